@@ -1,0 +1,282 @@
+"""A tree of attributes whose assignment is checked against its declaration."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import json
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from tensorflow_ipu.configs.declarations import (
+    Group,
+    Option,
+    has_type,
+    suggestion,
+    type_text,
+    walk,
+)
+from tensorflow_ipu.configs.enums import Effect
+
+
+class UnknownAttributeError(ValueError, AttributeError):
+    """An attribute that the configuration does not have was read or written.
+
+    A `ValueError` for users; also an `AttributeError`, so that `hasattr` and `copy` work as usual.
+    """
+
+
+class AttributeMetadata:
+    """What is known about one attribute of a configuration; `__doc__` is its description."""
+
+    def __init__(self, name: str, node: Option | Group):
+        """Describes `node`, whose dotted name from the root of the configuration is `name`."""
+        self._name = name
+        self._node = node
+        self.__doc__ = node.doc
+
+    @property
+    def name(self) -> str:
+        """The dotted name from the root of the configuration."""
+        return self._name
+
+    @property
+    def type(self) -> str | None:
+        """The type as text; None for a category."""
+        return type_text(self._node.type) if isinstance(self._node, Option) else None
+
+    @property
+    def default(self) -> Any:
+        """A copy of the default value; None for a category."""
+        return copy.deepcopy(self._node.default) if isinstance(self._node, Option) else None
+
+    @property
+    def effect(self) -> Effect | None:
+        """What the option does in this simulator; None for a category."""
+        return self._node.effect if isinstance(self._node, Option) else None
+
+    @property
+    def deprecated(self) -> bool:
+        """Whether the attribute should no longer be used."""
+        return self._node.deprecated_msg is not None
+
+    @property
+    def deprecated_msg(self) -> str | None:
+        """Why the attribute is deprecated and what to use; None if it is not."""
+        return self._node.deprecated_msg
+
+    def check_type(self, value: Any) -> bool:
+        """Checks that `value` may be assigned to this attribute.
+
+        Args:
+            value: any object.
+
+        Returns:
+            True.
+
+        Raises:
+            TypeError: the value is not exactly of the attribute's type.
+        """
+        if isinstance(self._node, Group):
+            raise TypeError(f"'{self._name}' is a category, so no value has its type.")
+        if has_type(value, self._node.type):
+            return True
+        hint = ""
+        if isinstance(self._node.type, enum.EnumMeta):
+            members = ", ".join(map(str, self._node.type.__members__.values()))
+            hint = f" Choose one of {members}."
+        raise TypeError(
+            f"'{self._name}' was given {value!r}, which is of type {type(value).__name__}, "
+            f"but it must be of type {self.type}.{hint}"
+        )
+
+    def warn_if_deprecated(self) -> None:
+        """Logs a warning if the attribute is deprecated."""
+        if self.deprecated:
+            logging.warning("%s has been deprecated: %s", self._name, self.deprecated_msg)
+
+
+class Category:
+    """One node of a configuration: attributes by name, assignment checked against the tree."""
+
+    # Class-level annotations only; the values are stored past our own __setattr__.
+    _tree: Group
+    _group: Group
+    _prefix: str
+    _values: dict[str, Any]
+    _categories: dict[str, Category]
+
+    def __init__(self, tree: Group, group: Group, prefix: str = ""):
+        """Makes the node for `group` (dotted name `prefix`, ending in a dot) of `tree`."""
+        values: dict[str, Any] = {}
+        categories: dict[str, Category] = {}
+        for node in group.members:
+            if isinstance(node, Group):
+                categories[node.name] = Category(tree, node, f"{prefix}{node.name}.")
+            else:
+                values[node.name] = copy.deepcopy(node.default)
+        vars(self).update(
+            _tree=tree, _group=group, _prefix=prefix, _values=values, _categories=categories
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """The value of an option, or a category. Called for names that are not methods."""
+        if name.startswith("__") or "_values" not in vars(self):
+            raise AttributeError(name)  # protocol look-ups of copy, pickle, numpy, ...
+        if name in self._values:
+            return self._values[name]
+        if name in self._categories:
+            return self._categories[name]
+        raise self._unknown(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an option, after checking its type."""
+        if name in self._categories:
+            raise Exception(
+                f"'{self._prefix}{name}' is a category and cannot be assigned to. Set its "
+                f"attributes: {', '.join(dir(self._categories[name]))}."
+            )
+        if name not in self._values:
+            raise self._unknown(name)
+        self._store(name, value)
+        self.get_attribute_metadata(name).warn_if_deprecated()
+
+    def __dir__(self) -> list[str]:
+        """The names of the attributes and categories in this node."""
+        return [node.name for node in self._group.members]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Category:
+        """An independent copy; the declaration tree is shared."""
+        result = type(self).__new__(type(self))
+        memo[id(self)] = result
+        vars(result).update(
+            vars(self),
+            _values=copy.deepcopy(self._values, memo),
+            _categories=copy.deepcopy(self._categories, memo),
+        )
+        return result
+
+    def __copy__(self) -> Category:
+        """The same as a deep copy: two configurations never share state."""
+        return copy.deepcopy(self)
+
+    def __str__(self) -> str:
+        """One line `full.name = value` per attribute."""
+        return "\n".join(f"{name} = {value}" for name, value in self.items())
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Every option below this node as (name from the root, value), in declaration order."""
+        for node in self._group.members:
+            if isinstance(node, Group):
+                yield from self._categories[node.name].items()
+            else:
+                yield self._prefix + node.name, self._values[node.name]
+
+    def get_attribute_metadata(self, attr: str) -> AttributeMetadata:
+        """Describes an attribute or category.
+
+        Args:
+            attr: dotted name relative to this node.
+
+        Returns:
+            Its `AttributeMetadata`.
+
+        Raises:
+            ValueError: there is no such attribute.
+        """
+        for name, node in walk(self._group):
+            if name == attr:
+                return AttributeMetadata(self._prefix + name, node)
+        raise ValueError(
+            f"Could not get attribute metadata for '{self._prefix}{attr}': it "
+            f"is not a valid attribute of this config.{suggestion(self._tree, str(attr))}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The values as nested dictionaries, enumeration members as their numbers."""
+        result: dict[str, Any] = {}
+        for node in self._group.members:
+            if isinstance(node, Group):
+                result[node.name] = self._categories[node.name].to_dict()
+            else:
+                value = self._values[node.name]
+                result[node.name] = (
+                    value.value if isinstance(value, enum.Enum) else copy.deepcopy(value)
+                )
+        return result
+
+    def from_dict(self, dct: Mapping[str, Any]) -> None:
+        """Sets the values found in nested dictionaries such as `to_dict` returns.
+
+        Attributes missing from `dct` keep their value, with a warning. On an error nothing changes.
+
+        Args:
+            dct: values by name; enumeration members as members or numbers.
+
+        Raises:
+            TypeError: a value is of the wrong type.
+            ValueError: a name is not an attribute, or a number not a member of the enumeration.
+        """
+        updated = copy.deepcopy(self)
+        updated._load(dct)
+        vars(self).update(vars(updated))
+
+    def to_json(self) -> str:
+        """The values as a JSON object; see `to_dict`."""
+        return json.dumps(self.to_dict())
+
+    def from_json(self, json_cfg: str) -> None:
+        """Sets the values found in a JSON object; see `from_dict`.
+
+        Args:
+            json_cfg: text such as `to_json` returns.
+
+        Raises:
+            ValueError: the text is not JSON, or as for `from_dict`.
+            TypeError: as for `from_dict`.
+        """
+        self.from_dict(json.loads(json_cfg))
+
+    def _store(self, name: str, value: Any) -> None:
+        """Sets an option of this node after checking its type, without other warnings."""
+        self.get_attribute_metadata(name).check_type(value)
+        self._values[name] = value
+
+    def _load(self, values: Mapping[str, Any]) -> None:
+        """`from_dict` in place."""
+        if not isinstance(values, Mapping):
+            where = self._prefix.rstrip(".") or "the configuration"
+            raise TypeError(f"Expected a dictionary for {where}, received {values!r}.")
+        for name in values:
+            if name not in self._values and name not in self._categories:
+                raise self._unknown(name)
+        for node in self._group.members:
+            if node.name not in values:
+                if not node.name.startswith("_"):  # private: absent from other versions' files
+                    logging.warning(
+                        "'%s%s' is missing from the given configuration and keeps its value.",
+                        self._prefix, node.name,
+                    )
+            elif isinstance(node, Group):
+                self._categories[node.name]._load(values[node.name])
+            else:
+                self._load_option(node, values[node.name])
+
+    def _load_option(self, node: Option, value: Any) -> None:
+        """Sets one option, making enumeration members from numbers."""
+        hints = (node.type, *typing.get_args(node.type))
+        enums = [hint for hint in hints if isinstance(hint, enum.EnumMeta)]
+        if enums and type(value) is int:
+            value = enums[0](value)
+        if value != self._values[node.name] or type(value) is not type(self._values[node.name]):
+            setattr(self, node.name, copy.deepcopy(value))
+
+    def _unknown(self, name: str) -> UnknownAttributeError:
+        """The error for a name that is not in this node."""
+        return UnknownAttributeError(
+            f"'{self._prefix}{name}' is not a valid attribute of this config."
+            f"{suggestion(self._tree, self._prefix + name)}"
+        )

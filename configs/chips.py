@@ -1,0 +1,273 @@
+"""The IPU chips as data: each figure with its unit, its source and how certain it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Union
+
+
+class Status(enum.Enum):
+    """How far a figure can be trusted."""
+
+    PUBLISHED = "published"  # by the vendor, or in a paper
+    DERIVED = "derived"  # by arithmetic from published figures
+    UNCERTAIN = "uncertain"  # unofficial, conflicting or assumed from another chip
+
+
+class Source(NamedTuple):
+    """Where a figure comes from."""
+
+    text: str
+    status: Status
+
+
+class Figure(NamedTuple):
+    """One figure of a chip with everything a report or a document needs to show it."""
+
+    name: str
+    value: Union[int, float]
+    unit: str
+    source: Source
+
+
+def _unit(unit: str) -> Any:
+    """A dataclass field that carries its unit."""
+    return dataclasses.field(metadata={"unit": unit})
+
+
+@dataclass(frozen=True, repr=False)
+class Chip:
+    """One generation of the IPU.
+
+    All sizes are bytes, all rates are per second or per tile clock cycle, as `figures` states.
+    `sources` gives the source of each figure by name; every figure must have one.
+    """
+
+    name: str
+    title: str
+    aliases: tuple[str, ...]
+    sources: Mapping[str, Source] = dataclasses.field(compare=False)
+    tiles: int = _unit("tiles per IPU")
+    memory_per_tile: int = _unit("bytes")
+    clock: float = _unit("Hz")
+    workers_per_tile: int = _unit("threads")
+    half_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp16 accumulated in fp16")
+    mixed_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp16 accumulated in fp32")
+    float_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp32")
+    half_vector_width: int = _unit("elements per worker instruction, fp16")
+    float_vector_width: int = _unit("elements per worker instruction, fp32")
+    weight_load_rate: int = _unit("bytes per tile and cycle into the matrix unit")
+    load_rate: int = _unit("bytes per tile and cycle from local memory")
+    store_rate: int = _unit("bytes per tile and cycle to local memory")
+    exchange_rate: int = _unit("bytes received per tile and cycle")
+    exchange_overhead: int = _unit("cycles per exchange phase")
+    sync_cycles: int = _unit("cycles per synchronisation of the tiles of one IPU")
+    sync_hop_time: float = _unit("s per hop of a synchronisation between IPUs")
+    vertex_launch_cycles: int = _unit("cycles to start a vertex on all workers")
+    link_count: int = _unit("IPU-Links")
+    link_bandwidth: float = _unit("bytes/s per IPU-Link and direction")
+    link_efficiency: float = _unit("part of the link bandwidth that carries data")
+    host_bandwidth: float = _unit("bytes/s per direction between the IPU and its host")
+    streaming_memory: int = _unit("bytes of streaming memory per IPU")
+    streaming_bandwidth: float = _unit("bytes/s per IPU to or from streaming memory")
+    transfer_chunk: int = _unit("bytes of the largest single remote buffer transfer")
+    reserved_memory_per_tile: int = _unit("bytes per tile used by a nearly empty program")
+    power_limit: float = _unit("W per IPU")
+
+    def __post_init__(self) -> None:
+        """Checks that the table of sources is complete."""
+        names = {f.name for f in dataclasses.fields(self) if "unit" in f.metadata}
+        if names != set(self.sources):
+            raise ValueError(
+                f"Chip '{self.name}' needs one source per figure; these are missing or extra: "
+                f"{sorted(names ^ set(self.sources))}."
+            )
+
+    def __repr__(self) -> str:
+        """Short: the figures are in `figures`."""
+        return f"Chip({self.name!r}, tiles={self.tiles})"
+
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures with unit and source, in order of declaration."""
+        return tuple(
+            Figure(f.name, getattr(self, f.name), f.metadata["unit"], self.sources[f.name])
+            for f in dataclasses.fields(self)
+            if "unit" in f.metadata
+        )
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory on the chip."""
+        return self.tiles * self.memory_per_tile
+
+    @property
+    def worker_threads(self) -> int:
+        """Worker threads on the chip."""
+        return self.tiles * self.workers_per_tile
+
+    def peak_flops(self, macs_per_cycle: int) -> float:
+        """Floating-point operations per second of all tiles at `macs_per_cycle` each."""
+        return 2.0 * macs_per_cycle * self.tiles * self.clock
+
+    @property
+    def exchange_bandwidth(self) -> float:
+        """Bytes per second that all tiles together can receive."""
+        return float(self.exchange_rate * self.tiles) * self.clock
+
+    @property
+    def link_bandwidth_total(self) -> float:
+        """Bytes per second and direction over all IPU-Links."""
+        return self.link_count * self.link_bandwidth
+
+    def with_tiles(self, tiles: int) -> Chip:
+        """The same chip with another number of tiles, as the IPU model allows.
+
+        Args:
+            tiles: from 1 to the number the chip has.
+
+        Raises:
+            ValueError: the chip does not have that many.
+        """
+        if not 1 <= tiles <= self.tiles:
+            raise ValueError(
+                f"{self.title} has {self.tiles} tiles, so a model of it has 1 to {self.tiles}; "
+                f"received {tiles}."
+            )
+        return dataclasses.replace(self, tiles=tiles)
+
+
+_KIB, _MIB, _GB = 1024, 1024**2, 10**9
+_P, _D, _U = Status.PUBLISHED, Status.DERIVED, Status.UNCERTAIN
+
+_HC33 = Source("Hot Chips 33 (2021), Graphcore Colossus Mk2", _P)
+_GUIDE = Source("Graphcore TensorFlow 1 user guide, memory reports", _P)
+_BOW_SHEET = Source("Graphcore Bow-2000 and Bow Pod datasheets", _P)
+_TESSELLATE = Source("graphcore-research/tessellate-ipu, notebook 'IPU Peak Flops'", _P)
+_POPLIBS = Source("graphcore/poplibs, cost estimators of poplin and poplibs_test", _P)
+_COOKBOOK = Source("UoB-HPC/ipu-hpc-cookbook", _P)
+_PUPILLI = Source("Pupilli, Graphcore blog on tile-level parallelism (2021)", _P)
+_EENEWS = Source("eeNews Europe on Mk2 power figures (2021)", _P)
+_DATASHEET_MEMORY = Source("256 GB of DDR4 per Bow-2000 (datasheet) shared by 4 IPUs", _D)
+_LINKS = Source("10 IPU-Links, 320 GB/s over both directions (thecharlieblake.co.uk/ipus)", _P)
+_LINK_RATE = Source("320 GB/s over both directions of 10 links", _D)
+_JIA_PEAK = "peak of Jia et al. (arXiv:1912.03413) / tiles / clock / 2"
+_EXCHANGE = Source("published aggregate of 7.8 TB/s (Mk2) and 10.9 TB/s (Bow) / tiles / clock", _D)
+_UNOFFICIAL = Source("third-party ipu21 cost table", _U)
+_STREAMING = Source("20 GB/s per machine of 4 IPUs, recalled from vendor material", _U)
+_FREE_PROGRAM = "stack, control, vertex and exchange code and packet headers of a small program"
+
+# Figures that are the same for every chip, most of them defaults of the library's cost models.
+_COMMON: dict[str, tuple[Union[int, float], Source]] = {
+    "half_vector_width": (4, _PUPILLI),
+    "float_vector_width": (2, _PUPILLI),
+    "load_rate": (16, Source("128-bit loads (ipu-hpc-cookbook)", _P)),
+    "exchange_rate": (4, _EXCHANGE),
+    "exchange_overhead": (600, _UNOFFICIAL),
+    "sync_cycles": (500, _POPLIBS),
+    "sync_hop_time": (15e-9, _POPLIBS),
+    "vertex_launch_cycles": (11, _POPLIBS),
+    "link_count": (10, _LINKS),
+    "link_bandwidth": (16e9, _LINK_RATE),
+    "link_efficiency": (0.85, _POPLIBS),
+    "streaming_bandwidth": (5e9, _STREAMING),
+    "transfer_chunk": (128 * _MIB, _COOKBOOK),
+}
+
+_PER_CHIP: dict[str, dict[str, tuple[Union[int, float], Source]]] = {
+    "mk1": {
+        "tiles": (1216, _GUIDE),
+        "memory_per_tile": (256 * _KIB, _GUIDE),
+        "clock": (1.6e9, _GUIDE),
+        "workers_per_tile": (6, _COOKBOOK),
+        "half_macs_per_cycle": (32, Source("taken to equal the mixed rate", _U)),
+        "mixed_macs_per_cycle": (32, Source("124.5 TFLOP/s " + _JIA_PEAK, _D)),
+        "float_macs_per_cycle": (8, Source("31.1 TFLOP/s " + _JIA_PEAK, _D)),
+        "weight_load_rate": (16, _POPLIBS),
+        "store_rate": (8, Source("assumed as on Mk2", _U)),
+        "host_bandwidth": (64e9, Source("2 x PCIe Gen4 x16 at 32 GB/s per direction", _D)),
+        "streaming_memory": (64 * _GB, Source("held in the host's memory; size assumed", _U)),
+        "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + " (TensorFlow 1 guide)", _D)),
+        "power_limit": (150.0, Source("C2 card: 300 W for 2 IPUs (legacy hardware README)", _D)),
+    },
+    "mk2": {
+        "tiles": (1472, _HC33),
+        "memory_per_tile": (624 * _KIB, _HC33),
+        "clock": (1.325e9, _HC33),
+        "workers_per_tile": (6, _HC33),
+        "half_macs_per_cycle": (64, Source("250 TFLOP/s (Hot Chips 33) / tiles / clock / 2", _D)),
+        "mixed_macs_per_cycle": (32, Source("number of units in poplibs: half of fp16", _D)),
+        "float_macs_per_cycle": (16, Source("62.5 TFLOP/s (Hot Chips 33) / tiles / clock / 2", _D)),
+        "weight_load_rate": (16, Source("fits measured convolutions; not published", _U)),
+        "store_rate": (8, Source("47 TB/s (Hot Chips 33) / tiles / clock - 16 B loaded", _D)),
+        "host_bandwidth": (32e9, Source("PCIe Gen4 x16: 64 GB/s over both directions", _D)),
+        "streaming_memory": (64 * _GB, _DATASHEET_MEMORY),
+        "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + "; assumed as on Mk1", _U)),
+        "power_limit": (300.0, _EENEWS),
+    },
+    "bow": {
+        "tiles": (1472, _BOW_SHEET),
+        "memory_per_tile": (624 * _KIB, Source("Graphcore memory report, 624.0 kB", _P)),
+        "clock": (1.85e9, _TESSELLATE),
+        "workers_per_tile": (6, Source("8832 threads (Bow-2000 datasheet) / tiles", _D)),
+        "half_macs_per_cycle": (64, Source("350 TFLOP/s (Bow datasheet) / tiles / clock / 2", _D)),
+        "mixed_macs_per_cycle": (32, Source("number of units in poplibs: half of fp16", _D)),
+        "float_macs_per_cycle": (16, Source("22.31 PFLOP/s of 256 IPUs (Bow datasheet)", _D)),
+        "weight_load_rate": (16, Source("assumed as on Mk2", _U)),
+        "store_rate": (8, Source("same logic as Mk2", _U)),
+        "host_bandwidth": (32e9, Source("PCIe Gen4 x16, as Mk2", _D)),
+        "streaming_memory": (64 * _GB, _DATASHEET_MEMORY),
+        "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + "; assumed as on Mk1", _U)),
+        "power_limit": (300.0, Source("assumed as on Mk2", _U)),
+    },
+}
+
+
+def _chip(name: str, title: str, *aliases: str) -> Chip:
+    """Builds a chip from the two tables above."""
+    table = {**_COMMON, **_PER_CHIP[name]}
+    values: dict[str, Any] = {key: value for key, (value, _) in table.items()}
+    sources = MappingProxyType({key: source for key, (_, source) in table.items()})
+    return Chip(name=name, title=title, aliases=aliases, sources=sources, **values)
+
+
+MK1 = _chip("mk1", "Mk1 (GC2)", "ipu1", "gc2")
+MK2 = _chip("mk2", "Mk2 (GC200)", "ipu2", "gc200")
+BOW = _chip("bow", "Bow", "ipu21")
+
+#: Every chip that can be named, oldest first.
+CHIPS = (MK1, MK2, BOW)
+
+#: The chip of the machine unless the user chooses another.
+DEFAULT = MK2
+
+
+def names() -> tuple[str, ...]:
+    """All names and aliases that `get` accepts."""
+    return tuple(name for chip in CHIPS for name in (chip.name, *chip.aliases))
+
+
+def get(name: str) -> Chip:
+    """The chip called `name`.
+
+    Args:
+        name: a name ("mk1", "mk2", "bow"), target version ("ipu1", "ipu2", "ipu21") or part number
+            ("gc2", "gc200"), in any case.
+
+    Returns:
+        The chip.
+
+    Raises:
+        ValueError: no chip has that name.
+    """
+    wanted = str(name).lower()
+    for chip in CHIPS:
+        if wanted in (chip.name, *chip.aliases):
+            return chip
+    close = difflib.get_close_matches(wanted, names(), n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    raise ValueError(f"Unknown IPU chip '{name}': choose one of {', '.join(names())}.{hint}")

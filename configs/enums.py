@@ -1,0 +1,125 @@
+"""Enumerations used by `IPUConfig`, the legacy option functions and the flags."""
+
+from __future__ import annotations
+
+import enum
+
+
+class DeviceConnectionType(enum.Enum):
+    """When a TensorFlow IPU device is attached to (simulated) hardware.
+
+    * `ALWAYS`: while configuring.
+    * `ON_DEMAND`: the first time a program is executed, so compiling needs no hardware.
+    * `NEVER`: not at all; programs can be compiled, executing one is an error.
+    * `PRE_COMPILE`: not at all; programs are compiled and saved in the executable cache, and
+      executing one returns zeros.
+    """
+
+    ALWAYS = 0
+    ON_DEMAND = 1
+    NEVER = 2
+    PRE_COMPILE = 3
+
+    @property
+    def attaches(self) -> bool:
+        """Whether this connection ever holds IPUs of the machine."""
+        return self in (DeviceConnectionType.ALWAYS, DeviceConnectionType.ON_DEMAND)
+
+
+class ExecutionProfileType(enum.Enum):
+    """How finely executions are profiled: not at all, or per device, per IPU or per tile."""
+
+    NO_PROFILE = 0
+    DEVICE_PROFILE = 1
+    IPU_PROFILE = 2
+    TILE_PROFILE = 3
+
+
+class MergeRemoteBuffersBehaviour(enum.Enum):
+    """Whether remote buffers of the same shape share storage, so that they can share code.
+
+    * `NO_MERGING`: every remote buffer stays on its own.
+    * `MERGE`: every set of compatible buffers is merged.
+    * `IF_BENEFICIAL`: only where code becomes shareable by it.
+    """
+
+    NO_MERGING = 0
+    MERGE = 1
+    IF_BENEFICIAL = 2
+
+
+class SchedulingAlgorithm(enum.Enum):
+    """How the ops of a program are put in order. Any order gives the same results.
+
+    * `CHOOSE_BEST`: try the others, keep the schedule with the least predicted live memory.
+    * `CLUSTERING`: keep groups of connected ops together.
+    * `POST_ORDER`: walk from the outputs, inputs first.
+    * `LOOK_AHEAD`: search ahead of each decision for a lower peak of live memory.
+    * `SHORTEST_PATH`: prefer the op nearest to an output.
+    """
+
+    CHOOSE_BEST = 0
+    CLUSTERING = 1
+    POST_ORDER = 2
+    LOOK_AHEAD = 3
+    SHORTEST_PATH = 4
+
+
+class SelectionOrder(enum.Enum):
+    """In which order the IPUs of a device are given to shards 0, 1, 2, ...
+
+    IPUs stand in a ladder, two to a rung. See `machine.selection_permutation` for the orders.
+
+    * `AUTO`: left to the system.
+    * `ZIGZAG`: rung by rung, always left to right.
+    * `SNAKE`: rung by rung, turning at each, so neighbours are always linked.
+    * `HOOF`: up one side and down the other, so the last shard sits beside the first.
+    """
+
+    AUTO = 0
+    ZIGZAG = 1
+    SNAKE = 2
+    HOOF = 3
+
+
+class StochasticRoundingBehaviour(enum.Enum):
+    """Where float16 results are rounded stochastically.
+
+    * `OFF`: nowhere.
+    * `ON`: everywhere.
+    * `REPLICA_IDENTICAL_ONLY`: only in ops whose inputs are the same on every replica.
+    """
+
+    OFF = 0
+    ON = 1
+    REPLICA_IDENTICAL_ONLY = 2
+
+
+class SyntheticDataCategory(enum.Enum):
+    """A kind of host/device traffic that `TF_POPLAR_FLAGS` can replace by synthetic data."""
+
+    Seed = 0
+    Infeed = 1
+    Outfeed = 2
+    HostEmbedding = 3
+    Parameters = 4
+
+    @property
+    def flag_name(self) -> str:
+        """The word for this category in `--synthetic_data_categories`."""
+        return self.name.lower()
+
+
+class Effect(enum.Enum):
+    """What an option or flag does in this simulator; the documentation is generated from it.
+
+    * `EFFECT`: read, and changes what the user sees.
+    * `NO_OP`: accepted; by design it never changes results or reports here.
+    * `MODEL`: read only by the memory and cycle model; never changes results.
+    * `IGNORED`: has a meaning on hardware that is not simulated; setting it logs one warning.
+    """
+
+    EFFECT = "effect"
+    NO_OP = "no-op"
+    MODEL = "model"
+    IGNORED = "ignored-with-warning"

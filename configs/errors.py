@@ -1,0 +1,27 @@
+"""TensorFlow's error classes, imported only when an error is raised: configs must stay light."""
+
+from __future__ import annotations
+
+
+def failed_precondition(message: str) -> Exception:
+    """A `tf.errors.FailedPreconditionError`."""
+    from tensorflow.python.framework import errors
+
+    error: Exception = errors.FailedPreconditionError(None, None, message)
+    return error
+
+
+def internal(message: str) -> Exception:
+    """A `tf.errors.InternalError`."""
+    from tensorflow.python.framework import errors
+
+    error: Exception = errors.InternalError(None, None, message)
+    return error
+
+
+def invalid_argument(message: str) -> Exception:
+    """A `tf.errors.InvalidArgumentError`."""
+    from tensorflow.python.framework import errors
+
+    error: Exception = errors.InvalidArgumentError(None, None, message)
+    return error

@@ -1,0 +1,403 @@
+"""The environment: TF_POPLAR_FLAGS, the POPLAR_*_OPTIONS objects and the choice of chip."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from absl import logging
+
+from tensorflow_ipu.configs import chips
+from tensorflow_ipu.configs.enums import Effect, SyntheticDataCategory
+
+VARIABLE = "TF_POPLAR_FLAGS"
+
+#: Names the chip of the simulated machine: any name that `chips.get` accepts.
+CHIP_VARIABLE = "TENSORFLOW_IPU_CHIP"
+
+ENGINE_OPTIONS = "POPLAR_ENGINE_OPTIONS"
+TARGET_OPTIONS = "POPLAR_TARGET_OPTIONS"
+RUNTIME_OPTIONS = "POPLAR_RUNTIME_OPTIONS"
+
+_MODEL_FLAG = "--use_ipu_model"
+_INITIALIZERS = ("uniform", "normal", "random")
+_PROGRESS_BAR = ("true", "false", "auto")
+_MINIMUM_POLL_TIME = 100  # ms
+
+_T = TypeVar("_T")
+
+
+def _flag(default: _T, effect: Effect, doc: str, *, hashed: bool = False,
+          deprecated: bool = False) -> _T:
+    """Declares one flag.
+
+    Args:
+        default: value when the flag is not given; its type is the flag's type.
+        effect: what the flag does in this simulator.
+        doc: description for users.
+        hashed: whether executables compiled with different values are different.
+        deprecated: accepted for old programs only.
+    """
+    metadata = {"effect": effect, "doc": doc, "hashed": hashed, "deprecated": deprecated}
+    field: _T = dataclasses.field(default=default, metadata=metadata)
+    return field
+
+
+_EFFECT, _NO_OP, _MODEL, _IGNORED = Effect.EFFECT, Effect.NO_OP, Effect.MODEL, Effect.IGNORED
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The values of all flags of TF_POPLAR_FLAGS. `describe` gives types and documentation."""
+
+    help: bool = _flag(False, _EFFECT, "Print this list.")
+    use_synthetic_data: bool = _flag(
+        False, _EFFECT, "No data of any kind moves between host and device.", hashed=True)
+    synthetic_data_categories: tuple[str, ...] = _flag(
+        (), _EFFECT, "Comma-separated kinds of data that do not move: infeed, outfeed, seed, "
+        "hostembedding, parameters.", hashed=True)
+    synthetic_data_initializer: str = _flag(
+        "", _EFFECT, "What fills the buffers that receive no data: uniform, normal, random or a "
+        "number. Empty: undefined contents.", hashed=True)
+    use_ipu_model: bool = _flag(
+        False, _EFFECT, "The IPU model in place of the machine of 16 IPUs.", hashed=True)
+    ipu_model_tiles: int = _flag(
+        -1, _MODEL, "Tiles per IPU of the model, unless ipu_model.tiles_per_ipu is set; -1 means "
+        "all the chip has.", hashed=True)
+    log_cycle_count: int = _flag(
+        -1, _IGNORED, "Not simulated yet. Tile whose modelled cycles of each execution are "
+        "logged; negative: off.", hashed=True)
+    while_loop_brute_force_max_trip_count: int = _flag(
+        128, _NO_OP, "Iterations tried when finding the trip count of a loop. Loops here run "
+        "until their condition fails, whatever their trip count.", hashed=True)
+    max_compilation_threads: int = _flag(-1, _NO_OP, "Threads for compiling; one is used here.")
+    max_infeed_threads: int = _flag(
+        -1, _NO_OP, "Threads that read infeeds; -1: no limit. Each infeed has one here.")
+    executable_cache_path: str = _flag(
+        "", _EFFECT, "Directory in which compiled executables are kept and found again.")
+    save_vertex_graph: str = _flag(
+        "", _IGNORED, "Directory for vertex graphs. There are no vertices here.")
+    save_interval_report: str = _flag(
+        "", _IGNORED, "Not simulated yet. Directory for reports of live memory as CSV.")
+    tensor_map_file_path: str = _flag(
+        "", _IGNORED, "Not simulated yet. Directory for tile maps of tensors as JSON.")
+    dump_schedule_as_dot: bool = _flag(
+        False, _IGNORED, "Write schedules as graphs. The listing of an executable shows its order.")
+    fallback_scheduler: bool = _flag(
+        False, _NO_OP, "A simpler scheduler. Any order gives the same results.", hashed=True)
+    allow_nans: bool = _flag(
+        False, _NO_OP, "Data may hold NaN. It always may, here.", hashed=True)
+    null_data_feed: bool = _flag(
+        False, _EFFECT, "Infeeds give undefined contents and do not read their dataset.")
+    show_progress_bar: str = _flag(
+        "auto", _EFFECT, "Progress bar while compiling: true, false, or auto (only when stderr is "
+        "a terminal).")
+    on_demand_device_poll_time: int = _flag(
+        1000, _EFFECT, "How often to look for free IPUs when attaching on demand, in ms; at "
+        f"least {_MINIMUM_POLL_TIME}.")
+    on_demand_device_timeout: int = _flag(
+        3_600_000, _EFFECT, "How long to wait for free IPUs when attaching on demand, in ms.")
+    sync_replica_start: bool = _flag(
+        False, _NO_OP, "Start replicas together. They always do, here.", hashed=True)
+    enable_hlo_verifier: bool = _flag(
+        False, _NO_OP, "Check programs between passes. They always are, here.")
+    use_on_demand: bool = _flag(
+        False, _IGNORED, "Attach on demand. Set device_connection.type instead.")
+    disable_poplar_version_check: bool = _flag(
+        False, _NO_OP, "Run executables of other library versions. There is one version here.",
+        hashed=True)
+    dump_text_reports_to_stdio: bool = _flag(False, _NO_OP, "No effect.", deprecated=True)
+    add_all_reduce_copies: bool = _flag(False, _NO_OP, "No effect.", deprecated=True)
+    force_replicated_mode: bool = _flag(False, _NO_OP, "No effect.", deprecated=True)
+    save_oom_profiler: str = _flag("", _NO_OP, "No effect.", deprecated=True)
+
+    def synthetic(self, category: SyntheticDataCategory) -> bool:
+        """Whether data of this category is synthetic."""
+        return self.use_synthetic_data or category.flag_name in self.synthetic_data_categories
+
+    def executable_key(self) -> dict[str, Any]:
+        """The flags that make executables different, by name."""
+        return {info.name: getattr(self, info.name) for info in describe() if info.hashed}
+
+
+@dataclass(frozen=True)
+class FlagInfo:
+    """What is known about one flag."""
+
+    name: str
+    type: str  # "bool", "int", "string" or "list"
+    default: Any
+    effect: Effect
+    doc: str
+    hashed: bool
+    deprecated: bool
+
+
+_TYPE_NAMES = {bool: "bool", int: "int", str: "string", tuple: "list"}
+
+
+@functools.lru_cache(maxsize=None)
+def describe() -> tuple[FlagInfo, ...]:
+    """All flags in order of declaration; the documentation is generated from this."""
+    return tuple(
+        FlagInfo(name=f.name, type=_TYPE_NAMES[type(f.default)], default=f.default, **f.metadata)
+        for f in dataclasses.fields(Flags)
+    )
+
+
+def help_text() -> str:
+    """What `--help` prints: one entry per flag."""
+    lines = [f"Flags of {VARIABLE}, separated by spaces:"]
+    for info in describe():
+        default = ",".join(info.default) if info.type == "list" else info.default
+        notes = f"{info.type}, default {default!r}, {info.effect.value}"
+        deprecated = " Deprecated." if info.deprecated else ""
+        lines.append(f"  --{info.name} ({notes})\n      {info.doc}{deprecated}")
+    return "\n".join(lines)
+
+
+def parse(text: str) -> Flags:
+    """The flags written in `text`.
+
+    Args:
+        text: `--name` (for a bool) and `--name=value`, separated by spaces, quoted as in a shell.
+            A flag given twice has its last value.
+
+    Returns:
+        The flags.
+
+    Raises:
+        ValueError: an unknown flag, a value of the wrong type or outside its range, or flags that
+            need each other.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"Cannot split {VARIABLE}={text!r} into words: {error}.") from None
+    known = {info.name: info for info in describe()}
+    values: dict[str, Any] = {}
+    for word in words:
+        name, separator, value = word.partition("=")
+        if not name.startswith("--") or name[2:] not in known:
+            raise ValueError(_unknown_flag(word, name, known))
+        info = known[name[2:]]
+        values[info.name] = _value(info, value if separator else None)
+    flags = Flags(**values)
+    _check(flags)
+    return flags
+
+
+def _unknown_flag(word: str, name: str, known: Mapping[str, FlagInfo]) -> str:
+    """The message for a word that is not a known flag."""
+    close = difflib.get_close_matches(name.lstrip("-"), known, n=1)
+    hint = f" Did you mean '--{close[0]}'?" if close else ""
+    return f"Unknown flag '{word}' in {VARIABLE}.{hint} Use --help for a list of all flags."
+
+
+def _value(info: FlagInfo, text: str | None) -> Any:
+    """Parses the value of one flag; None when it was given without `=`."""
+    if info.type == "bool":
+        words = {None: True, "true": True, "1": True, "false": False, "0": False}
+        key = text.lower() if text is not None else None
+        if key not in words:
+            raise ValueError(f"--{info.name} takes true or false; received '{text}'.")
+        return words[key]
+    if text is None:
+        raise ValueError(f"--{info.name} needs a value: write --{info.name}=<{info.type}>.")
+    if info.type == "int":
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"--{info.name} takes an integer; received '{text}'.") from None
+    if info.type == "list":
+        return tuple(item.strip() for item in text.split(",") if item.strip())
+    return text
+
+
+def _check(flags: Flags) -> None:
+    """Checks the ranges of values and the flags that depend on others."""
+    categories = [category.flag_name for category in SyntheticDataCategory]
+    for name in flags.synthetic_data_categories:
+        if name not in categories:
+            close = difflib.get_close_matches(name, categories, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise ValueError(
+                f"--synthetic_data_categories: unknown synthetic data category '{name}'; choose "
+                f"from {', '.join(categories)}.{hint}"
+            )
+    if flags.synthetic_data_initializer:
+        _check_initializer(flags)
+    if flags.show_progress_bar not in _PROGRESS_BAR:
+        raise ValueError(
+            f"--show_progress_bar takes {', '.join(_PROGRESS_BAR)}; received "
+            f"'{flags.show_progress_bar}'."
+        )
+    if flags.on_demand_device_poll_time < _MINIMUM_POLL_TIME:
+        raise ValueError(
+            f"--on_demand_device_poll_time is at least {_MINIMUM_POLL_TIME} ms; received "
+            f"{flags.on_demand_device_poll_time}."
+        )
+    if flags.on_demand_device_timeout < 0:
+        raise ValueError(
+            "--on_demand_device_timeout is a time in ms, 0 or more; received "
+            f"{flags.on_demand_device_timeout}."
+        )
+    if flags.ipu_model_tiles != -1 and not flags.use_ipu_model:
+        raise ValueError("--ipu_model_tiles only applies together with --use_ipu_model.")
+
+
+def _check_initializer(flags: Flags) -> None:
+    """Checks that the initialiser is a known word or number and that something uses it."""
+    value = flags.synthetic_data_initializer
+    if value not in _INITIALIZERS:
+        try:
+            float(value)
+        except ValueError:
+            raise ValueError(
+                f"--synthetic_data_initializer takes {', '.join(_INITIALIZERS)} or a number; "
+                f"received '{value}'."
+            ) from None
+    if not flags.use_synthetic_data and not flags.synthetic_data_categories:
+        raise ValueError(
+            "--synthetic_data_initializer needs --use_synthetic_data or "
+            "--synthetic_data_categories."
+        )
+
+
+class _Cache:
+    """The flags of this process once parsed; `lock` guards `flags`."""
+
+    def __init__(self) -> None:
+        """Starts with nothing parsed."""
+        self.lock = threading.Lock()
+        self.flags: Flags | None = None
+
+
+_cache = _Cache()
+
+
+def preview() -> Flags:
+    """The flags as `parsed` would give them now, without fixing them for the process."""
+    return _cache.flags or parse(os.environ.get(VARIABLE, ""))
+
+
+def parsed() -> Flags:
+    """The flags of this process: read at the first use of a device, and fixed from then on.
+
+    Returns:
+        The flags.
+
+    Raises:
+        ValueError: as for `parse`; nothing is fixed then, so the variable can be corrected.
+    """
+    with _cache.lock:
+        if _cache.flags is None:
+            _cache.flags = parse(os.environ.get(VARIABLE, ""))
+            _announce(_cache.flags)
+        return _cache.flags
+
+
+def _announce(flags: Flags) -> None:
+    """Prints the help if asked for and warns of flags that do nothing here."""
+    if flags.help:
+        print(help_text(), file=sys.stdout)
+    for info in describe():
+        if getattr(flags, info.name) == info.default:
+            continue
+        if info.effect is Effect.IGNORED:
+            logging.warning("%s: --%s is ignored. %s", VARIABLE, info.name, info.doc)
+        elif info.deprecated:
+            logging.warning("%s: --%s is deprecated and has no effect.", VARIABLE, info.name)
+
+
+def _reset_for_tests() -> None:
+    """Forgets the parsed flags, as a new process would."""
+    with _cache.lock:
+        _cache.flags = None
+
+
+def running_on_ipu_model() -> bool:
+    """Whether the IPU model is selected: whether TF_POPLAR_FLAGS contains `--use_ipu_model`.
+
+    Returns:
+        True if the text of the variable, as it is now, contains the flag.
+    """
+    return _MODEL_FLAG in os.environ.get(VARIABLE, "")
+
+
+def use_synthetic_data_for(synthetic_data_category: SyntheticDataCategory) -> bool:
+    """Whether TF_POPLAR_FLAGS asks for synthetic data of a category.
+
+    Args:
+        synthetic_data_category: a `SyntheticDataCategory`.
+
+    Returns:
+        True if data of this category does not move between host and device.
+
+    Raises:
+        TypeError: the argument is not a `SyntheticDataCategory`.
+    """
+    if not isinstance(synthetic_data_category, SyntheticDataCategory):
+        raise TypeError(
+            "`synthetic_data_category` must be a SyntheticDataCategory, such as "
+            f"SyntheticDataCategory.Infeed; received {synthetic_data_category!r}."
+        )
+    return parsed().synthetic(synthetic_data_category)
+
+
+def chip() -> chips.Chip:
+    """The chip that TENSORFLOW_IPU_CHIP names; the default chip when it is empty or not set.
+
+    Raises:
+        ValueError: the variable names no known chip.
+    """
+    name = os.environ.get(CHIP_VARIABLE, "")
+    if not name:
+        return chips.DEFAULT
+    try:
+        return chips.get(name)
+    except ValueError as error:
+        raise ValueError(f"{CHIP_VARIABLE}: {error}") from None
+
+
+def library_options(variable: str) -> dict[str, str]:
+    """The library options in one of the POPLAR_*_OPTIONS variables.
+
+    Args:
+        variable: `ENGINE_OPTIONS`, `TARGET_OPTIONS` or `RUNTIME_OPTIONS`.
+
+    Returns:
+        Option values by name; empty when the variable is empty or not set.
+
+    Raises:
+        ValueError: the variable does not hold a JSON object of strings.
+    """
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return {}
+    example = '{"debug.instrument": "true"}'
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{variable} must be a JSON object such as {example}; received {text!r}, where "
+            f"column {error.colno} is wrong: {error.msg}."
+        ) from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{variable} must be a JSON object such as {example}; received {text!r}.")
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise ValueError(
+                f"{variable}: the value of \"{name}\" must be a string; received "
+                f"{json.dumps(value)}. Write it in quotes, as in {example}."
+            )
+    return values

@@ -1,0 +1,125 @@
+"""The simulated machine: 16 IPUs, its 31 configurations and the order IPUs are given to shards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tensorflow_ipu.configs import chips
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.configs.enums import SelectionOrder
+
+# PCI bus numbers of the IPUs by id: a machine with eight C2 cards of two IPUs each.
+_PCI_BUSES = (
+    "1a", "1b", "23", "24", "3d", "3e", "43", "44", "8b", "8c", "8e", "8f", "b8", "b9", "ba", "bb",
+)
+
+# The IPUs in ladder order: every multi-IPU configuration is an aligned run of 2, 4, 8 or 16 of it.
+_LADDER = (5, 7, 4, 6, 3, 1, 2, 0, 13, 15, 12, 14, 9, 11, 10, 8)
+
+
+@dataclass(frozen=True)
+class MachineConfiguration:
+    """One entry of the device listing: an id and the IPUs in it, in ladder (DNC id) order."""
+
+    id: int
+    ipus: tuple[int, ...]
+
+
+def _configurations() -> tuple[MachineConfiguration, ...]:
+    """The single IPUs, then all runs of 2, 4, 8 and 16 IPUs along the ladder, numbered."""
+    groups: list[tuple[int, ...]] = [(ipu,) for ipu in range(len(_LADDER))]
+    size = 2
+    while size <= len(_LADDER):
+        groups += [_LADDER[i : i + size] for i in range(0, len(_LADDER), size)]
+        size *= 2
+    return tuple(MachineConfiguration(i, ipus) for i, ipus in enumerate(groups))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The IPUs that devices can be attached to.
+
+    Args:
+        chip: the chip of every IPU.
+        is_model: True for the IPU model, which has as many IPUs as are asked for and no listing.
+    """
+
+    chip: Chip = chips.DEFAULT
+    is_model: bool = False
+
+    @property
+    def configurations(self) -> tuple[MachineConfiguration, ...]:
+        """What can be attached, by id; empty for the model."""
+        return () if self.is_model else _CONFIGURATIONS
+
+    @property
+    def num_ipus(self) -> int:
+        """IPUs of the machine; 0 for the model, which has no fixed number."""
+        return 0 if self.is_model else len(_LADDER)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of IPUs that a device can have, ascending; empty for the model."""
+        return tuple(sorted({len(entry.ipus) for entry in self.configurations}))
+
+    def pci_address(self, ipu: int) -> str:
+        """The PCI address of an IPU, such as `0000:1a:00.0`.
+
+        Args:
+            ipu: id from 0 to 15.
+        """
+        return f"0000:{_PCI_BUSES[ipu]}:00.0"
+
+    def by_id(self, index: int) -> MachineConfiguration | None:
+        """The configuration with id `index`, or None."""
+        in_range = 0 <= index < len(self.configurations)
+        return self.configurations[index] if in_range else None
+
+    def by_count(self, count: int, busy: Collection[int] = ()) -> MachineConfiguration | None:
+        """The first configuration with `count` IPUs none of which is in `busy`, or None."""
+        for entry in self.configurations:
+            if len(entry.ipus) == count and not set(entry.ipus) & set(busy):
+                return entry
+        return None
+
+    def listing(self) -> str:
+        """All configurations as the hardware listing tool prints them, without a final newline."""
+        lines = ["Graphcore device listing:", ""]
+        for entry in self.configurations:
+            identifier = f"{f'[{entry.id}]':>4}"
+            if len(entry.ipus) == 1:
+                address = self.pci_address(entry.ipus[0])
+                lines.append(f"-+- Id: {identifier}, type:      [PCIe], PCI Domain: [{address}]")
+                continue
+            lines.append(f"-+- Id: {identifier}, type: [Multi IPU]")
+            for dnc, ipu in enumerate(entry.ipus):
+                member, address = f"{f'[{ipu}]':>4}", self.pci_address(ipu)
+                lines.append(f"|--- PCIe Id: {member}, DNC Id: [{dnc}], PCI Domain: [{address}]")
+        return "\n".join(lines)
+
+
+_CONFIGURATIONS = _configurations()
+
+
+def selection_permutation(order: SelectionOrder, count: int) -> tuple[int, ...]:
+    """Which IPU of a ladder of `count` each shard gets.
+
+    IPUs 2k and 2k + 1 form rung k of the ladder. `AUTO` gives the natural order here; since
+    results do not depend on the order, a compiler that knows the program may choose another.
+
+    Args:
+        order: the order asked for.
+        count: number of IPUs, at least 1.
+
+    Returns:
+        Position in the ladder for shard 0, 1, ..., `count` - 1.
+    """
+    natural = tuple(range(count))
+    if order is SelectionOrder.SNAKE:
+        # Odd rungs are walked right to left; a last half rung has only its left IPU.
+        swapped = (i ^ 1 if (i // 2) % 2 else i for i in natural)
+        return tuple(i if i < count else count - 1 for i in swapped)
+    if order is SelectionOrder.HOOF:
+        return natural[0::2] + natural[1::2][::-1]
+    return natural

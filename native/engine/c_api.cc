@@ -1,0 +1,135 @@
+// The functions that Python calls through ctypes (tensorflow_ipu/runtime/native.py).
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "engine/device_state.h"
+#include "engine/events.h"
+#include "engine/feeds/feed_manager.h"
+#include "engine/program.h"
+#include "tensorflow/core/framework/function.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/public/version.h"
+
+#define TFIPU_EXPORT extern "C" __attribute__((visibility("default")))
+
+using tensorflow_ipu::CompileRequest;
+using tensorflow_ipu::DeviceState;
+
+namespace {
+
+// A copy that the caller gives back with tfipu_free.
+char* CopyText(const std::string& text) {
+  auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+std::string ShapeText(const tensorflow::TensorShape& shape) {
+  std::string text;
+  for (int i = 0; i < shape.dims(); ++i) {
+    tensorflow::strings::StrAppend(&text, i > 0 ? "," : "", shape.dim_size(i));
+  }
+  return text;
+}
+
+}  // namespace
+
+// The TensorFlow version whose headers this library was built with.
+TFIPU_EXPORT const char* tfipu_tensorflow_version() { return TF_VERSION_STRING; }
+
+TFIPU_EXPORT void tfipu_free(char* text) { std::free(text); }
+
+TFIPU_EXPORT void tfipu_set_compiler(tensorflow_ipu::CompileCallback callback) {
+  tensorflow_ipu::SetCompiler(callback);
+}
+
+// The question of a request: a line "cluster ordinal", then a line "variable? type dims" each.
+TFIPU_EXPORT char* tfipu_request_text(void* pointer) {
+  const auto* request = static_cast<CompileRequest*>(pointer);
+  std::string text =
+      tensorflow::strings::StrCat(request->cluster, " ", request->ordinal, "\n");
+  for (const tensorflow_ipu::Argument& argument : request->arguments) {
+    tensorflow::strings::StrAppend(&text, argument.is_variable ? 1 : 0, " ",
+                                   static_cast<int>(argument.dtype), " ",
+                                   ShapeText(argument.shape), "\n");
+  }
+  return CopyText(text);
+}
+
+TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library, int64_t size,
+                              const char* entry, int replicas, int on_device) {
+  auto* request = static_cast<CompileRequest*>(pointer);
+  tensorflow::FunctionDefLibrary proto;
+  if (!proto.ParseFromArray(library, static_cast<int>(size))) {
+    request->status = tensorflow::errors::Internal("The compiled program cannot be read.");
+    return;
+  }
+  auto program = std::make_shared<tensorflow_ipu::Program>();
+  program->id = id;
+  program->entry = entry;
+  program->replicas = replicas;
+  program->on_device = on_device != 0;
+  program->library = std::make_unique<tensorflow::FunctionLibraryDefinition>(
+      tensorflow::OpRegistry::Global(), proto);
+  request->program = std::move(program);
+  request->status = tensorflow::OkStatus();
+}
+
+TFIPU_EXPORT void tfipu_reply_error(void* pointer, int code, const char* message) {
+  static_cast<CompileRequest*>(pointer)->status =
+      tensorflow::Status(static_cast<absl::StatusCode>(code), message);
+}
+
+// Attaches devices: everything of the former configuration is dropped.
+TFIPU_EXPORT void tfipu_attach(int64_t generation, int num_devices) {
+  tensorflow_ipu::Attachment::Set(generation, num_devices);
+  for (int i = 0; i < tensorflow_ipu::kMaxDevices; ++i) DeviceState::Get(i)->Unload();
+  tensorflow_ipu::FeedManager::ResetAll();
+  tensorflow_ipu::Statistics::Clear();
+}
+
+TFIPU_EXPORT void tfipu_wait_idle() {
+  for (int i = 0; i < tensorflow_ipu::kMaxDevices; ++i) {
+    DeviceState::Get(i)->WaitIdle(nullptr).IgnoreError();
+  }
+}
+
+TFIPU_EXPORT void tfipu_reset_seed(int ordinal, int64_t seed, int identical_replicas) {
+  DeviceState::Get(ordinal)->ResetSeed(static_cast<uint64_t>(seed), identical_replicas != 0);
+}
+
+TFIPU_EXPORT void tfipu_enable_events(int enabled) {
+  tensorflow_ipu::EventStore::Enable(enabled != 0);
+}
+
+// The events since the last call, oldest first: a line "type ordinal timestamp variables
+// executable" each.
+TFIPU_EXPORT char* tfipu_drain_events() {
+  std::string text;
+  for (const tensorflow_ipu::Event& event : tensorflow_ipu::EventStore::Drain()) {
+    char timestamp[32];
+    std::snprintf(timestamp, sizeof(timestamp), "%.6f", event.timestamp);
+    tensorflow::strings::StrAppend(&text, static_cast<int>(event.type), " ", event.ordinal, " ",
+                                   timestamp, " ", event.variables ? 1 : 0, " ",
+                                   event.executable, "\n");
+  }
+  return CopyText(text);
+}
+
+TFIPU_EXPORT void tfipu_statistics(const char* executable, int64_t* launches, double* seconds) {
+  const auto statistics = tensorflow_ipu::Statistics::Get(executable);
+  *launches = statistics.launches;
+  *seconds = statistics.seconds;
+}
+
+// Whether the IPU has a kernel for the node of a serialised NodeDef.
+TFIPU_EXPORT int tfipu_kernel_available(const char* node_def, int64_t size) {
+  tensorflow::NodeDef node;
+  if (!node.ParseFromArray(node_def, static_cast<int>(size))) return 0;
+  return tensorflow::KernelDefAvailable(tensorflow::DeviceType("IPU"), node) ? 1 : 0;
+}

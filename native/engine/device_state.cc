@@ -1,0 +1,115 @@
+#include "engine/device_state.h"
+
+#include <atomic>
+
+#include "engine/random_bits.h"
+#include "tensorflow/core/lib/random/random.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorflow_ipu {
+namespace {
+
+std::atomic<int64_t> attached_generation{0};
+std::atomic<int> attached_devices{1};
+
+}  // namespace
+
+DeviceState::DeviceState() : generator_(tensorflow::random::New64()) {}
+
+DeviceState* DeviceState::All() {
+  static DeviceState* states = [] {
+    auto* made = new DeviceState[kMaxDevices];
+    for (int i = 0; i < kMaxDevices; ++i) made[i].ordinal_ = i;
+    return made;
+  }();
+  return states;
+}
+
+DeviceState* DeviceState::Get(int ordinal) {
+  return ordinal < 0 || ordinal >= kMaxDevices ? nullptr : &All()[ordinal];
+}
+
+int DeviceState::running_launches() {
+  tensorflow::mutex_lock lock(mu_);
+  return running_;
+}
+
+void DeviceState::BeginLaunch() {
+  tensorflow::mutex_lock lock(mu_);
+  ++running_;
+}
+
+void DeviceState::EndLaunch() {
+  tensorflow::mutex_lock lock(mu_);
+  --running_;
+  changed_.notify_all();
+}
+
+tensorflow::Status DeviceState::WaitIdle(tensorflow::CancellationManager* cancellation) {
+  tensorflow::CancellationToken token = tensorflow::CancellationManager::kInvalidToken;
+  if (cancellation != nullptr) {
+    token = cancellation->get_cancellation_token();
+    const bool registered = cancellation->RegisterCallback(token, [this] {
+      tensorflow::mutex_lock lock(mu_);
+      changed_.notify_all();
+    });
+    if (!registered) return tensorflow::errors::Cancelled("Waiting for the IPU was cancelled.");
+  }
+  bool cancelled = false;
+  {
+    tensorflow::mutex_lock lock(mu_);
+    while (running_ > 0 && !cancelled) {
+      changed_.wait(lock);
+      cancelled = cancellation != nullptr && cancellation->IsCancelled();
+    }
+  }
+  if (cancellation != nullptr) cancellation->DeregisterCallback(token);
+  return cancelled ? tensorflow::errors::Cancelled("Waiting for the IPU was cancelled.")
+                   : tensorflow::OkStatus();
+}
+
+void DeviceState::ResetSeed(uint64_t seed, bool identical_replicas) {
+  tensorflow::mutex_lock lock(mu_);
+  generator_ = seed;
+  identical_replicas_ = identical_replicas;
+}
+
+std::vector<uint64_t> DeviceState::DrawSeeds(int num_replicas) {
+  tensorflow::mutex_lock lock(mu_);
+  std::vector<uint64_t> seeds(num_replicas);
+  for (int i = 0; i < num_replicas; ++i) {
+    seeds[i] = identical_replicas_ && i > 0 ? seeds[0] : NextRandomBits(&generator_);
+  }
+  return seeds;
+}
+
+void DeviceState::Load(const std::string& executable, bool has_inputs) {
+  tensorflow::mutex_lock lock(mu_);
+  const bool load = loaded_ != executable;
+  if (load) {
+    if (!loaded_.empty()) {
+      EventStore::Record(EventType::kDeviceToHost, ordinal_, loaded_, /*variables=*/true);
+    }
+    EventStore::Record(EventType::kLoadEngine, ordinal_, executable);
+    loaded_ = executable;
+  }
+  if (load || has_inputs) {
+    EventStore::Record(EventType::kHostToDevice, ordinal_, executable, /*variables=*/load);
+  }
+}
+
+void DeviceState::Unload() {
+  tensorflow::mutex_lock lock(mu_);
+  loaded_.clear();
+}
+
+void Attachment::Set(int64_t generation, int num_devices) {
+  attached_generation = generation;
+  attached_devices = num_devices;
+}
+
+int64_t Attachment::generation() { return attached_generation; }
+
+int Attachment::num_devices() { return attached_devices; }
+
+}  // namespace tensorflow_ipu

@@ -1,0 +1,70 @@
+// State of the simulated devices that outlives single launches.
+#ifndef TENSORFLOW_IPU_ENGINE_DEVICE_STATE_H_
+#define TENSORFLOW_IPU_ENGINE_DEVICE_STATE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/events.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/platform/mutex.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tensorflow_ipu {
+
+// The number of TensorFlow devices `/device:IPU:k` that every session and eager context gets: one
+// for each IPU of the largest simulated machine. An eager context cannot gain devices later, so
+// they all exist from the start; the configuration says which are attached.
+constexpr int kMaxDevices = 16;
+
+// One TensorFlow device: the random generator, what is loaded, and how many launches run.
+class DeviceState {
+ public:
+  // The state of `/device:IPU:<ordinal>`, or null when `ordinal` is outside [0, kMaxDevices).
+  static DeviceState* Get(int ordinal);
+
+  // Launches running now.
+  int running_launches();
+  void BeginLaunch();
+  void EndLaunch();
+
+  // Blocks until no launch runs on this device, or `cancellation` (may be null) is cancelled.
+  tensorflow::Status WaitIdle(tensorflow::CancellationManager* cancellation);
+
+  // Reseeds the generator. With `identical_replicas` every replica of a launch gets one seed.
+  void ResetSeed(uint64_t seed, bool identical_replicas);
+  // One seed for each replica of the next launch.
+  std::vector<uint64_t> DrawSeeds(int num_replicas);
+
+  // Notes that `executable` is about to run, recording load and transfer events when it was not
+  // the one loaded before.
+  void Load(const std::string& executable, bool has_inputs);
+  // Forgets what is loaded.
+  void Unload();
+
+ private:
+  DeviceState();
+  static DeviceState* All();
+
+  int ordinal_ = 0;
+  tensorflow::mutex mu_;
+  tensorflow::condition_variable changed_;
+  int running_ TF_GUARDED_BY(mu_) = 0;
+  uint64_t generator_ TF_GUARDED_BY(mu_);
+  bool identical_replicas_ TF_GUARDED_BY(mu_) = false;
+  std::string loaded_ TF_GUARDED_BY(mu_);
+};
+
+// Which devices are attached, as the Python configuration last said.
+class Attachment {
+ public:
+  static void Set(int64_t generation, int num_devices);
+  // Changes with every configuration; executables of an older one are not run again.
+  static int64_t generation();
+  static int num_devices();
+};
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_DEVICE_STATE_H_

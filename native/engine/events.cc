@@ -1,0 +1,69 @@
+#include "engine/events.h"
+
+#include <atomic>
+#include <unordered_map>
+
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/mutex.h"
+
+namespace tensorflow_ipu {
+namespace {
+
+constexpr double kMicrosecondsPerSecond = 1e6;
+
+std::atomic<bool> events_enabled{false};
+
+tensorflow::mutex events_mu(tensorflow::LINKER_INITIALIZED);
+
+std::vector<Event>& Events() {
+  static auto* events = new std::vector<Event>;
+  return *events;
+}
+
+tensorflow::mutex statistics_mu(tensorflow::LINKER_INITIALIZED);
+
+std::unordered_map<std::string, LaunchStatistics>& AllStatistics() {
+  static auto* statistics = new std::unordered_map<std::string, LaunchStatistics>;
+  return *statistics;
+}
+
+}  // namespace
+
+void EventStore::Enable(bool enabled) { events_enabled = enabled; }
+
+bool EventStore::enabled() { return events_enabled.load(std::memory_order_relaxed); }
+
+void EventStore::Record(EventType type, int ordinal, const std::string& executable,
+                        bool variables) {
+  if (!enabled()) return;
+  const double now = tensorflow::Env::Default()->NowMicros() / kMicrosecondsPerSecond;
+  tensorflow::mutex_lock lock(events_mu);
+  Events().push_back({type, ordinal, now, executable, variables});
+}
+
+std::vector<Event> EventStore::Drain() {
+  tensorflow::mutex_lock lock(events_mu);
+  std::vector<Event> drained;
+  drained.swap(Events());
+  return drained;
+}
+
+void Statistics::Add(const std::string& executable, double seconds) {
+  tensorflow::mutex_lock lock(statistics_mu);
+  LaunchStatistics& entry = AllStatistics()[executable];
+  ++entry.launches;
+  entry.seconds += seconds;
+}
+
+LaunchStatistics Statistics::Get(const std::string& executable) {
+  tensorflow::mutex_lock lock(statistics_mu);
+  const auto found = AllStatistics().find(executable);
+  return found == AllStatistics().end() ? LaunchStatistics() : found->second;
+}
+
+void Statistics::Clear() {
+  tensorflow::mutex_lock lock(statistics_mu);
+  AllStatistics().clear();
+}
+
+}  // namespace tensorflow_ipu

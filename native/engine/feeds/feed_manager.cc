@@ -1,0 +1,155 @@
+#include "engine/feeds/feed_manager.h"
+
+#include <utility>
+
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorflow_ipu {
+
+using tensorflow::mutex_lock;
+using tensorflow::Status;
+
+namespace {
+
+constexpr int64_t kShutDownMicroseconds = 500 * 1000;
+
+}  // namespace
+
+// Never destroyed: reading threads may outlive the static objects of the library.
+FeedManager* FeedManager::All() {
+  static FeedManager* managers = [] {
+    auto* made = new FeedManager[kMaxDevices];
+    for (int i = 0; i < kMaxDevices; ++i) made[i].ordinal_ = i;
+    return made;
+  }();
+  return managers;
+}
+
+FeedManager* FeedManager::Get(int ordinal) {
+  return ordinal < 0 || ordinal >= kMaxDevices ? nullptr : &All()[ordinal];
+}
+
+void FeedManager::ResetAll() {
+  for (int i = 0; i < kMaxDevices; ++i) All()[i].Reset();
+}
+
+void FeedManager::ShutDown() {
+  std::vector<std::shared_ptr<Infeed>> infeeds;
+  for (int i = 0; i < kMaxDevices; ++i) {
+    for (auto& infeed : All()[i].RemoveAll()) infeeds.push_back(std::move(infeed));
+  }
+  const Status reason = tensorflow::errors::Cancelled("The process is ending.");
+  for (auto& infeed : infeeds) infeed->Interrupt(reason);
+  for (auto& infeed : infeeds) {
+    if (infeed->WaitUntilStopped(kShutDownMicroseconds)) continue;
+    // Its thread uses it for as long as the process lives.
+    infeed->Leave();
+    new std::shared_ptr<Infeed>(std::move(infeed));
+  }
+}
+
+void FeedManager::Reset() {
+  const Status reason = tensorflow::errors::Cancelled("The IPU configuration has been reset.");
+  for (auto& infeed : RemoveAll()) infeed->Stop(reason);
+}
+
+std::vector<std::shared_ptr<Infeed>> FeedManager::RemoveAll() {
+  std::vector<std::shared_ptr<Infeed>> infeeds;
+  decltype(outfeeds_) outfeeds;  // released without the lock
+  mutex_lock lock(mu_);
+  for (auto& [name, infeed] : infeeds_) infeeds.push_back(std::move(infeed));
+  infeeds_.clear();
+  outfeeds.swap(outfeeds_);
+  return infeeds;
+}
+
+bool FeedManager::DeviceIsRunning() { return DeviceState::Get(ordinal_)->running_launches() > 0; }
+
+Status FeedManager::AddInfeed(const std::string& name, std::shared_ptr<Infeed> infeed) {
+  std::shared_ptr<Infeed> replaced;
+  mutex_lock lock(mu_);
+  std::shared_ptr<Infeed>& place = infeeds_[name];
+  if (place != nullptr && !place->ended()) {
+    return tensorflow::errors::AlreadyExists(
+        "The infeed ", name, " already exists on /device:IPU:", ordinal_,
+        ". Run the deleter of the infeed_queue before initializing it again.");
+  }
+  // One that has ended makes room: there is nothing left to lose. It is released without the lock.
+  replaced = std::move(place);
+  place = std::move(infeed);
+  return tensorflow::OkStatus();
+}
+
+Status FeedManager::FindInfeed(const std::string& name, std::shared_ptr<Infeed>* infeed) {
+  mutex_lock lock(mu_);
+  const auto found = infeeds_.find(name);
+  if (found == infeeds_.end()) {
+    return tensorflow::errors::FailedPrecondition(
+        "The infeed ", name, " has not been created on /device:IPU:", ordinal_,
+        ". Did you initialize the infeed_queue, and is its device_ordinal that of the device the "
+        "program runs on?");
+  }
+  *infeed = found->second;
+  return tensorflow::OkStatus();
+}
+
+Status FeedManager::DeleteInfeed(const std::string& name) {
+  std::shared_ptr<Infeed> infeed;
+  {
+    mutex_lock lock(mu_);
+    const auto found = infeeds_.find(name);
+    if (found == infeeds_.end()) {
+      return tensorflow::errors::NotFound("There is no infeed ", name, " on /device:IPU:",
+                                          ordinal_, " to delete. Make sure that you have run the "
+                                          "initializer of the infeed_queue.");
+    }
+    if (found->second->used() && DeviceIsRunning()) {
+      return tensorflow::errors::FailedPrecondition(
+          "Cannot delete infeed ", name, " while a program that may use it runs on /device:IPU:",
+          ordinal_, ". Wait for the program to end.");
+    }
+    infeed = std::move(found->second);
+    infeeds_.erase(found);
+  }
+  infeed->Stop(tensorflow::errors::Cancelled("The infeed ", name, " has been deleted."));
+  return tensorflow::OkStatus();
+}
+
+void FeedManager::AbandonInfeed(const std::string& name, const std::shared_ptr<Infeed>& infeed) {
+  {
+    mutex_lock lock(mu_);
+    const auto found = infeeds_.find(name);
+    if (found != infeeds_.end() && found->second == infeed) infeeds_.erase(found);
+  }
+  infeed->Stop(tensorflow::errors::Cancelled("The session that initialized the infeed ", name,
+                                             " has been closed."));
+}
+
+std::shared_ptr<Outfeed> FeedManager::FindOrAddOutfeed(const std::string& name,
+                                                       OutfeedMode mode) {
+  mutex_lock lock(mu_);
+  std::shared_ptr<Outfeed>& outfeed = outfeeds_[name];
+  if (outfeed == nullptr) outfeed = std::make_shared<Outfeed>(name, mode);
+  return outfeed;
+}
+
+std::shared_ptr<Outfeed> FeedManager::FindOutfeed(const std::string& name) {
+  mutex_lock lock(mu_);
+  const auto found = outfeeds_.find(name);
+  return found == outfeeds_.end() ? nullptr : found->second;
+}
+
+Status FeedManager::DeleteOutfeed(const std::string& name) {
+  mutex_lock lock(mu_);
+  const auto found = outfeeds_.find(name);
+  if (found == outfeeds_.end()) return tensorflow::OkStatus();
+  if (DeviceIsRunning()) {
+    return tensorflow::errors::FailedPrecondition(
+        "Cannot delete outfeed ", name, " while a program that may use it runs on /device:IPU:",
+        ordinal_, ". Wait for the program to end.");
+  }
+  outfeeds_.erase(found);
+  return tensorflow::OkStatus();
+}
+
+}  // namespace tensorflow_ipu

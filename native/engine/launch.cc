@@ -1,0 +1,243 @@
+#include "engine/launch.h"
+
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "engine/device_state.h"
+#include "engine/launch_context.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/tensor_util.h"
+#include "tensorflow/core/grappler/optimizers/meta_optimizer.h"
+#include "tensorflow/core/platform/env.h"
+
+namespace tensorflow_ipu {
+
+using tensorflow::CancellationManager;
+using tensorflow::Device;
+using tensorflow::FunctionLibraryRuntime;
+using tensorflow::OpKernelContext;
+using tensorflow::ResourceHandle;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::Var;
+
+namespace {
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+uint64_t NextLaunchId() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+// An error that another replica's failure brought about says nothing of the cause.
+bool IsConsequence(const Status& status) {
+  return tensorflow::errors::IsCancelled(status) || tensorflow::StatusGroup::IsDerived(status);
+}
+
+// Registers `variable` (taking over one reference) with the CPU device for the time of a launch,
+// and returns a handle to it. Reference-counting handles would need no registration, but kernels
+// that may create a variable, such as AssignVariableOp, do not know them.
+Tensor RegisterVariable(Var* variable, const std::string& container, size_t index, Device* cpu) {
+  const tensorflow::DtypeAndPartialTensorShape type{variable->tensor()->dtype(),
+                                                    variable->tensor()->shape()};
+  const std::string name = tensorflow::strings::StrCat("variable_", index);
+  TF_CHECK_OK(cpu->resource_manager()->Create(container, name, variable));
+  Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
+  handle.scalar<ResourceHandle>()() =
+      tensorflow::MakeResourceHandle(
+          container, name, *cpu, tensorflow::TypeIndex::Make<Var>(), {type});
+  return handle;
+}
+
+// A replica's own variable, starting with the value of replica 0's. The buffer is shared until
+// either of them writes: TensorFlow's kernels copy a buffer that has other owners before they
+// update it. In copy-on-read mode they do not, so then it is copied here.
+Var* CopyVariable(Var* original) {
+  tensorflow::tf_shared_lock lock(*original->mu());
+  auto* copy = new Var(original->tensor()->dtype());
+  *copy->tensor() = original->copy_on_read_mode.load()
+                        ? tensorflow::tensor::DeepCopy(*original->tensor())
+                        : *original->tensor();
+  copy->copy_on_read_mode = original->copy_on_read_mode.load();
+  copy->is_initialized = original->is_initialized;
+  return copy;
+}
+
+// One replica's share of a launch.
+struct Replica {
+  tensorflow::core::RefCountPtr<LaunchContext> context;
+  std::unique_ptr<tensorflow::ScopedStepContainer> container;
+  std::vector<Tensor> results;
+};
+
+// State of a launch from start to the end of its last replica; deletes itself then.
+class Launcher {
+ public:
+  using Done = std::function<void(Status, std::vector<Tensor>)>;
+
+  Launcher(const LoadedProgram& loaded, int ordinal, OpKernelContext* ctx, Done done)
+      : loaded_(loaded),
+        device_(DeviceState::Get(ordinal)),
+        ctx_(ctx),
+        cpu_(loaded.runtime->device_mgr()->HostCPU()),
+        cancellation_(ctx->cancellation_manager()),
+        done_(std::move(done)),
+        replicas_(loaded.program->replicas),
+        pending_(loaded.program->replicas),
+        start_ns_(tensorflow::Env::Default()->NowNanos()) {
+    const uint64_t id = NextLaunchId();
+    const std::vector<uint64_t> seeds = device_->DrawSeeds(replicas_.size());
+    for (size_t r = 0; r < replicas_.size(); ++r) {
+      replicas_[r].context.reset(
+          new LaunchContext(ordinal, id, r, static_cast<int>(replicas_.size()), seeds[r]));
+    }
+  }
+
+  void Start(std::vector<LaunchArgument> arguments) {
+    device_->BeginLaunch();
+    if (loaded_.program->on_device) {
+      device_->Load(loaded_.program->id, /*has_inputs=*/!arguments.empty());
+      EventStore::Record(EventType::kExecute, ordinal(), loaded_.program->id);
+    }
+    // All arguments first: once a replica runs it may write the variables that others copy.
+    std::vector<std::vector<Tensor>> inputs(replicas_.size());
+    for (size_t r = 0; r < replicas_.size(); ++r) inputs[r] = Inputs(r, arguments);
+    for (size_t r = 0; r < replicas_.size(); ++r) Run(r, std::move(inputs[r]));
+  }
+
+ private:
+  // Where the variables of a replica are registered during the launch.
+  std::string VariableContainer(size_t replica) const {
+    return tensorflow::strings::StrCat("ipu_launch_", replicas_[0].context->launch_id(), "_",
+                                       replica);
+  }
+
+  int ordinal() const { return replicas_[0].context->device_ordinal(); }
+
+  std::vector<Tensor> Inputs(size_t replica, const std::vector<LaunchArgument>& arguments) {
+    std::vector<Tensor> inputs;
+    inputs.reserve(arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const LaunchArgument& argument = arguments[i];
+      if (argument.variable == nullptr) {
+        inputs.push_back(argument.tensor);
+        continue;
+      }
+      Var* variable = argument.variable.get();
+      if (replica == 0) {
+        variable->Ref();
+      } else {
+        variable = CopyVariable(variable);
+      }
+      inputs.push_back(RegisterVariable(variable, VariableContainer(replica), i, cpu_));
+    }
+    return inputs;
+  }
+
+  void Run(size_t index, std::vector<Tensor> inputs) {
+    Replica& replica = replicas_[index];
+    FunctionLibraryRuntime::Options options;
+    tensorflow::ResourceMgr* resources = cpu_->resource_manager();
+    replica.container = std::make_unique<tensorflow::ScopedStepContainer>(
+        options.step_id,
+        [resources](const std::string& name) { resources->Cleanup(name).IgnoreError(); });
+    options.step_container = replica.container.get();
+    options.cancellation_manager = &cancellation_;
+    options.collective_executor = replica.context.get();
+    options.runner = ctx_->runner();
+    options.source_device = loaded_.runtime->device()->name();
+    options.create_rendezvous = true;
+    options.allow_dead_tensors = true;
+    loaded_.runtime->Run(options, loaded_.handle, inputs, &replica.results,
+                         [this](const Status& status) { Finish(status); });
+  }
+
+  void Finish(const Status& status) {
+    if (!status.ok()) {
+      {
+        tensorflow::mutex_lock lock(mu_);
+        if (status_.ok() || (IsConsequence(status_) && !IsConsequence(status))) status_ = status;
+      }
+      cancellation_.StartCancel();
+    }
+    if (pending_.fetch_sub(1) > 1) return;
+    End();
+  }
+
+  void End() {
+    const Program& program = *loaded_.program;
+    const double seconds =
+        (tensorflow::Env::Default()->NowNanos() - start_ns_) / kNanosecondsPerSecond;
+    Statistics::Add(program.id, seconds);
+    for (size_t r = 0; r < replicas_.size(); ++r) {
+      cpu_->resource_manager()->Cleanup(VariableContainer(r)).IgnoreError();
+    }
+    std::vector<Tensor> results = std::move(replicas_[0].results);
+    if (program.on_device && status_.ok() && !results.empty()) {
+      EventStore::Record(EventType::kDeviceToHost, ordinal(), program.id);
+    }
+    if (!status_.ok()) device_->Unload();
+    device_->EndLaunch();
+    const Done done = std::move(done_);
+    const Status status = status_;
+    delete this;
+    done(status, std::move(results));
+  }
+
+  const LoadedProgram loaded_;
+  DeviceState* const device_;
+  OpKernelContext* const ctx_;
+  Device* const cpu_;
+  CancellationManager cancellation_;
+  Done done_;
+  std::vector<Replica> replicas_;
+  std::atomic<int> pending_;
+  const uint64_t start_ns_;
+  tensorflow::mutex mu_;
+  Status status_ TF_GUARDED_BY(mu_);
+};
+
+}  // namespace
+
+Status LoadProgram(std::shared_ptr<const Program> program, size_t num_inputs, size_t num_outputs,
+                   FunctionLibraryRuntime* runtime, LoadedProgram* loaded) {
+  const std::string cpu = runtime->device_mgr()->HostCPU()->name();
+  tensorflow::ConfigProto config;
+  if (runtime->config_proto() != nullptr) config = *runtime->config_proto();
+  FunctionLibraryRuntime::InstantiateOptions options;
+  options.target = cpu;
+  options.is_multi_device_function = true;
+  options.input_devices.assign(num_inputs, cpu);
+  options.output_devices.assign(num_outputs, cpu);
+  options.lib_def = program->library.get();
+  options.config_proto = config;
+  const std::string name = program->entry;
+  options.optimize_graph_fn =
+      [config, name](std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
+                     tensorflow::FunctionLibraryDefinition* library,
+                     const tensorflow::DeviceSet& devices, Device* cpu_device,
+                     std::unique_ptr<tensorflow::Graph>* graph) {
+        tensorflow::grappler::GrapplerItem::OptimizationOptions optimization;
+        optimization.allow_pruning_stateful_and_dataset_ops = false;
+        return tensorflow::grappler::OptimizeGraph(std::move(ret_nodes), std::move(keep_nodes),
+                                                   library, devices, cpu_device, config, name,
+                                                   optimization, graph);
+      };
+  FunctionLibraryRuntime::Handle handle;
+  TF_RETURN_IF_ERROR(
+      runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &handle));
+  *loaded = {std::move(program), runtime, handle};
+  return tensorflow::OkStatus();
+}
+
+void Launch(const LoadedProgram& loaded, int ordinal, OpKernelContext* ctx,
+            std::vector<LaunchArgument> arguments,
+            std::function<void(Status, std::vector<Tensor>)> done) {
+  (new Launcher(loaded, ordinal, ctx, std::move(done)))->Start(std::move(arguments));
+}
+
+}  // namespace tensorflow_ipu

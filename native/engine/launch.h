@@ -1,0 +1,41 @@
+// One run of a program by all its replicas.
+#ifndef TENSORFLOW_IPU_ENGINE_LAUNCH_H_
+#define TENSORFLOW_IPU_ENGINE_LAUNCH_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "engine/program.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_var.h"
+
+namespace tensorflow_ipu {
+
+// A program made runnable in one function runtime (one session, or the eager context).
+struct LoadedProgram {
+  std::shared_ptr<const Program> program;
+  tensorflow::FunctionLibraryRuntime* runtime;
+  tensorflow::FunctionLibraryRuntime::Handle handle;
+};
+
+// Instantiates `program` on the host's CPU device, with TensorFlow's graph optimizers.
+tensorflow::Status LoadProgram(std::shared_ptr<const Program> program, size_t num_inputs,
+                               size_t num_outputs, tensorflow::FunctionLibraryRuntime* runtime,
+                               LoadedProgram* loaded);
+
+// The inputs of a launch, by argument position: a tensor, or the variable it names.
+struct LaunchArgument {
+  tensorflow::Tensor tensor;
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+};
+
+// Runs every replica concurrently on the runner of `ctx` and calls `done` once, with the results
+// of replica 0 or the first error that is a cause (not a consequence of another replica's).
+void Launch(const LoadedProgram& loaded, int ordinal, tensorflow::OpKernelContext* ctx,
+            std::vector<LaunchArgument> arguments,
+            std::function<void(tensorflow::Status, std::vector<tensorflow::Tensor>)> done);
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_LAUNCH_H_

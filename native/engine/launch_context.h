@@ -1,0 +1,61 @@
+// What every op inside a launch can ask of it.
+#ifndef TENSORFLOW_IPU_ENGINE_LAUNCH_CONTEXT_H_
+#define TENSORFLOW_IPU_ENGINE_LAUNCH_CONTEXT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+
+#include "tensorflow/core/framework/collective.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tensorflow_ipu {
+
+// One replica's view of one launch. It travels through TensorFlow's runtime as the collective
+// executor of the call: of all per-call objects, that is the one which every kernel receives
+// unchanged at any depth of loops and inner functions (step ids and step containers are not).
+class LaunchContext : public tensorflow::CollectiveExecutor {
+ public:
+  LaunchContext(int device_ordinal, uint64_t launch_id, int replica, int num_replicas,
+                uint64_t seed)
+      : tensorflow::CollectiveExecutor(/*cem=*/nullptr),
+        device_ordinal_(device_ordinal),
+        launch_id_(launch_id),
+        replica_(replica),
+        num_replicas_(num_replicas),
+        seed_(seed) {}
+
+  // The context of the launch that `ctx` runs in, or null outside a launch.
+  static LaunchContext* From(tensorflow::OpKernelContext* ctx) {
+    return dynamic_cast<LaunchContext*>(ctx->collective_executor());
+  }
+
+  int device_ordinal() const { return device_ordinal_; }
+  uint64_t launch_id() const { return launch_id_; }
+  int replica() const { return replica_; }
+  int num_replicas() const { return num_replicas_; }
+  uint64_t seed() const { return seed_; }
+
+  // How often `key` has been asked for before by this replica in this launch. Numbers the
+  // executions of one op in a loop, so that each draws its own random stream.
+  int64_t NextOccurrence(int64_t key) {
+    tensorflow::mutex_lock lock(mu_);
+    return occurrences_[key]++;
+  }
+
+  void RunClosure(std::function<void()> closure) override { closure(); }
+
+ private:
+  const int device_ordinal_;
+  const uint64_t launch_id_;
+  const int replica_;
+  const int num_replicas_;
+  const uint64_t seed_;
+  tensorflow::mutex mu_;
+  std::unordered_map<int64_t, int64_t> occurrences_ TF_GUARDED_BY(mu_);
+};
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_LAUNCH_CONTEXT_H_

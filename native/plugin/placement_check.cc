@@ -1,0 +1,49 @@
+// Refuses ops that the IPU lacks before TensorFlow's placer sees them. The placer would name
+// whichever op of a colocation group it meets first, and with soft placement say nothing at all.
+#include <string>
+
+#include "kernels/support.h"
+#include "plugin/device.h"
+#include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "tensorflow/core/graph/graph.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/util/device_name_utils.h"
+
+namespace tensorflow_ipu {
+namespace {
+
+using tensorflow::DeviceNameUtils;
+
+bool RequestsIpu(const tensorflow::Node& node) {
+  DeviceNameUtils::ParsedName name;
+  return !node.requested_device().empty() &&
+         DeviceNameUtils::ParseFullName(node.requested_device(), &name) && name.has_type &&
+         name.type == kIpuDeviceType;
+}
+
+class PlacementCheck : public tensorflow::GraphOptimizationPass {
+ public:
+  tensorflow::Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
+    if (options.graph == nullptr) return tensorflow::OkStatus();
+    for (const tensorflow::Node* node : (*options.graph)->op_nodes()) {
+      if (IsUnsupportedOp(node->type_string()) && RequestsIpu(*node)) return Refuse(*node);
+    }
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  static tensorflow::Status Refuse(const tensorflow::Node& node) {
+    return tensorflow::errors::InvalidArgument(
+        "Cannot assign a device for operation ", node.name(),
+        ": Could not satisfy explicit device specification '", node.requested_device(),
+        "' because no supported kernel for ", kIpuDeviceType, " devices is available. Op: ",
+        node.type_string(),
+        ". Place it on the CPU, or use an op that the IPU has (resource variables in place of "
+        "reference variables).");
+  }
+};
+
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::PRE_PLACEMENT, 0, PlacementCheck);
+
+}  // namespace
+}  // namespace tensorflow_ipu

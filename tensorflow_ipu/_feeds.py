@@ -1,0 +1,187 @@
+"""What infeed and outfeed queues have in common: names, devices, unsupported types, synthetic data."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import itertools
+import operator
+import os
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+from tensorflow.python.eager import context
+from tensorflow.python.framework import dtypes, errors, ops, tensor_shape
+from tensorflow.python.framework import constant_op
+from tensorflow.python.framework import tensor as tensor_lib
+
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.runtime import native
+
+#: Types of the tensors that can pass between host and device.
+SUPPORTED_DTYPES = (
+    dtypes.float32,
+    dtypes.float16,
+    dtypes.int32,
+    dtypes.int64,
+    dtypes.int8,
+    dtypes.uint8,
+    dtypes.bool,
+)
+
+_numbers = itertools.count()
+
+
+def new_feed_id(kind: str) -> str:
+    """Returns a name that no other feed of this process has.
+
+    Args:
+        kind: "infeed" or "outfeed".
+    """
+    return f"{kind}_{os.getpid()}_{next(_numbers)}"
+
+
+def check_ordinal(device_ordinal: int | None) -> int:
+    """Returns the TensorFlow device that a queue is for.
+
+    Args:
+        device_ordinal: `k` of `/device:IPU:k`, or None for the device of the current
+            `IPUStrategy`, 0 outside one.
+
+    Raises:
+        ValueError: If it is not an integer, or negative.
+    """
+    if device_ordinal is None:
+        from tensorflow_ipu import ipu_strategy  # strategies make queues
+
+        return ipu_strategy.current_ordinal()
+    if isinstance(device_ordinal, bool) or not hasattr(device_ordinal, "__index__"):
+        raise ValueError(
+            f"Device ordinal must be an integer. Received: device_ordinal={device_ordinal!r}"
+        )
+    if device_ordinal < 0:
+        raise ValueError(f"Device ordinal must be >= 0. Received: device_ordinal={device_ordinal}")
+    return operator.index(device_ordinal)
+
+
+def check_dtypes(queue: str, types: Sequence[dtypes.DType]) -> None:
+    """Refuses types that cannot pass between host and device.
+
+    Args:
+        queue: What the tensors are for, for the message.
+        types: Type of each tensor.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If there is one.
+    """
+    for index, dtype in enumerate(types):
+        if dtype not in SUPPORTED_DTYPES:
+            supported = ", ".join(supported.name for supported in SUPPORTED_DTYPES)
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                f"Unsupported datatype {dtype.name} of tensor {index} of the {queue}. The IPU has "
+                f"{supported}. Cast it on the host first: "
+                "dataset.map(lambda x: tf.cast(x, tf.float32))",
+            )
+
+
+@contextlib.contextmanager
+def on_host() -> Iterator[None]:
+    """A scope for ops that run on the host, outside any program that is being built."""
+    with ops.init_scope(), ops.device("/device:CPU:0"):
+        yield
+
+
+def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str) -> None:
+    """Logs one warning for each deprecated argument that was given.
+
+    Args:
+        queue: Name of the class.
+        arguments: Received value and default, by name.
+        instead: What happens in place of what the arguments did.
+    """
+    for name, (received, default) in arguments.items():
+        if received != default:
+            logging.warning("%s: the argument %s is deprecated and ignored. %s", queue, name, instead)
+
+
+def is_synthetic(category: SyntheticDataCategory) -> bool:
+    """Returns whether no data of this kind moves, by TF_POPLAR_FLAGS."""
+    return flags.parsed().synthetic(category)
+
+
+def infeed_is_off() -> bool:
+    """Returns whether infeeds give made-up elements and leave their dataset alone."""
+    return flags.parsed().null_data_feed or is_synthetic(SyntheticDataCategory.Infeed)
+
+
+def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> tensor_lib.Tensor:
+    """Returns a constant to take the place of data that does not move.
+
+    Its values follow `--synthetic_data_initializer`: `uniform` covers the range of the type,
+    `normal` is N(0, 1) (1 for integers), `random` is normal for floating point and uniform for
+    integers, a number is that number, and nothing gives zeros.
+
+    Args:
+        dtype: Type of the tensor.
+        shape: Its shape, fully defined.
+    """
+    initializer = flags.parsed().synthetic_data_initializer
+    dims = tuple(shape.as_list())
+    if initializer not in ("uniform", "normal", "random"):
+        value = np.array(float(initializer or 0)).astype(dtype.as_numpy_dtype)
+        return constant_op.constant(value, dtype, dims)
+    # A fixed seed: the same program is the same Executable in every process.
+    values = _random_values(initializer, dtype, np.random.default_rng(0), dims)
+    return constant_op.constant(values.astype(dtype.as_numpy_dtype), dtype)
+
+
+def _random_values(
+    initializer: str, dtype: dtypes.DType, generator: np.random.Generator, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Draws the values of a synthetic tensor."""
+    if dtype.is_bool:
+        return generator.integers(0, 2, shape)
+    if dtype.is_floating:
+        if initializer == "uniform":
+            return generator.uniform(-1.0, 1.0, shape) * float(dtype.max)
+        return generator.standard_normal(shape)
+    if initializer == "normal":
+        return np.ones(shape)
+    return generator.integers(dtype.min, dtype.max, shape, np.int64, endpoint=True)
+
+
+def delete_with(owner: object, delete: Callable[[], None]) -> None:
+    """Arranges for a native queue to go when its Python owner does.
+
+    Args:
+        owner: The object that owns the queue.
+        delete: Deletes the queue. Must not refer to `owner`.
+    """
+    weakref.finalize(owner, _delete_now, delete).atexit = False
+
+
+def _delete_now(delete: Callable[[], None]) -> None:
+    """Runs `delete` eagerly, whatever the garbage collector interrupted."""
+    try:
+        with context.eager_mode(), ops.device("/device:CPU:0"):
+            delete()
+    except errors.NotFoundError:
+        pass  # gone already: its device was reset
+    except errors.FailedPreconditionError as error:
+        logging.warning("A queue went out of scope while in use; it stays until the IPU is "
+                        "reconfigured: %s", error.message)
+
+
+@functools.lru_cache(maxsize=None)
+def stop_at_exit() -> None:
+    """Makes the reading threads end before the interpreter, which they enter for Python datasets."""
+    library = ctypes.CDLL(str(native.library_path()))
+    atexit.register(library.tfipu_shut_down_feeds)

@@ -1,0 +1,192 @@
+"""Iterators over datasets, for programs: an infeed queue behind Python's `next`."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from tensorflow.python.data.ops import dataset_ops, iterator_ops
+from tensorflow.python.eager import context
+from tensorflow.python.framework import ops, type_spec
+from tensorflow.python.types import trace
+
+from tensorflow_ipu import _feeds
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.runtime import native
+
+
+class IPUIterator(iterator_ops.OwnedIterator):
+    """An iterator whose `next` reads an infeed queue, in a function that runs on the IPU.
+
+    It can be captured by such a function, or passed to it as an argument.
+    """
+
+    def __init__(
+        self,
+        dataset: dataset_ops.DatasetV2 | None = None,
+        infeed_spec: IPUInfeedQueue | None = None,
+        element_spec: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Creates an iterator over a dataset, or over a queue that exists.
+
+        Args:
+            dataset: The dataset. In eager mode its queue is initialized at once.
+            infeed_spec: The queue to read, when there is no dataset.
+            element_spec: The `element_spec` of that queue's dataset.
+            **kwargs: Arguments of `IPUInfeedQueue`.
+
+        Raises:
+            ValueError: Unless there is either a dataset or both specs, and as for
+                `IPUInfeedQueue`.
+        """
+        if dataset is not None:
+            if infeed_spec is not None or element_spec is not None:
+                raise ValueError(
+                    "When `dataset` is given, `infeed_spec` and `element_spec` must not be. "
+                    f"Received: infeed_spec={infeed_spec}, element_spec={element_spec}"
+                )
+            self._queue = IPUInfeedQueue(dataset, **kwargs)
+            if context.executing_eagerly():
+                self._queue.initializer  # noqa: B018: reading it initializes
+        elif infeed_spec is None or element_spec is None:
+            raise ValueError(
+                "Without `dataset`, both `infeed_spec` and `element_spec` must be given. "
+                f"Received: infeed_spec={infeed_spec}, element_spec={element_spec}"
+            )
+        else:
+            self._queue = infeed_spec
+        self._element_spec = self._queue._structure
+        self._spec = _IPUIteratorSpec(self)
+
+    @property
+    def initializer(self) -> ops.Operation | None:
+        """The `initializer` of the queue, for graph mode."""
+        return self._queue.initializer
+
+    @property
+    def deleter(self) -> ops.Operation | None:
+        """The `deleter` of the queue."""
+        return self._queue.deleter
+
+    @property
+    def _type_spec(self) -> _IPUIteratorSpec:
+        return self._spec
+
+    def _next_internal(self) -> Any:
+        if context.executing_eagerly():
+            raise RuntimeError(
+                "The elements of an IPU iterator can not be accessed in eager mode. Call next() "
+                "in a function that runs on the IPU, or create the strategy with "
+                "IPUStrategy(enable_dataset_iterators=False) to iterate on the host."
+            )
+        return self._queue._dequeue()
+
+    def __next__(self) -> Any:
+        """Reads an element.
+
+        Returns:
+            The element, nested like `element_spec`.
+
+        Raises:
+            RuntimeError: In eager mode.
+        """
+        return self._next_internal()
+
+    def get_next_as_optional(self) -> NoReturn:
+        """Not available: a program cannot ask whether there is another element.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "IPU iterators have no get_next_as_optional, which `for x in iterator` needs inside a "
+            "function. Use `for _ in tf.range(n)` and next(iterator)."
+        )
+
+    def _not_saved(self, *args: Any) -> NoReturn:
+        """Refuses to be part of a checkpoint."""
+        raise NotImplementedError(
+            "IPU iterators cannot be checkpointed: elements have already been read ahead."
+        )
+
+    _save = _restore = _not_saved
+    _serialize_to_tensors = _restore_from_tensors = _copy_trackable_to_cpu = _not_saved
+
+
+class IPUOwnedIterator(IPUIterator):
+    """An `IPUIterator` whose queue goes when it does."""
+
+    def __init__(
+        self,
+        dataset: dataset_ops.DatasetV2 | None = None,
+        infeed_spec: IPUInfeedQueue | None = None,
+        element_spec: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Creates an iterator; the arguments and errors are those of `IPUIterator`."""
+        super().__init__(dataset, infeed_spec, element_spec, **kwargs)
+        delete = functools.partial(
+            native.ops().ipu_infeed_delete,
+            feed_id=self._queue._feed_id,
+            device_ordinal=self._queue._device_ordinal,
+        )
+        _feeds.delete_with(self, delete)
+
+
+class _IPUIteratorSpec(type_spec.TypeSpec):
+    """Stands for one iterator where TensorFlow wants a type.
+
+    An iterator has no tensors: which queue it reads is part of the traced function. So each is a
+    type of its own, whose only value is that iterator.
+    """
+
+    __slots__ = ("_iterator", "_feed_id", "_element_spec")
+
+    def __init__(self, iterator: IPUIterator) -> None:
+        self._iterator = weakref.ref(iterator)
+        self._feed_id = iterator._queue._feed_id
+        self._element_spec = iterator._element_spec
+
+    @property
+    def value_type(self) -> type[IPUIterator]:
+        return IPUIterator
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return (self._feed_id, self._element_spec)
+
+    # The base class would answer these with copies, made from what `_serialize` gives. But there
+    # is only one spec of an iterator.
+
+    def _without_tensor_names(self) -> _IPUIteratorSpec:
+        return self
+
+    def most_specific_common_supertype(
+        self, others: Sequence[trace.TraceType]
+    ) -> _IPUIteratorSpec | None:
+        """Returns this spec if all `others` are equal to it."""
+        return self if all(other == self for other in others) else None
+
+    @property
+    def _component_specs(self) -> tuple[()]:
+        return ()
+
+    def _to_components(self, value: IPUIterator) -> tuple[()]:
+        return ()
+
+    def _from_components(self, components: tuple[()]) -> IPUIterator:
+        iterator = self._iterator()
+        if iterator is None:
+            raise RuntimeError("The IPU iterator of this function no longer exists.")
+        return iterator
+
+
+def make_owned_iterator(dataset: dataset_ops.DatasetV2) -> IPUOwnedIterator:
+    """Returns what `iter(dataset)` gives in the scope of an `IPUStrategy`.
+
+    Args:
+        dataset: A dataset that an `IPUInfeedQueue` accepts.
+    """
+    return IPUOwnedIterator(dataset, device_ordinal=None)

@@ -1,0 +1,99 @@
+"""A Cluster: a traced function that will run on an IPU device, independent of any configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from tensorflow.core.framework import function_pb2
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.framework import func_graph as func_graph_lib
+from tensorflow.python.framework import ops, tensor as tensor_lib
+
+_ids = itertools.count()
+
+# The launch op in a graph knows its Cluster by name. Weak: a Cluster lives as long as the graphs
+# that launch it.
+_clusters: weakref.WeakValueDictionary[str, Cluster] = weakref.WeakValueDictionary()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cluster:
+    """A traced function with everything needed to compile it.
+
+    Attributes:
+        id: Name of the Cluster, unique in the process. Starts with `cluster`.
+        graph: The traced function.
+        function: The same, registered with TensorFlow's runtime.
+        captures: Tensors of the outer graph that follow the explicit inputs as arguments.
+        owner: Whatever has to live as long as the Cluster, because it takes the graph apart when
+            it goes.
+    """
+
+    id: str
+    graph: func_graph_lib.FuncGraph
+    function: atomic_function.AtomicFunction
+    captures: tuple[tensor_lib.Tensor, ...]
+    owner: Any = None
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: func_graph_lib.FuncGraph,
+        name: str,
+        captures: Sequence[tensor_lib.Tensor] | None = None,
+        owner: Any = None,
+    ) -> Cluster:
+        """Makes a Cluster of a finished trace.
+
+        Args:
+            graph: The trace: its inputs are the explicit inputs, then the captures.
+            name: What the user would recognise, for the name of the Cluster.
+            captures: What the graph captured, where it does not say so itself.
+            owner: What to keep alive.
+        """
+        number = next(_ids)
+        identifier = f"cluster_{number}__{name}"
+        function = atomic_function.from_func_graph(f"__ipu_{identifier}", graph, {})
+        if captures is None:
+            captures = [*graph.external_captures, *graph.deferred_external_captures]
+        cluster = cls(identifier, graph, function, tuple(captures), owner)
+        _clusters[identifier] = cluster
+        return cluster
+
+    @property
+    def entry(self) -> str:
+        """Name of the function to run."""
+        return self.function.name.decode()
+
+    def library(self) -> function_pb2.FunctionDefLibrary:
+        """Returns the definitions of the function and of all that it calls."""
+        found: dict[bytes, atomic_function.AtomicFunction] = {}
+        pending = [self.function]
+        while pending:
+            function = pending.pop()
+            if function.name not in found:
+                found[function.name] = function
+                pending.extend(function.children)
+        return function_pb2.FunctionDefLibrary(
+            function=[function.definition for function in found.values()]
+        )
+
+    def keep_with(self, graph: ops.Graph) -> None:
+        """Makes the Cluster live as long as `graph`, which launches it."""
+        kept = getattr(graph, "_ipu_clusters", None)
+        if kept is None:
+            kept = graph._ipu_clusters = []
+        kept.append(self)
+
+
+def find(identifier: str) -> Cluster:
+    """Returns the Cluster of that name.
+
+    Raises:
+        KeyError: If the graph that made it is gone.
+    """
+    return _clusters[identifier]

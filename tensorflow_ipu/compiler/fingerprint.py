@@ -1,0 +1,69 @@
+"""Hashing Programs so that equal ones are compiled once."""
+
+from __future__ import annotations
+
+import hashlib
+
+from tensorflow_ipu.compiler.program import Program, called_functions
+from tensorflow_ipu.compiler.target import Target
+
+_FEED_ATTRIBUTE = "feed_id"
+
+
+def fingerprint(program: Program, target: Target, options: bytes) -> str:
+    """Returns a hash that is equal for Programs that differ in generated names only.
+
+    Functions and feeds have fresh names each time a program is built; they enter as the position
+    of their first use, so the same loop with another queue is the same program.
+
+    Args:
+        program: The compiled Program.
+        target: Device and argument types.
+        options: The serialised configuration and flags.
+
+    Returns:
+        A hexadecimal SHA-256 digest.
+    """
+    digest = hashlib.sha256(options)
+    digest.update(repr((target.ordinal, target.arguments)).encode())
+    functions = _functions_by_use(program)
+    feeds: dict[bytes, bytes] = {}
+    for name in functions:
+        _update(digest, program, name, functions, feeds)
+    return digest.hexdigest()
+
+
+def _functions_by_use(program: Program) -> dict[str, str]:
+    """Maps function names to canonical ones, in the order in which they are met."""
+    names = {program.entry: "f0"}
+    pending = [program.entry]
+    while pending:
+        for node in program.functions[pending.pop(0)].node_def:
+            for called in called_functions(node):
+                if called not in names:
+                    names[called] = f"f{len(names)}"
+                    pending.append(called)
+    return names
+
+
+def _update(
+    digest: hashlib._Hash,
+    program: Program,
+    name: str,
+    functions: dict[str, str],
+    feeds: dict[bytes, bytes],
+) -> None:
+    """Adds one function, with names replaced by canonical ones."""
+    function = type(program.functions[name])()
+    function.CopyFrom(program.functions[name])
+    function.signature.name = functions[name]
+    for node in function.node_def:
+        for value in node.attr.values():
+            if value.HasField("func"):
+                value.func.name = functions[value.func.name]
+            for item in value.list.func:
+                item.name = functions[item.name]
+        if _FEED_ATTRIBUTE in node.attr:
+            feed = node.attr[_FEED_ATTRIBUTE]
+            feed.s = feeds.setdefault(feed.s, b"feed%d" % len(feeds))
+    digest.update(function.SerializeToString(deterministic=True))

@@ -1,0 +1,96 @@
+"""Launching `tf.function` objects as Clusters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import resource_variable_ops
+
+from tensorflow_ipu.compiler import launch as launch_lib
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler.cluster import Cluster
+
+Function = polymorphic_function.Function
+ConcreteFunction = concrete_function.ConcreteFunction
+
+_PLAIN = "_ipu_plain"
+_CLUSTER = "_ipu_cluster"
+
+
+def without_jit(function: Function) -> Function:
+    """Returns a `tf.function` like `function` that TensorFlow does not hand to XLA.
+
+    XLA has no IPU backend here. The copy is kept with the original, so that both live and are
+    traced as long.
+    """
+    if not function._jit_compile:
+        return function
+    plain = function.__dict__.get(_PLAIN)
+    if plain is None:
+        plain = function._clone(None)
+        plain._jit_compile = None
+        function.__dict__[_PLAIN] = plain
+    return plain
+
+
+def run(
+    function: Function | ConcreteFunction,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    check: Callable[[ConcreteFunction], None] | None = None,
+) -> Any:
+    """Launches a `tf.function` on the IPU device in scope.
+
+    Args:
+        function: The function.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        check: Called with the traced function before it runs.
+
+    Returns:
+        What the function returns.
+    """
+    concrete = _concrete(function, args, kwargs)
+    if check is not None:
+        check(concrete)
+    bound = concrete.function_type.bind(*args, **kwargs)
+    inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
+    results = launch_lib.launch(_cluster(concrete), inputs)
+    if results is None or isinstance(results, ops.Operation):
+        # Nothing to return. In a graph, automatic control dependencies make the launch run.
+        results = []
+    return concrete.function_type.pack_output(list(results))
+
+
+def _concrete(
+    function: Function | ConcreteFunction, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> ConcreteFunction:
+    if isinstance(function, ConcreteFunction):
+        return function
+    with trace.cluster_scope():
+        return without_jit(function)._get_concrete_function_garbage_collected(*args, **kwargs)
+
+
+def _cluster(concrete: ConcreteFunction) -> Cluster:
+    """Returns the Cluster of a traced function, making it once."""
+    cluster = concrete.__dict__.get(_CLUSTER)
+    if cluster is None:
+        name = re.sub(r"\W+", "_", concrete.graph.name).strip("_") or "function"
+        cluster = Cluster.from_graph(
+            concrete.graph, name, captures=concrete.captured_inputs, owner=concrete
+        )
+        concrete.__dict__[_CLUSTER] = cluster
+    return cluster
+
+
+def _as_tensor(value: Any) -> Any:
+    """Returns what the launch op takes for an argument: variables go by their handles."""
+    if isinstance(value, resource_variable_ops.BaseResourceVariable):
+        return value.handle
+    return value
+

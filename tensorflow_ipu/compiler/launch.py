@@ -1,0 +1,42 @@
+"""Putting the launch of a Cluster into the user's graph, or running it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
+from tensorflow.python.framework import tensor as tensor_lib
+
+from tensorflow_ipu.compiler import compile as _compile
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.runtime import native
+
+
+def launch(
+    cluster: Cluster, inputs: Sequence[tensor_lib.Tensor]
+) -> list[tensor_lib.Tensor] | ops.Operation | None:
+    """Launches a Cluster on the device that is in scope.
+
+    Args:
+        cluster: The Cluster.
+        inputs: Its explicit inputs; the captures are added here.
+
+    Returns:
+        The results. For a Cluster without results, the launch operation (`None` when it ran
+        eagerly).
+    """
+    _compile.ensure_registered()
+    outputs = cluster.graph.outputs
+    if not context.executing_eagerly():
+        graph = ops.get_default_graph()
+        graph._add_function_recursive(cluster.function)
+        cluster.keep_with(graph)
+    return native.ops().ipu_launch(
+        args=[*inputs, *cluster.captures],
+        Tresults=[output.dtype for output in outputs],
+        f=cluster.entry,
+        cluster=cluster.id,
+        output_shapes=[output.shape for output in outputs],
+        name=cluster.id,
+    )

@@ -1,0 +1,30 @@
+"""The passes of the compiler, in the order in which they run.
+
+A pass is a function `run(program, target)` that changes the Program in place. Before and after it
+the Program is legal (`tensorflow_ipu.compiler.verify`). Each is in a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorflow_ipu.compiler.passes import (
+    drop_checks,
+    host_placement,
+    prune,
+    random_streams,
+    sequential_loops,
+)
+from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.target import Target
+
+Pass = Callable[[Program, Target], None]
+
+PIPELINE: dict[str, Pass] = {
+    "prune": prune.run,
+    "drop_checks": drop_checks.run,
+    "prune_after_checks": prune.run,
+    "sequential_loops": sequential_loops.run,
+    "random_streams": random_streams.run,
+    "host_placement": host_placement.run,
+}

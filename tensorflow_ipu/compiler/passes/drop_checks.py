@@ -1,0 +1,42 @@
+"""Drops the ops that only check values."""
+
+from __future__ import annotations
+
+from tensorflow.core.framework import function_pb2
+
+from tensorflow_ipu.compiler.program import Program, input_node
+from tensorflow_ipu.compiler.target import Target
+
+_DROPPED = frozenset({"Assert"})
+_PASSED_THROUGH = frozenset({"CheckNumerics", "CheckNumericsV2"})
+
+
+def run(program: Program, target: Target) -> None:
+    """Removes assertions and turns numeric checks into identities, as on the device.
+
+    Before: any legal Program. After: none of the checking ops is left; what only fed them is
+    still there (pruning removes it).
+    """
+    del target
+    for function in program.functions.values():
+        _drop_assertions(function)
+        for node in function.node_def:
+            if node.op in _PASSED_THROUGH:
+                node.op = "Identity"
+                del node.attr["message"]
+
+
+def _drop_assertions(function: function_pb2.FunctionDef) -> None:
+    dropped = {node.name for node in function.node_def if node.op in _DROPPED}
+    if not dropped:
+        return
+    for node in function.node_def:
+        kept = [reference for reference in node.input if input_node(reference) not in dropped]
+        del node.input[:]
+        node.input.extend(kept)
+    for key in [key for key, value in function.control_ret.items() if value in dropped]:
+        del function.control_ret[key]
+        function.signature.control_output.remove(key)
+    nodes = [node for node in function.node_def if node.name not in dropped]
+    del function.node_def[:]
+    function.node_def.extend(nodes)

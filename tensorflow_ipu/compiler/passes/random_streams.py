@@ -1,0 +1,78 @@
+"""Draws the random numbers of stateful ops from the device's generator."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
+
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stateless:
+    """The stateless op that computes what a stateful one does.
+
+    Attributes:
+        op: Its type.
+        seed_position: Where its seed input is.
+        attributes: Attributes that carry over, by the stateful op's name for them.
+    """
+
+    op: str
+    seed_position: int
+    attributes: dict[str, str]
+
+
+_SAMPLERS = {
+    "RandomUniform": _Stateless("StatelessRandomUniform", 1, {"dtype": "dtype", "T": "T"}),
+    "RandomStandardNormal": _Stateless("StatelessRandomNormal", 1, {"dtype": "dtype", "T": "T"}),
+    "TruncatedNormal": _Stateless("StatelessTruncatedNormal", 1, {"dtype": "dtype", "T": "T"}),
+    "RandomUniformInt": _Stateless("StatelessRandomUniformInt", 1, {"Tout": "dtype", "T": "T"}),
+    "Multinomial": _Stateless(
+        "StatelessMultinomial", 2, {"T": "T", "output_dtype": "output_dtype"}
+    ),
+    "RandomGamma": _Stateless("StatelessRandomGammaV2", 1, {"T": "dtype", "S": "T"}),
+    "RandomPoissonV2": _Stateless(
+        "StatelessRandomPoisson", 1, {"S": "T", "R": "Rtype", "dtype": "dtype"}
+    ),
+}
+
+
+def run(program: Program, target: Target) -> None:
+    """Rewrites stateful random ops to stateless ones with a seed from the device.
+
+    The seed is a function of the launch, the replica, the op and how often the op ran before in
+    the launch (`IpuRandomSeed`), so results repeat after `reset_ipu_seed` whatever the threads do,
+    and replicas draw different numbers. Seeds of the graph or the op do not enter, as on the
+    device.
+
+    Before: any legal Program. After: no op of the table is left, but for those outside
+    compilation.
+    """
+    del target
+    stream = 0
+    for name in sorted(program.functions):
+        function = program.functions[name]
+        for node in list(function.node_def):
+            if node.op in _SAMPLERS and OUTSIDE_ATTRIBUTE not in node.attr:
+                _make_stateless(function, node, stream)
+                stream += 1
+
+
+def _make_stateless(
+    function: function_pb2.FunctionDef, node: node_def_pb2.NodeDef, stream: int
+) -> None:
+    sampler = _SAMPLERS[node.op]
+    seed = function.node_def.add(name=f"{node.name}/ipu_seed", op="IpuRandomSeed")
+    seed.attr["stream"].i = stream
+    kept = {new: node.attr[old] for old, new in sampler.attributes.items() if old in node.attr}
+    kept.update({key: value for key, value in node.attr.items() if key.startswith("_")})
+    replacement = node_def_pb2.NodeDef(name=node.name, op=sampler.op, input=node.input)
+    for key, value in kept.items():
+        replacement.attr[key].CopyFrom(value)
+    replacement.attr["Tseed"].type = types_pb2.DT_INT64
+    replacement.input.insert(sampler.seed_position, f"{seed.name}:seed:0")
+    seed.input.extend(reference for reference in node.input if reference.startswith("^"))
+    node.CopyFrom(replacement)

@@ -1,0 +1,62 @@
+"""The form that compiler passes work on: a library of functions and the name of the entry."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from tensorflow.core.framework import function_pb2, node_def_pb2
+
+# Attributes that programs set through `ipu.scopes`.
+SHARDING_ATTRIBUTE = "_XlaSharding"
+FRONTEND_ATTRIBUTE = "_XlaFrontendAttributes"
+OUTSIDE_ATTRIBUTE = "_xla_outside_compilation"
+
+
+@dataclasses.dataclass
+class Program:
+    """Functions by name, and which of them to run.
+
+    Attributes:
+        functions: Every function that the entry reaches, by name.
+        entry: Name of the function to run.
+    """
+
+    functions: dict[str, function_pb2.FunctionDef]
+    entry: str
+
+    @classmethod
+    def from_library(cls, library: function_pb2.FunctionDefLibrary, entry: str) -> Program:
+        """Returns a Program with copies of the functions of `library`."""
+        functions = {}
+        for function in library.function:
+            functions[function.signature.name] = function_pb2.FunctionDef()
+            functions[function.signature.name].CopyFrom(function)
+        return cls(functions, entry)
+
+    def to_library(self) -> function_pb2.FunctionDefLibrary:
+        """Returns the functions as a proto, the entry first."""
+        names = [self.entry, *(name for name in self.functions if name != self.entry)]
+        return function_pb2.FunctionDefLibrary(function=[self.functions[name] for name in names])
+
+    def nodes(self) -> Iterator[tuple[function_pb2.FunctionDef, node_def_pb2.NodeDef]]:
+        """Yields every node with the function it is in."""
+        for function in self.functions.values():
+            for node in function.node_def:
+                yield function, node
+
+
+def input_node(reference: str) -> str:
+    """Returns the node (or argument) that a node input, result or control edge comes from."""
+    return reference.lstrip("^").split(":", 1)[0]
+
+
+def called_functions(node: node_def_pb2.NodeDef) -> list[str]:
+    """Returns the names of the functions that a node's attributes name, sorted by attribute."""
+    names = []
+    for key in sorted(node.attr):
+        value = node.attr[key]
+        if value.HasField("func"):
+            names.append(value.func.name)
+        names.extend(function.name for function in value.list.func)
+    return names

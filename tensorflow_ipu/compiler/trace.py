@@ -1,0 +1,72 @@
+"""Tracing Python functions into Clusters."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tensorflow.python.framework import func_graph as func_graph_lib
+from tensorflow.python.framework import ops, tensor_spec
+from tensorflow.python.framework import tensor as tensor_lib
+
+from tensorflow_ipu.compiler.cluster import Cluster
+
+_depth: contextvars.ContextVar[int] = contextvars.ContextVar("ipu_cluster_depth", default=0)
+
+
+@contextlib.contextmanager
+def cluster_scope() -> Iterator[None]:
+    """Marks that what is traced inside becomes part of a Cluster."""
+    token = _depth.set(_depth.get() + 1)
+    try:
+        yield
+    finally:
+        _depth.reset(token)
+
+
+def in_cluster() -> bool:
+    """Returns whether a Cluster is being traced now."""
+    return _depth.get() > 0
+
+
+def cluster_name(function: Callable[..., Any]) -> str:
+    """Returns a name for a Cluster made of `function`, fit for TensorFlow's function names."""
+    return re.sub(r"\W+", "_", getattr(function, "__name__", type(function).__name__)).strip("_")
+
+
+def trace(
+    function: Callable[..., tuple[Sequence[tensor_lib.Tensor], Sequence[ops.Operation]]],
+    inputs: Sequence[tensor_lib.Tensor],
+    name: str,
+) -> Cluster:
+    """Traces `function` as TensorFlow 1 would build it: no automatic control dependencies.
+
+    Args:
+        function: Takes one placeholder per input; returns tensors, and operations that have to
+            run whenever the Cluster does.
+        inputs: Tensors whose types and shapes the placeholders get.
+        name: Name for the Cluster.
+
+    Returns:
+        The Cluster.
+    """
+    operations: list[ops.Operation] = []
+
+    def body(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:
+        tensors, must_run = function(*placeholders)
+        operations.extend(must_run)
+        return list(tensors)
+
+    with cluster_scope():
+        graph = func_graph_lib.func_graph_from_py_func(
+            name,
+            body,
+            [tensor_spec.TensorSpec.from_tensor(tensor) for tensor in inputs],
+            {},
+            add_control_dependencies=False,
+        )
+    graph.control_outputs.extend(op for op in operations if op.graph is graph)
+    return Cluster.from_graph(graph, name)

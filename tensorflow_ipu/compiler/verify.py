@@ -1,0 +1,118 @@
+"""What is legal: in any Program between passes, and in the one that is launched."""
+
+from __future__ import annotations
+
+import functools
+
+from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
+from tensorflow.python.framework import errors
+
+from tensorflow_ipu.compiler.program import (
+    OUTSIDE_ATTRIBUTE,
+    Program,
+    called_functions,
+    input_node,
+)
+from tensorflow_ipu.runtime import native
+
+# Types that TensorFlow's kernels on the device accept for single ops, but no IPU program can hold.
+_HOST_ONLY_TYPES = frozenset({types_pb2.DT_STRING})
+# Ops that call back into Python.
+_HOST_ONLY_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+_PRINTING_OPS = frozenset({"PrintV2", "StringFormat"})
+
+
+def check_structure(program: Program) -> None:
+    """Checks that a Program is whole.
+
+    Every input of a node is an argument or a node of its function, every result names one, every
+    function that is called is there, and node names are unique in their function.
+
+    Raises:
+        tf.errors.InternalError: Naming the function and node. It means that a pass is wrong.
+    """
+    if program.entry not in program.functions:
+        raise errors.InternalError(None, None, f"The entry {program.entry} is missing.")
+    for name, function in program.functions.items():
+        _check_function(program, name, function)
+
+
+def _check_function(program: Program, name: str, function: function_pb2.FunctionDef) -> None:
+    known = {argument.name for argument in function.signature.input_arg}
+    for node in function.node_def:
+        if node.name in known:
+            raise errors.InternalError(None, None, f"{name} has two nodes called {node.name}.")
+        known.add(node.name)
+    references = [(node.name, reference) for node in function.node_def for reference in node.input]
+    references += [("its results", reference) for reference in function.ret.values()]
+    references += [("its results", reference) for reference in function.control_ret.values()]
+    for user, reference in references:
+        if input_node(reference) not in known:
+            raise errors.InternalError(
+                None, None, f"In {name}, {user} refers to {reference}, which does not exist."
+            )
+    for node in function.node_def:
+        for called in called_functions(node):
+            if called not in program.functions:
+                raise errors.InternalError(
+                    None, None, f"In {name}, {node.name} calls {called}, which does not exist."
+                )
+
+
+def check_supported(program: Program) -> None:
+    """Checks that the device has every op of a Program, but for those outside compilation.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the first ops that it lacks.
+    """
+    problems = []
+    for _, node in program.nodes():
+        if OUTSIDE_ATTRIBUTE in node.attr:
+            continue
+        problem = _problem(node)
+        if problem is not None:
+            problems.append(f"{node.name} ({node.op}): {problem}")
+    if problems:
+        shown = "; ".join(problems[:5])
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            "Detected unsupported operations when compiling an IPU program: there is no supported "
+            f"kernel for IPU devices for {shown}{more}. Use types and ops that the IPU has, or "
+            "place the op on the host with ipu.scopes.outside_compilation_scope().",
+        )
+
+
+def _problem(node: node_def_pb2.NodeDef) -> str | None:
+    if node.op.startswith("Ipu"):
+        return None
+    if node.op in _HOST_ONLY_OPS:
+        return "it calls Python"
+    if node.op in _PRINTING_OPS or _uses_type(node, _HOST_ONLY_TYPES):
+        return "the device has no strings"
+    if not _kernel_available(_without_inputs(node)):
+        return "no supported kernel for IPU devices is available"
+    return None
+
+
+def _uses_type(node: node_def_pb2.NodeDef, types: frozenset[int]) -> bool:
+    return any(
+        value.type in types or any(kind in types for kind in value.list.type)
+        for value in node.attr.values()
+    )
+
+
+def _without_inputs(node: node_def_pb2.NodeDef) -> bytes:
+    """Returns what decides on the kernel: the op and the attributes that are types."""
+    key = node_def_pb2.NodeDef(name="node", op=node.op)
+    for name in sorted(node.attr):
+        value = node.attr[name]
+        if value.WhichOneof("value") == "type" or value.list.type:
+            key.attr[name].CopyFrom(value)
+    return key.SerializeToString(deterministic=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kernel_available(node_def: bytes) -> bool:
+    return native.kernel_available(node_def)

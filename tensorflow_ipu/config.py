@@ -1,0 +1,36 @@
+"""Public `ipu.config`: the options of an IPU system, and configuring it."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.configs.attributes import AttributeMetadata
+from tensorflow_ipu.configs.enums import (
+    DeviceConnectionType,
+    ExecutionProfileType,
+    MergeRemoteBuffersBehaviour,
+    SchedulingAlgorithm,
+    SelectionOrder,
+    StochasticRoundingBehaviour,
+)
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.verification import KeyId, VerificationOptions
+from tensorflow_ipu.device.system import (
+    configure_ipu_system,
+    get_ipu_config,
+    reset_ipu_configuration,
+)
+
+__all__ = [
+    "AttributeMetadata",
+    "DeviceConnectionType",
+    "ExecutionProfileType",
+    "IPUConfig",
+    "KeyId",
+    "MergeRemoteBuffersBehaviour",
+    "SchedulingAlgorithm",
+    "SelectionOrder",
+    "StochasticRoundingBehaviour",
+    "VerificationOptions",
+    "configure_ipu_system",
+    "get_ipu_config",
+    "reset_ipu_configuration",
+]

@@ -1,0 +1,199 @@
+"""Writing a program's data to files and reading it back; public as `ipu.utils.export_*`, `import_*`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tensorflow.python.client import session as session_lib
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import resource_variable_ops, variables
+
+from tensorflow_ipu import dataset_extractor, tensor_file
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.tensor_file import Kind
+
+
+def export_dataset_to_file(
+    dataset_or_infeed: dataset_ops.DatasetV2 | IPUInfeedQueue,
+    output_filename: str | os.PathLike[str],
+    num_elements: int,
+    feed_name: str = "",
+    apply_options: bool = True,
+) -> ops.Operation | None:
+    """Writes the first elements of a dataset or an infeed queue to files.
+
+    When elements have several tensors, tensor `i` of all elements goes to a file of its own:
+    `export_dataset_to_file(dataset, "my.bin", 100)` writes `my.0.bin`, `my.1.bin`, ... The format is
+    that of `tensor_file`.
+
+    Args:
+        dataset_or_infeed: What to read. A queue need not be initialized, and keeps its elements.
+        output_filename: Where to write.
+        num_elements: How many elements to write.
+        feed_name: Name for the streams; that of the queue, or "infeed", when empty.
+        apply_options: Whether to apply the options of tf.data that are for debugging.
+
+    Returns:
+        In graph mode an op that writes; in eager mode the files are written now. Too few elements
+        are a `tf.errors.OutOfRangeError`.
+
+    Raises:
+        TypeError: If it is neither a dataset nor a queue.
+        ValueError: If `num_elements` is below 1, or a shape is not fully defined.
+    """
+    dataset = dataset_or_infeed
+    if isinstance(dataset_or_infeed, IPUInfeedQueue):
+        dataset = dataset_or_infeed._dataset
+        feed_name = feed_name or dataset_or_infeed._feed_id
+        apply_options = False  # the queue has applied them
+    return dataset_extractor.dataset_to_files(
+        dataset, num_elements, output_filename, feed_name, apply_options
+    )
+
+
+def export_inputs_to_file(
+    inputs: Sequence[Any],
+    output_filename: str | os.PathLike[str],
+    feed_dict: Mapping[Any, Any],
+) -> None:
+    """Writes the values of a program's inputs to a file, under their names without ":0".
+
+    Args:
+        inputs: Placeholders, and variables. In graph mode variables need a default session.
+        output_filename: Where to.
+        feed_dict: Values of the placeholders, as for `Session.run`.
+
+    Raises:
+        ValueError: If a placeholder has no value, or there is no session to read a variable.
+    """
+    tensor_file.write(
+        output_filename,
+        [(tensor.name.split(":")[0], Kind.INPUT, _value(tensor, feed_dict)) for tensor in inputs],
+    )
+
+
+def _value(tensor: Any, feed_dict: Mapping[Any, Any]) -> np.ndarray:
+    """Returns the value of an input."""
+    if isinstance(tensor, variables.Variable):
+        if context.executing_eagerly():
+            return np.asarray(tensor.numpy())
+        session = ops.get_default_session()
+        if session is None:
+            raise ValueError(
+                f"The variable {tensor.name} has a value only in a session. Call this function in "
+                "`with session.as_default()`."
+            )
+        return np.asarray(session.run(tensor))
+    fed = {key if isinstance(key, str) else key.name: value for key, value in feed_dict.items()}
+    if tensor.name not in fed:
+        raise ValueError(
+            f"There is no value for {tensor.name} in feed_dict, which has {sorted(fed)}."
+        )
+    return np.asarray(fed[tensor.name], tensor.dtype.as_numpy_dtype)
+
+
+def export_variables_from_live_session(
+    session: session_lib.Session,
+    output_file: str | os.PathLike[str],
+    is_input: bool = False,
+    metadata: str | os.PathLike[str] | None = None,
+    print_stats: bool = True,
+) -> None:
+    """Writes all global variables of a session's graph to a file.
+
+    Args:
+        session: The session that has their values.
+        output_file: Where to.
+        is_input: Whether they are marked as inputs of a program, or as its parameters.
+        metadata: As for `dataset_extractor.export_variables`.
+        print_stats: Whether to print what was written.
+
+    Raises:
+        ValueError: As for `dataset_extractor.export_variables`.
+    """
+    with session.graph.as_default():
+        session.run(
+            dataset_extractor.export_variables(
+                variables.global_variables(), output_file, is_input, metadata, print_stats
+            )
+        )
+
+
+def import_data_in_live_session(
+    session: session_lib.Session,
+    data_files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    is_input: bool = False,
+    strict: bool = True,
+    print_stats: bool = True,
+) -> None:
+    """Assigns values from files to the global variables of a session's graph.
+
+    Args:
+        session: The session whose values change.
+        data_files: One file or several.
+        is_input: As for `dataset_extractor.import_variables`.
+        strict: As for `dataset_extractor.import_variables`.
+        print_stats: Whether to print what is read.
+
+    Raises:
+        FileNotFoundError: If a file does not exist.
+        ValueError: As for `dataset_extractor.import_variables`.
+    """
+    with session.graph.as_default():
+        session.run(
+            dataset_extractor.import_variables(
+                variables.global_variables(), data_files, is_input, strict, print_stats
+            )
+        )
+
+
+def export_variables_from_live_model(
+    model: Any,
+    output_file: str | os.PathLike[str],
+    is_input: bool = False,
+    metadata: str | os.PathLike[str] | None = None,
+    print_stats: bool = True,
+) -> None:
+    """Writes the variables of a Keras model to a file, in eager mode.
+
+    Args:
+        model: The model.
+        output_file: Where to.
+        is_input: As for `export_variables_from_live_session`.
+        metadata: As for `dataset_extractor.export_variables`.
+        print_stats: Whether to print what was written.
+
+    Raises:
+        ValueError: As for `dataset_extractor.export_variables`.
+    """
+    dataset_extractor.export_variables(
+        model.variables, output_file, is_input, metadata, print_stats
+    )
+
+
+def import_data_in_live_model(
+    model: Any,
+    data_files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    is_input: bool = False,
+    strict: bool = True,
+    print_stats: bool = True,
+) -> None:
+    """Assigns values from files to the variables of a Keras model, in eager mode.
+
+    Args:
+        model: The model.
+        data_files: One file or several.
+        is_input: As for `dataset_extractor.import_variables`.
+        strict: As for `dataset_extractor.import_variables`.
+        print_stats: Whether to print what is read.
+
+    Raises:
+        FileNotFoundError: If a file does not exist.
+        ValueError: As for `dataset_extractor.import_variables`.
+    """
+    dataset_extractor.import_variables(model.variables, data_files, is_input, strict, print_stats)

@@ -1,0 +1,93 @@
+"""Measures how fast a dataset or an infeed queue can deliver, without a device."""
+
+from __future__ import annotations
+
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.framework import tensor as tensor_lib
+
+from tensorflow_ipu import _feeds
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.runtime import native
+
+
+def dataset_benchmark(
+    dataset: dataset_ops.DatasetV2,
+    number_of_epochs: int,
+    elements_per_epochs: int,
+    print_stats: bool = True,
+    apply_options: bool = True,
+    do_memcpy: bool = True,
+) -> tensor_lib.Tensor:
+    """Measures a dataset.
+
+    Args:
+        dataset: The dataset. Repeat it if it has fewer elements than are read.
+        number_of_epochs: Epochs to measure, one after the other.
+        elements_per_epochs: Elements in an epoch.
+        print_stats: Whether to print each epoch.
+        apply_options: Whether to apply the options of tf.data that are for debugging. Options for
+            speed always are.
+        do_memcpy: Whether to copy each element, as sending it to a device would.
+
+    Returns:
+        A string tensor of shape [1] that holds JSON: `{"epochs": [...]}`, and for each epoch
+        `elements_processed`, `total_bytes_processed`, `time_elapsed` (s), `elements_per_second` and
+        `bandwidth` (GB/s: 10^9 bytes). In graph mode the op measures each time it runs. It gives
+        `tf.errors.OutOfRangeError` when the dataset is too short.
+
+    Raises:
+        TypeError: If `dataset` is no dataset.
+        ValueError: If a count is below 1.
+    """
+    if not isinstance(dataset, dataset_ops.DatasetV2):
+        raise TypeError(f"Expected a tf.data.Dataset. Received: dataset={dataset!r}")
+    if number_of_epochs < 1 or elements_per_epochs < 1:
+        raise ValueError(
+            "number_of_epochs and elements_per_epochs must be at least 1. "
+            f"Received: {number_of_epochs} and {elements_per_epochs}"
+        )
+    if apply_options:
+        dataset = dataset._apply_debug_options()
+    with _feeds.on_host():
+        return native.ops().ipu_dataset_benchmark(
+            dataset._variant_tensor,
+            number_of_epochs=number_of_epochs,
+            elements_per_epochs=elements_per_epochs,
+            print_stats=print_stats,
+            do_memcpy=do_memcpy,
+        )
+
+
+def infeed_benchmark(
+    infeed_queue: IPUInfeedQueue,
+    number_of_epochs: int,
+    elements_per_epochs: int,
+    print_stats: bool = True,
+    do_memcpy: bool = True,
+) -> tensor_lib.Tensor:
+    """Measures the dataset of an infeed queue. The queue need not be initialized.
+
+    Args:
+        infeed_queue: The queue.
+        number_of_epochs: As for `dataset_benchmark`.
+        elements_per_epochs: As for `dataset_benchmark`.
+        print_stats: As for `dataset_benchmark`.
+        do_memcpy: As for `dataset_benchmark`.
+
+    Returns:
+        As for `dataset_benchmark`.
+
+    Raises:
+        TypeError: If `infeed_queue` is no `IPUInfeedQueue`.
+        ValueError: If a count is below 1.
+    """
+    if not isinstance(infeed_queue, IPUInfeedQueue):
+        raise TypeError(f"Expected an IPUInfeedQueue. Received: infeed_queue={infeed_queue!r}")
+    return dataset_benchmark(
+        infeed_queue._dataset,
+        number_of_epochs,
+        elements_per_epochs,
+        print_stats,
+        apply_options=False,  # the queue has applied them
+        do_memcpy=do_memcpy,
+    )

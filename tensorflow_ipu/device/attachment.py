@@ -1,0 +1,216 @@
+"""What a configuration means for hardware: the TensorFlow IPU devices and the IPUs of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorflow_ipu.configs import (
+    chips,
+    errors,
+    flags,
+    poplar_options,
+    translate,
+    validation,
+)
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.configs.enums import DeviceConnectionType
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.machine import Machine, selection_permutation
+from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+
+
+@dataclass(frozen=True)
+class AttachedDevice:
+    """A TensorFlow IPU device and its IPUs.
+
+    Args:
+        ordinal: k of `/device:IPU:k`.
+        ipus: ids of the machine's IPUs in selection order: shard 0's first.
+        chip: the chip of all of them.
+    """
+
+    ordinal: int
+    ipus: tuple[int, ...]
+    chip: Chip
+
+    @property
+    def num_ipus(self) -> int:
+        """How many IPUs the device has."""
+        return len(self.ipus)
+
+
+@dataclass(frozen=True)
+class System:
+    """What is configured at one moment.
+
+    Args:
+        generation: increases with every change of configuration; 0 at the start of the process.
+        config: a private copy of the options; None when nothing has been configured.
+        options: the options as a message. Private too: do not change it.
+        devices: the TensorFlow IPU devices by ordinal.
+        machine: what their IPUs belong to.
+    """
+
+    generation: int
+    config: IPUConfig | None
+    options: IpuOptions
+    devices: tuple[AttachedDevice, ...]
+    machine: Machine
+
+    @property
+    def settings(self) -> IPUConfig:
+        """The options in force: `config`, or the defaults when nothing has been configured."""
+        return IPUConfig() if self.config is None else self.config
+
+    @property
+    def connection(self) -> DeviceConnectionType:
+        """When devices attach to their IPUs."""
+        return DeviceConnectionType(self.options.device_connection_type)
+
+    @property
+    def remote_buffers(self) -> bool:
+        """Whether programs may use remote memory: simulated IPUs always have some."""
+        attached = self.connection is DeviceConnectionType.ALWAYS
+        return attached or self.options.enable_remote_buffers_without_device
+
+    @property
+    def num_io_tiles(self) -> int:
+        """Tiles per IPU reserved for I/O: an odd number is rounded up."""
+        return self.options.num_io_tiles + self.options.num_io_tiles % 2
+
+    @property
+    def engine_options(self) -> dict[str, str]:
+        """The engine options in force: those of the environment override the configured ones."""
+        configured: dict[str, str] = self.settings.compilation_poplar_options
+        return {**configured, **flags.library_options(flags.ENGINE_OPTIONS)}
+
+    @property
+    def process_count(self) -> int:
+        """Processes that share the replicas of a program; 1 without distribution."""
+        return max(1, self.options.multi_replica_process_count)
+
+    def device(self, ordinal: int) -> AttachedDevice:
+        """The device with this ordinal.
+
+        Raises:
+            tf.errors.FailedPreconditionError: there is none.
+        """
+        if not 0 <= ordinal < len(self.devices):
+            raise errors.failed_precondition(
+                f"No device target has been configured for ordinal {ordinal}. The configuration "
+                f"has {len(self.devices)} device(s); add one with `auto_select_ipus` or "
+                "`select_ipus`."
+            )
+        return self.devices[ordinal]
+
+    def fingerprint(self) -> bytes:
+        """Bytes that are equal for equal options."""
+        return bytes(self.options.SerializeToString(deterministic=True))
+
+    def same_settings(self, other: System) -> bool:
+        """Whether `other` has the same options and the same IPUs."""
+        return (self.fingerprint(), self.devices, self.machine) == (
+            other.fingerprint(), other.devices, other.machine
+        )
+
+
+def ipus_reserved(ipus_used: int) -> int:
+    """The IPUs that one replica occupies: `ipus_used` rounded up to a power of two."""
+    return 1 << (max(1, ipus_used) - 1).bit_length()
+
+
+def build(options: IpuOptions, parsed: flags.Flags, generation: int) -> System:
+    """Checks options and gives every device its IPUs.
+
+    Args:
+        options: the options, with a value for each.
+        parsed: the flags of the process.
+        generation: the generation of the result.
+
+    Returns:
+        The system, attached to nothing yet.
+
+    Raises:
+        Exception: as for `system.configure_ipu_system`.
+    """
+    config = translate.from_options(options)
+    validation.check(config, parsed.use_ipu_model)
+    poplar_options.check(config)
+    machine = _machine(config, parsed)
+    return System(
+        generation=generation,
+        config=config,
+        options=options,
+        devices=_devices(config, machine),
+        machine=machine,
+    )
+
+
+def _machine(config: IPUConfig, parsed: flags.Flags) -> Machine:
+    """The machine: the model if the flags say so, otherwise the chip that is asked for."""
+    connection = config.device_connection
+    if parsed.use_ipu_model:
+        tiles = config.ipu_model.tiles_per_ipu or max(0, parsed.ipu_model_tiles)
+        chip = chips.get(config.ipu_model.version)
+        return Machine(chip.with_tiles(tiles) if tiles else chip, is_model=True)
+    if connection.type.attaches:
+        return Machine(flags.chip())
+    return Machine(chips.get(connection.version))
+
+
+def _devices(config: IPUConfig, machine: Machine) -> tuple[AttachedDevice, ...]:
+    """The devices with their IPUs in selection order."""
+    busy: set[int] = set()
+    devices = []
+    by_id = bool(config.select_ipus)
+    for ordinal, value in enumerate(config.select_ipus or config.auto_select_ipus or [1]):
+        connection = config.device_connection.type
+        if machine.is_model or (not by_id and not connection.attaches):
+            ipus = _numbered(ordinal, value, len(busy), machine)
+        else:
+            ipus = _select(ordinal, value, by_id, busy, connection, machine)
+        order = selection_permutation(config.selection_order, len(ipus))
+        devices.append(AttachedDevice(ordinal, tuple(ipus[i] for i in order), machine.chip))
+        busy.update(ipus)
+    return tuple(devices)
+
+
+def _numbered(ordinal: int, count: int, start: int, machine: Machine) -> tuple[int, ...]:
+    """IPUs without a place in the machine: the model's, and those only compiled for."""
+    if count < 1 or (not machine.is_model and ipus_reserved(count) != count):
+        rule = "at least 1" if machine.is_model else "a power of two"
+        raise errors.failed_precondition(
+            f"Unsupported number of IPUs requested for ordinal {ordinal}: {count}. The number of "
+            f"IPUs must be {rule}."
+        )
+    return tuple(range(start, start + count))
+
+
+def _select(
+    ordinal: int,
+    value: int,
+    by_id: bool,
+    busy: set[int],
+    connection: DeviceConnectionType,
+    machine: Machine,
+) -> tuple[int, ...]:
+    """IPUs of the machine, by id of the listing or by number."""
+    if not by_id and value not in machine.sizes:
+        raise errors.failed_precondition(
+            f"Unsupported number of IPUs requested for ordinal {ordinal}: {value}. The machine of "
+            f"{machine.num_ipus} IPUs has devices with {', '.join(map(str, machine.sizes))} IPUs."
+        )
+    taken = busy if connection is DeviceConnectionType.ALWAYS else set()
+    if by_id:
+        found = machine.by_id(value)
+        wanted = f"id {value} of the listing (0 to {len(machine.configurations) - 1})"
+    else:
+        # A device that attaches later may share IPUs, but only if there are no others.
+        found = machine.by_count(value, busy) or machine.by_count(value, taken)
+        wanted = f"{value} IPU(s)"
+    if found is None or taken & set(found.ipus):
+        raise errors.invalid_argument(
+            f"No device matches the requested configuration for ordinal {ordinal}: {wanted}, with "
+            f"{len(busy)} of {machine.num_ipus} IPUs in use by the devices before it."
+        )
+    return found.ipus

@@ -1,0 +1,353 @@
+"""The attached configuration: which IPUs each TensorFlow IPU device has, and changing that."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Union
+
+from absl import logging
+
+from tensorflow_ipu.configs import errors, flags, translate
+from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect
+from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
+from tensorflow_ipu.configs.proto import ipu_options_pb2
+from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.device.attachment import AttachedDevice, System, build, ipus_reserved
+
+__all__ = [
+    "AttachedDevice",
+    "System",
+    "configure_ipu_system",
+    "current",
+    "device",
+    "ensure_attached",
+    "get_ipu_config",
+    "get_num_of_ipus_in_device",
+    "global_replication_factor",
+    "ipus_reserved",
+    "is_configured",
+    "ordinal_of",
+    "replication_factor",
+    "reset_ipu_configuration",
+    "subscribe",
+]
+
+# Forms of a device name: "IPU:0", "/device:IPU:0", "/job:x/replica:0/task:0/device:IPU:0".
+_DEVICE_NAME = re.compile(
+    r"(?:/job:[^/]+)?(?:/replica:\d+)?(?:/task:\d+)?/?(?:device:)?IPU:(\d+)", re.IGNORECASE
+)
+
+
+class _State:
+    """Everything that changes. `change` is held while configuring, `data` only for moments."""
+
+    def __init__(self) -> None:
+        """Starts with nothing configured."""
+        self.change = threading.RLock()
+        self.data = threading.Condition()
+        self.generation = 0
+        self.configured: System | None = None
+        self.default: System | None = None
+        self.held: dict[int, int] = {}  # IPU -> ordinal of the device attached on demand
+        self.subscribers: list[Callable[[System], None]] = []
+
+    def replace(self, configured: System | None) -> None:
+        """Makes `configured` the attached system and tells the subscribers."""
+        with self.data:
+            self.generation += 1
+            self.default = None
+            self.configured = configured and dataclasses.replace(
+                configured, generation=self.generation
+            )
+            self.held.clear()
+            self.data.notify_all()
+        system = current()
+        for callback in tuple(self.subscribers):
+            callback(system)
+
+
+_state = _State()
+
+
+def is_configured() -> bool:
+    """Whether an IPU system has been configured in this process and not been reset since."""
+    return _state.configured is not None
+
+
+def current() -> System:
+    """The attached system; when nothing is configured, one device with one IPU."""
+    configured = _state.configured
+    return configured if configured is not None else _default(flags.parsed())
+
+
+def _default(parsed: flags.Flags) -> System:
+    """The system that is in force while nothing is configured."""
+    with _state.data:
+        if _state.default is None:
+            _state.default = _build_default(parsed)
+        return _state.default
+
+
+def _build_default(parsed: flags.Flags) -> System:
+    """One device with one IPU, in the generation in force."""
+    options = translate.to_options(IPUConfig())
+    return dataclasses.replace(build(options, parsed, _state.generation), config=None)
+
+
+def device(ordinal: int) -> AttachedDevice:
+    """The device `/device:IPU:<ordinal>` of the attached system.
+
+    Raises:
+        tf.errors.FailedPreconditionError: there is no such device.
+    """
+    return current().device(ordinal)
+
+
+def subscribe(callback: Callable[[System], None]) -> None:
+    """Asks to be called with the new `System` after each attach and reset, and once now.
+
+    Calls are made one at a time, by the thread that configures, before it returns to its caller.
+    The first call does not fix the flags, so programs can still set TF_POPLAR_FLAGS after it.
+
+    Args:
+        callback: called with the system that is then in force.
+    """
+    with _state.change:
+        _state.subscribers.append(callback)
+        callback(_state.configured or _build_default(flags.preview()))
+
+
+def configure_ipu_system(
+    config: Union[IPUConfig, IpuOptions], device: str = "cpu", reset_configuration: bool = True
+) -> None:
+    """Attaches TensorFlow's IPU devices as a configuration says.
+
+    With the settings already in force nothing happens. With others, running programs are waited
+    for, compiled programs and device state are dropped, and the new configuration takes effect. If
+    the configuration is wrong, that in force stays.
+
+    Args:
+        config: an `IPUConfig`, or an `IpuOptions` made by `utils.create_ipu_config`.
+        device: the CPU device that is local to the IPUs. There is one host here.
+        reset_configuration: whether an earlier configuration with other settings may be replaced.
+
+    Raises:
+        TypeError: `config` is something else, or a library option is not a string.
+        ValueError: a rule about the values is broken; the message says which.
+        Exception: options that exclude each other.
+        tf.errors.InvalidArgumentError: a badly made message, an unknown library option, too many
+            I/O tiles, or no free IPUs for a device.
+        tf.errors.FailedPreconditionError: an unsupported number of IPUs, or an earlier
+            configuration while `reset_configuration` is False.
+    """
+    if not isinstance(device, str):
+        raise TypeError(f"`device` must be a device name such as 'cpu'; received {device!r}.")
+    for variable in (flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS):
+        flags.library_options(variable)  # raises for a badly written variable
+    with _state.change:
+        system = build(_options(config), flags.parsed(), _state.generation + 1)
+        if _state.configured is not None:
+            if system.same_settings(_state.configured):
+                return
+            if not reset_configuration:
+                raise errors.failed_precondition(
+                    "IPU system configuration has already been set in this process with other "
+                    "settings. Call `reset_ipu_configuration()` first, or leave "
+                    "`reset_configuration` on."
+                )
+            logging.warning(
+                "Resetting existing IPU configuration before applying new configuration."
+            )
+            _state.replace(None)
+        _warn_about_ignored(system)
+        _state.replace(system)
+
+
+def reset_ipu_configuration() -> None:
+    """Drops the configuration, after all running programs have ended.
+
+    Does nothing if nothing is configured.
+    """
+    with _state.change:
+        if _state.configured is not None:
+            _state.replace(None)
+
+
+def get_ipu_config(session: Any = None) -> list[IpuOptions]:
+    """The options in force.
+
+    Args:
+        session: in graph mode, a session. Accepted for old programs; it is not needed.
+
+    Returns:
+        One `IpuOptions` for each TensorFlow IPU device, all alike.
+
+    Raises:
+        AssertionError: a session was passed in eager mode.
+        RuntimeError: nothing is configured.
+    """
+    if session is not None and _executing_eagerly():
+        raise AssertionError("No session is required for eager execution.")
+    configured = _state.configured
+    if configured is None:
+        raise RuntimeError("No IPU devices configured. Call `configure_ipu_system` first.")
+    return [copy.deepcopy(configured.options) for _ in configured.devices]
+
+
+def _executing_eagerly() -> bool:
+    """Whether TensorFlow runs eagerly here; a session exists, so TensorFlow is imported."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and bool(tensorflow.executing_eagerly())
+
+
+def ordinal_of(ipu_device: str) -> int:
+    """The ordinal in a device name.
+
+    Args:
+        ipu_device: a name such as "/device:IPU:0".
+
+    Returns:
+        The number after `IPU:`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: it is not the name of an IPU device.
+    """
+    match = _DEVICE_NAME.fullmatch(str(ipu_device))
+    if match is None:
+        raise errors.invalid_argument(
+            f"Invalid device name '{ipu_device}': expected an IPU device such as "
+            "'/device:IPU:0'."
+        )
+    return int(match.group(1))
+
+
+def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
+    """The number of IPUs of a TensorFlow device.
+
+    Args:
+        ipu_device: its name, such as "/device:IPU:0".
+        device: the CPU device that is local to the IPUs. There is one host here.
+
+    Returns:
+        The number of IPUs.
+
+    Raises:
+        tf.errors.InvalidArgumentError: it is not the name of an IPU device.
+        tf.errors.FailedPreconditionError: there is no such device.
+    """
+    del device
+    return current().device(ordinal_of(ipu_device)).num_ipus
+
+
+def replication_factor(ordinal: int, ipus_used: int) -> int:
+    """How many replicas of a program run on a device.
+
+    It is the number of IPUs of the device divided by those of one replica. The IPU model does not
+    replicate, like the original: there it is 1.
+
+    Args:
+        ordinal: the device.
+        ipus_used: the highest shard or pipeline device of the program, plus one.
+
+    Returns:
+        The number of replicas in this process.
+
+    Raises:
+        tf.errors.InternalError: the device's IPUs are not a whole multiple of the program's.
+        tf.errors.FailedPreconditionError: there is no such device.
+    """
+    system = current()
+    available = system.device(ordinal).num_ipus
+    reserved = ipus_reserved(ipus_used)
+    if available % reserved:
+        raise errors.internal(
+            "The number of shards needs to divide the number of IPUs. The program uses "
+            f"{ipus_used} IPU(s), which takes {reserved} of them (a power of two), and "
+            f"/device:IPU:{ordinal} has {available}. Select a multiple of {reserved} IPUs."
+        )
+    return 1 if system.machine.is_model else available // reserved
+
+
+def global_replication_factor(ordinal: int, ipus_used: int) -> int:
+    """How many replicas of a program run in all processes together; see `replication_factor`."""
+    return replication_factor(ordinal, ipus_used) * current().process_count
+
+
+def ensure_attached(ordinal: int) -> AttachedDevice:
+    """Makes sure that a device has its IPUs; called before it first executes a program.
+
+    With the connection type `ON_DEMAND` this waits for IPUs held by another device, as long as
+    `--on_demand_device_timeout` says. A configuration may name IPUs twice then.
+
+    Args:
+        ordinal: the device.
+
+    Returns:
+        The device.
+
+    Raises:
+        tf.errors.FailedPreconditionError: there is no such device, or it never attaches.
+        tf.errors.InternalError: its IPUs did not become free in time.
+    """
+    parsed = flags.parsed()
+    deadline = time.monotonic() + parsed.on_demand_device_timeout / 1000
+    while True:
+        system = current()
+        wanted = system.device(ordinal)
+        if system.connection is DeviceConnectionType.NEVER:
+            raise errors.failed_precondition(
+                f"/device:IPU:{ordinal} cannot execute programs, as device_connection.type is "
+                "NEVER. Choose ALWAYS or ON_DEMAND."
+            )
+        if system.connection is not DeviceConnectionType.ON_DEMAND or system.machine.is_model:
+            return wanted
+        with _state.data:
+            if _hold(wanted):
+                return wanted
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise errors.internal(
+                    f"Timed out trying to find an available device for ordinal {ordinal}: "
+                    f"another device holds some of its IPUs {wanted.ipus}."
+                )
+            _state.data.wait(min(remaining, parsed.on_demand_device_poll_time / 1000))
+
+
+def _hold(wanted: AttachedDevice) -> bool:
+    """Takes the IPUs of a device unless another has some of them. Call with `data` held."""
+    if any(_state.held.get(ipu, wanted.ordinal) != wanted.ordinal for ipu in wanted.ipus):
+        return False
+    _state.held.update(dict.fromkeys(wanted.ipus, wanted.ordinal))
+    return True
+
+
+def _options(config: Any) -> IpuOptions:
+    """The options message for what a user passed."""
+    if isinstance(config, IPUConfig):
+        return translate.to_options(config)
+    if not isinstance(config, IpuOptions):
+        raise TypeError(
+            f"`config` must be an IpuOptions instance or an IPUConfig; received {config!r}."
+        )
+    if config.creator_id != ipu_options_pb2.IPU_UTILS:
+        raise errors.invalid_argument(
+            "Badly initialized IpuOptions object: use an IPUConfig, or make the message with "
+            "create_ipu_config()."
+        )
+    return copy.deepcopy(config)
+
+
+def _warn_about_ignored(system: System) -> None:
+    """Logs a warning for each option that was set but does nothing here."""
+    for name, value in system.settings.items():
+        option = OPTIONS[name]
+        if option.effect is Effect.IGNORED and value != option.default:
+            logging.warning("%s = %r is ignored. %s", name, value, option.doc)
+    if system.options.verified_transfers.enabled:
+        logging.warning("Verified transfers are ignored: transfers are not simulated in detail.")

@@ -1,0 +1,198 @@
+"""Infeed queues: how the elements of a dataset reach a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.data.util import structure
+from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
+
+from tensorflow_ipu import _feeds
+from tensorflow_ipu.runtime import native
+
+if TYPE_CHECKING:
+    from tensorflow_ipu._infeed_iterators import IPUIterator, IPUOwnedIterator, make_owned_iterator
+
+_DEFAULT_PREFETCH_DEPTH = 3
+_MAX_PREFETCH_DEPTH = 255
+
+__all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator", "make_owned_iterator"]
+
+
+def __getattr__(name: str) -> Any:
+    """Finds the iterators, which are made of queues."""
+    if name in ("IPUIterator", "IPUOwnedIterator", "make_owned_iterator"):
+        from tensorflow_ipu import _infeed_iterators
+
+        return getattr(_infeed_iterators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class IPUInfeedQueue:
+    """Feeds the elements of a `tf.data.Dataset` to a program, without going through Python.
+
+    Pass the queue to `loops.repeat` and the like, which hand each element to the loop body. With
+    `R` replicas, replica `r` gets elements `r`, `R + r`, `2 * R + r`, ... Elements are read ahead
+    by native threads; those that a run leaves over are there for the next run.
+
+    In graph mode run `initializer` before the program. In eager mode read `initializer`.
+    """
+
+    def __init__(
+        self,
+        dataset: dataset_ops.DatasetV2,
+        feed_name: str | None = None,
+        device_ordinal: int | None = 0,
+        replication_factor: int = 1,
+        data_to_prefetch: int = 1,
+        prefetch_depth: int | None = None,
+        optimise_latency: bool = False,
+    ) -> None:
+        """Creates a queue. The dataset must not be used for anything else afterwards.
+
+        Args:
+            dataset: A dataset whose elements have fully defined shapes.
+            feed_name: Deprecated; names are generated.
+            device_ordinal: `k` of the device `/device:IPU:k` whose programs read the queue. None:
+                that of the current `IPUStrategy`, or 0.
+            replication_factor: Deprecated; it follows from the program.
+            data_to_prefetch: Deprecated; use `prefetch_depth`.
+            prefetch_depth: Elements for each replica to read ahead, 1 to 255 (default 3). Small
+                elements are read further ahead.
+            optimise_latency: Whether to move data with little delay rather than little overhead.
+                There is no transfer here to which that would apply.
+
+        Raises:
+            TypeError: If `dataset` is no dataset.
+            ValueError: If a shape is not fully defined, the prefetch depth is out of range, or
+                the ordinal is not an integer >= 0.
+            tf.errors.FailedPreconditionError: If the device lacks the type of a tensor.
+        """
+        del optimise_latency
+        if not isinstance(dataset, dataset_ops.DatasetV2):
+            raise TypeError(f"Expected a tf.data.Dataset. Received: dataset={dataset!r}")
+        _feeds.warn_ignored(
+            "IPUInfeedQueue",
+            {"feed_name": (feed_name, None), "replication_factor": (replication_factor, 1)},
+            "It is set automatically.",
+        )
+        _feeds.warn_ignored(
+            "IPUInfeedQueue", {"data_to_prefetch": (data_to_prefetch, 1)}, "Use prefetch_depth."
+        )
+        self._device_ordinal = _feeds.check_ordinal(device_ordinal)
+        self._prefetch_depth = _check_prefetch_depth(prefetch_depth)
+        self._dataset = dataset._apply_debug_options()
+        self._structure = self._dataset.element_spec
+        self._types = structure.get_flat_tensor_types(self._structure)
+        self._shapes = structure.get_flat_tensor_shapes(self._structure)
+        self._check_elements()
+        self._feed_id = _feeds.new_feed_id("infeed")
+        self._initializer_read = False
+        self._dequeued = False
+
+    def _check_elements(self) -> None:
+        """Refuses datasets whose elements cannot be sent to a device."""
+        if not self._types:
+            raise ValueError(
+                f"The dataset has no tensors. Received: element_spec={self._structure}"
+            )
+        _feeds.check_dtypes("infeed queue", self._types)
+        for index, shape in enumerate(self._shapes):
+            if not shape.is_fully_defined():
+                raise ValueError(
+                    f"The shape {shape} of tensor {index} of the dataset's elements is not fully "
+                    "defined, but programs need to know all shapes. Use "
+                    "dataset.batch(..., drop_remainder=True), or tf.ensure_shape in a map. "
+                    f"Received: element_spec={self._structure}"
+                )
+
+    @property
+    def initializer(self) -> ops.Operation | None:
+        """An op that makes the queue ready for use. In eager mode, makes it ready at once.
+
+        Raises:
+            ValueError: In graph mode, when read a second time.
+        """
+        if not context.executing_eagerly():
+            if self._initializer_read:
+                raise ValueError(
+                    "The initializer of an IPUInfeedQueue can only be accessed once. Keep the op, "
+                    "or create a new queue to start the dataset again."
+                )
+            self._initializer_read = True
+        _feeds.stop_at_exit()
+        with _feeds.on_host():
+            return native.ops().ipu_infeed_initialize(
+                self._dataset._variant_tensor,
+                feed_id=self._feed_id,
+                device_ordinal=self._device_ordinal,
+                prefetch_depth=self._prefetch_depth,
+                output_types=self._types,
+                output_shapes=self._shapes,
+            )
+
+    @property
+    def deleter(self) -> ops.Operation | None:
+        """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
+        with _feeds.on_host():
+            return native.ops().ipu_infeed_delete(
+                feed_id=self._feed_id, device_ordinal=self._device_ordinal
+            )
+
+    @property
+    def dequeued(self) -> bool:
+        """Whether some program reads the queue."""
+        return self._dequeued
+
+    @property
+    def number_of_tuple_elements(self) -> int:
+        """Number of tensors in an element, nested ones included."""
+        return len(self._types)
+
+    def get_next(self) -> None:
+        """Obsolete: programs read queues through `loops` and pipelines.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            "IPUInfeedQueue.get_next is obsolete. Pass the queue as infeed_queue to loops.repeat, "
+            "loops.while_loop or pipelining_ops.pipeline, whose body receives the elements."
+        )
+
+    def _dequeue(self) -> Any:
+        """Adds the reading of one element to the program being built.
+
+        Returns:
+            The element, nested like the dataset's `element_spec`.
+        """
+        if _feeds.infeed_is_off():
+            tensors = [
+                _feeds.synthetic_tensor(dtype, shape)
+                for dtype, shape in zip(self._types, self._shapes)
+            ]
+        else:
+            tensors = native.ops().ipu_infeed_dequeue(
+                feed_id=self._feed_id, output_types=self._types, output_shapes=self._shapes
+            )
+        self._dequeued = True
+        return structure.from_compatible_tensor_list(self._structure, tensors)
+
+
+def _check_prefetch_depth(depth: int | None) -> int:
+    """Returns the prefetch depth to use.
+
+    Raises:
+        ValueError: If it is out of range.
+    """
+    if depth is None:
+        return _DEFAULT_PREFETCH_DEPTH
+    if depth <= 0:
+        raise ValueError(f"prefetch_depth must be greater than zero. Received: {depth}")
+    if depth > _MAX_PREFETCH_DEPTH:
+        raise ValueError(
+            f"prefetch_depth must be less than {_MAX_PREFETCH_DEPTH + 1}. Received: {depth}"
+        )
+    return depth

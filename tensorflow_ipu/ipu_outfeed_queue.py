@@ -1,0 +1,286 @@
+"""Outfeed queues: how a program sends tensors to the host while it runs."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from tensorflow.python.eager import context
+from tensorflow.python.framework import func_graph, ops, tensor_shape
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import control_flow_ops
+from tensorflow.python.util import nest
+
+from tensorflow_ipu import _feeds
+from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import native
+
+__all__ = ["IPUOutfeedMode", "IPUOutfeedQueue", "ScopedIPUOutfeedQueue"]
+
+
+class IPUOutfeedMode(enum.Enum):
+    """What an outfeed keeps for the host.
+
+    * `ALL`: every element that was enqueued.
+    * `LAST`: the last element that was enqueued.
+    """
+
+    ALL = "all"
+    LAST = "get_last"
+
+
+class IPUOutfeedQueue:
+    """Takes tensors from a program to the host.
+
+    In the program, `enqueue` a tensor, or a tuple, list or dict of tensors. On the host, `dequeue`
+    gives the same structure, where a tensor enqueued with shape `S` has the shape
+
+    * mode `ALL`: `[n] + S`, or `[n, R] + S` with `R > 1` replicas, for the `n` elements of each
+      replica since the last dequeue, in order of execution;
+    * mode `LAST`: `S`, or `[R] + S`.
+    """
+
+    def __init__(
+        self,
+        feed_name: str | None = None,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = 0,
+        replication_factor: int | None = None,
+        io_batch_size: int = 1,
+        buffer_depth: int = 3,
+        optimise_latency: bool = False,
+    ) -> None:
+        """Creates a queue.
+
+        Args:
+            feed_name: Deprecated; names are generated. A mode is accepted in its place.
+            outfeed_mode: What to keep; all when None.
+            device_ordinal: `k` of the device `/device:IPU:k` whose program fills the queue. None:
+                that of the current `IPUStrategy`, or 0.
+            replication_factor: Deprecated; it follows from the program.
+            io_batch_size: Deprecated; accumulate results in the program instead.
+            buffer_depth: Elements the device could send before the host takes them, at least 1.
+                Here there is always room.
+            optimise_latency: Whether to move data with little delay rather than little overhead.
+                There is no transfer here to which that would apply.
+
+        Raises:
+            ValueError: If the mode is no `IPUOutfeedMode`, the buffer depth is below 1, or the
+                ordinal is not an integer >= 0.
+        """
+        del optimise_latency
+        if isinstance(feed_name, IPUOutfeedMode) and outfeed_mode is None:
+            feed_name, outfeed_mode = None, feed_name
+        self._mode = IPUOutfeedMode.ALL if outfeed_mode is None else outfeed_mode
+        if not isinstance(self._mode, IPUOutfeedMode):
+            raise ValueError(
+                "outfeed_mode must be IPUOutfeedMode.ALL or IPUOutfeedMode.LAST. "
+                f"Received: {outfeed_mode!r}"
+            )
+        if buffer_depth < 1:
+            raise ValueError(
+                f"Outfeed buffer depth cannot be less than 1. Received: {buffer_depth}"
+            )
+        _feeds.warn_ignored(
+            "IPUOutfeedQueue",
+            {
+                "feed_name": (feed_name, None),
+                "replication_factor": (replication_factor, None),
+                "io_batch_size": (io_batch_size, 1),
+            },
+            "No change is needed.",
+        )
+        self._device_ordinal = _feeds.check_ordinal(device_ordinal)
+        self._feed_id = _feeds.new_feed_id("outfeed")
+        self._creator = threading.get_ident()
+        self._structure: Any = None  # of tf.TensorSpec, once something was enqueued
+        self._enqueued_in: weakref.ref[ops.Graph] | None = None
+
+    @property
+    def enqueued(self) -> bool:
+        """Whether some program fills the queue."""
+        return self._structure is not None
+
+    def enqueue(self, tensors: Any) -> ops.Operation:
+        """Sends tensors to the host, from the program being built.
+
+        Args:
+            tensors: A tensor, or a (nested) tuple, list or dict of tensors.
+
+        Returns:
+            An op that must be executed: return it from the body, or use it as a control
+            dependency.
+
+        Raises:
+            ValueError: If the program enqueues to this queue already, or there are no tensors.
+        """
+        program = _program_graph()
+        if self._enqueued_in is not None and self._enqueued_in() is program:
+            raise ValueError(
+                "An outfeed can only be enqueued once. Enqueue a tuple or dict of all tensors, or "
+                "use another IPUOutfeedQueue."
+            )
+        flat = [ops.convert_to_tensor(tensor) for tensor in nest.flatten(tensors)]
+        if not flat:
+            raise ValueError(f"There are no tensors to enqueue. Received: tensors={tensors!r}")
+        _feeds.check_dtypes("outfeed queue", [tensor.dtype for tensor in flat])
+        specs = [tensor_lib.TensorSpec(tensor.shape, tensor.dtype) for tensor in flat]
+        self._structure = nest.pack_sequence_as(tensors, specs)
+        self._enqueued_in = weakref.ref(program)
+        if _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
+            return control_flow_ops.group(*flat)
+        return native.ops().ipu_outfeed_enqueue(
+            flat, feed_id=self._feed_id, mode=self._mode.value
+        )
+
+    def dequeue(self, wait_for_completion: bool = False) -> Any:
+        """Takes what programs have enqueued, on the host. In eager mode, at once.
+
+        In mode `LAST` this waits until no program runs on the device.
+
+        Args:
+            wait_for_completion: Whether to wait in mode `ALL` too, rather than take what is there.
+
+        Returns:
+            The structure that was enqueued, with the shapes that the class describes. In eager
+            mode, an empty list if nothing was enqueued yet and this is not the thread that created
+            the queue.
+
+        Raises:
+            ValueError: If nothing was enqueued.
+            tf.errors.FailedPreconditionError: When executed in mode `LAST` without an element.
+        """
+        if not self.enqueued:
+            if context.executing_eagerly() and threading.get_ident() != self._creator:
+                return []
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued. Build the program that "
+                "calls enqueue first."
+            )
+        structure = self._structure
+        specs = nest.flatten(structure)
+        with _feeds.on_host():
+            tensors = native.ops().ipu_outfeed_dequeue(
+                feed_id=self._feed_id,
+                device_ordinal=self._device_ordinal,
+                mode=self._mode.value,
+                output_types=[spec.dtype for spec in specs],
+                output_shapes=[spec.shape for spec in specs],
+                wait_for_completion=wait_for_completion,
+                synthetic=_feeds.is_synthetic(SyntheticDataCategory.Outfeed),
+            )
+        if not context.executing_eagerly():
+            for tensor, spec in zip(tensors, specs):
+                tensor.set_shape(self._static_shape(spec.shape))
+        return nest.pack_sequence_as(structure, tensors)
+
+    def _static_shape(self, shape: tensor_shape.TensorShape) -> tensor_shape.TensorShape:
+        """Returns what is known of a dequeued tensor's shape before the program was compiled.
+
+        Args:
+            shape: Shape of the enqueued tensor.
+        """
+        if not self._has_one_replica():
+            return tensor_shape.unknown_shape()
+        if self._mode is IPUOutfeedMode.LAST:
+            return shape
+        return tensor_shape.TensorShape([None]).concatenate(shape)
+
+    def _has_one_replica(self) -> bool:
+        """Returns whether the device is configured, with a single IPU."""
+        if not system.is_configured():
+            return False
+        devices = system.current().devices
+        return (
+            self._device_ordinal < len(devices) and devices[self._device_ordinal].num_ipus == 1
+        )
+
+    @property
+    def deleter(self) -> ops.Operation | None:
+        """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
+        with _feeds.on_host():
+            return native.ops().ipu_outfeed_delete(
+                feed_id=self._feed_id, device_ordinal=self._device_ordinal
+            )
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterates over the elements that are waiting, until there are no more.
+
+        Returns:
+            An iterator over structures of tensors, each with shape `S`, or `[R] + S` with `R > 1`
+            replicas.
+
+        Raises:
+            RuntimeError: In graph mode, or in mode `LAST`.
+        """
+        if not context.executing_eagerly():
+            raise RuntimeError("IPUOutfeedQueue can only be iterated over in eager mode.")
+        if self._mode is not IPUOutfeedMode.ALL:
+            raise RuntimeError(
+                "IPUOutfeedQueue can only be iterated over with IPUOutfeedMode.ALL. "
+                f"Received: {self._mode}"
+            )
+        return self._elements()
+
+    def _elements(self) -> Iterator[Any]:
+        """Dequeues until nothing is waiting."""
+        while self.enqueued:
+            batch = self.dequeue()
+            count = nest.flatten(batch)[0].shape[0]
+            if count == 0:
+                return
+            for index in range(count):
+                yield nest.map_structure(lambda tensor, i=index: tensor[i], batch)
+
+
+class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
+    """An `IPUOutfeedQueue` for eager mode that frees itself when it goes out of scope."""
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = None,
+        buffer_depth: int = 3,
+        optimise_latency: bool = False,
+    ) -> None:
+        """Creates a queue; the arguments and errors are those of `IPUOutfeedQueue`.
+
+        Raises:
+            RuntimeError: In graph mode.
+        """
+        if not context.executing_eagerly():
+            raise RuntimeError("ScopedIPUOutfeedQueue can only be used in eager mode.")
+        super().__init__(
+            outfeed_mode=outfeed_mode,
+            device_ordinal=device_ordinal,
+            buffer_depth=buffer_depth,
+            optimise_latency=optimise_latency,
+        )
+        delete = functools.partial(
+            native.ops().ipu_outfeed_delete,
+            feed_id=self._feed_id,
+            device_ordinal=self._device_ordinal,
+        )
+        _feeds.delete_with(self, delete)
+
+
+def _program_graph() -> ops.Graph:
+    """Returns the graph that stands for the program being built.
+
+    In eager mode each trace of the outermost function is a program of its own. In graph mode
+    everything in the graph counts as one.
+    """
+    graph = ops.get_default_graph()
+    while isinstance(graph, func_graph.FuncGraph):
+        outer = graph.outer_graph
+        if ops.executing_eagerly_outside_functions() and not isinstance(
+            outer, func_graph.FuncGraph
+        ):
+            break
+        graph = outer
+    return graph

@@ -1,0 +1,68 @@
+"""Which device the code that is being traced or run asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tensorflow.python.eager import context
+from tensorflow.python.framework import device as device_lib
+from tensorflow.python.framework import func_graph as func_graph_lib
+from tensorflow.python.framework import ops
+
+IPU_DEVICE_TYPE = "IPU"
+
+
+class _Unplaced:
+    """Stands for an op without a device, to ask a graph's device functions about."""
+
+    device = ""
+
+
+def _graph_device(graph: ops.Graph) -> str:
+    """Returns the device that `graph` would give to an op made now."""
+    unplaced = _Unplaced()
+    for spec in graph._device_function_stack.peek_objs():
+        if spec.is_null_merge:
+            continue
+        if spec.function is None:
+            break
+        unplaced.device = spec.string_merge(unplaced)
+    return unplaced.device
+
+
+def current_device() -> str:
+    """Returns the device in scope; inside a traced function, also the one around its call."""
+    if context.executing_eagerly():
+        return context.context().device_name or ""
+    graph = ops.get_default_graph()
+    while True:
+        device = _graph_device(graph)
+        if device:
+            return device
+        if not isinstance(graph, func_graph_lib.FuncGraph):
+            break
+        outer = graph.outer_graph
+        if outer is None or outer is graph:
+            break
+        graph = outer
+    return context.context().device_name or "" if ops.executing_eagerly_outside_functions() else ""
+
+
+def is_ipu(device: str) -> bool:
+    """Returns whether a device name is that of an IPU device."""
+    if not device:
+        return False
+    return device_lib.DeviceSpec.from_string(device).device_type == IPU_DEVICE_TYPE
+
+
+def ordinal(device: str) -> int:
+    """Returns the ordinal of an IPU device name; 0 when the name has none."""
+    return device_lib.DeviceSpec.from_string(device).device_index or 0
+
+
+def ipu_device_of(operations: Iterable[ops.Operation]) -> str | None:
+    """Returns the IPU device that operations ask for, or None when none of them asks for one."""
+    for operation in operations:
+        if is_ipu(operation.device):
+            return operation.device
+    return None

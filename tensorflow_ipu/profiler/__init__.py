@@ -1,0 +1,1 @@
+"""What programs have done: reports made from Executables and trace events."""

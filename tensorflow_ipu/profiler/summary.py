@@ -1,0 +1,126 @@
+"""A text summary of the attached devices and of the programs compiled for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.compiler.listing_text import human_bytes, human_count, work_total
+from tensorflow_ipu.device import system
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tensorflow_ipu.compiler.executable import Executable
+    from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord
+
+_TYPES_SHOWN = 6
+
+
+def summary() -> str:
+    """Returns a summary of each attached device and of each program compiled for it.
+
+    Returns:
+        Text: chip, IPUs, tiles and memory of each device; name, replicas, IPUs, sizes, ops, work,
+        launches and time of each program compiled under the configuration in force.
+    """
+    return describe(system.current(), cache.executables())
+
+
+def describe(attached: system.System, executables: Sequence[Executable]) -> str:
+    """Returns the summary of a given system and given programs.
+
+    Args:
+        attached: the system.
+        executables: programs, of any of its devices.
+
+    Returns:
+        Text as of `summary`.
+    """
+    lines = []
+    for device in attached.devices:
+        lines += _device_lines(device)
+        programs = [program for program in executables if program.ordinal == device.ordinal]
+        for program in programs:
+            lines += ["  " + line for line in _program_lines(program)]
+        if not programs:
+            lines.append("  no program has been compiled for it")
+    return "\n".join(lines)
+
+
+def _device_lines(device: system.AttachedDevice) -> list[str]:
+    """What a device is made of."""
+    chip = device.chip
+    tiles = chip.tiles * device.num_ipus
+    ids = ", ".join(map(str, device.ipus))
+    return [
+        f"/device:IPU:{device.ordinal}: {device.num_ipus} simulated {chip.title} (IPU {ids})",
+        f"  {tiles} tiles, {human_bytes(tiles * chip.memory_per_tile)} of memory on the chips",
+    ]
+
+
+def _program_lines(program: Executable) -> list[str]:
+    """What a program is and has done."""
+    replicas, ipus = program.replicas, program.ipus_used
+    inputs = [argument for argument in program.arguments if not argument.is_variable]
+    variables = [argument for argument in program.arguments if argument.is_variable]
+    return [
+        f"program {program.name}",
+        f"  {replicas} replica{_plural(replicas)} of {ipus} IPU{_plural(ipus)} each",
+        f"  inputs: {len(inputs)}, {_size(inputs)}; variables: {len(variables)}, "
+        f"{_size(variables)} (one replica)",
+        f"  ops: {_types(program.ops)}",
+        *_work_lines(program),
+        *_time_lines(program),
+    ]
+
+
+def _work_lines(program: Executable) -> list[str]:
+    """The work of a launch, with all that makes the number less than exact."""
+    total = work_total(program.ops)
+    notes = []
+    if total.modelled:
+        notes.append(f"{human_count(total.modelled)} modelled")
+    if total.assumed:
+        notes.append(f"{human_count(total.assumed)} assumed")
+    if total.without_formula:
+        notes.append(f"{sum(total.without_formula.values())} ops without a formula left out")
+    if total.unknown_loops:
+        notes.append(f"{total.unknown_loops} loops of unknown trip count counted once")
+    if total.conditional:
+        notes.append("all branches counted as taken")
+    text = f"  flops of one launch of one replica: {human_count(total.flops)}"
+    return [text + (f" ({'; '.join(notes)})" if notes else "")]
+
+
+def _time_lines(program: Executable) -> list[str]:
+    """Launches and the time they took the host, which says nothing of a chip's speed."""
+    launches = program.launches
+    if not launches:
+        return ["  never launched"]
+    per_launch = program.seconds / launches
+    return [
+        f"  launches: {launches}, {program.seconds:.3f} s of the host's wall time "
+        f"({per_launch * 1e3:.3f} ms each; not a prediction for hardware)"
+    ]
+
+
+def _size(arguments: Iterable[ArgumentSpec]) -> str:
+    """Bytes of arguments together."""
+    sizes = [argument.num_bytes for argument in arguments]
+    known = sum(size for size in sizes if size is not None)
+    return human_bytes(known) + (" and some of unknown size" if None in sizes else "")
+
+
+def _types(ops: Sequence[OpRecord]) -> str:
+    """Number of ops, and the commonest types."""
+    counts = Counter(op.type for op in ops)
+    shown = ", ".join(f"{count} {name}" for name, count in counts.most_common(_TYPES_SHOWN))
+    more = len(counts) - _TYPES_SHOWN
+    return f"{len(ops)} ({shown}{f', {more} other types' if more > 0 else ''})"
+
+
+def _plural(count: int) -> str:
+    """The ending of a counted noun."""
+    return "" if count == 1 else "s"

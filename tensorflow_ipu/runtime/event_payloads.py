@@ -1,0 +1,200 @@
+"""The JSON texts inside trace events, made from the listing of a program."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import tensorflow as tf
+
+# Roles of an op in training, as readers of the events number them.
+_NONE, _FORWARD, _BACKWARD, _WEIGHT_UPDATE = range(4)
+
+_ELEMENT_TYPES = {"float32": "float", "float16": "half", "int32": "int", "uint32": "unsigned int"}
+_ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Snapshot"})
+_PRODUCTS = ("MatMul", "BatchMatMul", "Einsum", "Conv", "DepthwiseConv")
+# TensorFlow names the scopes of gradients so, from `tf.gradients`, `GradientTape` and of functions.
+_GRADIENT_SCOPES = ("gradients/", "gradient_tape/", "_grad/")
+
+
+class Argument(Protocol):
+    """What events tell of an argument; `ArgumentSpec` is one."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def num_bytes(self) -> int | None:
+        """Its size in bytes, `None` when unknown."""
+
+    @property
+    def shape(self) -> Any:
+        """Its dimensions."""
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it is a variable."""
+
+
+class Traced(Protocol):
+    """What events tell of a program; an `Executable` is one."""
+
+    @property
+    def id(self) -> str:
+        """The engine's name for it."""
+
+    @property
+    def name(self) -> str:
+        """The name that events give it."""
+
+    @property
+    def arguments(self) -> Sequence[Argument]:
+        """Its inputs and variables."""
+
+    @property
+    def results(self) -> Sequence[tf.TensorSpec]:
+        """Its outputs."""
+
+    @property
+    def ops(self) -> Sequence[Any]:
+        """Its ops as `OpRecord`."""
+
+
+class Unknown(NamedTuple):
+    """A program of which only the identifier is left: it was compiled for another configuration.
+
+    Args:
+        id: the engine's name for it.
+    """
+
+    id: str
+    arguments: tuple[Argument, ...] = ()
+    results: tuple[Any, ...] = ()
+    ops: tuple[Any, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name that its earlier events gave it: identifiers add a number to it."""
+        return self.id.rsplit(".", 1)[0]
+
+
+def arguments(program: Traced, variables: bool) -> str:
+    """Returns the description of a transfer to the device.
+
+    Args:
+        program: the program the data is for.
+        variables: whether the variables are moved, or else the inputs.
+
+    Returns:
+        JSON with each tensor's name, index among the arguments and bytes, and the total.
+    """
+    return _transfer(
+        (argument.name, index, argument.num_bytes)
+        for index, argument in enumerate(program.arguments)
+        if argument.is_variable == variables
+    )
+
+
+def results(program: Traced, variables: bool) -> str:
+    """Returns the description of a transfer to the host.
+
+    Args:
+        program: the program the data comes from.
+        variables: whether the variables are moved, or else the results.
+
+    Returns:
+        JSON with each tensor's name, index among the outputs and bytes, and the total. Variables
+        are outputs too, after the results.
+    """
+    outputs = len(program.results)
+    if variables:
+        moved = [argument for argument in program.arguments if argument.is_variable]
+        return _transfer((a.name, outputs + i, a.num_bytes) for i, a in enumerate(moved))
+    return _transfer(
+        (spec.name or f"output_{index}", index, _num_bytes(spec))
+        for index, spec in enumerate(program.results)
+    )
+
+
+def tensor_map(program: Traced) -> str:
+    """Returns where the results of all ops are.
+
+    Args:
+        program: a compiled program.
+
+    Returns:
+        JSON with a list for each function, and in it for each result: op, output index, shape,
+        element type, whether it is constant, whether it aliases another, element count, and the
+        pairs of tile and elements. The latter are empty: this version does not map to tiles.
+    """
+    mappings: dict[str, list[Any]] = {}
+    for record in program.ops:
+        entries = mappings.setdefault(record.function, [])
+        for index, output in enumerate(record.outputs):
+            shape = list(output.shape or ())
+            known = output.shape is not None and None not in shape
+            entries.append([
+                record.name,
+                index,
+                shape,
+                _ELEMENT_TYPES.get(output.dtype, output.dtype),
+                record.type == "Const",
+                record.type in _ALIASES,
+                math.prod(shape) if known else 0,
+                [],
+            ])
+    return json.dumps({"mappings": mappings})
+
+
+def instruction_info(program: Traced) -> str:
+    """Returns the role of each op in training.
+
+    Args:
+        program: a compiled program.
+
+    Returns:
+        JSON with a number for each op, 0 none, 1 forward, 2 backward (data), 3 weight update. Only
+        matrix products, convolutions and updates of variables have a role. Names of ops in loops,
+        branches and calls begin with that of their function.
+    """
+    weights = {tuple(a.shape) for a in program.arguments if a.is_variable}
+    return json.dumps({
+        "ml_types": {
+            (f"{record.function}/" if record.depth else "") + record.name: _role(record, weights)
+            for record in program.ops
+        }
+    })
+
+
+def _role(record: Any, weights: set[tuple[int | None, ...]]) -> int:
+    """The role of an op: a product in a gradient makes a weight's gradient if it has its shape."""
+    if record.type.startswith(("ResourceApply", "ResourceSparseApply")):
+        return _WEIGHT_UPDATE
+    if not record.type.startswith(_PRODUCTS):
+        return _NONE
+    if "BackpropFilter" in record.type:
+        return _WEIGHT_UPDATE
+    if not any(scope in record.name for scope in _GRADIENT_SCOPES):
+        return _FORWARD
+    return _WEIGHT_UPDATE if record.outputs[0].shape in weights else _BACKWARD
+
+
+def _num_bytes(spec: tf.TensorSpec) -> int | None:
+    """Size of a result."""
+    count = spec.shape.num_elements()
+    return None if count is None else int(count) * spec.dtype.size
+
+
+def _transfer(tensors: Iterable[tuple[str, int, int | None]]) -> str:
+    """The text of a transfer of (name, index, bytes)."""
+    listed, total = [], 0
+    for name, index, size in tensors:
+        entry = {"name": name, "parameter_index": index, "flat_tensor_index": 0, "size": size or 0}
+        listed.append(entry)
+        total += size or 0
+    return json.dumps({"tensors": listed, "total_size": total})

@@ -1,0 +1,278 @@
+"""Trace events: what happened to programs, kept until `ipu_event_trace` reads it.
+
+Recorded only while the configuration asks for events. The compiler's events are appended here, the
+engine keeps its own; both are put in order of time when they are read. Their JSON texts are made
+then, too, so that recording costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
+from tensorflow_ipu.runtime import event_payloads, native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tensorflow_ipu.device.system import System
+    from tensorflow_ipu.runtime.event_payloads import Traced
+
+_MICROSECONDS = 1_000_000
+
+
+class Engine(Protocol):
+    """What the store needs of the native engine; the module `native` is one."""
+
+    def enable_events(self, enabled: bool) -> None:
+        """Turns recording in the engine on or off."""
+
+    def drain_events(self) -> list[native.EngineEvent]:
+        """Returns and forgets the engine's events, oldest first."""
+
+
+class _Entry(NamedTuple):
+    """An event that is made when it is read."""
+
+    timestamp: float
+    build: Callable[[], IpuTraceEvent]
+
+
+class EventStore:
+    """The events since they were last read.
+
+    Args:
+        engine: keeps the events of launches.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._enabled = False
+        self._entries: list[_Entry] = []
+        # Programs by identifier, of the configuration in force: the engine knows no more of them.
+        self._programs: dict[str, Traced] = {}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether events are being recorded."""
+        return self._enabled
+
+    def enable(self, enabled: bool) -> None:
+        """Turns recording on or off and forgets the programs; events recorded so far are kept.
+
+        Args:
+            enabled: whether to record from now on.
+        """
+        if not enabled and not self._enabled:
+            return
+        with self._lock:
+            self._collect()
+            self._programs.clear()
+            self._enabled = enabled
+            self._engine.enable_events(enabled)
+
+    def append(self, build: Callable[[], IpuTraceEvent], timestamp: float | None = None) -> None:
+        """Records an event, if events are being recorded.
+
+        Args:
+            build: makes the event; called when events are read.
+            timestamp: seconds since the epoch, now if not given. It puts events in order.
+        """
+        if not self._enabled:
+            return
+        entry = _Entry(time.time() if timestamp is None else timestamp, build)
+        with self._lock:
+            self._entries.append(entry)
+
+    def remember(self, program: Traced) -> None:
+        """Makes a program known, so that the engine's events can be told with its name and sizes.
+
+        Args:
+            program: what the engine will call by `program.id`.
+        """
+        with self._lock:
+            self._programs[program.id] = program
+
+    def drain(self) -> list[bytes]:
+        """Returns all events as serialised `IpuTraceEvent`, oldest first, and forgets them."""
+        with self._lock:
+            self._collect()
+            entries, self._entries = self._entries, []
+        entries.sort(key=lambda entry: entry.timestamp)
+        return [entry.build().SerializeToString() for entry in entries]
+
+    def _collect(self) -> None:
+        """Takes over the engine's events while their programs are known. Call with the lock."""
+        if not self._enabled:
+            return
+        for event in self._engine.drain_events():
+            program = self._programs.get(event.executable)
+            self._entries.append(_engine_entry(event, program))
+
+
+STORE = EventStore(native)
+
+
+def configure(system: System) -> None:
+    """Follows a configuration: records events if it asks for events or for profiles.
+
+    Args:
+        system: what is configured now.
+    """
+    profiling = system.options.profiling
+    STORE.enable(profiling.enable_ipu_trace_events or profiling.enable_compilation_trace)
+
+
+@contextlib.contextmanager
+def compiling(
+    name: str, ordinal: int, on_device: bool = True, store: EventStore | None = None
+) -> Iterator[Callable[[Traced], None]]:
+    """Records the beginning and the end of a compilation.
+
+    Args:
+        name: name of the program.
+        ordinal: TensorFlow device it is compiled for.
+        on_device: False for a program that the host evaluates, which has no events.
+        store: where to record; the process's store if not given.
+
+    Yields:
+        A function to call with the finished program.
+    """
+    store = STORE if store is None else store
+    if not (store.enabled and on_device):
+        yield lambda program: None
+        return
+    finished: list[Traced] = []
+    began, clock = time.time(), time.perf_counter()
+    store.append(lambda: compile_begin(name, ordinal, began), began)
+    yield finished.append
+    ended = time.time()
+    duration = round((time.perf_counter() - clock) * _MICROSECONDS)
+    for program in finished:
+        store.remember(program)
+        store.append(_compile_end_builder(program, ordinal, ended, duration), ended)
+
+
+def compile_begin(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
+    """Returns the event at the start of a compilation.
+
+    Args:
+        name: name of the program.
+        ordinal: TensorFlow device.
+        timestamp: seconds since the epoch.
+    """
+    event = _event(IpuTraceEvent.COMPILE_BEGIN, ordinal, timestamp)
+    event.compile_begin.module_name = name.encode()
+    return event
+
+
+def compile_end(
+    program: Traced, ordinal: int, timestamp: float, duration: int
+) -> IpuTraceEvent:
+    """Returns the event at the end of a compilation, with all it says of the program's ops.
+
+    Args:
+        program: the compiled program.
+        ordinal: TensorFlow device.
+        timestamp: seconds since the epoch.
+        duration: microseconds.
+    """
+    event = _event(IpuTraceEvent.COMPILE_END, ordinal, timestamp)
+    event.compile_end.module_name = program.name.encode()
+    event.compile_end.duration = duration
+    event.compile_end.tensor_map = event_payloads.tensor_map(program).encode()
+    event.compile_end.instruction_info = event_payloads.instruction_info(program).encode()
+    return event
+
+
+def host_to_device(
+    program: Traced, ordinal: int, timestamp: float, variables: bool
+) -> IpuTraceEvent:
+    """Returns the event of a transfer to the device.
+
+    Args:
+        program: the program the data is for.
+        ordinal: TensorFlow device.
+        timestamp: seconds since the epoch.
+        variables: whether its variables moved, or else its inputs.
+    """
+    event = _event(IpuTraceEvent.HOST_TO_DEVICE_TRANSFER, ordinal, timestamp)
+    text = event_payloads.arguments(program, variables)
+    event.data_transfer.data_transfer = text.encode()
+    return event
+
+
+def device_to_host(
+    program: Traced, ordinal: int, timestamp: float, variables: bool
+) -> IpuTraceEvent:
+    """Returns the event of a transfer from the device.
+
+    Args:
+        program: the program the data comes from.
+        ordinal: TensorFlow device.
+        timestamp: seconds since the epoch.
+        variables: whether its variables moved, or else its results.
+    """
+    event = _event(IpuTraceEvent.DEVICE_TO_HOST_TRANSFER, ordinal, timestamp)
+    text = event_payloads.results(program, variables)
+    event.data_transfer.data_transfer = text.encode()
+    return event
+
+
+def load_engine(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
+    """Returns the event of a program being loaded onto the device.
+
+    Args:
+        name: name of the program.
+        ordinal: TensorFlow device.
+        timestamp: seconds since the epoch.
+    """
+    event = _event(IpuTraceEvent.LOAD_ENGINE, ordinal, timestamp)
+    event.load_engine.module_name = name.encode()
+    return event
+
+
+def execute(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
+    """Returns the event of an execution.
+
+    Args:
+        name: name of the program.
+        ordinal: TensorFlow device.
+        timestamp: seconds since the epoch.
+    """
+    event = _event(IpuTraceEvent.EXECUTE, ordinal, timestamp)
+    event.execute.module_name = name.encode()
+    return event
+
+
+def _event(kind: IpuTraceEvent.Type, ordinal: int, timestamp: float) -> IpuTraceEvent:
+    """An event without its message."""
+    return IpuTraceEvent(type=kind, ordinal=ordinal, timestamp=timestamp)
+
+
+def _compile_end_builder(
+    program: Traced, ordinal: int, timestamp: float, duration: int
+) -> Callable[[], IpuTraceEvent]:
+    """Makes the event later: listing a large program takes seconds."""
+    return lambda: compile_end(program, ordinal, timestamp, duration)
+
+
+def _engine_entry(event: native.EngineEvent, program: Traced | None) -> _Entry:
+    """An event of the engine, to be told with what is known of its program."""
+
+    def build() -> IpuTraceEvent:
+        known = event_payloads.Unknown(event.executable) if program is None else program
+        ordinal, timestamp = event.ordinal, event.timestamp
+        if event.type == IpuTraceEvent.LOAD_ENGINE:
+            return load_engine(known.name, ordinal, timestamp)
+        if event.type == IpuTraceEvent.EXECUTE:
+            return execute(known.name, ordinal, timestamp)
+        if event.type == IpuTraceEvent.HOST_TO_DEVICE_TRANSFER:
+            return host_to_device(known, ordinal, timestamp, event.variables)
+        return device_to_host(known, ordinal, timestamp, event.variables)
+
+    return _Entry(event.timestamp, build)

@@ -1,0 +1,231 @@
+"""The native library: its ops, and the functions of its C interface."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tensorflow_ipu.device import system
+
+_FILE_NAME = "libtensorflow_ipu.so"
+
+CompileCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class EngineEvent(NamedTuple):
+    """One event of the engine.
+
+    Attributes:
+        type: Number of the `IpuTraceEvent.Type`.
+        ordinal: TensorFlow device it happened on.
+        timestamp: Seconds since the epoch.
+        variables: For transfers, whether the resident variables moved, not only inputs or results.
+        executable: Identifier of the Executable.
+    """
+
+    type: int
+    ordinal: int
+    timestamp: float
+    variables: bool
+    executable: str
+
+
+def library_path() -> Path:
+    """Returns where the native library is installed.
+
+    Raises:
+        ImportError: If it is not there.
+    """
+    for key in ("platlib", "purelib"):
+        path = Path(sysconfig.get_path(key)) / "tensorflow-plugins" / _FILE_NAME
+        if path.exists():
+            return path
+    raise ImportError(
+        f"The native library of tensorflow_ipu, tensorflow-plugins/{_FILE_NAME}, is not in "
+        f"{sysconfig.get_path('platlib')}. Install the package again: pip install tensorflow_ipu"
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> ctypes.CDLL:
+    """Loads the C interface and declares the types of its functions."""
+    try:
+        library = ctypes.CDLL(str(library_path()))
+    except OSError as error:
+        raise ImportError(
+            f"The native library of tensorflow_ipu does not load into TensorFlow {tf.__version__}: "
+            f"{error}. It was built for another TensorFlow. Rebuild it: pip install "
+            "--force-reinstall --no-deps tensorflow_ipu"
+        ) from error
+    for name, result, *arguments in (
+        ("tfipu_tensorflow_version", ctypes.c_char_p),
+        ("tfipu_free", None, ctypes.c_void_p),
+        ("tfipu_set_compiler", None, CompileCallback),
+        ("tfipu_request_text", ctypes.c_void_p, ctypes.c_void_p),
+        (
+            "tfipu_reply",
+            None,
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_char_p,
+            ctypes.c_int64,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_int,
+        ),
+        ("tfipu_reply_error", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p),
+        ("tfipu_attach", None, ctypes.c_int64, ctypes.c_int),
+        ("tfipu_wait_idle", None),
+        ("tfipu_reset_seed", None, ctypes.c_int, ctypes.c_int64, ctypes.c_int),
+        ("tfipu_enable_events", None, ctypes.c_int),
+        ("tfipu_drain_events", ctypes.c_void_p),
+        (
+            "tfipu_statistics",
+            None,
+            ctypes.c_char_p,
+            ctypes.POINTER(ctypes.c_int64),
+            ctypes.POINTER(ctypes.c_double),
+        ),
+        ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
+    ):
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    _check_version(library)
+    return library
+
+
+def _check_version(library: ctypes.CDLL) -> None:
+    """Refuses a library that was compiled against another TensorFlow."""
+    built_for = library.tfipu_tensorflow_version().decode()
+    if built_for.split(".")[:2] != tf.__version__.split(".")[:2]:
+        raise ImportError(
+            f"The native library of tensorflow_ipu was built for TensorFlow {built_for}, but "
+            f"TensorFlow {tf.__version__} is running. Rebuild it: pip install --force-reinstall "
+            "--no-deps tensorflow_ipu"
+        )
+
+
+@functools.lru_cache(maxsize=None)
+def ops() -> ModuleType:
+    """Returns the module of the native library's op functions (`ipu_launch`, ...).
+
+    The first call connects the engine with the configuration.
+    """
+    _library()
+    module = tf.load_op_library(str(library_path()))
+    system.subscribe(_on_change)
+    return module
+
+
+def _on_change(attached: system.System) -> None:
+    """Makes the engine follow a change of the configuration."""
+    _library().tfipu_wait_idle()
+    _library().tfipu_attach(attached.generation, len(attached.devices))
+
+
+def _take_text(pointer: int) -> str:
+    """Reads a text that the library made, and frees it."""
+    text = ctypes.string_at(pointer).decode()
+    _library().tfipu_free(pointer)
+    return text
+
+
+def set_compiler(callback: Callable[[int], None]) -> ctypes._CFuncPtr:
+    """Makes `callback` the compiler of the engine.
+
+    Args:
+        callback: Called with the address of a request, from any thread. It has to answer with
+            `reply` or `reply_error` before it returns.
+
+    Returns:
+        The C function. The caller keeps it alive as long as programs may run.
+    """
+    c_function = CompileCallback(callback)
+    _library().tfipu_set_compiler(c_function)
+    return c_function
+
+
+def request_text(request: int) -> str:
+    """Returns what a compile request asks (the format is documented in native/engine/c_api.cc)."""
+    return _take_text(_library().tfipu_request_text(request))
+
+
+def reply(
+    request: int, identifier: str, library: bytes, entry: str, replicas: int, on_device: bool
+) -> None:
+    """Answers a compile request with a program.
+
+    Args:
+        request: Address of the request.
+        identifier: Identifier of the Executable.
+        library: Serialised `FunctionDefLibrary`.
+        entry: Name of the function to run.
+        replicas: How many replicas run it.
+        on_device: False when the host evaluates the program, so no trace events are recorded.
+    """
+    _library().tfipu_reply(
+        request, identifier.encode(), library, len(library), entry.encode(), replicas, on_device
+    )
+
+
+def reply_error(request: int, code: int, message: str) -> None:
+    """Answers a compile request with an error.
+
+    Args:
+        request: Address of the request.
+        code: A `tf.errors` code.
+        message: What went wrong.
+    """
+    _library().tfipu_reply_error(request, code, message.encode())
+
+
+def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:
+    """Reseeds the random generator of `/device:IPU:<ordinal>`.
+
+    Args:
+        ordinal: TensorFlow device.
+        seed: Any Python int; its low 64 bits count.
+        identical_replicas: Whether all replicas of a program get the same seed.
+    """
+    low = (seed + 2**63) % 2**64 - 2**63
+    _library().tfipu_reset_seed(ordinal, low, identical_replicas)
+
+
+def enable_events(enabled: bool) -> None:
+    """Turns the recording of engine events on or off."""
+    _library().tfipu_enable_events(enabled)
+
+
+def drain_events() -> list[EngineEvent]:
+    """Returns the engine's events since the last call, oldest first."""
+    events = []
+    for line in _take_text(_library().tfipu_drain_events()).splitlines():
+        kind, ordinal, timestamp, variables, executable = line.split(" ", 4)
+        events.append(
+            EngineEvent(
+                int(kind), int(ordinal), float(timestamp), variables == "1", executable
+            )
+        )
+    return events
+
+
+def statistics(executable: str) -> tuple[int, float]:
+    """Returns how often an Executable was launched, and the host's wall time in it (seconds)."""
+    launches, seconds = ctypes.c_int64(), ctypes.c_double()
+    _library().tfipu_statistics(
+        executable.encode(), ctypes.byref(launches), ctypes.byref(seconds)
+    )
+    return launches.value, seconds.value
+
+
+def kernel_available(node_def: bytes) -> bool:
+    """Returns whether the IPU has a kernel for the node of a serialised `NodeDef`."""
+    return bool(_library().tfipu_kernel_available(node_def, len(node_def)))

@@ -1,0 +1,198 @@
+"""Scopes that say where and how ops run: the public module `ipu.scopes`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.ops import variable_scope
+
+from tensorflow_ipu.compiler import sharding, trace
+from tensorflow_ipu.compiler.program import (
+    FRONTEND_ATTRIBUTE,
+    OUTSIDE_ATTRIBUTE,
+    SHARDING_ATTRIBUTE,
+)
+
+_STOCHASTIC_ROUNDING = "STOCHASTIC_ROUNDING"
+_PARTIALS_TYPE = "PARTIALS_TYPE"
+_PARTIALS = {dtypes.float16: "F16", dtypes.float32: "F32"}
+
+
+def _attr_scope(attributes: dict[str, attr_value_pb2.AttrValue]) -> Any:
+    return ops.get_default_graph()._attr_scope(attributes)
+
+
+@contextlib.contextmanager
+def ipu_jit_scope(ipu_scope: int | str) -> Iterator[None]:
+    """Marks the ops inside as compiled together.
+
+    Args:
+        ipu_scope: Tells this scope from others.
+
+    Yields:
+        Nothing.
+    """
+    name = f"jit_scope_ipu_{ipu_scope}".encode()
+    with _attr_scope(
+        {
+            "_XlaCompile": attr_value_pb2.AttrValue(b=True),
+            "_XlaSeparateCompiledGradients": attr_value_pb2.AttrValue(b=False),
+            "_XlaScope": attr_value_pb2.AttrValue(s=name),
+        }
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def ipu_scope(device: str) -> Iterator[Any]:
+    """Places the ops inside on an IPU device. Variables made inside are resource variables.
+
+    Args:
+        device: Name of the TensorFlow device, such as "/device:IPU:0".
+
+    Yields:
+        The variable scope.
+    """
+    with variable_scope.variable_scope("", use_resource=True) as scope:
+        with ipu_jit_scope(0), ops.device(device):
+            yield scope
+
+
+@contextlib.contextmanager
+def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
+    """Places the ops inside on one IPU (or several) of a multi-IPU device.
+
+    Args:
+        index: Index of the IPU within the device, or indices.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ValueError: If an index is not an int >= 0.
+    """
+    indices = list(index) if isinstance(index, Iterable) else [index]
+    for value in indices:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+            raise ValueError(
+                "The index of ipu_shard must be an int >= 0, or an iterable of such ints. "
+                f"Received: index={index!r}"
+            )
+    attribute = sharding.sharding_attribute([int(value) for value in indices])
+    with _attr_scope({SHARDING_ATTRIBUTE: attribute}):
+        yield
+
+
+@contextlib.contextmanager
+def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
+    """Places the ops inside on the host, in the middle of an IPU program.
+
+    Args:
+        name: Name for the scope, made unique.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ValueError: If no IPU program is being built, or scopes are nested.
+    """
+    if not trace.in_cluster():
+        raise ValueError(
+            "outside_compilation_scope is only allowed in XLA context: use it in a function that "
+            "is passed to ipu_compiler.compile or run by an IPUStrategy."
+        )
+    graph = ops.get_default_graph()
+    if OUTSIDE_ATTRIBUTE in graph._attr_scope_map:
+        raise ValueError(
+            "Illegal nesting of outside_compilation_scope: scope "
+            f"'{name}' is inside another one. Leave that first."
+        )
+    unique = graph.unique_name(name, mark_as_used=True).encode()
+    with _attr_scope({OUTSIDE_ATTRIBUTE: attr_value_pb2.AttrValue(s=unique)}):
+        yield
+
+
+@contextlib.contextmanager
+def frontend_attribute(
+    attribute_name: str, attribute_value: str, restore_to: str | None = None
+) -> Iterator[None]:
+    """Sets a key of the frontend attributes of the ops inside.
+
+    Scopes nest: keys add up, and the same key is overridden by the inner scope.
+
+    Args:
+        attribute_name: The key.
+        attribute_value: Its value inside the scope.
+        restore_to: What the key is left at on exit if no enclosing scope sets it. Without it the
+            key is removed then.
+
+    Yields:
+        Nothing.
+    """
+    scopes = ops.get_default_graph()._attr_scope_map
+    outer = scopes.get(FRONTEND_ATTRIBUTE)
+    scopes[FRONTEND_ATTRIBUTE] = _with_key(outer, attribute_name, attribute_value)
+    try:
+        yield
+    finally:
+        if restore_to is not None and attribute_name not in _frontend_map(outer):
+            scopes[FRONTEND_ATTRIBUTE] = _with_key(outer, attribute_name, restore_to)
+        elif outer is not None:
+            scopes[FRONTEND_ATTRIBUTE] = outer
+        else:
+            del scopes[FRONTEND_ATTRIBUTE]
+
+
+def _frontend_map(attribute: attr_value_pb2.AttrValue | None) -> dict[str, str]:
+    """Returns the keys and values of a frontend attribute."""
+    if attribute is None:
+        return {}
+    return dict(xla_data_pb2.FrontendAttributes.FromString(attribute.s).map)
+
+
+def _with_key(
+    outer: attr_value_pb2.AttrValue | None, key: str, value: str
+) -> attr_value_pb2.AttrValue:
+    """Returns a frontend attribute like `outer`, with one key set."""
+    attributes = xla_data_pb2.FrontendAttributes(map={**_frontend_map(outer), key: value})
+    return attr_value_pb2.AttrValue(s=attributes.SerializeToString(deterministic=True))
+
+
+def stochastic_rounding(override: bool) -> contextlib.AbstractContextManager[None]:
+    """Turns stochastic rounding on or off for the ops inside.
+
+    Args:
+        override: Whether their float16 results are rounded stochastically.
+
+    Returns:
+        A context.
+    """
+    value = "THREESTATE_ON" if override else "THREESTATE_OFF"
+    return frontend_attribute(_STOCHASTIC_ROUNDING, value, "THREESTATE_UNDEFINED")
+
+
+def partials_type(override_type: Any) -> contextlib.AbstractContextManager[None]:
+    """Sets the type of the intermediate sums of convolutions and matrix products inside.
+
+    Args:
+        override_type: float16 or float32, as a NumPy or TensorFlow type.
+
+    Returns:
+        A context.
+
+    Raises:
+        ValueError: If it is another type.
+    """
+    try:
+        partials = _PARTIALS.get(dtypes.as_dtype(override_type))
+    except TypeError:
+        partials = None
+    if partials is None:
+        raise ValueError(f"Only support float16, float32. Received: {override_type!r}")
+    return frontend_attribute(_PARTIALS_TYPE, partials, "PRIMITIVE_TYPE_INVALID")

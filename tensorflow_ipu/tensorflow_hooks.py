@@ -1,0 +1,80 @@
+"""The places where TensorFlow itself has to know of IPUs. All of them are here.
+
+* `tf.function` objects with `jit_compile=True` go to XLA, which has no IPU backend. Called with an
+  IPU device in scope, they are launched as Clusters; inside a Cluster they are inlined.
+* `iter(dataset)` in the scope of an `IPUStrategy` gives an iterator that programs on the device
+  can read.
+
+Neither changes anything for code that has no IPU device in scope.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.eager import context
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.framework import ops
+
+from tensorflow_ipu import placement
+from tensorflow_ipu.compiler import functions, trace
+
+
+@functools.lru_cache(maxsize=None)
+def install() -> None:
+    """Installs the hooks, once in a process."""
+    _hook_functions()
+    _hook_datasets()
+
+
+def _hook_functions() -> None:
+    function_class = polymorphic_function.Function
+    call = function_class.__call__
+
+    @functools.wraps(call)
+    def call_on_ipu(self: polymorphic_function.Function, *args: Any, **kwargs: Any) -> Any:
+        if not self._jit_compile or self._run_functions_eagerly:
+            return call(self, *args, **kwargs)
+        if trace.in_cluster():
+            return call(functions.without_jit(self), *args, **kwargs)
+        device = _ipu_in_scope()
+        if device is None:
+            return call(self, *args, **kwargs)
+        with ops.device(device):
+            return functions.run(self, args, kwargs)
+
+    function_class.__call__ = call_on_ipu
+
+
+def _ipu_in_scope() -> str | None:
+    """Returns the IPU device that a device or strategy scope names, or None."""
+    device = placement.current_device()
+    if placement.is_ipu(device):
+        return device
+    from tensorflow_ipu import ipu_strategy
+
+    strategy = ipu_strategy.current()
+    return None if strategy is None else strategy.ipu_device
+
+
+def _hook_datasets() -> None:
+    dataset_class = dataset_ops.DatasetV2
+    iterate = dataset_class.__iter__
+
+    @functools.wraps(iterate)
+    def iterate_on_ipu(self: dataset_ops.DatasetV2) -> Iterator[Any]:
+        from tensorflow_ipu import ipu_strategy
+
+        strategy = ipu_strategy.current()
+        if strategy is None or not strategy.enable_dataset_iterators:
+            return iterate(self)
+        if not context.executing_eagerly():
+            return iterate(self)
+        from tensorflow_ipu import ipu_infeed_queue
+
+        return ipu_infeed_queue.make_owned_iterator(self)
+
+    dataset_class.__iter__ = iterate_on_ipu
