@@ -57,6 +57,22 @@ Tensor Narrow(const Tensor& tensor) {
   return narrowed;
 }
 
+// Finds the variable that `handle` names. It must have a value.
+Status FindVariable(OpKernelContext* ctx, const ResourceHandle& handle,
+                    tensorflow::core::RefCountPtr<Var>* variable) {
+  const Status found = tensorflow::LookupResource(ctx, handle, variable);
+  if (!found.ok() && !tensorflow::errors::IsNotFound(found)) return found;
+  bool initialized = found.ok();
+  if (initialized) {
+    tensorflow::tf_shared_lock lock(*(*variable)->mu());
+    initialized = (*variable)->is_initialized;
+  }
+  if (initialized) return tensorflow::OkStatus();
+  return tensorflow::errors::FailedPrecondition(
+      "Error while reading resource variable ", handle.name(),
+      ": it is uninitialized. Run its initializer before the IPU program that uses it.");
+}
+
 // Identifies a specialisation of the cluster: another type or shape means another program.
 std::string Signature(const std::vector<Argument>& arguments) {
   std::string signature;
@@ -104,8 +120,7 @@ class LaunchOp : public AsyncOpKernel {
       const Tensor& tensor = ctx->input(i);
       LaunchArgument input;
       if (tensor.dtype() == DT_RESOURCE) {
-        TF_RETURN_IF_ERROR(tensorflow::LookupResource(
-            ctx, tensor.scalar<ResourceHandle>()(), &input.variable));
+        TF_RETURN_IF_ERROR(FindVariable(ctx, tensor.scalar<ResourceHandle>()(), &input.variable));
         tensorflow::tf_shared_lock lock(*input.variable->mu());
         const Tensor* value = input.variable->tensor();
         arguments->push_back({value->dtype(), value->shape(), /*is_variable=*/true});

@@ -18,15 +18,20 @@ from tensorflow_ipu.compiler import (
     host_evaluation,
     listing,
     outside_compilation,
+    passes,
     pipeline,
+    pre_compile,
     sharding,
     source_map,
+    store,
 )
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.progress import Progress
 from tensorflow_ipu.compiler.target import Argument, Target
 from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import events, native
 
@@ -52,50 +57,76 @@ def compile_cluster(
     """
     program = Program.from_library(cluster.library(), cluster.entry)
     outside_compilation.check(program)
-    pipeline.run(program, target)
+    if system.current().connection is DeviceConnectionType.PRE_COMPILE:
+        pre_compile.check(program)
+    pipeline.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
     feed_check.check(program)
-    ipus = sharding.ipus_used(program)
-    replicas = system.replication_factor(target.ordinal, ipus)
-    library = program.to_library()
     digest = fingerprint.fingerprint(program, target, _options())
+    library = program.to_library()
     executable = CACHE.find(digest)
     if executable is None:
-        executable = _finish(cluster, target, program, library, digest, ipus, replicas)
+        executable = _executable(cluster, target, program, library, digest)
+        _compile_once(executable)
         CACHE.add(executable)
     return executable, library
 
 
-def _finish(
+def _compile_once(executable: Executable) -> None:
+    """Records the compilation, unless another process did it, and saves what is to be saved."""
+    cache_folder = flags.parsed().executable_cache_path
+    if cache_folder:
+        disk = store.DiskCache(cache_folder)
+        with disk.locked(executable.fingerprint) as known:
+            if not known:
+                _record(executable)
+                store.save(executable, disk.path(executable.fingerprint))
+    else:
+        _record(executable)
+    serialization_folder = system.current().settings.serialization_output_folder
+    if serialization_folder:
+        store.serialize(executable, serialization_folder)
+
+
+def _record(executable: Executable) -> None:
+    with events.compiling(executable.name, executable.ordinal, executable.on_device) as finished:
+        finished(executable)
+
+
+def _executable(
     cluster: cluster_lib.Cluster,
     target: Target,
     program: Program,
     library: function_pb2.FunctionDefLibrary,
     digest: str,
-    ipus: int,
-    replicas: int,
 ) -> Executable:
-    on_device = not host_evaluation.is_host_evaluated(program, target)
-    with events.compiling(cluster.id, target.ordinal, on_device) as finished:
-        executable = Executable(
-            id=f"{cluster.id}.{next(_ids)}",
-            name=cluster.id,
-            fingerprint=digest,
-            generation=target.generation,
-            ordinal=target.ordinal,
-            replicas=replicas,
-            ipus_used=ipus,
-            arguments=_argument_specs(program, target),
-            results=tuple(
-                tensor_spec.TensorSpec(output.shape, output.dtype)
-                for output in cluster.graph.outputs
-            ),
-            library=library,
-            entry=program.entry,
-            on_device=on_device,
-            sources=source_map.SourceMap(cluster.graph),
-        )
-        finished(executable)
-    return executable
+    ipus = sharding.ipus_used(program)
+    return Executable(
+        id=f"{cluster.id}.{next(_ids)}",
+        name=cluster.id,
+        fingerprint=digest,
+        generation=target.generation,
+        ordinal=target.ordinal,
+        replicas=system.replication_factor(target.ordinal, ipus),
+        ipus_used=ipus,
+        arguments=_argument_specs(program, target),
+        results=tuple(
+            tensor_spec.TensorSpec(output.shape, output.dtype) for output in cluster.graph.outputs
+        ),
+        library=library,
+        entry=program.entry,
+        on_device=not host_evaluation.is_host_evaluated(program, target),
+        sources=source_map.SourceMap(cluster.graph, cluster.entry),
+    )
+
+
+def _prepare_to_run(
+    executable: Executable, library: function_pb2.FunctionDefLibrary
+) -> function_pb2.FunctionDefLibrary:
+    """Returns what the engine runs, after making sure that the device can."""
+    if system.current().connection is DeviceConnectionType.PRE_COMPILE:
+        return pre_compile.zeros_instead(executable, library)
+    system.ensure_attached(executable.ordinal)
+    return library
 
 
 def _argument_specs(program: Program, target: Target) -> tuple[listing.ArgumentSpec, ...]:
@@ -113,8 +144,8 @@ def _argument_specs(program: Program, target: Target) -> tuple[listing.ArgumentS
 
 def _options() -> bytes:
     """Returns everything besides the Program that decides on the result."""
-    options = system.current().options.SerializeToString(deterministic=True)
-    return options + repr(flags.parsed()).encode()
+    key = sorted(flags.parsed().executable_key().items())
+    return system.current().fingerprint() + repr(key).encode()
 
 
 def _read_request(request: int) -> tuple[cluster_lib.Cluster, Target]:
@@ -146,6 +177,7 @@ def _answer(request: int) -> None:
             cluster, target = _read_request(request)
             system.device(target.ordinal)
             executable, library = compile_cluster(cluster, target)
+        library = _prepare_to_run(executable, library)
         native.reply(
             request,
             executable.id,

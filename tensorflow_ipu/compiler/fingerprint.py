@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from tensorflow.core.framework import function_pb2
+
 from tensorflow_ipu.compiler.program import Program, called_functions
 from tensorflow_ipu.compiler.target import Target
 
@@ -57,6 +59,7 @@ def _update(
     function = type(program.functions[name])()
     function.CopyFrom(program.functions[name])
     function.signature.name = functions[name]
+    _rename_arguments(function)
     for node in function.node_def:
         for value in node.attr.values():
             if value.HasField("func"):
@@ -67,3 +70,16 @@ def _update(
             feed = node.attr[_FEED_ATTRIBUTE]
             feed.s = feeds.setdefault(feed.s, b"feed%d" % len(feeds))
     digest.update(function.SerializeToString(deterministic=True))
+
+
+def _rename_arguments(function: function_pb2.FunctionDef) -> None:
+    """Calls arguments by their position: TensorFlow puts names of functions into theirs."""
+    names = {}
+    for index, argument in enumerate(function.signature.input_arg):
+        names[argument.name] = f"argument_{index}"
+        argument.name = names[argument.name]
+    for node in function.node_def:
+        for index, reference in enumerate(node.input):
+            node.input[index] = names.get(reference, reference)
+    for key, reference in function.ret.items():
+        function.ret[key] = names.get(reference, reference)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import function_def_to_graph, importer, tensor_util
 from tensorflow.python.ops import handle_data_util
+
+from tensorflow_ipu.compiler.node_order import topological
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tensorflow.core.framework import function_pb2, node_def_pb2
+    from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2
 
 IDENTITY_OPS = ("Identity", "StopGradient", "PreventGradient", "Snapshot")
 # Integers with few elements can be shapes, loop bounds or counters, which decide shapes and trip
@@ -61,6 +61,12 @@ class FunctionGraph(NamedTuple):
     outputs: tuple[tf.Tensor, ...]
 
 
+class _Registered(NamedTuple):
+    """As much of a function in a graph as TensorFlow's conversion asks for."""
+
+    cached_definition: function_pb2.FunctionDef
+
+
 class FunctionImporter:
     """Imports functions of a library, once for each combination of bindings.
 
@@ -71,10 +77,12 @@ class FunctionImporter:
     def __init__(self, library: function_pb2.FunctionDefLibrary) -> None:
         self._definitions = {f.signature.name: f for f in library.function}
         self._imported: dict[tuple[str, tuple[Binding, ...]], FunctionGraph] = {}
-        # A graph that knows the library, which TensorFlow's conversion looks functions up in.
+        # The graph in which TensorFlow's conversion looks functions up. It only reads definitions;
+        # adding the functions for good would take as long as importing them.
         self._scratch = tf.Graph()
-        with self._scratch.as_default():
-            importer.import_graph_def(graph_pb2.GraphDef(library=library), name="")
+        self._scratch._functions.update(
+            {name: _Registered(definition) for name, definition in self._definitions.items()}
+        )
 
     def definition(self, name: str) -> function_pb2.FunctionDef:
         """Returns the definition of a function.
@@ -127,6 +135,7 @@ class FunctionImporter:
             graph_def, flat_names = function_def_to_graph.function_def_to_graph_def(definition)
         for node, binding in zip(graph_def.node, bindings):
             _bind(node, binding)
+        graph_def.ClearField("library")
         graph_def.library.function.extend(self._called_by(definition))
         graph = tf.Graph()
         with graph.as_default():
@@ -136,7 +145,7 @@ class FunctionImporter:
         return FunctionGraph(
             name,
             graph,
-            _topological(graph_def.node[len(bindings) :]),
+            topological(graph_def.node[len(bindings) :]),
             tuple(tensor(flat_names[argument.name]) for argument in arguments),
             tuple(
                 tensor(flat_names[definition.ret[result.name]])
@@ -245,33 +254,3 @@ def _set_scratch_shapes(graph: tf.Graph, graph_def: graph_pb2.GraphDef) -> None:
 def _copies(tensor: tf.Tensor) -> list[tf.Tensor]:
     """Results of ops that have the shape of their input, which was not known to them."""
     return [op.outputs[0] for op in tensor.consumers() if op.type in ("ZerosLike", "Identity")]
-
-
-def _topological(
-    nodes: Sequence[node_def_pb2.NodeDef],
-) -> tuple[node_def_pb2.NodeDef, ...]:
-    """Orders nodes so that each follows its inputs; ties are settled by original position."""
-    position = {node.name: index for index, node in enumerate(nodes)}
-    waiting: list[int] = []
-    users: list[list[int]] = [[] for _ in nodes]
-    for index, node in enumerate(nodes):
-        # The back edge of a v1 loop: its Merge runs first without it.
-        names = {name.lstrip("^").split(":")[0] for name in node.input}
-        sources = [position[name] for name in names if name in position]
-        sources = [s for s in sources if nodes[s].op not in ("NextIteration", "RefNextIteration")]
-        waiting.append(len(sources))
-        for source in sources:
-            users[source].append(index)
-    ready = [index for index, count in enumerate(waiting) if count == 0]
-    ordered = []
-    while ready:
-        index = heapq.heappop(ready)
-        ordered.append(nodes[index])
-        for user in users[index]:
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heapq.heappush(ready, user)
-    if len(ordered) != len(nodes):
-        raise ValueError("Expected a function without cycles, received one in which ops wait for "
-                         f"each other: {sorted(set(position) - {n.name for n in ordered})[:5]}.")
-    return tuple(ordered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
@@ -11,6 +12,15 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu.compiler import compile as _compile
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.runtime import native
+
+
+@ops.RegisterGradient("IpuLaunch")
+def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
+    """Gradients are part of a program: it computes and applies them itself."""
+    raise NotImplementedError(
+        f"Cannot differentiate through the IPU program {op.name}. Compute the gradients inside "
+        "the function that is compiled for the IPU."
+    )
 
 
 def launch(

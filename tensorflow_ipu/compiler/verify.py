@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
-from tensorflow.python.framework import errors
+from tensorflow.python.framework import errors, op_def_registry
 
 from tensorflow_ipu.compiler.program import (
     OUTSIDE_ATTRIBUTE,
@@ -15,11 +15,8 @@ from tensorflow_ipu.compiler.program import (
 )
 from tensorflow_ipu.runtime import native
 
-# Types that TensorFlow's kernels on the device accept for single ops, but no IPU program can hold.
-_HOST_ONLY_TYPES = frozenset({types_pb2.DT_STRING})
 # Ops that call back into Python.
 _HOST_ONLY_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-_PRINTING_OPS = frozenset({"PrintV2", "StringFormat"})
 
 
 def check_structure(program: Program) -> None:
@@ -89,16 +86,21 @@ def _problem(node: node_def_pb2.NodeDef) -> str | None:
         return None
     if node.op in _HOST_ONLY_OPS:
         return "it calls Python"
-    if node.op in _PRINTING_OPS or _uses_type(node, _HOST_ONLY_TYPES):
+    if _uses_strings(node):
         return "the device has no strings"
     if not _kernel_available(_without_inputs(node)):
         return "no supported kernel for IPU devices is available"
     return None
 
 
-def _uses_type(node: node_def_pb2.NodeDef, types: frozenset[int]) -> bool:
+def _uses_strings(node: node_def_pb2.NodeDef) -> bool:
+    """Whether strings go into or come out of a node: by its attributes, or always."""
+    definition = op_def_registry.get(node.op)
+    arguments = [*definition.input_arg, *definition.output_arg] if definition is not None else []
+    if any(argument.type == types_pb2.DT_STRING for argument in arguments):
+        return True
     return any(
-        value.type in types or any(kind in types for kind in value.list.type)
+        value.type == types_pb2.DT_STRING or types_pb2.DT_STRING in value.list.type
         for value in node.attr.values()
     )
 

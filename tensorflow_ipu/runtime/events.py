@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
-from tensorflow_ipu.runtime import event_payloads, native
+from tensorflow_ipu.runtime import event_messages, event_payloads, native
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -148,7 +148,7 @@ def compiling(
         return
     finished: list[Traced] = []
     began, clock = time.time(), time.perf_counter()
-    store.append(lambda: compile_begin(name, ordinal, began), began)
+    store.append(lambda: event_messages.compile_begin(name, ordinal, began), began)
     yield finished.append
     ended = time.time()
     duration = round((time.perf_counter() - clock) * _MICROSECONDS)
@@ -157,108 +157,11 @@ def compiling(
         store.append(_compile_end_builder(program, ordinal, ended, duration), ended)
 
 
-def compile_begin(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
-    """Returns the event at the start of a compilation.
-
-    Args:
-        name: name of the program.
-        ordinal: TensorFlow device.
-        timestamp: seconds since the epoch.
-    """
-    event = _event(IpuTraceEvent.COMPILE_BEGIN, ordinal, timestamp)
-    event.compile_begin.module_name = name.encode()
-    return event
-
-
-def compile_end(
-    program: Traced, ordinal: int, timestamp: float, duration: int
-) -> IpuTraceEvent:
-    """Returns the event at the end of a compilation, with all it says of the program's ops.
-
-    Args:
-        program: the compiled program.
-        ordinal: TensorFlow device.
-        timestamp: seconds since the epoch.
-        duration: microseconds.
-    """
-    event = _event(IpuTraceEvent.COMPILE_END, ordinal, timestamp)
-    event.compile_end.module_name = program.name.encode()
-    event.compile_end.duration = duration
-    event.compile_end.tensor_map = event_payloads.tensor_map(program).encode()
-    event.compile_end.instruction_info = event_payloads.instruction_info(program).encode()
-    return event
-
-
-def host_to_device(
-    program: Traced, ordinal: int, timestamp: float, variables: bool
-) -> IpuTraceEvent:
-    """Returns the event of a transfer to the device.
-
-    Args:
-        program: the program the data is for.
-        ordinal: TensorFlow device.
-        timestamp: seconds since the epoch.
-        variables: whether its variables moved, or else its inputs.
-    """
-    event = _event(IpuTraceEvent.HOST_TO_DEVICE_TRANSFER, ordinal, timestamp)
-    text = event_payloads.arguments(program, variables)
-    event.data_transfer.data_transfer = text.encode()
-    return event
-
-
-def device_to_host(
-    program: Traced, ordinal: int, timestamp: float, variables: bool
-) -> IpuTraceEvent:
-    """Returns the event of a transfer from the device.
-
-    Args:
-        program: the program the data comes from.
-        ordinal: TensorFlow device.
-        timestamp: seconds since the epoch.
-        variables: whether its variables moved, or else its results.
-    """
-    event = _event(IpuTraceEvent.DEVICE_TO_HOST_TRANSFER, ordinal, timestamp)
-    text = event_payloads.results(program, variables)
-    event.data_transfer.data_transfer = text.encode()
-    return event
-
-
-def load_engine(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
-    """Returns the event of a program being loaded onto the device.
-
-    Args:
-        name: name of the program.
-        ordinal: TensorFlow device.
-        timestamp: seconds since the epoch.
-    """
-    event = _event(IpuTraceEvent.LOAD_ENGINE, ordinal, timestamp)
-    event.load_engine.module_name = name.encode()
-    return event
-
-
-def execute(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
-    """Returns the event of an execution.
-
-    Args:
-        name: name of the program.
-        ordinal: TensorFlow device.
-        timestamp: seconds since the epoch.
-    """
-    event = _event(IpuTraceEvent.EXECUTE, ordinal, timestamp)
-    event.execute.module_name = name.encode()
-    return event
-
-
-def _event(kind: IpuTraceEvent.Type, ordinal: int, timestamp: float) -> IpuTraceEvent:
-    """An event without its message."""
-    return IpuTraceEvent(type=kind, ordinal=ordinal, timestamp=timestamp)
-
-
 def _compile_end_builder(
     program: Traced, ordinal: int, timestamp: float, duration: int
 ) -> Callable[[], IpuTraceEvent]:
     """Makes the event later: listing a large program takes seconds."""
-    return lambda: compile_end(program, ordinal, timestamp, duration)
+    return lambda: event_messages.compile_end(program, ordinal, timestamp, duration)
 
 
 def _engine_entry(event: native.EngineEvent, program: Traced | None) -> _Entry:
@@ -268,11 +171,11 @@ def _engine_entry(event: native.EngineEvent, program: Traced | None) -> _Entry:
         known = event_payloads.Unknown(event.executable) if program is None else program
         ordinal, timestamp = event.ordinal, event.timestamp
         if event.type == IpuTraceEvent.LOAD_ENGINE:
-            return load_engine(known.name, ordinal, timestamp)
+            return event_messages.load_engine(known.name, ordinal, timestamp)
         if event.type == IpuTraceEvent.EXECUTE:
-            return execute(known.name, ordinal, timestamp)
+            return event_messages.execute(known.name, ordinal, timestamp)
         if event.type == IpuTraceEvent.HOST_TO_DEVICE_TRANSFER:
-            return host_to_device(known, ordinal, timestamp, event.variables)
-        return device_to_host(known, ordinal, timestamp, event.variables)
+            return event_messages.host_to_device(known, ordinal, timestamp, event.variables)
+        return event_messages.device_to_host(known, ordinal, timestamp, event.variables)
 
     return _Entry(event.timestamp, build)

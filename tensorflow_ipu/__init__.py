@@ -1,0 +1,12 @@
+"""A simulated Graphcore IPU for TensorFlow.
+
+`import tensorflow_ipu as ipu` and `from tensorflow.python import ipu` give the same module. Its
+public modules are listed in `_api.py`, and imported when first used.
+"""
+
+from tensorflow_ipu import _api
+
+__version__ = "0.1.0"
+
+_api.install()
+__getattr__, __dir__ = _api.lazy_modules(__name__)

@@ -1,0 +1,285 @@
+"""Where each public module is: the table of names, and the finder that imports by them.
+
+Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts. So it
+imports nothing that the interpreter has not loaded by then, and TensorFlow least of all.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any, Optional
+
+PACKAGE = "tensorflow_ipu"
+PUBLIC = "tensorflow.python.ipu"
+PLUGIN = "tensorflow.compiler.plugin"
+POPLAR = PLUGIN + ".poplar"
+
+# Subpackages whose folders are in the root of the repository, beside that of `tensorflow_ipu`.
+FOLDERS = ("configs", "estimators", "keras_layers", "ops")
+
+# Public module, below `tensorflow.python.ipu` and `tensorflow_ipu` -> module of `tensorflow_ipu`.
+MODULES = {
+    "config": "config",
+    "data": "data",
+    "data.ops": "data.ops",
+    "data.ops.dataset_ops": "data.ops.dataset_ops",
+    "dataset_benchmark": "dataset_benchmark",
+    "dataset_extractor": "dataset_extractor",
+    "internal_ops": "ops.internal_ops",
+    "ipu_compiler": "ipu_compiler",
+    "ipu_infeed_queue": "ipu_infeed_queue",
+    "ipu_outfeed_queue": "ipu_outfeed_queue",
+    "ipu_strategy": "ipu_strategy",
+    "loops": "loops",
+    "ops": "ops",
+    "ops.internal_ops": "ops.internal_ops",
+    "ops.summary_ops": "ops.summary_ops",
+    "profiler": "profiler",
+    "scopes": "scopes",
+    "summary_ops": "ops.summary_ops",
+    "utils": "utils",
+}
+
+# Public module below `tensorflow.compiler.plugin.poplar` -> module of `tensorflow_ipu`.
+POPLAR_MODULES = {
+    "driver.config_pb2": "configs.proto.ipu_options_pb2",
+    "driver.trace_pb2": "configs.proto.trace_pb2",
+    "ops.gen_ipu_ops": "ops.gen_ipu_ops",
+}
+
+# Documented names that this release does not have -> what brings them. Whoever adds one moves its
+# row to `MODULES`.
+PLANNED = {
+    # F2
+    **dict.fromkeys(
+        (
+            "all_to_all_op",
+            "autoshard",
+            "cross_replica_ops",
+            "cross_replica_optimizer",
+            "gradient_accumulation_optimizer",
+            "map_gradient_optimizer",
+            "ops.all_to_all_op",
+            "ops.cross_replica_ops",
+            "ops.pipelining_ops",
+            "ops.reduce_scatter_op",
+            "ops.replication_ops",
+            "optimizers",
+            "optimizers.cross_replica_optimizer",
+            "optimizers.gradient_accumulation_optimizer",
+            "optimizers.map_gradient_optimizer",
+            "optimizers.sharded_optimizer",
+            "pipelining_ops",
+            "reduce_scatter_op",
+            "replication_ops",
+            "sharded_optimizer",
+            "sharding",
+        ),
+        "replicas, collectives, sharding and pipelines",
+    ),
+    # F3
+    **dict.fromkeys(
+        (
+            "control_flow_ops",
+            "custom_ops",
+            "embedding_ops",
+            "f8_ops",
+            "function",
+            "functional_ops",
+            "grad_util_ops",
+            "image_ops",
+            "keras.layers",
+            "math_ops",
+            "nn_ops",
+            "normalization_ops",
+            "ops.control_flow_ops",
+            "ops.custom_ops",
+            "ops.embedding_ops",
+            "ops.f8_ops",
+            "ops.functional_ops",
+            "ops.grad_util_ops",
+            "ops.image_ops",
+            "ops.math_ops",
+            "ops.nn_ops",
+            "ops.normalization_ops",
+            "ops.rand_ops",
+            "ops.rnn_ops",
+            "ops.slicing_ops",
+            "ops.statistics_ops",
+            "ops.within_replica_ops",
+            "outlined_function",
+            "rand_ops",
+            "rnn_ops",
+            "slicing_ops",
+            "statistics_ops",
+            "within_replica_ops",
+        ),
+        "the operator and layer library",
+    ),
+    # F4
+    **dict.fromkeys(("keras", "keras.optimizers", "serving"), "Keras on the IPU"),
+    # F5
+    **dict.fromkeys(
+        ("ipu_estimator", "ipu_pipeline_estimator", "ipu_run_config", "ipu_session_run_hooks"),
+        "Estimators",
+    ),
+    # After F6
+    **dict.fromkeys(
+        (
+            "distributed",
+            "distributed.host_collective_ops",
+            "horovod",
+            "horovod.ipu_horovod_strategy",
+            "horovod.ipu_multi_replica_strategy",
+            "ipu_multi_worker_strategy",
+        ),
+        "training on several hosts",
+    ),
+}
+
+# Packages above `POPLAR_MODULES` that no file stands for.
+_EMPTY_PACKAGES = (PLUGIN, POPLAR, POPLAR + ".driver", POPLAR + ".ops")
+
+
+class _EmptyPackage:
+    """Loads a package that has nothing of its own."""
+
+    @staticmethod
+    def create_module(spec: "ModuleSpec") -> None:
+        """Leaves making the module to the import system."""
+
+    @staticmethod
+    def exec_module(module: "ModuleType") -> None:
+        """Leaves the module empty."""
+
+
+class _Alias:
+    """Loads one more name for a module."""
+
+    def __init__(self, module: str) -> None:
+        """Remembers the name that the module has already."""
+        self.module = module
+
+    @staticmethod
+    def create_module(spec: "ModuleSpec") -> None:
+        """Leaves making a module to the import system; `exec_module` throws it away."""
+
+    def exec_module(self, module: "ModuleType") -> None:
+        """Puts the real module in the place of the new one.
+
+        The import system then hands that out, with its own `__name__` and `__spec__`.
+        """
+        import importlib
+
+        sys.modules[module.__name__] = importlib.import_module(self.module)
+
+
+class Finder:
+    """Finds the modules of the tables, under all their names."""
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: "Optional[Sequence[str]]" = None, target: "Any" = None
+    ) -> "Optional[ModuleSpec]":
+        """Finds a module; the import system calls this.
+
+        Args:
+            fullname: name of the module.
+            path: where its package is.
+            target: module to be reloaded, if any.
+
+        Returns:
+            How to load it, or None when other finders know.
+
+        Raises:
+            ModuleNotFoundError: there is no public module of this name.
+        """
+        if not fullname.startswith((PACKAGE + ".", PUBLIC, PLUGIN)):
+            return None  # quick: every import of every program comes here
+        if fullname in _EMPTY_PACKAGES:
+            return _spec(fullname, _EmptyPackage)
+        if fullname == PUBLIC:
+            return _spec(fullname, _Alias(PACKAGE))
+        root, name = _split(fullname)
+        if root is None:
+            return None
+        table = POPLAR_MODULES if root == POPLAR else MODULES
+        if name in table and f"{PACKAGE}.{table[name]}" != fullname:
+            return _spec(fullname, _Alias(f"{PACKAGE}.{table[name]}"))
+        if root == PACKAGE and name in FOLDERS:
+            return _find_folder(fullname, path or ())
+        if root != POPLAR and name in PLANNED:
+            # Without the attribute `name` of the error: the statement `from package import module`
+            # takes an error with it for its own, and words it anew without the reason.
+            raise ModuleNotFoundError(_planned(fullname, name))
+        if root == PACKAGE:
+            return None
+        raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def _split(fullname: str) -> "tuple[Optional[str], str]":
+    """Splits a name into what the tables leave out, and what is in them."""
+    for root in (PACKAGE, PUBLIC, POPLAR):
+        if fullname.startswith(root + "."):
+            return root, fullname[len(root) + 1 :]
+    return None, fullname
+
+
+def _spec(fullname: str, loader: "Any") -> "ModuleSpec":
+    from importlib.machinery import ModuleSpec
+
+    return ModuleSpec(fullname, loader, is_package=loader is _EmptyPackage)
+
+
+def _find_folder(fullname: str, path: "Sequence[str]") -> "Optional[ModuleSpec]":
+    """Finds a subpackage of `FOLDERS`: inside the package, or in a checkout beside it."""
+    from importlib.machinery import PathFinder
+
+    beside = [os.path.dirname(folder) for folder in path]
+    return PathFinder.find_spec(fullname, path) or PathFinder.find_spec(fullname, beside)
+
+
+def _planned(fullname: str, name: str) -> str:
+    return (
+        f"{fullname} is documented, but not in this release yet: it comes with {PLANNED[name]}. "
+        "See CHANGELOG.md for what each release of tensorflow_ipu has."
+    )
+
+
+def lazy_modules(package: str) -> "tuple[Callable[[str], ModuleType], Callable[[], list[str]]]":
+    """Makes the `__getattr__` and the `__dir__` that import public modules when first used.
+
+    Args:
+        package: name of a package of `tensorflow_ipu`, or that itself.
+
+    Returns:
+        The two functions, for the package to assign.
+    """
+    prefix = (package + ".")[len(PACKAGE) + 1 :]
+
+    def get_attribute(name: str) -> "ModuleType":
+        if prefix + name in MODULES:
+            import importlib
+
+            return importlib.import_module(f"{package}.{name}")
+        if prefix + name in PLANNED:
+            raise AttributeError(_planned(f"{package}.{name}", prefix + name))
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def names() -> "list[str]":
+        below = {name[len(prefix) :] for name in MODULES if name.startswith(prefix)}
+        own = vars(sys.modules[package])
+        return sorted({*own, *(name.split(".")[0] for name in below)})
+
+    return get_attribute, names
+
+
+def install() -> None:
+    """Makes the public names importable in this process."""
+    if Finder not in sys.meta_path:
+        sys.meta_path.insert(0, Finder)

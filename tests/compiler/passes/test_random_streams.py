@@ -1,0 +1,53 @@
+"""Tests of the pass that gives random ops seeds of the device."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+from tests.compiler.programs import ops, program_of, scalar_target
+
+from tensorflow_ipu.compiler import verify
+from tensorflow_ipu.compiler.passes import random_streams
+from tensorflow_ipu.compiler.program import Program
+
+CASES = {
+    "uniform": (lambda: tf.random.uniform([8]), "StatelessRandomUniform"),
+    "normal": (lambda: tf.random.normal([8]), "StatelessRandomNormal"),
+    "truncated": (lambda: tf.random.truncated_normal([8]), "StatelessTruncatedNormal"),
+    "int": (
+        lambda: tf.random.uniform([8], maxval=5, dtype=tf.int32),
+        "StatelessRandomUniformInt",
+    ),
+    "categorical": (lambda: tf.random.categorical([[0.0, 1.0]], 8), "StatelessMultinomial"),
+    "gamma": (lambda: tf.random.gamma([8], 2.0), "StatelessRandomGammaV2"),
+    "poisson": (lambda: tf.random.poisson([8], 2.0), "StatelessRandomPoisson"),
+}
+
+
+def _rewritten(function) -> Program:
+    program = program_of(function)
+    random_streams.run(program, scalar_target(0))
+    verify.check_structure(program)
+    return program
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_stateful_op_becomes_stateless(name):
+    function, stateless = CASES[name]
+    program = _rewritten(function)
+    assert stateless in ops(program)
+    assert ops(program).count("IpuRandomSeed") == 1
+
+
+def test_each_op_has_its_own_stream():
+    program = _rewritten(lambda: tf.random.normal([2]) + tf.random.uniform([2]))
+    streams = [node.attr["stream"].i for _, node in program.nodes() if node.op == "IpuRandomSeed"]
+    assert sorted(streams) == [0, 1]
+
+
+def test_ops_outside_compilation_are_left():
+    program = program_of(lambda: tf.random.normal([2]))
+    for _, node in program.nodes():
+        node.attr["_xla_outside_compilation"].s = b"outside"
+    random_streams.run(program, scalar_target(0))
+    assert "RandomStandardNormal" in ops(program)

@@ -1,0 +1,43 @@
+"""Small Programs for tests of the compiler, and a text form to compare them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.target import Argument, Target
+
+
+def scalar_target(count: int = 1) -> Target:
+    """Returns a target with `count` float32 scalars as arguments."""
+    argument = Argument(tf.float32, tf.TensorShape([]), is_variable=False)
+    return Target(ordinal=0, generation=0, arguments=(argument,) * count)
+
+
+def program_of(function: Callable[..., Any], *specs: tf.TensorSpec) -> Program:
+    """Traces a function as TensorFlow 2 does, and returns it as the compiler sees it."""
+    concrete = tf.function(function).get_concrete_function(*specs)
+    cluster = Cluster.from_graph(concrete.graph, "test", list(concrete.captured_inputs), concrete)
+    return Program.from_library(cluster.library(), cluster.entry)
+
+
+def text(program: Program) -> str:
+    """Returns a Program as text: a line for each function, argument, node and result."""
+    lines = []
+    for number, function in enumerate(program.functions.values()):
+        lines.append(f"function {number}")
+        for node in function.node_def:
+            inputs = ", ".join(node.input)
+            lines.append(f"  {node.name} = {node.op}({inputs})")
+        lines.extend(f"  return {value}" for value in function.ret.values())
+        lines.extend(f"  run {value}" for value in function.control_ret.values())
+    return "\n".join(lines)
+
+
+def ops(program: Program) -> list[str]:
+    """Returns the types of all nodes, sorted."""
+    return sorted(node.op for _, node in program.nodes())

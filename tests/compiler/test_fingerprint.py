@@ -1,0 +1,53 @@
+"""Tests of the hash of Programs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+from tests.compiler.programs import program_of, scalar_target
+
+from tensorflow_ipu.compiler.fingerprint import fingerprint
+
+SCALAR = tf.TensorSpec([], tf.float32)
+
+
+def _loop(n, feed=b"feed"):
+    def body(x):
+        for _ in tf.range(n):
+            x = x * 2.0
+        return x
+
+    program = program_of(body, SCALAR)
+    for _, node in program.nodes():
+        if node.op == "Mul":
+            node.attr["feed_id"].s = feed
+    return program
+
+
+def _hash(program, target=None, options=b""):
+    return fingerprint(program, target or scalar_target(), options)
+
+
+def test_generated_names_do_not_matter():
+    assert _hash(_loop(3)) == _hash(_loop(3))
+
+
+def test_names_of_feeds_do_not_matter():
+    assert _hash(_loop(3, b"a")) == _hash(_loop(3, b"b"))
+
+
+def test_constants_types_device_and_options_matter():
+    target = scalar_target()
+    base = _hash(_loop(3))
+    assert base != _hash(_loop(4))
+    assert base != _hash(_loop(3), dataclasses.replace(target, ordinal=1))
+    assert base != _hash(_loop(3), scalar_target(2))
+    assert base != _hash(_loop(3), options=b"other")
+
+
+def test_the_program_is_not_changed():
+    program = _loop(3)
+    before = program.to_library().SerializeToString(deterministic=True)
+    _hash(program)
+    assert program.to_library().SerializeToString(deterministic=True) == before

@@ -1,0 +1,63 @@
+"""Tests of what the compiler accepts."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+from tests.compiler.programs import program_of
+
+from tensorflow_ipu.compiler import verify
+
+VECTOR = tf.TensorSpec([4], tf.float32)
+
+
+def test_a_traced_function_is_whole():
+    verify.check_structure(program_of(lambda x: tf.map_fn(tf.exp, x), VECTOR))
+
+
+def test_a_missing_input_is_named():
+    program = program_of(lambda x: x + 1.0, VECTOR)
+    program.functions[program.entry].node_def[-1].input[0] = "nobody:z:0"
+    with pytest.raises(tf.errors.InternalError, match="nobody:z:0, which does not exist"):
+        verify.check_structure(program)
+
+
+def test_a_missing_function_is_named():
+    program = program_of(lambda x: tf.map_fn(tf.exp, x), VECTOR)
+    removed = next(name for name in program.functions if name != program.entry)
+    del program.functions[removed]
+    with pytest.raises(tf.errors.InternalError, match="which does not exist"):
+        verify.check_structure(program)
+
+
+def test_two_nodes_of_one_name_are_refused():
+    program = program_of(lambda x: x + 1.0, VECTOR)
+    function = program.functions[program.entry]
+    function.node_def.add().CopyFrom(function.node_def[0])
+    with pytest.raises(tf.errors.InternalError, match="has two nodes called"):
+        verify.check_structure(program)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x: tf.cast(x, tf.float64) + 1.0, "AddV2"),
+        (lambda x: tf.math.real(tf.signal.fft(tf.cast(x, tf.complex64))), "FFT"),
+        (lambda x: tf.strings.as_string(x), "AsString"),
+        (lambda x: tf.py_function(lambda y: y, [x], tf.float32), "EagerPyFunc"),
+        (lambda x: tf.linalg.qr(tf.reshape(x, [2, 2]))[0], "Qr"),
+    ],
+)
+def test_what_the_device_lacks_is_named(function, op):
+    program = program_of(function, VECTOR)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="unsupported operations") as error:
+        verify.check_supported(program)
+    assert f"({op})" in str(error.value)
+    assert "no supported kernel for IPU devices" in str(error.value)
+
+
+def test_host_ops_outside_compilation_are_accepted():
+    program = program_of(lambda x: tf.py_function(lambda y: y, [x], tf.float32), VECTOR)
+    for _, node in program.nodes():
+        node.attr["_xla_outside_compilation"].s = b"outside"
+    verify.check_supported(program)

@@ -1,0 +1,459 @@
+"""Configuring, reconfiguring, devices, replicas, connection types."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+import threading
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.configs import chips, flags, legacy
+from tensorflow_ipu.configs.enums import DeviceConnectionType, SelectionOrder
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.proto import ipu_options_pb2
+from tensorflow_ipu.device import system
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch):
+    """A system in which nothing is configured, with nobody else listening."""
+    for variable in (
+        flags.VARIABLE, flags.CHIP_VARIABLE, flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS,
+        flags.RUNTIME_OPTIONS,
+    ):
+        monkeypatch.delenv(variable, raising=False)
+    flags._reset_for_tests()
+    monkeypatch.setattr(system, "_state", system._State())
+    yield
+    flags._reset_for_tests()
+
+
+@pytest.fixture
+def on_model(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+
+
+def config_with(**settings):
+    config = IPUConfig()
+    for name, value in settings.items():
+        *parents, leaf = name.split("__")
+        node = config
+        for parent in parents:
+            node = getattr(node, parent)
+        setattr(node, leaf, value)
+    return config
+
+
+def configure(**settings):
+    system.configure_ipu_system(config_with(**settings))
+    return system.current()
+
+
+def ipus():
+    return [device.ipus for device in system.current().devices]
+
+
+def test_nothing_configured():
+    current = system.current()
+    assert not system.is_configured()
+    assert (current.generation, current.config) == (0, None)
+    assert ipus() == [(0,)]
+    assert current.machine.chip is chips.MK2
+    assert str(current.settings) == str(IPUConfig())
+    assert system.current() is current
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [(0,)]),
+        ({"auto_select_ipus": 1}, [(0,)]),
+        ({"auto_select_ipus": 2}, [(5, 7)]),
+        ({"auto_select_ipus": [2, 2]}, [(5, 7), (4, 6)]),
+        ({"auto_select_ipus": (1, 2)}, [(0,), (5, 7)]),
+        ({"auto_select_ipus": [4, 8, 1]},
+         [(5, 7, 4, 6), (13, 15, 12, 14, 9, 11, 10, 8), (0,)]),
+        ({"auto_select_ipus": 4, "selection_order": SelectionOrder.SNAKE}, [(5, 7, 6, 4)]),
+        ({"auto_select_ipus": 4, "selection_order": SelectionOrder.HOOF}, [(5, 4, 6, 7)]),
+        ({"auto_select_ipus": [1] * 16}, [(i,) for i in range(16)]),
+        ({"select_ipus": 0}, [(0,)]),
+        ({"select_ipus": 8}, [(8,)]),
+        ({"select_ipus": [0, 1]}, [(0,), (1,)]),
+        ({"select_ipus": [24, 25]}, [(5, 7, 4, 6), (3, 1, 2, 0)]),
+    ],
+)
+def test_devices(settings, expected):
+    configure(**settings)
+    assert ipus() == expected
+    assert [device.ordinal for device in system.current().devices] == list(range(len(expected)))
+    assert system.device(0).num_ipus == len(expected[0])
+
+
+@pytest.mark.parametrize("count", [0, -1, 3, 17, 32])
+def test_unsupported_number_of_ipus(count):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported number of IPUs"):
+        configure(auto_select_ipus=[1, count])
+    assert not system.is_configured()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"auto_select_ipus": [16, 1]}, {"auto_select_ipus": [1] * 17}, {"select_ipus": 31},
+     {"select_ipus": -1}, {"select_ipus": [16, 5]}],
+)
+def test_no_matching_device(settings):
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="No device matches the requested configuration for ordinal"):
+        configure(**settings)
+    assert not system.is_configured()
+
+
+@pytest.mark.parametrize("config", [None, {}, "ipu", IPUConfig])
+def test_neither_config_nor_options(config):
+    with pytest.raises(TypeError, match="`config` must be an IpuOptions instance"):
+        system.configure_ipu_system(config)
+
+
+def test_device_must_be_a_name():
+    with pytest.raises(TypeError, match="`device` must be a device name"):
+        system.configure_ipu_system(IPUConfig(), device=0)
+
+
+def test_hand_made_options():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Badly initialized IpuOptions object"):
+        system.configure_ipu_system(ipu_options_pb2.IpuOptions())
+
+
+def test_legacy_options():
+    opts = legacy.auto_select_ipus(legacy.create_ipu_config(), [2, 4])
+    system.configure_ipu_system(opts)
+    assert [device.num_ipus for device in system.current().devices] == [2, 4]
+    assert system.current().config.auto_select_ipus == [2, 4]
+    # The same settings in the other form are the same settings.
+    before = system.current()
+    assert configure(auto_select_ipus=[2, 4]) is before
+
+
+def test_the_method_of_the_config():
+    config_with(auto_select_ipus=2).configure_ipu_system(device="/device:CPU:0")
+    assert system.device(0).num_ipus == 2
+
+
+def test_checks_of_the_configuration_are_made():
+    with pytest.raises(ValueError, match="must be unique"):
+        configure(select_ipus=[1, 1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Unrecognised option"):
+        configure(matmuls__poplar_options={"nonsense": "1"})
+
+
+def test_same_settings_change_nothing(caplog):
+    before = configure(auto_select_ipus=2)
+    assert configure(auto_select_ipus=2) is before
+    system.configure_ipu_system(config_with(auto_select_ipus=2), reset_configuration=False)
+    assert system.current() is before
+    assert caplog.text == ""
+
+
+def test_other_settings_replace(caplog):
+    before = configure(auto_select_ipus=2)
+    after = configure(auto_select_ipus=4)
+    assert after.generation > before.generation
+    assert system.device(0).num_ipus == 4
+    assert ("Resetting existing IPU configuration before applying new configuration"
+            in caplog.text)
+
+
+def test_other_settings_without_reset():
+    before = configure(auto_select_ipus=2)
+    with pytest.raises(
+        tf.errors.FailedPreconditionError,
+        match="IPU system configuration has already been set in this process",
+    ):
+        system.configure_ipu_system(IPUConfig(), reset_configuration=False)
+    assert system.current() is before
+
+
+def test_a_wrong_configuration_leaves_the_old_one():
+    before = configure(auto_select_ipus=2)
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        configure(auto_select_ipus=3)
+    assert system.current() is before
+
+
+def test_the_attached_config_is_private():
+    config = config_with(auto_select_ipus=2, gcl_poplar_options={"method": "auto"})
+    system.configure_ipu_system(config)
+    config.auto_select_ipus = 8
+    config.gcl_poplar_options["method"] = "other"
+    assert system.current().settings.auto_select_ipus == [2]
+    assert system.current().settings.gcl_poplar_options == {"method": "auto"}
+
+
+def test_attached_options_are_private():
+    opts = legacy.auto_select_ipus(legacy.create_ipu_config(), 2)
+    system.configure_ipu_system(opts)
+    opts.num_io_tiles = 4
+    system.get_ipu_config()[0].num_io_tiles = 6
+    assert system.current().options.num_io_tiles == 0
+
+
+def test_reset():
+    system.reset_ipu_configuration()
+    assert system.current().generation == 0
+    generation = configure(auto_select_ipus=2).generation
+    system.reset_ipu_configuration()
+    assert not system.is_configured()
+    assert system.current().generation > generation
+    assert ipus() == [(0,)]
+
+
+def test_subscribers_hear_of_every_change():
+    heard = []
+    system.subscribe(lambda s: heard.append((s.generation, s.config is None, len(s.devices))))
+    configure(auto_select_ipus=[1, 1])
+    configure(auto_select_ipus=[1, 1])
+    configure(auto_select_ipus=[2, 2, 2])
+    system.reset_ipu_configuration()
+    system.reset_ipu_configuration()
+    assert [entry[1:] for entry in heard] == [
+        (True, 1), (False, 2), (True, 1), (False, 3), (True, 1)]
+    generations = [entry[0] for entry in heard]
+    assert generations == sorted(set(generations))
+
+
+def test_subscribing_late_hears_the_present():
+    heard = []
+    current = configure(auto_select_ipus=2)
+    system.subscribe(heard.append)
+    assert heard == [current]
+
+
+def test_subscribing_does_not_fix_the_flags(monkeypatch):
+    system.subscribe(lambda s: None)
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model")
+    assert system.current().machine.is_model
+
+
+def test_get_ipu_config():
+    with pytest.raises(RuntimeError, match=r"No IPU devices configured\."):
+        system.get_ipu_config()
+    configure(auto_select_ipus=[1, 2])
+    first, second = system.get_ipu_config()
+    assert first == second
+    assert [d.auto_count for d in first.device_config] == [1, 2]
+
+
+def test_get_ipu_config_with_a_session():
+    configure(auto_select_ipus=2)
+    with tf.Graph().as_default():
+        with tf.compat.v1.Session() as session:
+            assert len(system.get_ipu_config(session)) == 1
+        assert len(system.get_ipu_config()) == 1
+    with pytest.raises(AssertionError, match="No session is required for eager execution"):
+        system.get_ipu_config(session)
+
+
+def test_unknown_ordinal():
+    configure(auto_select_ipus=[1, 1])
+    for ordinal in (2, -1):
+        with pytest.raises(
+            tf.errors.FailedPreconditionError,
+            match=f"No device target has been configured for ordinal {ordinal}",
+        ):
+            system.device(ordinal)
+
+
+@pytest.mark.parametrize(
+    "name", ["/device:IPU:1", "IPU:1", "/ipu:1", "/job:a/replica:0/task:0/device:IPU:1"])
+def test_get_num_of_ipus_in_device(name):
+    configure(auto_select_ipus=[1, 4])
+    assert system.get_num_of_ipus_in_device(name) == 4
+
+
+@pytest.mark.parametrize("name", ["/device:CPU:0", "", "IPU", "/device:IPU:x", 0])
+def test_invalid_device_name(name):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid device name"):
+        system.get_num_of_ipus_in_device(name)
+
+
+@pytest.mark.parametrize(
+    ("available", "used", "replicas"),
+    [(4, 1, 4), (4, 2, 2), (4, 3, 1), (4, 4, 1), (1, 1, 1), (16, 5, 2), (16, 1, 16), (2, 0, 2)],
+)
+def test_replication_factor(available, used, replicas):
+    configure(auto_select_ipus=available)
+    assert system.replication_factor(0, used) == replicas
+
+
+@pytest.mark.parametrize(("available", "used"), [(1, 2), (2, 3), (4, 5)])
+def test_shards_that_do_not_fit(available, used):
+    configure(auto_select_ipus=available)
+    with pytest.raises(tf.errors.InternalError,
+                       match="The number of shards needs to divide the number of IPUs"):
+        system.replication_factor(0, used)
+
+
+def test_replication_over_processes():
+    configure(
+        auto_select_ipus=4,
+        experimental__multi_replica_distribution__process_count=3,
+        experimental__multi_replica_distribution__process_index=1,
+    )
+    assert system.global_replication_factor(0, 2) == 6
+    assert system.current().process_count == 3
+
+
+def test_io_tiles_are_rounded_up():
+    assert configure(io_tiles__num_io_tiles=31).num_io_tiles == 32
+    assert configure(io_tiles__num_io_tiles=32).num_io_tiles == 32
+
+
+def test_the_model(on_model):
+    current = configure(auto_select_ipus=[3, 2], ipu_model__tiles_per_ipu=4,
+                        ipu_model__version="ipu1")
+    assert current.machine.is_model
+    assert current.machine.chip.aliases[0] == "ipu1" and current.machine.chip.tiles == 4
+    assert ipus() == [(0, 1, 2), (3, 4)]
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported number of IPUs"):
+        configure(auto_select_ipus=0)
+
+
+def test_the_model_does_not_replicate(on_model):
+    configure(auto_select_ipus=4)
+    assert system.replication_factor(0, 1) == 1
+    with pytest.raises(tf.errors.InternalError):
+        system.replication_factor(0, 5)
+
+
+def test_the_model_cannot_be_selected_from(on_model):
+    with pytest.raises(Exception, match="can only be specified with `auto_select_ipus`"):
+        configure(select_ipus=[0])
+
+
+def test_model_tiles_of_the_flags(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --ipu_model_tiles=8")
+    assert configure().machine.chip.tiles == 8
+    assert configure(ipu_model__tiles_per_ipu=16).machine.chip.tiles == 16
+
+
+def test_a_flag_mistake_shows_at_first_use(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_modell")
+    with pytest.raises(ValueError, match="--use_ipu_modell"):
+        configure()
+    monkeypatch.delenv("TF_POPLAR_FLAGS")
+    assert configure().devices
+
+
+def test_the_chip_can_be_chosen(monkeypatch):
+    monkeypatch.setenv("TENSORFLOW_IPU_CHIP", "bow")
+    assert configure().machine.chip is chips.BOW
+
+
+def test_engine_options_of_the_environment_override(monkeypatch):
+    monkeypatch.setenv(flags.ENGINE_OPTIONS, '{"debug.instrument": "true", "opt.a": "1"}')
+    current = configure(compilation_poplar_options={"debug.instrument": "false", "prng.b": "2"})
+    assert current.engine_options == {"debug.instrument": "true", "opt.a": "1", "prng.b": "2"}
+
+
+@pytest.mark.parametrize(
+    "variable", [flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS])
+def test_badly_written_environment(monkeypatch, variable):
+    monkeypatch.setenv(variable, "{")
+    with pytest.raises(ValueError, match=variable):
+        configure()
+    assert not system.is_configured()
+
+
+def test_connections_without_a_device():
+    for connection in (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE):
+        current = configure(device_connection__type=connection, device_connection__version="ipu1",
+                            auto_select_ipus=[32, 16])
+        assert current.connection is connection
+        assert current.machine.chip is chips.MK1
+        assert [device.num_ipus for device in current.devices] == [32, 16]
+        assert not current.remote_buffers
+    with pytest.raises(tf.errors.FailedPreconditionError, match="a power of two"):
+        configure(device_connection__type=DeviceConnectionType.NEVER,
+                  device_connection__version="ipu1", auto_select_ipus=3)
+
+
+def test_remote_buffers():
+    assert configure().remote_buffers
+    on_demand = DeviceConnectionType.ON_DEMAND
+    assert not configure(device_connection__type=on_demand).remote_buffers
+    assert configure(device_connection__type=on_demand,
+                     device_connection__enable_remote_buffers=True).remote_buffers
+
+
+def test_ensure_attached():
+    configure(auto_select_ipus=2)
+    assert system.ensure_attached(0) is system.device(0)
+    configure(device_connection__type=DeviceConnectionType.NEVER, device_connection__version="ipu2")
+    with pytest.raises(tf.errors.FailedPreconditionError, match="device_connection.type is NEVER"):
+        system.ensure_attached(0)
+
+
+def test_on_demand_devices_attach_when_used(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--on_demand_device_timeout=0")
+    on_demand = DeviceConnectionType.ON_DEMAND
+    configure(device_connection__type=on_demand, auto_select_ipus=[2, 16, 2])
+    assert ipus()[0] == (5, 7) and len(ipus()[1]) == 16
+    assert system.ensure_attached(0).ordinal == 0
+    assert system.ensure_attached(0).ordinal == 0
+    with pytest.raises(
+        tf.errors.InternalError,
+        match="Timed out trying to find an available device for ordinal 1",
+    ):
+        system.ensure_attached(1)
+
+
+def test_waiting_for_a_device_ends_with_a_reset():
+    on_demand = DeviceConnectionType.ON_DEMAND
+    configure(device_connection__type=on_demand, auto_select_ipus=[16, 16])
+    system.ensure_attached(0)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(system.ensure_attached(1)))
+    waiting.start()
+    configure(auto_select_ipus=[8, 8])
+    waiting.join(timeout=60)
+    assert [device.num_ipus for device in found] == [8]
+
+
+def test_ignored_options_warn(caplog):
+    opts = legacy.create_ipu_config(use_poplar_cbor_report=True)
+    legacy.set_transfer_options(opts, True)
+    caplog.clear()
+    system.configure_ipu_system(opts)
+    system.configure_ipu_system(copy.deepcopy(opts))
+    assert caplog.text.count("_profiling.use_poplar_cbor_report = True is ignored") == 1
+    assert caplog.text.count("Verified transfers are ignored") == 1
+
+
+def test_configuring_from_threads():
+    threads = [threading.Thread(target=configure, kwargs={"auto_select_ipus": 2 ** (i % 3)})
+               for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert system.current().settings.auto_select_ipus[0] == system.device(0).num_ipus
+
+
+def test_tensorflow_is_not_imported():
+    program = (
+        "import sys\n"
+        "from tensorflow_ipu.device import system\n"
+        "from tensorflow_ipu.configs import flags, legacy\n"
+        "from tensorflow_ipu.configs.ipu_config import IPUConfig\n"
+        "config = IPUConfig()\n"
+        "config.auto_select_ipus = 2\n"
+        "config.configure_ipu_system()\n"
+        "assert system.get_num_of_ipus_in_device('/device:IPU:0') == 2\n"
+        "print('tensorflow' in sys.modules)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
