@@ -98,7 +98,8 @@ class _Results:
             results = [results]
         self._nested = _is_nested(results)
         flat = nest.flatten(results)
-        operations = [value for value in flat if isinstance(value, ops.Operation)]
+        # Without repetitions, which TensorFlow refuses among the results of a function.
+        operations = list(dict.fromkeys(v for v in flat if isinstance(v, ops.Operation)))
         tensors = [value for value in flat if not isinstance(value, ops.Operation)]
         if self._nested:
             if operations:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.data.ops import options as options_lib
 from tensorflow.python.data.util import structure
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
@@ -83,7 +84,7 @@ class IPUInfeedQueue:
         )
         self._device_ordinal = _feeds.check_ordinal(device_ordinal)
         self._prefetch_depth = _check_prefetch_depth(prefetch_depth)
-        self._dataset = dataset._apply_debug_options()
+        self._dataset = _without_extra_prefetch(dataset)._apply_debug_options()
         self._structure = self._dataset.element_spec
         self._types = structure.get_flat_tensor_types(self._structure)
         self._shapes = structure.get_flat_tensor_shapes(self._structure)
@@ -179,6 +180,18 @@ class IPUInfeedQueue:
             )
         self._dequeued = True
         return structure.from_compatible_tensor_list(self._structure, tensors)
+
+
+def _without_extra_prefetch(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
+    """Keeps tf.data from adding a prefetch of its own at the end, unless the user asked for it.
+
+    The queue prefetches already; another thread in between would only add work.
+    """
+    if dataset.options().experimental_optimization.inject_prefetch is not None:
+        return dataset
+    options = options_lib.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return dataset.with_options(options)
 
 
 def _check_prefetch_depth(depth: int | None) -> int:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tensorflow.python.distribute import distribute_lib, one_device_strategy
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.distribute import distribute_lib, one_device_strategy, reduce_util
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.ops import array_ops
+from tensorflow.python.util import nest
 
 from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu.compiler import functions, trace
+from tensorflow_ipu.compiler.program import REDUCE_ATTRIBUTE
 
 tensorflow_hooks.install()
 
@@ -163,6 +167,26 @@ class _IPUExtended(one_device_strategy.OneDeviceExtended):
 
             kwargs["initial_value"] = on_cpu
         return super()._create_variable(next_creator, **kwargs)
+
+    def _reduce_to(
+        self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
+    ) -> Any:
+        del destinations, options
+        if not trace.in_cluster():
+            return value
+        if reduce_op not in (reduce_util.ReduceOp.SUM, reduce_util.ReduceOp.MEAN):
+            raise ValueError(
+                f"Unsupported reduce op: {reduce_op}. An IPUStrategy can reduce with SUM and MEAN."
+            )
+        return nest.map_structure(lambda tensor: _reduced(tensor, reduce_op), value)
+
+
+def _reduced(tensor: Any, reduce_op: reduce_util.ReduceOp) -> Any:
+    """Marks a tensor as reduced over replicas: the identity where there is one replica."""
+    result = array_ops.identity(tensor)
+    mark = attr_value_pb2.AttrValue(s=reduce_op.value.encode())
+    result.op._set_attr(REDUCE_ATTRIBUTE, mark)
+    return result
 
 
 def current() -> IPUStrategyV1 | None:

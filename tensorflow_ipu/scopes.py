@@ -59,7 +59,11 @@ def ipu_scope(device: str) -> Iterator[Any]:
     Yields:
         The variable scope.
     """
-    with variable_scope.variable_scope("", use_resource=True) as scope:
+    enclosing = variable_scope.get_variable_scope()
+    # Entered again for its use of resources only: names stay what they are.
+    with variable_scope.variable_scope(
+        enclosing, use_resource=True, auxiliary_name_scope=False
+    ) as scope:
         with ipu_jit_scope(0), ops.device(device):
             yield scope
 

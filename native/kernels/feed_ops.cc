@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/notification.h"
 
 namespace tensorflow_ipu {
 namespace {
@@ -182,6 +183,22 @@ class InfeedDeleteOp : public BackgroundOpKernel {
   int ordinal_;
 };
 
+// The infeed called `name` on the device of the launch that `ctx` is in.
+Status FindInfeed(OpKernelContext* ctx, const std::string& name, std::shared_ptr<Infeed>* infeed,
+                  InfeedReader* reader) {
+  LaunchContext* launch;
+  TF_RETURN_IF_ERROR(LaunchOf(ctx, &launch));
+  FeedManager* feeds;
+  TF_RETURN_IF_ERROR(FeedsOf(launch->device_ordinal(), &feeds));
+  *reader = {launch->launch_id(), launch->replica(), launch->num_replicas()};
+  return feeds->FindInfeed(name, infeed);
+}
+
+void SetOutputs(OpKernelContext* ctx, const Status& status, Element element) {
+  ctx->SetStatus(status);
+  for (size_t i = 0; i < element.size(); ++i) ctx->set_output(i, std::move(element[i]));
+}
+
 class InfeedDequeueOp : public AsyncOpKernel {
  public:
   explicit InfeedDequeueOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
@@ -191,20 +208,43 @@ class InfeedDequeueOp : public AsyncOpKernel {
   bool IsExpensive() override { return false; }
 
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    LaunchContext* launch;
-    OP_REQUIRES_OK_ASYNC(ctx, LaunchOf(ctx, &launch), done);
-    FeedManager* feeds;
-    OP_REQUIRES_OK_ASYNC(ctx, FeedsOf(launch->device_ordinal(), &feeds), done);
     std::shared_ptr<Infeed> infeed;
-    OP_REQUIRES_OK_ASYNC(ctx, feeds->FindInfeed(name_, &infeed), done);
-    infeed->GetNextAsync(
-        {launch->launch_id(), launch->replica(), launch->num_replicas()},
-        ctx->cancellation_manager(),
-        [ctx, done = std::move(done)](const Status& status, Element element) {
-          OP_REQUIRES_OK_ASYNC(ctx, status, done);
-          for (size_t i = 0; i < element.size(); ++i) ctx->set_output(i, std::move(element[i]));
-          done();
-        });
+    InfeedReader reader;
+    OP_REQUIRES_OK_ASYNC(ctx, FindInfeed(ctx, name_, &infeed, &reader), done);
+    infeed->GetNextAsync(reader, ctx->cancellation_manager(),
+                         [ctx, done = std::move(done)](const Status& status, Element element) {
+                           SetOutputs(ctx, status, std::move(element));
+                           done();
+                         });
+  }
+
+ private:
+  std::string name_;
+};
+
+// For programs with one replica. TensorFlow continues after an asynchronous op on another thread,
+// which takes longer than all the rest of a dequeue. This op does not, and blocks instead when no
+// element is ready. With several replicas that could leave no thread for the replica that the
+// others wait for.
+class InfeedDequeueForOneReplicaOp : public OpKernel {
+ public:
+  explicit InfeedDequeueForOneReplicaOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("feed_id", &name_));
+  }
+
+  bool IsExpensive() override { return false; }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::shared_ptr<Infeed> infeed;
+    InfeedReader reader;
+    OP_REQUIRES_OK(ctx, FindInfeed(ctx, name_, &infeed, &reader));
+    tensorflow::Notification finished;
+    infeed->GetNextAsync(reader, ctx->cancellation_manager(),
+                         [ctx, &finished](const Status& status, Element element) {
+                           SetOutputs(ctx, status, std::move(element));
+                           finished.Notify();
+                         });
+    finished.WaitForNotification();
   }
 
  private:
@@ -344,6 +384,10 @@ class OutfeedDeleteOp : public OpKernel {
 REGISTER_HOST_KERNEL("IpuInfeedInitialize", InfeedInitializeOp);
 REGISTER_HOST_KERNEL("IpuInfeedDelete", InfeedDeleteOp);
 REGISTER_HOST_KERNEL("IpuInfeedDequeue", InfeedDequeueOp);
+// Chosen by the node attribute `_kernel`, which the compiler sets.
+REGISTER_KERNEL_BUILDER(
+    Name("IpuInfeedDequeue").Device(tensorflow::DEVICE_CPU).Label("one_replica"),
+    InfeedDequeueForOneReplicaOp);
 REGISTER_HOST_KERNEL("IpuOutfeedEnqueue", OutfeedEnqueueOp);
 REGISTER_HOST_KERNEL("IpuOutfeedDequeue", OutfeedDequeueOp);
 REGISTER_HOST_KERNEL("IpuOutfeedDelete", OutfeedDeleteOp);

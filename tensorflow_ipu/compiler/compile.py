@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+import time
 import traceback
 from typing import Any
 
@@ -21,6 +22,7 @@ from tensorflow_ipu.compiler import (
     passes,
     pipeline,
     pre_compile,
+    replication_check,
     sharding,
     source_map,
     store,
@@ -55,6 +57,7 @@ def compile_cluster(
     Raises:
         tf.errors.OpError: What the spec says of unsupported ops, devices and feeds.
     """
+    began = time.time()
     program = Program.from_library(cluster.library(), cluster.entry)
     outside_compilation.check(program)
     if system.current().connection is DeviceConnectionType.PRE_COMPILE:
@@ -66,29 +69,32 @@ def compile_cluster(
     executable = CACHE.find(digest)
     if executable is None:
         executable = _executable(cluster, target, program, library, digest)
-        _compile_once(executable)
+        _compile_once(executable, began)
         CACHE.add(executable)
     return executable, library
 
 
-def _compile_once(executable: Executable) -> None:
+def _compile_once(executable: Executable, began: float) -> None:
     """Records the compilation, unless another process did it, and saves what is to be saved."""
+    events.STORE.remember(executable)
     cache_folder = flags.parsed().executable_cache_path
     if cache_folder:
         disk = store.DiskCache(cache_folder)
         with disk.locked(executable.fingerprint) as known:
             if not known:
-                _record(executable)
+                _record(executable, began)
                 store.save(executable, disk.path(executable.fingerprint))
     else:
-        _record(executable)
+        _record(executable, began)
     serialization_folder = system.current().settings.serialization_output_folder
     if serialization_folder:
         store.serialize(executable, serialization_folder)
 
 
-def _record(executable: Executable) -> None:
-    with events.compiling(executable.name, executable.ordinal, executable.on_device) as finished:
+def _record(executable: Executable, began: float) -> None:
+    with events.compiling(
+        executable.name, executable.ordinal, executable.on_device, began=began
+    ) as finished:
         finished(executable)
 
 
@@ -100,13 +106,15 @@ def _executable(
     digest: str,
 ) -> Executable:
     ipus = sharding.ipus_used(program)
+    replicas = system.replication_factor(target.ordinal, ipus)
+    replication_check.check(program, replicas)
     return Executable(
         id=f"{cluster.id}.{next(_ids)}",
         name=cluster.id,
         fingerprint=digest,
         generation=target.generation,
         ordinal=target.ordinal,
-        replicas=system.replication_factor(target.ordinal, ipus),
+        replicas=replicas,
         ipus_used=ipus,
         arguments=_argument_specs(program, target),
         results=tuple(

@@ -11,6 +11,8 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 SHARDING_ATTRIBUTE = "_XlaSharding"
 FRONTEND_ATTRIBUTE = "_XlaFrontendAttributes"
 OUTSIDE_ATTRIBUTE = "_xla_outside_compilation"
+# Marks an identity that stands for a reduction over replicas.
+REDUCE_ATTRIBUTE = "_ipu_reduce"
 
 
 @dataclasses.dataclass

@@ -129,7 +129,11 @@ def configure(system: System) -> None:
 
 @contextlib.contextmanager
 def compiling(
-    name: str, ordinal: int, on_device: bool = True, store: EventStore | None = None
+    name: str,
+    ordinal: int,
+    on_device: bool = True,
+    store: EventStore | None = None,
+    began: float | None = None,
 ) -> Iterator[Callable[[Traced], None]]:
     """Records the beginning and the end of a compilation.
 
@@ -138,6 +142,7 @@ def compiling(
         ordinal: TensorFlow device it is compiled for.
         on_device: False for a program that the host evaluates, which has no events.
         store: where to record; the process's store if not given.
+        began: when the compilation began, in seconds since the epoch; now if not given.
 
     Yields:
         A function to call with the finished program.
@@ -147,11 +152,11 @@ def compiling(
         yield lambda program: None
         return
     finished: list[Traced] = []
-    began, clock = time.time(), time.perf_counter()
-    store.append(lambda: event_messages.compile_begin(name, ordinal, began), began)
+    start = time.time() if began is None else began
+    store.append(lambda: event_messages.compile_begin(name, ordinal, start), start)
     yield finished.append
     ended = time.time()
-    duration = round((time.perf_counter() - clock) * _MICROSECONDS)
+    duration = round((ended - start) * _MICROSECONDS)
     for program in finished:
         store.remember(program)
         store.append(_compile_end_builder(program, ordinal, ended, duration), ended)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
-from tensorflow_ipu.profiler import summary as summary_lib
+from tensorflow_ipu.profiler import text_summary as summary_lib
 
 
 def _record(op_type: str, flops: int | None, label: str, runs: int | None = 1) -> OpRecord:

@@ -1,0 +1,70 @@
+# Needs python3 with venv, g++ and make. Everything else comes from PyPI, into .venv.
+#
+#   make demo     train on real digits on the simulated IPU
+#   make test     all tests (make test PYTEST_ARGS="tests/configs -k flags")
+#   make native   build the native library again, after changes to native/
+#   make lint     check style and types; make format mends what it can
+#   make bench    all benchmarks
+#   make clean    remove what was built, but not .venv
+
+PYTHON3 ?= python3
+VENV ?= .venv
+PYTHON := $(VENV)/bin/python
+PIP := $(PYTHON) -m pip --disable-pip-version-check
+JOBS ?= $(shell nproc)
+PYTEST_ARGS ?=
+
+# Files that decide what an installation is made of. Changed Python needs no new installation.
+INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py
+PYTHON_FOLDERS := tensorflow_ipu configs estimators keras_layers ops
+CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
+
+.PHONY: demo test native lint format bench clean
+# Installing and `native` build into the same folder. The compilers do run in parallel.
+.NOTPARALLEL:
+
+demo: $(VENV)/.with-examples native
+	$(PYTHON) examples/digits.py
+
+test: $(VENV)/.with-test native
+	$(VENV)/bin/pytest $(PYTEST_ARGS)
+
+bench: $(VENV)/.with-examples native
+	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done
+
+# Installing builds the library; this renews the installed one where sources have changed since.
+native: $(VENV)/.requirements
+	$(MAKE) --no-print-directory -C native -j$(JOBS) PYTHON=$(abspath $(PYTHON)) \
+		OUT=$$($(PYTHON) -c "import sysconfig; print(sysconfig.get_path('platlib'))")/tensorflow-plugins
+
+lint: $(VENV)/.with-dev build/typing
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/clang-format --dry-run -Werror $(CPP_SOURCES)
+
+format: $(VENV)/.with-dev
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/clang-format -i $(CPP_SOURCES)
+
+clean:
+	rm -rf build dist *.egg-info
+
+# TensorFlow comes first, so that the build of the package finds it and downloads no second one.
+$(VENV)/.requirements: requirements.txt
+	test -x $(PYTHON) || $(PYTHON3) -m venv $(VENV)
+	$(PIP) install -r requirements.txt
+	touch $@
+
+$(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION)
+	$(PIP) install -e '.[$*]'
+	touch $@
+
+# The package as mypy can see it, which cannot follow the mapping of the root folders.
+.PHONY: build/typing
+build/typing:
+	rm -rf $@
+	mkdir -p $@/tensorflow_ipu
+	ln -s $(CURDIR)/tensorflow_ipu/* $@/tensorflow_ipu
+	ln -s $(addprefix $(CURDIR)/,$(filter-out tensorflow_ipu,$(PYTHON_FOLDERS))) $@/tensorflow_ipu

@@ -1,0 +1,51 @@
+"""Writes docs/options.md from the tables of options and flags: `python docs/make_options.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.declarations import type_text
+from tensorflow_ipu.configs.ipu_config import OPTIONS
+
+PATH = Path(__file__).with_name("options.md")
+
+_HEAD = """\
+# Options
+
+Made by `docs/make_options.py` from `configs/ipu_config.py` and `configs/flags.py`.
+
+*effect*: read, and changes what you see. *model*: read by the memory and cycle model only, which comes with a later issue;
+never changes results. *no-op*: accepted; by design it changes nothing here. *ignored-with-warning*: setting it logs one
+warning that it is ignored.
+"""
+
+
+def _cell(text: object) -> str:
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def render() -> str:
+    """Returns the page."""
+    lines = [_HEAD, "## IPUConfig\n", "| option | type | default | here | meaning |"]
+    lines.append("| --- | --- | --- | --- | --- |")
+    for name, option in OPTIONS.items():
+        cells = (
+            f"`{name}`",
+            f"`{type_text(option.type)}`",
+            f"`{option.default!r}`",
+            option.effect.value,
+            option.doc,
+        )
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    lines += ["\n## TF_POPLAR_FLAGS\n", "| flag | type | default | here | meaning |"]
+    lines.append("| --- | --- | --- | --- | --- |")
+    for info in flags.describe():
+        kind = type(info.default).__name__
+        cells = (f"`--{info.name}`", kind, f"`{info.default!r}`", info.effect.value, info.doc)
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(render(), encoding="utf-8")

@@ -1,0 +1,110 @@
+"""Builds the package: Python from the folders of the root, and the native library with make."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Command, Distribution, find_packages, setup
+from setuptools.command.build import build
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+
+# Folders of the root that become subpackages of tensorflow_ipu; also in tensorflow_ipu/_api.py.
+FOLDERS = ("configs", "estimators", "keras_layers", "ops")
+
+# Set by build_backend/ when pip installs with -e.
+EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
+
+# Every interpreter runs this line of tensorflow_ipu.pth when it starts; importing the package makes
+# the names `tensorflow.python.ipu.*` known (tensorflow_ipu/_api.py). If it has gone, nothing breaks.
+START = "try:\n    import tensorflow_ipu\nexcept ImportError:\n    pass\n"
+
+# In an editable installation the package stays in the checkout. Only this one import looks there:
+# with the checkout on sys.path, `import ops` or `import tests` would find our folders too.
+START_IN_CHECKOUT = (
+    f"sys.path.insert(0, {str(ROOT)!r})\n{START}finally:\n    sys.path.remove({str(ROOT)!r})\n"
+)
+
+
+def packages() -> list[str]:
+    """Returns the names of all packages."""
+    found = ["tensorflow_ipu"]
+    found += [f"tensorflow_ipu.{name}" for name in find_packages(str(ROOT / "tensorflow_ipu"))]
+    for folder in FOLDERS:
+        inner = [f"{folder}.{name}" for name in find_packages(str(ROOT / folder))]
+        found += [f"tensorflow_ipu.{name}" for name in (folder, *inner)]
+    return found
+
+
+class Build(build):
+    """Builds from nothing, so that no file of an earlier build gets into the wheel."""
+
+    sub_commands = [*build.sub_commands, ("build_native", None)]
+
+    def run(self) -> None:
+        """Removes the last build and makes a new one."""
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
+class BuildPython(build_py):
+    """Copies the packages (unless the checkout is used in place) and writes tensorflow_ipu.pth."""
+
+    def run(self) -> None:
+        """Copies and writes."""
+        if not EDITABLE:
+            super().run()
+        Path(self.build_lib).mkdir(parents=True, exist_ok=True)
+        start = START_IN_CHECKOUT if EDITABLE else START
+        line = f"import sys; exec({start!r})\n"
+        (Path(self.build_lib) / "tensorflow_ipu.pth").write_text(line, encoding="utf-8")
+
+
+class BuildNative(Command):
+    """Makes libtensorflow_ipu.so, where `import tensorflow` looks for plugins."""
+
+    description = "build the native library"
+    user_options: list[tuple[str, str, str]] = []
+
+    def initialize_options(self) -> None:
+        """Declares the options."""
+        self.build_lib = ""
+
+    def finalize_options(self) -> None:
+        """Takes the build folder from `build`."""
+        self.build_lib = self.get_finalized_command("build").build_lib
+
+    def run(self) -> None:
+        """Runs make; objects stay in build/native for the next time."""
+        if shutil.which("make") is None:
+            raise SystemExit("Building tensorflow_ipu needs make and g++: apt install make g++")
+        plugins = Path(self.build_lib).resolve() / "tensorflow-plugins"
+        command = ["make", "-C", str(ROOT / "native"), f"-j{os.cpu_count()}"]
+        command += [f"PYTHON={sys.executable}", f"OUT={plugins}"]
+        environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+        subprocess.run(command, check=True, env=environment)
+
+
+class NativeDistribution(Distribution):
+    """A distribution for one platform, though setuptools compiles nothing."""
+
+    def has_ext_modules(self) -> bool:
+        """Says that the wheel is for this platform only."""
+        return True
+
+
+setup(
+    packages=packages(),
+    package_dir={
+        "tensorflow_ipu": "tensorflow_ipu",
+        **{f"tensorflow_ipu.{folder}": folder for folder in FOLDERS},
+    },
+    package_data={"": ["*.proto", "*.pyi", "py.typed"]},
+    cmdclass={"build": Build, "build_py": BuildPython, "build_native": BuildNative},
+    distclass=NativeDistribution,
+)

@@ -1,0 +1,79 @@
+"""What all tests share: a clean state after each, and Python processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def clean_state() -> Iterator[None]:
+    """Resets the IPU configuration and the default graph after each test, where there are any."""
+    yield
+    system = sys.modules.get("tensorflow_ipu.device.system")
+    if system is not None:
+        system.reset_ipu_configuration()
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None:
+        tensorflow.compat.v1.reset_default_graph()
+
+
+@pytest.fixture
+def run_python() -> RunPython:
+    """Returns a function that runs code in a new Python process.
+
+    For what can be shown only once in a process (flags, start-up, imports), and for what may end
+    it. Tests that use this get the mark `process`.
+    """
+    return _run_python
+
+
+def _run_python(
+    code: str,
+    *options: str,
+    args: Sequence[str] = (),
+    env: Mapping[str, str | None] | None = None,
+    cwd: Path | None = None,
+    timeout: float = 300,
+) -> subprocess.CompletedProcess[str]:
+    """Runs code and asserts that it succeeds.
+
+    Args:
+        code: Python source.
+        *options: of the interpreter, such as "-S".
+        args: of the program, in `sys.argv`.
+        env: changes to the environment; None removes a variable.
+        cwd: folder to run in.
+        timeout: seconds after which the process is killed and the test fails.
+
+    Returns:
+        The process, with `stdout` and `stderr` as text.
+    """
+    variables = {**os.environ, **(env or {})}
+    process = subprocess.run(
+        [sys.executable, *options, "-c", code, *args],
+        env={name: value for name, value in variables.items() if value is not None},
+        cwd=cwd,
+        timeout=timeout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, (
+        f"exit code {process.returncode}\n--- stdout\n{process.stdout}\n--- stderr\n{process.stderr}"
+    )
+    return process
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that run processes: `pytest -m "not process"` leaves them out."""
+    for item in items:
+        if "run_python" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.process)

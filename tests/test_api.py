@@ -1,0 +1,144 @@
+"""Every documented name is importable, or says when it will be; one module has all its names."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+import tensorflow_ipu
+from tensorflow_ipu import _api
+
+ROOT = Path(__file__).resolve().parents[1]
+
+OP_MODULES = """all_to_all_op cross_replica_ops custom_ops embedding_ops functional_ops image_ops
+    internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops reduce_scatter_op
+    replication_ops rnn_ops slicing_ops statistics_ops summary_ops""".split()
+
+OPTIMIZER_MODULES = """cross_replica_optimizer gradient_accumulation_optimizer
+    map_gradient_optimizer sharded_optimizer""".split()
+
+# The modules of chapter 18 of the API reference, below `tensorflow.python.ipu`.
+DOCUMENTED = [
+    *"""config data data.ops data.ops.dataset_ops dataset_benchmark horovod
+    horovod.ipu_horovod_strategy horovod.ipu_multi_replica_strategy ipu_compiler ipu_estimator
+    ipu_infeed_queue ipu_multi_worker_strategy ipu_outfeed_queue ipu_pipeline_estimator
+    ipu_run_config ipu_session_run_hooks keras keras.layers loops ops optimizers scopes sharding
+    utils""".split(),
+    *OP_MODULES,
+    *(f"ops.{name}" for name in OP_MODULES),
+    *OPTIMIZER_MODULES,
+    *(f"optimizers.{name}" for name in OPTIMIZER_MODULES),
+]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_documented_module_is_in_one_of_the_tables(name):
+    assert (name in _api.MODULES) != (name in _api.PLANNED)
+
+
+@pytest.mark.parametrize("name", _api.MODULES)
+def test_module_is_the_same_under_all_its_names(name):
+    module = importlib.import_module(f"tensorflow_ipu.{_api.MODULES[name]}")
+    assert importlib.import_module(f"tensorflow.python.ipu.{name}") is module
+    assert importlib.import_module(f"tensorflow_ipu.{name}") is module
+    assert module.__name__ == module.__spec__.name == f"tensorflow_ipu.{_api.MODULES[name]}"
+
+
+@pytest.mark.parametrize("name", _api.MODULES)
+def test_module_is_an_attribute_of_its_package(name):
+    module = tensorflow_ipu
+    for part in name.split("."):
+        assert part in dir(module)
+        module = getattr(module, part)
+    assert module is sys.modules[f"tensorflow_ipu.{_api.MODULES[name]}"]
+
+
+@pytest.mark.parametrize("name", _api.POPLAR_MODULES)
+def test_module_below_the_poplar_plugin(name):
+    module = importlib.import_module(f"tensorflow.compiler.plugin.poplar.{name}")
+    assert module is sys.modules[f"tensorflow_ipu.{_api.POPLAR_MODULES[name]}"]
+
+
+def test_the_package_itself():
+    from tensorflow.python import ipu
+
+    assert ipu is tensorflow_ipu
+    assert ipu.__name__ == ipu.__spec__.name == "tensorflow_ipu"
+
+
+@pytest.mark.parametrize("name", _api.PLANNED)
+def test_planned_name_says_so(name):
+    assert not (ROOT / "tensorflow_ipu" / name.replace(".", "/")).with_suffix(".py").exists()
+    assert not (ROOT / name.replace(".", "/")).with_suffix(".py").exists()
+    for package in ("tensorflow.python.ipu", "tensorflow_ipu"):
+        with pytest.raises(ModuleNotFoundError, match="not in this release yet"):
+            importlib.import_module(f"{package}.{name}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from tensorflow.python.ipu import rnn_ops",
+        "from tensorflow_ipu import horovod",
+        "from tensorflow.python.ipu.ops import rnn_ops",
+        "import tensorflow.python.ipu.keras.layers",
+    ],
+)
+def test_import_statement_gives_the_reason(statement):
+    with pytest.raises(ImportError, match="not in this release yet: it comes with"):
+        exec(statement)
+
+
+@pytest.mark.parametrize("name", ["outlined_function", "rnn_ops"])
+def test_planned_attribute(name):
+    assert not hasattr(tensorflow_ipu, name)
+    with pytest.raises(AttributeError, match=f"tensorflow_ipu.{name} .* not in this release yet"):
+        getattr(tensorflow_ipu, name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tensorflow.python.ipu.no_such_module",
+        "tensorflow.python.ipu.compiler",  # private: a second copy of it must not be loaded
+        "tensorflow.compiler.plugin.poplar.ops.no_such_module",
+        "tensorflow_ipu.no_such_module",
+    ],
+)
+def test_unknown_module(name):
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'") as raised:
+        importlib.import_module(name)
+    assert raised.value.name == name
+
+
+def test_unknown_attribute():
+    with pytest.raises(AttributeError, match="module 'tensorflow_ipu' has no attribute 'nothing'"):
+        tensorflow_ipu.nothing  # noqa: B018
+
+
+def test_installing_twice_changes_nothing():
+    _api.install()
+    assert sys.meta_path.count(_api.Finder) == 1
+
+
+def test_bare_interpreter(run_python):
+    run_python(
+        "from tensorflow.python.ipu.config import IPUConfig\n"
+        "import tensorflow.python.ipu.ops.internal_ops\n"
+        "from tensorflow.python import ipu\n"
+        "import tensorflow_ipu\n"
+        "assert ipu is tensorflow_ipu and ipu.config.IPUConfig is IPUConfig\n"
+    )
+
+
+def test_start_and_import_do_not_load_tensorflow(run_python):
+    process = run_python(
+        "import sys\n"
+        "print(*(name for name in sys.modules if name.startswith('tensorflow')))\n"
+        "import tensorflow_ipu.configs\n"
+        "print('tensorflow' in sys.modules)\n"
+    )
+    assert process.stdout.split("\n")[:2] == ["tensorflow_ipu._api tensorflow_ipu", "False"]

@@ -1,0 +1,34 @@
+"""Tests that the documentation is true of the code."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_page_of_options_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("make_options", ROOT / "docs/make_options.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PATH.read_text(encoding="utf-8") == module.render(), (
+        "docs/options.md is out of date: run python docs/make_options.py"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[\w-]+/)+[\w.-]*)`", text) + re.findall(r"\]\(([\w./-]+)\)", text)
+    missing = [
+        name
+        for name in named
+        if not any((base / name).exists() for base in (ROOT, page.parent, ROOT / "tensorflow_ipu"))
+        and not name.startswith("tensorflow-plugins")
+    ]
+    assert not missing

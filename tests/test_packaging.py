@@ -1,0 +1,227 @@
+"""Building and installing: wheel, editable installation, source archive, and the native Makefile.
+
+The native library is a text file here, put in its place by a Makefile of the test: what compiles
+is tested by whoever installs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import tensorflow_ipu
+from tensorflow_ipu import _api
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARY = "tensorflow-plugins/libtensorflow_ipu.so"
+FAKE_MAKEFILE = "all:\n\tmkdir -p $(OUT) && echo library > $(OUT)/libtensorflow_ipu.so\n"
+IMPORT_CONFIGS = (
+    "import site, sys\n"
+    "site.addsitedir(sys.argv[1])\n"
+    "from tensorflow_ipu.configs import chips\n"
+    "print(chips.__file__, 'tensorflow' in sys.modules, *sys.path)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the repository, with a native library that takes no time to build."""
+    copy = tmp_path_factory.mktemp("packaging") / "checkout"
+    unwanted = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "*.cc")
+    shutil.copytree(ROOT, copy, ignore=unwanted)
+    (copy / "native" / "Makefile").write_text(FAKE_MAKEFILE)
+    return copy
+
+
+def call_backend(run_python, source, hook, argument):
+    """Calls a hook of the build backend, as pip does, and returns what it returns."""
+    process = run_python(
+        "import json, sys\n"
+        "sys.path.insert(0, 'build_backend')\n"
+        "import tensorflow_ipu_build\n"
+        f"print(json.dumps(tensorflow_ipu_build.{hook}({argument!r})))\n",
+        cwd=source,
+    )
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def unpack_wheel(run_python, source, hook, target):
+    """Builds a wheel and unpacks it; returns the names of its files."""
+    target.mkdir()
+    name = call_backend(run_python, source, hook, str(target))
+    with zipfile.ZipFile(target / name) as wheel:
+        wheel.extractall(target / "site-packages")
+        return wheel.namelist()
+
+
+def files_without_metadata(names):
+    return {name for name in names if ".dist-info/" not in name}
+
+
+def expected_modules():
+    """The Python files of the root folders, as they are to be installed."""
+    for folder in ("tensorflow_ipu", *_api.FOLDERS):
+        for path in (ROOT / folder).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            yield name if folder == "tensorflow_ipu" else f"tensorflow_ipu/{name}"
+
+
+def test_wheel(run_python, checkout, tmp_path):
+    names = unpack_wheel(run_python, checkout, "build_wheel", tmp_path / "wheel")
+    modules = {name for name in names if name.endswith(".py")}
+    assert modules == set(expected_modules())
+    assert {LIBRARY, "tensorflow_ipu.pth"} <= set(names)
+    assert "tensorflow_ipu/configs/proto/trace.proto" in names
+    assert not any(name.startswith(("tests/", "tensorflow_ipu/tests/")) for name in names)
+
+
+def test_wheel_is_for_one_platform(run_python, checkout, tmp_path):
+    name = call_backend(run_python, checkout, "build_wheel", str(tmp_path))
+    assert re.fullmatch(r"tensorflow_ipu-[\d.]+-cp3\d+-cp3\d+-linux_\w+\.whl", name)
+
+
+def test_packages_of_a_wheel_import(run_python, checkout, tmp_path):
+    unpack_wheel(run_python, checkout, "build_wheel", tmp_path / "wheel")
+    folder = tmp_path / "wheel" / "site-packages"
+    process = run_python(IMPORT_CONFIGS, "-S", args=[str(folder)], cwd=tmp_path)
+    path, loaded, *_ = process.stdout.split()
+    assert Path(path) == folder / "tensorflow_ipu" / "configs" / "chips.py"
+    assert loaded == "False"
+
+
+def test_editable_installation_uses_the_checkout(run_python, checkout, tmp_path):
+    names = unpack_wheel(run_python, checkout, "build_editable", tmp_path / "wheel")
+    assert files_without_metadata(names) == {LIBRARY, "tensorflow_ipu.pth"}
+    folder = tmp_path / "wheel" / "site-packages"
+    process = run_python(IMPORT_CONFIGS, "-S", args=[str(folder)], cwd=tmp_path)
+    path, loaded, *search_path = process.stdout.split()
+    assert Path(path) == checkout / "configs" / "chips.py"
+    assert loaded == "False"
+    assert str(checkout) not in search_path
+
+
+@pytest.mark.parametrize("hook", ["build_wheel", "build_editable"])
+def test_interpreter_starts_without_the_package(run_python, checkout, tmp_path, hook):
+    unpack_wheel(run_python, checkout, hook, tmp_path / "wheel")
+    pth = tmp_path / "wheel" / "site-packages" / "tensorflow_ipu.pth"
+    (tmp_path / "alone").mkdir()
+    gone = pth.read_text().replace(str(checkout), str(tmp_path / "gone"))
+    (tmp_path / "alone" / pth.name).write_text(gone)
+    code = "import site, sys; site.addsitedir(sys.argv[1]); print('tensorflow_ipu' in sys.modules)"
+    process = run_python(code, "-S", args=[str(tmp_path / "alone")], cwd=tmp_path)
+    assert (process.stdout, process.stderr) == ("False\n", "")
+
+
+def test_source_archive_builds_the_same_wheel(run_python, checkout, tmp_path):
+    name = call_backend(run_python, checkout, "build_sdist", str(tmp_path))
+    with tarfile.open(tmp_path / name) as archive:
+        archive.extractall(tmp_path, filter="data")
+    source = tmp_path / name.replace(".tar.gz", "")
+    from_archive = unpack_wheel(run_python, source, "build_wheel", tmp_path / "from_archive")
+    from_checkout = unpack_wheel(run_python, checkout, "build_wheel", tmp_path / "from_checkout")
+    assert files_without_metadata(from_archive) == files_without_metadata(from_checkout)
+
+
+def test_build_requires_tensorflow_only_where_it_is_missing(run_python, checkout, tmp_path):
+    hook = "get_requires_for_build_wheel"
+    assert call_backend(run_python, checkout, hook, None) == []
+    process = run_python(
+        "import sys, sysconfig\n"
+        "sys.path.insert(0, 'build_backend')\n"
+        f"sysconfig.get_path = lambda name: {str(tmp_path)!r}\n"
+        "import tensorflow_ipu_build\n"
+        f"print(tensorflow_ipu_build.{hook}())\n",
+        cwd=checkout,
+    )
+    assert process.stdout.splitlines()[-1] == "['tensorflow>=2.15,<2.16']"
+
+
+def test_installed_version_is_that_of_the_package():
+    assert metadata.version("tensorflow_ipu") == tensorflow_ipu.__version__
+
+
+def test_every_package_folder_of_the_root_is_mapped():
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders == {"tensorflow_ipu", *_api.FOLDERS}
+
+
+class NativeTree:
+    """The native Makefile over sources of the test, with a compiler that only writes its output."""
+
+    def __init__(self, folder):
+        self.native = folder / "native"
+        self.native.mkdir()
+        shutil.copy(ROOT / "native" / "Makefile", self.native)
+        for source in ("plugin/plugin.cc", "engine/inner/launch.cc", "kernels/ops.cc"):
+            (self.native / source).parent.mkdir(parents=True)
+            (self.native / source).touch()
+        self.compiler = folder / "compiler"
+        self.compiler.write_text(
+            "#!/bin/sh\n"
+            'while [ "$1" != -o ]; do case "$1" in *.cc) source=$1;; esac; shift; done\n'
+            'echo "${source:-link}" >> ../log\n'
+            'touch "$2"\n'
+        )
+        self.compiler.chmod(0o755)
+        self.tensorflow = folder / "tensorflow"
+        self.install_tensorflow(1)
+
+    def install_tensorflow(self, patch):
+        header = self.tensorflow / "include" / "tensorflow" / "core" / "public" / "version.h"
+        header.parent.mkdir(parents=True, exist_ok=True)
+        numbers = {"MAJOR": 2, "MINOR": 15, "PATCH": patch}
+        lines = [f"#define TF_{name}_VERSION {number}\n" for name, number in numbers.items()]
+        header.write_text("".join(lines))
+
+    def make(self, *arguments):
+        """Runs make; returns what it compiled and linked."""
+        log = self.native.parent / "log"
+        log.unlink(missing_ok=True)
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        command = ["make", "-C", str(self.native), f"CXX={self.compiler}"]
+        command += [f"TF_DIR={self.tensorflow}", f"OUT={self.native.parent / 'out'}", *arguments]
+        subprocess.run(command, check=True, capture_output=True, text=True, env=clean)
+        return sorted(log.read_text().split()) if log.exists() else []
+
+
+@pytest.fixture
+def native_tree(tmp_path):
+    tree = NativeTree(tmp_path)
+    assert tree.make() == ["engine/inner/launch.cc", "kernels/ops.cc", "link", "plugin/plugin.cc"]
+    assert (tmp_path / "out" / "libtensorflow_ipu.so").exists()
+    return tree
+
+
+def test_native_library_is_built_once(native_tree):
+    assert native_tree.make() == []
+
+
+def test_native_library_is_linked_again_without_a_removed_source(native_tree):
+    (native_tree.native / "kernels" / "ops.cc").unlink()
+    assert native_tree.make() == ["link"]
+    assert native_tree.make() == []
+
+
+@pytest.mark.parametrize("change", ["TensorFlow", "flags"])
+def test_native_library_is_built_again_after_a_change_of(native_tree, change):
+    if change == "TensorFlow":
+        native_tree.install_tensorflow(0)
+    arguments = ["CXXFLAGS=-O0"] if change == "flags" else []
+    assert len(native_tree.make(*arguments)) == 4
+    assert native_tree.make(*arguments) == []
+
+
+def test_native_library_needs_the_headers(native_tree):
+    shutil.rmtree(native_tree.tensorflow)
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        native_tree.make()
+    assert "No TensorFlow headers in" in raised.value.stderr
