@@ -20,8 +20,9 @@ FOLDERS = ("configs", "estimators", "keras_layers", "ops")
 # Set by build_backend/ when pip installs with -e.
 EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
 
-# Every interpreter runs this line of tensorflow_ipu.pth when it starts; importing the package makes
-# the names `tensorflow.python.ipu.*` known (tensorflow_ipu/_api.py). If it has gone, nothing breaks.
+# Every interpreter runs this when it starts, as it is in tensorflow_ipu.pth. Importing the package
+# makes the names `tensorflow.python.ipu.*` known (tensorflow_ipu/_api.py). Without the package, say
+# because a checkout was deleted, the interpreter starts as if nothing was installed.
 START = "try:\n    import tensorflow_ipu\nexcept ImportError:\n    pass\n"
 
 # In an editable installation the package stays in the checkout. Only this one import looks there:

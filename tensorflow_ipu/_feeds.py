@@ -1,4 +1,4 @@
-"""What infeed and outfeed queues have in common: names, devices, unsupported types, synthetic data."""
+"""What infeed and outfeed queues share: names, devices, unsupported types, synthetic data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import itertools
 import operator
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from absl import logging
+from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.eager import context
-from tensorflow.python.framework import dtypes, errors, ops, tensor_shape
-from tensorflow.python.framework import constant_op
+from tensorflow.python.framework import constant_op, dtypes, errors, ops, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.configs import flags
@@ -36,6 +37,8 @@ SUPPORTED_DTYPES = (
 )
 
 _numbers = itertools.count()
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def new_feed_id(kind: str) -> str:
@@ -92,11 +95,16 @@ def check_dtypes(queue: str, types: Sequence[dtypes.DType]) -> None:
             )
 
 
-@contextlib.contextmanager
-def on_host() -> Iterator[None]:
-    """A scope for ops that run on the host, outside any program that is being built."""
-    with ops.init_scope(), ops.device("/device:CPU:0"):
-        yield
+def on_host() -> contextlib.AbstractContextManager[Any]:
+    """Returns a scope for ops that run on the host."""
+    scope: contextlib.AbstractContextManager[Any] = ops.device("/device:CPU:0")
+    return scope
+
+
+def without_autograph(function: _Function) -> _Function:
+    """Decorates what a user's function may call, but AutoGraph has nothing to change in."""
+    decorated: _Function = autograph.do_not_convert(function)
+    return decorated
 
 
 def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str) -> None:
@@ -109,7 +117,9 @@ def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str
     """
     for name, (received, default) in arguments.items():
         if received != default:
-            logging.warning("%s: the argument %s is deprecated and ignored. %s", queue, name, instead)
+            logging.warning(
+                "%s: the argument %s is deprecated and ignored. %s", queue, name, instead
+            )
 
 
 def is_synthetic(category: SyntheticDataCategory) -> bool:
@@ -145,7 +155,7 @@ def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> te
 
 def _random_values(
     initializer: str, dtype: dtypes.DType, generator: np.random.Generator, shape: tuple[int, ...]
-) -> np.ndarray:
+) -> npt.NDArray[Any]:
     """Draws the values of a synthetic tensor."""
     if dtype.is_bool:
         return generator.integers(0, 2, shape)
@@ -171,17 +181,19 @@ def delete_with(owner: object, delete: Callable[[], None]) -> None:
 def _delete_now(delete: Callable[[], None]) -> None:
     """Runs `delete` eagerly, whatever the garbage collector interrupted."""
     try:
-        with context.eager_mode(), ops.device("/device:CPU:0"):
+        with context.eager_mode(), on_host():
             delete()
     except errors.NotFoundError:
         pass  # gone already: its device was reset
     except errors.FailedPreconditionError as error:
-        logging.warning("A queue went out of scope while in use; it stays until the IPU is "
-                        "reconfigured: %s", error.message)
+        logging.warning(
+            "A queue went out of scope while in use; it stays until the IPU is reconfigured: %s",
+            error.message,
+        )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def stop_at_exit() -> None:
-    """Makes the reading threads end before the interpreter, which they enter for Python datasets."""
+    """Makes reading threads end before the interpreter, which they enter for Python datasets."""
     library = ctypes.CDLL(str(native.library_path()))
     atexit.register(library.tfipu_shut_down_feeds)

@@ -50,7 +50,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
                 )
             self._queue = IPUInfeedQueue(dataset, **kwargs)
             if context.executing_eagerly():
-                self._queue.initializer  # noqa: B018: reading it initializes
+                self._queue.initializer  # noqa: B018  (reading it initializes)
         elif infeed_spec is None or element_spec is None:
             raise ValueError(
                 "Without `dataset`, both `infeed_spec` and `element_spec` must be given. "
@@ -75,6 +75,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
     def _type_spec(self) -> _IPUIteratorSpec:
         return self._spec
 
+    @_feeds.without_autograph
     def _next_internal(self) -> Any:
         if context.executing_eagerly():
             raise RuntimeError(

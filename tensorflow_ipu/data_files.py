@@ -1,4 +1,4 @@
-"""Writing a program's data to files and reading it back; public as `ipu.utils.export_*`, `import_*`."""
+"""A program's data in files; public as `ipu.utils.export_*` and `ipu.utils.import_*`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tensorflow.python.client import session as session_lib
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import resource_variable_ops, variables
+from tensorflow.python.ops import variables
 
 from tensorflow_ipu import dataset_extractor, tensor_file
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
@@ -28,8 +29,8 @@ def export_dataset_to_file(
     """Writes the first elements of a dataset or an infeed queue to files.
 
     When elements have several tensors, tensor `i` of all elements goes to a file of its own:
-    `export_dataset_to_file(dataset, "my.bin", 100)` writes `my.0.bin`, `my.1.bin`, ... The format is
-    that of `tensor_file`.
+    `export_dataset_to_file(dataset, "my.bin", 100)` writes `my.0.bin`, `my.1.bin`, ... The format
+    is that of `tensor_file`.
 
     Args:
         dataset_or_infeed: What to read. A queue need not be initialized, and keeps its elements.
@@ -77,7 +78,7 @@ def export_inputs_to_file(
     )
 
 
-def _value(tensor: Any, feed_dict: Mapping[Any, Any]) -> np.ndarray:
+def _value(tensor: Any, feed_dict: Mapping[Any, Any]) -> npt.NDArray[Any]:
     """Returns the value of an input."""
     if isinstance(tensor, variables.Variable):
         if context.executing_eagerly():

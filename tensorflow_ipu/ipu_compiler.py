@@ -11,9 +11,11 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import control_flow_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import placement
+from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler import trace as trace_lib
+
+tensorflow_hooks.install()
 
 _SPEC_CLASSES = frozenset({"EstimatorSpec", "IPUEstimatorSpec", "IPUPipelineEstimatorSpec"})
 
@@ -47,10 +49,12 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
     structure = list(inputs or [])
     flat_inputs = [ops.convert_to_tensor(value) for value in nest.flatten(structure)]
     results = _Results()
+    outer = ops.get_default_graph()
 
     def build(
         *placeholders: tensor_lib.Tensor,
     ) -> tuple[list[tensor_lib.Tensor], list[ops.Operation]]:
+        placement.inherit_attributes(ops.get_default_graph(), outer)
         arguments = nest.pack_sequence_as(structure, list(placeholders))
         return results.take(computation(*arguments))
 

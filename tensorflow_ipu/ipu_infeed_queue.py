@@ -124,7 +124,7 @@ class IPUInfeedQueue:
                 )
             self._initializer_read = True
         _feeds.stop_at_exit()
-        with _feeds.on_host():
+        with ops.init_scope(), _feeds.on_host():
             return native.ops().ipu_infeed_initialize(
                 self._dataset._variant_tensor,
                 feed_id=self._feed_id,
@@ -163,6 +163,7 @@ class IPUInfeedQueue:
             "loops.while_loop or pipelining_ops.pipeline, whose body receives the elements."
         )
 
+    @_feeds.without_autograph
     def _dequeue(self) -> Any:
         """Adds the reading of one element to the program being built.
 
@@ -183,12 +184,10 @@ class IPUInfeedQueue:
 
 
 def _without_extra_prefetch(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
-    """Keeps tf.data from adding a prefetch of its own at the end, unless the user asked for it.
+    """Keeps tf.data from adding a prefetch of its own at the end.
 
     The queue prefetches already; another thread in between would only add work.
     """
-    if dataset.options().experimental_optimization.inject_prefetch is not None:
-        return dataset
     options = options_lib.Options()
     options.experimental_optimization.inject_prefetch = False
     return dataset.with_options(options)

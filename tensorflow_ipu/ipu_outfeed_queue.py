@@ -106,6 +106,7 @@ class IPUOutfeedQueue:
         """Whether some program fills the queue."""
         return self._structure is not None
 
+    @_feeds.without_autograph
     def enqueue(self, tensors: Any) -> ops.Operation:
         """Sends tensors to the host, from the program being built.
 

@@ -1,4 +1,4 @@
-"""Which device the code that is being traced or run asks for."""
+"""What the code that is being traced or run asks for: its device, and the attributes of scopes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from tensorflow.python.framework import device as device_lib
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import ops
 
+from tensorflow_ipu.compiler.program import (
+    FRONTEND_ATTRIBUTE,
+    OUTSIDE_ATTRIBUTE,
+    SHARDING_ATTRIBUTE,
+)
+
 IPU_DEVICE_TYPE = "IPU"
+_INHERITED = (SHARDING_ATTRIBUTE, FRONTEND_ATTRIBUTE, OUTSIDE_ATTRIBUTE)
 
 
 class _Unplaced:
@@ -66,3 +73,15 @@ def ipu_device_of(operations: Iterable[ops.Operation]) -> str | None:
         if is_ipu(operation.device):
             return operation.device
     return None
+
+
+def inherit_attributes(graph: ops.Graph, outer: ops.Graph) -> None:
+    """Makes the scopes of `ipu.scopes` that are open in `outer` hold for the ops of `graph` too.
+
+    Args:
+        graph: A graph that is about to be built, and becomes part of `outer`.
+        outer: The graph around it.
+    """
+    for name in _INHERITED:
+        if name in outer._attr_scope_map:
+            graph._attr_scope_map[name] = outer._attr_scope_map[name]

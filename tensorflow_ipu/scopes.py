@@ -19,6 +19,8 @@ from tensorflow_ipu.compiler.program import (
     SHARDING_ATTRIBUTE,
 )
 
+# TensorFlow takes the shapes of a node's results from this attribute when it imports a graph.
+_OUTPUT_SHAPES = "_output_shapes"
 _STOCHASTIC_ROUNDING = "STOCHASTIC_ROUNDING"
 _PARTIALS_TYPE = "PARTIALS_TYPE"
 _PARTIALS = {dtypes.float16: "F16", dtypes.float32: "F32"}
@@ -118,8 +120,21 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
             f"'{name}' is inside another one. Leave that first."
         )
     unique = graph.unique_name(name, mark_as_used=True).encode()
+    before = len(graph.get_operations())
     with _attr_scope({OUTSIDE_ATTRIBUTE: attr_value_pb2.AttrValue(s=unique)}):
         yield
+    for operation in graph.get_operations()[before:]:
+        _keep_shapes(operation)
+
+
+def _keep_shapes(operation: ops.Operation) -> None:
+    """Notes the shapes of an op's results, which `set_shape` tells to Python only.
+
+    The compiler reads them from the traced function, where they would be lost.
+    """
+    shapes = [output.shape.as_proto() for output in operation.outputs]
+    value = attr_value_pb2.AttrValue.ListValue(shape=shapes)
+    operation._set_attr(_OUTPUT_SHAPES, attr_value_pb2.AttrValue(list=value))
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ A file is a zip archive without compression. It holds one NumPy `.npy` file per 
      "tensors": [{"name": "w", "kind": "parameter", "dtype": "float32", "shape": [2, 3],
                   "member": "0.npy"}, ...]}
 
-`dtype` is the TensorFlow name. A type that NumPy lacks (bfloat16) is stored as the unsigned integers
-with its bits.
+`dtype` is the TensorFlow name. A type that NumPy lacks (bfloat16) is stored as the unsigned
+integers with its bits.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tensorflow.python.framework import dtypes
 
 _FORMAT = "tensorflow_ipu tensors"
@@ -66,7 +67,9 @@ class TensorInfo:
         return f"{self.name}: {self.dtype}{list(self.shape)}"
 
 
-def write(filename: str | os.PathLike[str], tensors: Iterable[tuple[str, Kind, np.ndarray]]) -> int:
+def write(
+    filename: str | os.PathLike[str], tensors: Iterable[tuple[str, Kind, npt.NDArray[Any]]]
+) -> int:
     """Writes a file, replacing any that is there.
 
     Args:
@@ -87,15 +90,26 @@ def write(filename: str | os.PathLike[str], tensors: Iterable[tuple[str, Kind, n
             dtype = dtypes.as_dtype(value.dtype)
             member = f"{len(entries)}.npy"
             with archive.open(member, "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, _storable(name, value), allow_pickle=False)
-            entries.append({"name": name, "kind": kind.value, "dtype": dtype.name,
-                            "shape": list(value.shape), "member": member})
+                np.save(stream, _storable(name, value), allow_pickle=False)
+            entry = {"name": name, "kind": kind.value, "dtype": dtype.name}
+            entries.append({**entry, "shape": list(value.shape), "member": member})
         index = {"format": _FORMAT, "version": _VERSION, "tensors": entries}
         archive.writestr(_INDEX, json.dumps(index, indent=1))
     return os.path.getsize(filename)
 
 
-def _storable(name: str, value: np.ndarray) -> np.ndarray:
+def write_and_report(
+    filename: str | os.PathLike[str],
+    tensors: Sequence[tuple[str, Kind, npt.NDArray[Any]]],
+    print_stats: bool,
+) -> None:
+    """Writes a file, and prints what was written if `print_stats`; otherwise like `write`."""
+    size = write(filename, tensors)
+    if print_stats:
+        print(f"Wrote {len(tensors)} tensors, {size} bytes, to {os.fspath(filename)}")
+
+
+def _storable(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Returns an array that the `.npy` format can hold."""
     if value.dtype.kind in "OUS":
         raise ValueError(f"The tensor '{name}' holds text; only numbers can be written.")
@@ -117,7 +131,7 @@ def _index(archive: zipfile.ZipFile, filename: str | os.PathLike[str]) -> list[d
             f"{filename} is not a file of tensors in version {_VERSION} of the format that "
             "ipu.utils.export_* functions write."
         )
-    return index["tensors"]
+    return list(index["tensors"])
 
 
 def _open(filename: str | os.PathLike[str]) -> zipfile.ZipFile:
@@ -149,7 +163,7 @@ def read_index(filename: str | os.PathLike[str]) -> list[TensorInfo]:
         return [TensorInfo.from_json(entry) for entry in _index(archive, filename)]
 
 
-def read_tensor(filename: str | os.PathLike[str], name: str) -> np.ndarray:
+def read_tensor(filename: str | os.PathLike[str], name: str) -> npt.NDArray[Any]:
     """Returns the value of one tensor of a file.
 
     Args:
@@ -163,8 +177,7 @@ def read_tensor(filename: str | os.PathLike[str], name: str) -> np.ndarray:
     with _open(filename) as archive:
         for entry in _index(archive, filename):
             if entry["name"] == name:
-                stored = np.lib.format.read_array(
-                    io.BytesIO(archive.read(entry["member"])), allow_pickle=False
-                )
+                content = io.BytesIO(archive.read(entry["member"]))
+                stored: npt.NDArray[Any] = np.load(content, allow_pickle=False)
                 return stored.view(dtypes.as_dtype(entry["dtype"]).as_numpy_dtype)
     raise ValueError(f"There is no tensor '{name}' in {filename}.")

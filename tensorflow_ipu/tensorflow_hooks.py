@@ -4,8 +4,10 @@
   IPU device in scope, they are launched as Clusters; inside a Cluster they are inlined.
 * `iter(dataset)` in the scope of an `IPUStrategy` gives an iterator that programs on the device
   can read.
+* Branches and loop bodies are graphs of their own, which would not see the scopes of `ipu.scopes`
+  around them: shards, frontend attributes, outside compilation.
 
-Neither changes anything for code that has no IPU device in scope.
+None of this changes anything for code that has no IPU device in scope.
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
+from tensorflow.python.ops import control_flow_v2_func_graphs
 
 from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import functions, trace
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def install() -> None:
     """Installs the hooks, once in a process."""
     _hook_functions()
     _hook_datasets()
+    _hook_control_flow()
 
 
 def _hook_functions() -> None:
@@ -78,3 +82,15 @@ def _hook_datasets() -> None:
         return ipu_infeed_queue.make_owned_iterator(self)
 
     dataset_class.__iter__ = iterate_on_ipu
+
+
+def _hook_control_flow() -> None:
+    graph_class = control_flow_v2_func_graphs.ControlFlowFuncGraph
+    initialise = graph_class.__init__
+
+    @functools.wraps(initialise)
+    def initialise_with_scopes(self: Any, *args: Any, **kwargs: Any) -> None:
+        initialise(self, *args, **kwargs)
+        placement.inherit_attributes(self, self.outer_graph)
+
+    graph_class.__init__ = initialise_with_scopes

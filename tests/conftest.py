@@ -66,9 +66,8 @@ def _run_python(
         text=True,
         check=False,
     )
-    assert process.returncode == 0, (
-        f"exit code {process.returncode}\n--- stdout\n{process.stdout}\n--- stderr\n{process.stderr}"
-    )
+    output = f"--- stdout\n{process.stdout}\n--- stderr\n{process.stderr}"
+    assert process.returncode == 0, f"exit code {process.returncode}\n{output}"
     return process
 
 

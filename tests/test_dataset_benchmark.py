@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+
 from tensorflow_ipu.dataset_benchmark import dataset_benchmark, infeed_benchmark
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs import flags
@@ -37,10 +38,13 @@ def configure() -> Iterator[Callable[[int], None]]:
 
 
 class GraphProgram:
-    """The loop of the reference's examples: 20 times, with what `pick(input + 1)` gives enqueued."""
+    """The loop of the reference's examples: 20 times, enqueueing what `pick(input + 1)` gives."""
 
     def __init__(
-        self, queue: IPUOutfeedQueue, pick: Callable[[tf.Tensor], Any], shape: tuple[int, ...] = (4, 4)
+        self,
+        queue: IPUOutfeedQueue,
+        pick: Callable[[tf.Tensor], Any],
+        shape: tuple[int, ...] = (4, 4),
     ) -> None:
         def body(value: tf.Tensor) -> tuple[tf.Tensor, tf.Operation]:
             output = value + 1
@@ -240,7 +244,7 @@ def test_static_shapes(configure: Any) -> None:
 
 def test_dequeuing_from_another_thread_while_the_program_runs(configure: Any) -> None:
     configure(2)
-    count = 3000
+    count = 500
     queue = IPUOutfeedQueue()
     strategy = ipu_strategy.IPUStrategy()
     collected: list[np.ndarray] = []
@@ -294,14 +298,16 @@ def test_waiting_for_completion(configure: Any, mode: IPUOutfeedMode) -> None:
             runner = threading.Thread(target=session.run, args=(run,))
             runner.start()
             started.wait()
-            if now is not None:
-                assert session.run(now).shape == (0,)
-            with pytest.raises(tf.errors.DeadlineExceededError):
-                session.run(dequeue, options=tf1.RunOptions(timeout_in_ms=100))
             results: list[np.ndarray] = []
             waiter = threading.Thread(target=lambda: results.append(session.run(dequeue)))
-            waiter.start()
-            release.set()
+            try:
+                if now is not None:
+                    assert session.run(now).shape == (0,)
+                with pytest.raises(tf.errors.DeadlineExceededError):
+                    session.run(dequeue, options=tf1.RunOptions(timeout_in_ms=100))
+                waiter.start()
+            finally:
+                release.set()
             waiter.join()
             runner.join()
     np.testing.assert_array_equal(np.reshape(results[0], [-1]), [1])
@@ -314,7 +320,7 @@ def test_a_second_enqueue_is_an_error() -> None:
     with tf.Graph().as_default():
         queue = IPUOutfeedQueue()
         GraphProgram(queue, lambda output: output)
-        with pytest.raises(ValueError, match="An outfeed can only be enqueued once."):
+        with pytest.raises(ValueError, match="An outfeed can only be enqueued once"):
             GraphProgram(queue, lambda output: output)
 
 
@@ -339,7 +345,7 @@ def test_a_retraced_function_enqueues_again(configure: Any) -> None:
             queue.enqueue(x)
             return x
 
-        with pytest.raises(ValueError, match="An outfeed can only be enqueued once."):
+        with pytest.raises(ValueError, match="An outfeed can only be enqueued once"):
             strategy.run(twice, args=(tf.constant(1),))
 
 
@@ -391,7 +397,7 @@ def test_a_queue_of_another_device_counts_as_never_executed(configure: Any) -> N
 
 
 def test_the_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match="IPUOutfeedMode.ALL or IPUOutfeedMode.LAST"):
+    with pytest.raises(ValueError, match=r"IPUOutfeedMode\.ALL or IPUOutfeedMode\.LAST"):
         IPUOutfeedQueue(outfeed_mode="all")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Outfeed buffer depth cannot be less than 1"):
         IPUOutfeedQueue(buffer_depth=0)
@@ -452,7 +458,7 @@ def test_iterating(configure: Any) -> None:
     items = [item["i"].numpy().tolist() for item in queue]
     assert items == [[i, i] for i in (0, 1, 2, 0, 1, 2)]
     assert list(queue) == []
-    with pytest.raises(RuntimeError, match="IPUOutfeedMode.ALL"):
+    with pytest.raises(RuntimeError, match=r"IPUOutfeedMode\.ALL"):
         iter(IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST))
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager mode"):
         iter(queue)

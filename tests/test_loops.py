@@ -72,9 +72,7 @@ class TestRepeat:
     @pytest.mark.parametrize("n", [0, 5])
     def test_number_may_be_a_tensor(self, n: int) -> None:
         count = tf1.placeholder(tf.int32, [])
-        results, _ = _run(
-            lambda i: loops.repeat(i, lambda v: v * 2.0, [1.0]), [count], {count: n}
-        )
+        results, _ = _run(lambda i: loops.repeat(i, lambda v: v * 2.0, [1.0]), [count], {count: n})
         assert results == [2.0**n]
 
     def test_several_values(self) -> None:
@@ -250,9 +248,7 @@ class TestWhile:
 
     def test_condition_on_a_variable(self) -> None:
         def net() -> Any:
-            return loops.while_loop(
-                lambda: _counter() < 5.0, lambda: _counter().assign_add(2.0).op
-            )
+            return loops.while_loop(lambda: _counter() < 5.0, lambda: _counter().assign_add(2.0).op)
 
         assert _run(net)[1] == [6.0]
 
@@ -392,16 +388,6 @@ class TestErrors:
     def test_body_returns_another_shape(self) -> None:
         with pytest.raises(ValueError, match="shape"):
             _compile(lambda: loops.repeat(2, lambda v: tf.stack([v, v]), [1.0]))
-
-    def test_infeed_in_two_loops(self) -> None:
-        queue = _queue()
-
-        def net() -> Any:
-            first = loops.repeat(2, lambda v, x: v + x, [0.0], queue)
-            return loops.repeat(2, lambda v, x: v + x, [first], queue)
-
-        with pytest.raises(ValueError, match="dequeue"):
-            _compile(net)
 
 
 class TestInFunctions:

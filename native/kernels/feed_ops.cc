@@ -172,7 +172,7 @@ class InfeedDeleteOp : public BackgroundOpKernel {
   }
 
  protected:
-  Status Run(OpKernelContext* ctx) override {
+  Status Run(OpKernelContext*) override {
     FeedManager* feeds;
     TF_RETURN_IF_ERROR(FeedsOf(ordinal_, &feeds));
     return feeds->DeleteInfeed(name_);

@@ -6,17 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tensorflow.python.eager.polymorphic_function import concrete_function
-from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import resource_variable_ops
 
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
-
-Function = polymorphic_function.Function
-ConcreteFunction = concrete_function.ConcreteFunction
 
 _PLAIN = "_ipu_plain"
 _CLUSTER = "_ipu_cluster"

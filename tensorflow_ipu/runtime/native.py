@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -138,7 +138,7 @@ def _take_text(pointer: int) -> str:
     return text
 
 
-def set_compiler(callback: Callable[[int], None]) -> ctypes._CFuncPtr:
+def set_compiler(callback: Callable[[int], None]) -> Any:
     """Makes `callback` the compiler of the engine.
 
     Args:

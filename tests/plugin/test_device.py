@@ -1,4 +1,4 @@
-"""The TensorFlow device of type IPU: ops without a compile step, against the same ops on the CPU."""
+"""The TensorFlow device of type IPU: ops that are not compiled, against the same on the CPU."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def _condition(x: tf.Tensor) -> Any:
 
 
 def _loop(x: tf.Tensor) -> Any:
-    return tf.while_loop(
-        lambda i, _: i < 5, lambda i, y: (i + 1, y * 0.5 + x), [tf.constant(0), x]
-    )
+    return tf.while_loop(lambda i, _: i < 5, lambda i, y: (i + 1, y * 0.5 + x), [tf.constant(0), x])
 
 
 def _gradient(x: tf.Tensor) -> Any:
@@ -398,9 +396,11 @@ class TestRefusals:
             lambda: tf.cast(tf.ones([2]), tf.float64),
             lambda: tf.constant([1.0], tf.float64) * 2,
             lambda: tf.constant([1.0 + 1.0j]) * 2,
-            lambda: tf1.get_variable(
-                "d", [2], tf.float64, tf1.zeros_initializer(), use_resource=True
-            ).initializer,
+            lambda: (
+                tf1.get_variable(
+                    "d", [2], tf.float64, tf1.zeros_initializer(), use_resource=True
+                ).initializer
+            ),
         ],
         ids=["cast", "float64", "complex64", "variable"],
     )

@@ -27,9 +27,9 @@ class BufferDataset(dataset_ops.UnaryUnchangedStructureDataset):
         Raises:
             tf.errors.InvalidArgumentError: If the buffer size is below 1.
         """
-        size = tensor_util.constant_value(buffer_size) if tensor_util.is_tf_type(
-            buffer_size
-        ) else buffer_size
+        size = buffer_size
+        if tensor_util.is_tf_type(buffer_size):
+            size = tensor_util.constant_value(buffer_size)
         if size is not None and size <= 0:
             raise errors.InvalidArgumentError(
                 None, None, f"Buffer size must be greater than zero. Received: {size}"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+
 from tensorflow_ipu.data.ops.dataset_ops import BufferDataset
 
 
