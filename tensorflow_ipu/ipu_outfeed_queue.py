@@ -136,7 +136,10 @@ class IPUOutfeedQueue:
         if _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
             return control_flow_ops.group(*flat)
         return native.ops().ipu_outfeed_enqueue(
-            flat, feed_id=self._feed_id, mode=self._mode.value
+            flat,
+            feed_id=self._feed_id,
+            mode=self._mode.value,
+            shapes=[spec.shape for spec in specs],
         )
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:

@@ -12,18 +12,22 @@ None of this changes anything for code that has no IPU device in scope.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator
 from typing import Any
 
+from tensorflow.python import pywrap_tfe
 from tensorflow.python.data.ops import dataset_ops
-from tensorflow.python.eager import context
+from tensorflow.python.eager import backprop, context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
+from tensorflow.python.ops import gradients_util
 from tensorflow.python.ops import control_flow_v2_func_graphs
 
 from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import functions, trace
+from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
 
 
 @functools.cache
@@ -94,3 +98,43 @@ def _hook_control_flow() -> None:
         placement.inherit_attributes(self, self.outer_graph)
 
     graph_class.__init__ = initialise_with_scopes
+
+
+@functools.lru_cache(maxsize=None)
+def follow_shards() -> None:
+    """Makes gradient ops follow the shard of their forward op, once in a process."""
+    compile_gradient = gradients_util._MaybeCompile
+    tape_gradient = backprop._gradient_function
+
+    @functools.wraps(compile_gradient)
+    def on_shard(scope: str, op: ops.Operation, *args: Any) -> Any:
+        with _shard_of(op):
+            return compile_gradient(scope, op, *args)
+
+    @functools.wraps(tape_gradient)
+    def on_shard_in_tape(
+        name: str, attributes: Any, num_inputs: int, inputs: Any, outputs: Any, *args: Any
+    ) -> Any:
+        forward = next((t.op for t in outputs or () if ops.is_symbolic_tensor(t)), None)
+        if forward is None:
+            return tape_gradient(name, attributes, num_inputs, inputs, outputs, *args)
+        with _shard_of(forward):
+            return tape_gradient(name, attributes, num_inputs, inputs, outputs, *args)
+
+    gradients_util._MaybeCompile = on_shard
+    pywrap_tfe.TFE_Py_RegisterGradientFunction(on_shard_in_tape)
+
+
+@contextlib.contextmanager
+def _shard_of(op: ops.Operation) -> Iterator[None]:
+    """Puts ops made inside on the IPU of `op`, or on none if it names none."""
+    scopes = ops.get_default_graph()._attr_scope_map
+    outer = scopes.pop(SHARDING_ATTRIBUTE, None)
+    if SHARDING_ATTRIBUTE in op.node_def.attr:
+        scopes[SHARDING_ATTRIBUTE] = op.node_def.attr[SHARDING_ATTRIBUTE]
+    try:
+        yield
+    finally:
+        scopes.pop(SHARDING_ATTRIBUTE, None)
+        if outer is not None:
+            scopes[SHARDING_ATTRIBUTE] = outer

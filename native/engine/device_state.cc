@@ -1,6 +1,7 @@
 #include "engine/device_state.h"
 
 #include <atomic>
+#include <utility>
 
 #include "engine/random_bits.h"
 #include "tensorflow/core/lib/random/random.h"
@@ -34,35 +35,49 @@ int DeviceState::running_launches() {
   return running_;
 }
 
-void DeviceState::BeginLaunch() {
-  tensorflow::mutex_lock lock(mu_);
-  ++running_;
+void DeviceState::BeginLaunch(std::function<void()> start) {
+  {
+    tensorflow::mutex_lock lock(mu_);
+    if (++running_ > 1) {
+      waiting_.push_back(std::move(start));
+      return;
+    }
+  }
+  start();
 }
 
 void DeviceState::EndLaunch() {
-  tensorflow::mutex_lock lock(mu_);
-  --running_;
-  changed_.notify_all();
+  std::function<void()> next;
+  {
+    tensorflow::mutex_lock lock(mu_);
+    --running_;
+    if (!waiting_.empty()) {
+      next = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    changed_.notify_all();
+  }
+  if (next != nullptr) next();
 }
 
 tensorflow::Status DeviceState::WaitIdle(tensorflow::CancellationManager* cancellation) {
+  // Set by the callback, under mu_: IsCancelled() turns true only after all callbacks have run.
+  bool cancelled = false;
   tensorflow::CancellationToken token = tensorflow::CancellationManager::kInvalidToken;
   if (cancellation != nullptr) {
     token = cancellation->get_cancellation_token();
-    const bool registered = cancellation->RegisterCallback(token, [this] {
+    const bool registered = cancellation->RegisterCallback(token, [this, &cancelled] {
       tensorflow::mutex_lock lock(mu_);
+      cancelled = true;
       changed_.notify_all();
     });
     if (!registered) return tensorflow::errors::Cancelled("Waiting for the IPU was cancelled.");
   }
-  bool cancelled = false;
   {
     tensorflow::mutex_lock lock(mu_);
-    while (running_ > 0 && !cancelled) {
-      changed_.wait(lock);
-      cancelled = cancellation != nullptr && cancellation->IsCancelled();
-    }
+    while (running_ > 0 && !cancelled) changed_.wait(lock);
   }
+  // Waits for a callback that has begun, so none outlives `cancelled`.
   if (cancellation != nullptr) cancellation->DeregisterCallback(token);
   return cancelled ? tensorflow::errors::Cancelled("Waiting for the IPU was cancelled.")
                    : tensorflow::OkStatus();

@@ -3,6 +3,8 @@
 #define TENSORFLOW_IPU_ENGINE_DEVICE_STATE_H_
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,9 +26,11 @@ class DeviceState {
   // The state of `/device:IPU:<ordinal>`, or null when `ordinal` is outside [0, kMaxDevices).
   static DeviceState* Get(int ordinal);
 
-  // Launches running now.
+  // Launches that run now or wait for their turn.
   int running_launches();
-  void BeginLaunch();
+  // Calls `start` when no other launch runs on this device: at once, or when the one before ends.
+  // A device runs one program at a time.
+  void BeginLaunch(std::function<void()> start);
   void EndLaunch();
 
   // Blocks until no launch runs on this device, or `cancellation` (may be null) is cancelled.
@@ -51,6 +55,7 @@ class DeviceState {
   tensorflow::mutex mu_;
   tensorflow::condition_variable changed_;
   int running_ TF_GUARDED_BY(mu_) = 0;
+  std::deque<std::function<void()>> waiting_ TF_GUARDED_BY(mu_);
   uint64_t generator_ TF_GUARDED_BY(mu_);
   bool identical_replicas_ TF_GUARDED_BY(mu_) = false;
   std::string loaded_ TF_GUARDED_BY(mu_);

@@ -97,16 +97,10 @@ class Launcher {
     }
   }
 
+  // Begins when the device is free. The last replica to end deletes this.
   void Start(std::vector<LaunchArgument> arguments) {
-    device_->BeginLaunch();
-    if (loaded_.program->on_device) {
-      device_->Load(loaded_.program->id, /*has_inputs=*/!arguments.empty());
-      EventStore::Record(EventType::kExecute, ordinal(), loaded_.program->id);
-    }
-    // All arguments first: once a replica runs it may write the variables that others copy.
-    std::vector<std::vector<Tensor>> inputs(replicas_.size());
-    for (size_t r = 0; r < replicas_.size(); ++r) inputs[r] = Inputs(r, arguments);
-    for (size_t r = 0; r < replicas_.size(); ++r) Run(r, std::move(inputs[r]));
+    arguments_ = std::move(arguments);
+    device_->BeginLaunch([this] { StartReplicas(); });
   }
 
  private:
@@ -116,13 +110,26 @@ class Launcher {
                                        replica);
   }
 
+  void StartReplicas() {
+    if (loaded_.program->on_device) {
+      device_->Load(loaded_.program->id, /*has_inputs=*/!arguments_.empty());
+      EventStore::Record(EventType::kExecute, ordinal(), loaded_.program->id);
+    }
+    // All arguments first: once a replica runs it may write the variables that others copy.
+    std::vector<std::vector<Tensor>> inputs(replicas_.size());
+    for (size_t r = 0; r < replicas_.size(); ++r) inputs[r] = Inputs(r);
+    arguments_.clear();
+    // Not replicas_.size(): when the last replica ends, in or during the last Run, this is gone.
+    for (size_t r = 0; r < inputs.size(); ++r) Run(r, std::move(inputs[r]));
+  }
+
   int ordinal() const { return replicas_[0].context->device_ordinal(); }
 
-  std::vector<Tensor> Inputs(size_t replica, const std::vector<LaunchArgument>& arguments) {
+  std::vector<Tensor> Inputs(size_t replica) {
     std::vector<Tensor> inputs;
-    inputs.reserve(arguments.size());
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const LaunchArgument& argument = arguments[i];
+    inputs.reserve(arguments_.size());
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const LaunchArgument& argument = arguments_[i];
       if (argument.variable == nullptr) {
         inputs.push_back(argument.tensor);
         continue;
@@ -194,6 +201,7 @@ class Launcher {
   Device* const cpu_;
   CancellationManager cancellation_;
   Done done_;
+  std::vector<LaunchArgument> arguments_;
   std::vector<Replica> replicas_;
   std::atomic<int> pending_;
   const uint64_t start_ns_;

@@ -1,7 +1,9 @@
 // Small ops that ask the launch they run in.
 #include <cstdint>
+#include <cstring>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "engine/launch_context.h"
 #include "engine/random_bits.h"
@@ -20,6 +22,20 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
+// Gives the seed of the next execution of the random op numbered `stream`.
+tensorflow::Status NextSeed(OpKernelContext* ctx, int64_t stream, uint64_t* key,
+                            uint64_t* counter) {
+  LaunchContext* launch = LaunchContext::From(ctx);
+  if (launch == nullptr) {
+    return tensorflow::errors::Internal(
+        "A random op of the device was run outside an IPU program.");
+  }
+  *key = launch->seed();
+  *counter = CombineBits(static_cast<uint64_t>(stream),
+                         static_cast<uint64_t>(launch->NextOccurrence(stream)));
+  return tensorflow::OkStatus();
+}
+
 // The seed of one execution of one random op: a function of the replica's seed for the launch,
 // of the op, and of how often this op ran before in the launch. So results depend neither on
 // threads nor on the order in which ops happen to run.
@@ -30,17 +46,47 @@ class RandomSeedOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* ctx) override {
-    LaunchContext* launch = LaunchContext::From(ctx);
-    OP_REQUIRES(ctx, launch != nullptr,
-                tensorflow::errors::Internal("A device random seed was asked for outside an "
-                                             "IPU program."));
+    uint64_t key, counter;
+    OP_REQUIRES_OK(ctx, NextSeed(ctx, stream_, &key, &counter));
     Tensor* seed = nullptr;
     OP_REQUIRES_OK(ctx, ctx->allocate_output(0, TensorShape({2}), &seed));
-    auto values = seed->flat<int64_t>();
-    values(0) = static_cast<int64_t>(launch->seed());
-    values(1) = static_cast<int64_t>(
-        CombineBits(static_cast<uint64_t>(stream_),
-                    static_cast<uint64_t>(launch->NextOccurrence(stream_))));
+    seed->flat<int64_t>()(0) = static_cast<int64_t>(key);
+    seed->flat<int64_t>()(1) = static_cast<int64_t>(counter);
+  }
+
+ private:
+  int64_t stream_;
+};
+
+// Permutes the rows of a tensor (Fisher and Yates), with random numbers of the device. TensorFlow
+// has no stateless kernel for this.
+class RandomShuffleOp : public OpKernel {
+ public:
+  explicit RandomShuffleOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("stream", &stream_));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const Tensor& value = ctx->input(0);
+    uint64_t key, state;
+    OP_REQUIRES_OK(ctx, NextSeed(ctx, stream_, &key, &state));
+    state = CombineBits(key, state);
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, value.shape(), &output));
+    const int64_t rows = value.dims() == 0 ? 1 : value.dim_size(0);
+    if (value.NumElements() == 0) return;
+    const size_t row_bytes = value.TotalBytes() / rows;
+    const char* from = value.tensor_data().data();
+    char* to = const_cast<char*>(output->tensor_data().data());
+    std::vector<int64_t> order(rows);
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t j = NextRandomBits(&state) % (i + 1);
+      order[i] = order[j];
+      order[j] = i;
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      std::memcpy(to + i * row_bytes, from + order[i] * row_bytes, row_bytes);
+    }
   }
 
  private:
@@ -77,6 +123,15 @@ REGISTER_OP("IpuRandomSeed")
     })
     .Doc("Gives the seed for the next execution of a random op of the device.");
 
+REGISTER_OP("IpuRandomShuffle")
+    .Input("value: T")
+    .Output("output: T")
+    .Attr("T: {half, bfloat16, float, int8, uint8, int32, int64, bool}")
+    .Attr("stream: int")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("Permutes the rows of a tensor with random numbers of the device.");
+
 REGISTER_OP("IpuPrintTensor")
     .Input("input: T")
     .Attr("T: type")
@@ -86,6 +141,7 @@ REGISTER_OP("IpuPrintTensor")
     .Doc("Prints a tensor to the standard error.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuRandomSeed").Device(tensorflow::DEVICE_CPU), RandomSeedOp);
+REGISTER_KERNEL_BUILDER(Name("IpuRandomShuffle").Device(tensorflow::DEVICE_CPU), RandomShuffleOp);
 REGISTER_KERNEL_BUILDER(Name("IpuPrintTensor").Device(tensorflow::DEVICE_CPU), PrintTensorOp);
 REGISTER_KERNEL_BUILDER(Name("IpuPrintTensor").Device("IPU").HostMemory("input"), PrintTensorOp);
 

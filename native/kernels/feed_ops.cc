@@ -69,6 +69,8 @@ REGISTER_OP("IpuOutfeedEnqueue")
     .Attr("T: list(type) >= 1")
     .Attr("feed_id: string")
     .Attr("mode: {'all', 'get_last'}")
+    // Those of the inputs, as far as they were known when the program was traced.
+    .Attr("shapes: list(shape) = []")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
@@ -222,35 +224,6 @@ class InfeedDequeueOp : public AsyncOpKernel {
   std::string name_;
 };
 
-// For programs with one replica. TensorFlow continues after an asynchronous op on another thread,
-// which takes longer than all the rest of a dequeue. This op does not, and blocks instead when no
-// element is ready. With several replicas that could leave no thread for the replica that the
-// others wait for.
-class InfeedDequeueForOneReplicaOp : public OpKernel {
- public:
-  explicit InfeedDequeueForOneReplicaOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("feed_id", &name_));
-  }
-
-  bool IsExpensive() override { return false; }
-
-  void Compute(OpKernelContext* ctx) override {
-    std::shared_ptr<Infeed> infeed;
-    InfeedReader reader;
-    OP_REQUIRES_OK(ctx, FindInfeed(ctx, name_, &infeed, &reader));
-    tensorflow::Notification finished;
-    infeed->GetNextAsync(reader, ctx->cancellation_manager(),
-                         [ctx, &finished](const Status& status, Element element) {
-                           SetOutputs(ctx, status, std::move(element));
-                           finished.Notify();
-                         });
-    finished.WaitForNotification();
-  }
-
- private:
-  std::string name_;
-};
-
 Status GetMode(OpKernelConstruction* ctx, OutfeedMode* mode) {
   std::string name;
   TF_RETURN_IF_ERROR(ctx->GetAttr("mode", &name));
@@ -385,9 +358,6 @@ REGISTER_HOST_KERNEL("IpuInfeedInitialize", InfeedInitializeOp);
 REGISTER_HOST_KERNEL("IpuInfeedDelete", InfeedDeleteOp);
 REGISTER_HOST_KERNEL("IpuInfeedDequeue", InfeedDequeueOp);
 // Chosen by the node attribute `_kernel`, which the compiler sets.
-REGISTER_KERNEL_BUILDER(
-    Name("IpuInfeedDequeue").Device(tensorflow::DEVICE_CPU).Label("one_replica"),
-    InfeedDequeueForOneReplicaOp);
 REGISTER_HOST_KERNEL("IpuOutfeedEnqueue", OutfeedEnqueueOp);
 REGISTER_HOST_KERNEL("IpuOutfeedDequeue", OutfeedDequeueOp);
 REGISTER_HOST_KERNEL("IpuOutfeedDelete", OutfeedDeleteOp);

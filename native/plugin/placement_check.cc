@@ -21,12 +21,22 @@ bool RequestsIpu(const tensorflow::Node& node) {
          name.type == kIpuDeviceType;
 }
 
+// Variables of types that the IPU lacks need a check of their own: TensorFlow has kernels for them
+// that serve every device type.
+bool IsUnsupportedVariable(const tensorflow::Node& node) {
+  tensorflow::DataType type;
+  return node.type_string() == "VarHandleOp" &&
+         tensorflow::GetNodeAttr(node.attrs(), "dtype", &type).ok() && IsUnsupportedType(type);
+}
+
 class PlacementCheck : public tensorflow::GraphOptimizationPass {
  public:
   tensorflow::Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
     if (options.graph == nullptr) return tensorflow::OkStatus();
     for (const tensorflow::Node* node : (*options.graph)->op_nodes()) {
-      if (IsUnsupportedOp(node->type_string()) && RequestsIpu(*node)) return Refuse(*node);
+      const bool unsupported =
+          IsUnsupportedOp(node->type_string()) || IsUnsupportedVariable(*node);
+      if (unsupported && RequestsIpu(*node)) return Refuse(*node);
     }
     return tensorflow::OkStatus();
   }
@@ -38,8 +48,8 @@ class PlacementCheck : public tensorflow::GraphOptimizationPass {
         ": Could not satisfy explicit device specification '", node.requested_device(),
         "' because no supported kernel for ", kIpuDeviceType, " devices is available. Op: ",
         node.type_string(),
-        ". Place it on the CPU, or use an op that the IPU has (resource variables in place of "
-        "reference variables).");
+        ". Place it on the CPU, or use an op and types that the IPU has (resource variables in "
+        "place of reference variables, float32 in place of float64).");
   }
 };
 

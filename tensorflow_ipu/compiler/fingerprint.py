@@ -78,8 +78,10 @@ def _rename_arguments(function: function_pb2.FunctionDef) -> None:
     for index, argument in enumerate(function.signature.input_arg):
         names[argument.name] = f"argument_{index}"
         argument.name = names[argument.name]
+    for attributes in function.arg_attr.values():
+        attributes.attr.pop("_user_specified_name", None)
     for node in function.node_def:
         for index, reference in enumerate(node.input):
             node.input[index] = names.get(reference, reference)
-    for key, reference in function.ret.items():
+    for key, reference in list(function.ret.items()):
         function.ret[key] = names.get(reference, reference)

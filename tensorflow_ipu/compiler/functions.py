@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tensorflow.python.eager.polymorphic_function import function_type_utils
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 from tensorflow.python.framework import ops
@@ -52,16 +53,28 @@ def run(
     Returns:
         What the function returns.
     """
+    if isinstance(function, Function):
+        args, kwargs = _with_defaults(function, args, kwargs)
     concrete = _concrete(function, args, kwargs)
     if check is not None:
         check(concrete)
-    bound = concrete.function_type.bind(*args, **kwargs)
+    bound = function_type_utils.canonicalize_function_inputs(args, kwargs, concrete.function_type)
     inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
     results = launch_lib.launch(_cluster(concrete), inputs)
     if results is None or isinstance(results, ops.Operation):
         # Nothing to return. In a graph, automatic control dependencies make the launch run.
         results = []
     return concrete.function_type.pack_output(list(results))
+
+
+def _with_defaults(
+    function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Fills in the default values of a function's parameters."""
+    bound = function_type_utils.canonicalize_function_inputs(
+        args, kwargs, function._function_type, function._default_values, function._is_pure
+    )
+    return bound.args, bound.kwargs
 
 
 def _concrete(

@@ -18,8 +18,8 @@ from tensorflow_ipu.runtime import native
 def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
     """Gradients are part of a program: it computes and applies them itself."""
     raise NotImplementedError(
-        f"Cannot differentiate through the IPU program {op.name}. Compute the gradients inside "
-        "the function that is compiled for the IPU."
+        f"Cannot differentiate through the IPU program {op.get_attr('cluster').decode()}. Compute "
+        "the gradients inside the function that is compiled for the IPU."
     )
 
 

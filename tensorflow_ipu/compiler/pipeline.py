@@ -26,6 +26,7 @@ def run(program: Program, target: Target, observer: Observer | None = None) -> N
         tf.errors.InvalidArgumentError: If the device lacks an op of the result.
     """
     verify.check_structure(program)
+    verify.check_arguments(program, target)
     if observer is not None:
         observer("input", program)
     for name, one_pass in PIPELINE.items():

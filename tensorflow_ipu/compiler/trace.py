@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tensorflow.python.eager import context, lift_to_graph
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import ops, tensor_spec
 from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import variable_scope
 
 from tensorflow_ipu.compiler.cluster import Cluster
 
@@ -60,7 +62,7 @@ def trace(
         operations.extend(must_run)
         return list(tensors)
 
-    with cluster_scope():
+    with cluster_scope(), variable_scope.variable_creator_scope(_lift_initial_value):
         graph = func_graph_lib.func_graph_from_py_func(
             name,
             body,
@@ -70,3 +72,14 @@ def trace(
         )
     graph.control_outputs.extend(op for op in operations if op.graph is graph)
     return Cluster.from_graph(graph, name)
+
+
+def _lift_initial_value(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    """Makes a variable in the graph around the Cluster, with what computes its initial value."""
+    value = kwargs.get("initial_value")
+    with ops.init_scope():
+        outer = None if context.executing_eagerly() else ops.get_default_graph()
+    if outer is not None and ops.is_symbolic_tensor(value) and value.graph is not outer:
+        with ops.init_scope():
+            kwargs["initial_value"] = lift_to_graph.lift_to_graph([value], outer)[value]
+    return next_creator(**kwargs)

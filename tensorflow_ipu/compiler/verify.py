@@ -13,8 +13,12 @@ from tensorflow_ipu.compiler.program import (
     called_functions,
     input_node,
 )
+from tensorflow_ipu.compiler.target import Target
 from tensorflow_ipu.runtime import native
 
+_LACKING_TYPES = frozenset(
+    {types_pb2.DT_DOUBLE, types_pb2.DT_COMPLEX64, types_pb2.DT_COMPLEX128, types_pb2.DT_STRING}
+)
 # Ops that call back into Python.
 _HOST_ONLY_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
@@ -54,6 +58,24 @@ def _check_function(program: Program, name: str, function: function_pb2.Function
                 raise errors.InternalError(
                     None, None, f"In {name}, {node.name} calls {called}, which does not exist."
                 )
+
+
+def check_arguments(program: Program, target: Target) -> None:
+    """Checks that the device has the types of a Program's arguments.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the first argument of another type.
+    """
+    names = [argument.name for argument in program.functions[program.entry].signature.input_arg]
+    for name, argument in zip(names, target.arguments):
+        if argument.dtype.as_datatype_enum in _LACKING_TYPES:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Detected unsupported operations when compiling an IPU program: its argument {name} "
+                f"is of the type {argument.dtype.name}, and there is no supported kernel for IPU "
+                "devices for that. Cast it with tf.cast.",
+            )
 
 
 def check_supported(program: Program) -> None:

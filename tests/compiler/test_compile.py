@@ -205,7 +205,7 @@ queue = ipu_outfeed_queue.IPUOutfeedQueue()
 def computation(x):
     w = tf.compat.v1.get_variable("w", [], initializer=tf.ones_initializer(), use_resource=True)
     y = tf.nn.relu(x) + 1.0
-    return y, queue.enqueue(y), w.assign_add(1.0)
+    return y, queue.enqueue(y), w.assign_add(1.0).op
 x = tf.compat.v1.placeholder(tf.float32, [2])
 with scopes.ipu_scope("/device:IPU:0"):
     y = ipu_compiler.compile(computation, [x])

@@ -38,6 +38,7 @@ _SAMPLERS = {
         "StatelessRandomPoisson", 1, {"S": "T", "R": "Rtype", "dtype": "dtype"}
     ),
 }
+_SHUFFLE = "RandomShuffle"
 
 
 def run(program: Program, target: Target) -> None:
@@ -56,9 +57,22 @@ def run(program: Program, target: Target) -> None:
     for name in sorted(program.functions):
         function = program.functions[name]
         for node in list(function.node_def):
-            if node.op in _SAMPLERS and OUTSIDE_ATTRIBUTE not in node.attr:
+            if OUTSIDE_ATTRIBUTE in node.attr:
+                continue
+            if node.op in _SAMPLERS:
                 _make_stateless(function, node, stream)
                 stream += 1
+            elif node.op == _SHUFFLE:
+                _use_device_shuffle(node, stream)
+                stream += 1
+
+
+def _use_device_shuffle(node: node_def_pb2.NodeDef, stream: int) -> None:
+    """Shuffles have no stateless op in TensorFlow, so the engine has one."""
+    node.op = "IpuRandomShuffle"
+    for attribute in ("seed", "seed2"):
+        node.attr.pop(attribute, None)
+    node.attr["stream"].i = stream
 
 
 def _make_stateless(
