@@ -1,7 +1,8 @@
 """Times a small loop with an infeed and an outfeed, and watches order and memory.
 
-The loop reads consecutive integers, counts those that are not what it expects, and sends each to an outfeed in mode LAST. The
-same loop in plain TensorFlow, which has an iterator but no outfeed, gives the ratio.
+The loop reads consecutive integers, counts those that are not what it expects, and sends each to an
+outfeed in mode LAST. The same loop in plain TensorFlow, which has an iterator but no outfeed, gives
+the ratio.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def main() -> None:
         taken = (time.perf_counter() - start) / n * 1e6
         last = int(outfeed.dequeue())
         print(
-            f"ipu loop, launch {launch}: {taken:.2f} us an iteration, ratio {taken / plain_time:.2f}; "
+            f"ipu loop, launch {launch}: {taken:.2f} us an iteration, "
+            f"ratio {taken / plain_time:.2f}; "
             f"{n} elements, {wrong} out of order, last {last}; resident memory {before:.0f} -> "
             f"{resident_megabytes():.0f} MB"
         )

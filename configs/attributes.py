@@ -258,7 +258,8 @@ class Category:
                 if not node.name.startswith("_"):  # private: absent from other versions' files
                     logging.warning(
                         "'%s%s' is missing from the given configuration and keeps its value.",
-                        self._prefix, node.name,
+                        self._prefix,
+                        node.name,
                     )
             elif isinstance(node, Group):
                 self._categories[node.name]._load(values[node.name])

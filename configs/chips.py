@@ -8,7 +8,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 
 class Status(enum.Enum):
@@ -30,7 +30,7 @@ class Figure(NamedTuple):
     """One figure of a chip with everything a report or a document needs to show it."""
 
     name: str
-    value: Union[int, float]
+    value: int | float
     unit: str
     source: Source
 
@@ -162,7 +162,7 @@ _STREAMING = Source("20 GB/s per machine of 4 IPUs, recalled from vendor materia
 _FREE_PROGRAM = "stack, control, vertex and exchange code and packet headers of a small program"
 
 # Figures that are the same for every chip, most of them defaults of the library's cost models.
-_COMMON: dict[str, tuple[Union[int, float], Source]] = {
+_COMMON: dict[str, tuple[int | float, Source]] = {
     "half_vector_width": (4, _PUPILLI),
     "float_vector_width": (2, _PUPILLI),
     "load_rate": (16, Source("128-bit loads (ipu-hpc-cookbook)", _P)),
@@ -178,7 +178,7 @@ _COMMON: dict[str, tuple[Union[int, float], Source]] = {
     "transfer_chunk": (128 * _MIB, _COOKBOOK),
 }
 
-_PER_CHIP: dict[str, dict[str, tuple[Union[int, float], Source]]] = {
+_PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
     "mk1": {
         "tiles": (1216, _GUIDE),
         "memory_per_tile": (256 * _KIB, _GUIDE),

@@ -36,8 +36,9 @@ _MINIMUM_POLL_TIME = 100  # ms
 _T = TypeVar("_T")
 
 
-def _flag(default: _T, effect: Effect, doc: str, *, hashed: bool = False,
-          deprecated: bool = False) -> _T:
+def _flag(
+    default: _T, effect: Effect, doc: str, *, hashed: bool = False, deprecated: bool = False
+) -> _T:
     """Declares one flag.
 
     Args:
@@ -61,60 +62,101 @@ class Flags:
 
     help: bool = _flag(False, _EFFECT, "Print this list.")
     use_synthetic_data: bool = _flag(
-        False, _EFFECT, "No data of any kind moves between host and device.", hashed=True)
+        False, _EFFECT, "No data of any kind moves between host and device.", hashed=True
+    )
     synthetic_data_categories: tuple[str, ...] = _flag(
-        (), _EFFECT, "Comma-separated kinds of data that do not move: infeed, outfeed, seed, "
-        "hostembedding, parameters.", hashed=True)
+        (),
+        _EFFECT,
+        "Comma-separated kinds of data that do not move: infeed, outfeed, seed, "
+        "hostembedding, parameters.",
+        hashed=True,
+    )
     synthetic_data_initializer: str = _flag(
-        "", _EFFECT, "What fills the buffers that receive no data: uniform, normal, random or a "
-        "number. Empty: undefined contents.", hashed=True)
+        "",
+        _EFFECT,
+        "What fills the buffers that receive no data: uniform, normal, random or a "
+        "number. Empty: undefined contents.",
+        hashed=True,
+    )
     use_ipu_model: bool = _flag(
-        False, _EFFECT, "The IPU model in place of the machine of 16 IPUs.", hashed=True)
+        False, _EFFECT, "The IPU model in place of the machine of 16 IPUs.", hashed=True
+    )
     ipu_model_tiles: int = _flag(
-        -1, _MODEL, "Tiles per IPU of the model, unless ipu_model.tiles_per_ipu is set; -1 means "
-        "all the chip has.", hashed=True)
+        -1,
+        _MODEL,
+        "Tiles per IPU of the model, unless ipu_model.tiles_per_ipu is set; -1 means "
+        "all the chip has.",
+        hashed=True,
+    )
     log_cycle_count: int = _flag(
-        -1, _IGNORED, "Not simulated yet. Tile whose modelled cycles of each execution are "
-        "logged; negative: off.", hashed=True)
+        -1,
+        _IGNORED,
+        "Not simulated yet. Tile whose modelled cycles of each execution are "
+        "logged; negative: off.",
+        hashed=True,
+    )
     while_loop_brute_force_max_trip_count: int = _flag(
-        128, _NO_OP, "Iterations tried when finding the trip count of a loop. Loops here run "
-        "until their condition fails, whatever their trip count.", hashed=True)
+        128,
+        _NO_OP,
+        "Iterations tried when finding the trip count of a loop. Loops here run "
+        "until their condition fails, whatever their trip count.",
+        hashed=True,
+    )
     max_compilation_threads: int = _flag(-1, _NO_OP, "Threads for compiling; one is used here.")
     max_infeed_threads: int = _flag(
-        -1, _NO_OP, "Threads that read infeeds; -1: no limit. Each infeed has one here.")
+        -1, _NO_OP, "Threads that read infeeds; -1: no limit. Each infeed has one here."
+    )
     executable_cache_path: str = _flag(
-        "", _EFFECT, "Directory in which compiled executables are kept and found again.")
+        "", _EFFECT, "Directory in which compiled executables are kept and found again."
+    )
     save_vertex_graph: str = _flag(
-        "", _IGNORED, "Directory for vertex graphs. There are no vertices here.")
+        "", _IGNORED, "Directory for vertex graphs. There are no vertices here."
+    )
     save_interval_report: str = _flag(
-        "", _IGNORED, "Not simulated yet. Directory for reports of live memory as CSV.")
+        "", _IGNORED, "Not simulated yet. Directory for reports of live memory as CSV."
+    )
     tensor_map_file_path: str = _flag(
-        "", _IGNORED, "Not simulated yet. Directory for tile maps of tensors as JSON.")
+        "", _IGNORED, "Not simulated yet. Directory for tile maps of tensors as JSON."
+    )
     dump_schedule_as_dot: bool = _flag(
-        False, _IGNORED, "Write schedules as graphs. The listing of an executable shows its order.")
+        False, _IGNORED, "Write schedules as graphs. The listing of an executable shows its order."
+    )
     fallback_scheduler: bool = _flag(
-        False, _NO_OP, "A simpler scheduler. Any order gives the same results.", hashed=True)
-    allow_nans: bool = _flag(
-        False, _NO_OP, "Data may hold NaN. It always may, here.", hashed=True)
+        False, _NO_OP, "A simpler scheduler. Any order gives the same results.", hashed=True
+    )
+    allow_nans: bool = _flag(False, _NO_OP, "Data may hold NaN. It always may, here.", hashed=True)
     null_data_feed: bool = _flag(
-        False, _EFFECT, "Infeeds give undefined contents and do not read their dataset.")
+        False, _EFFECT, "Infeeds give undefined contents and do not read their dataset."
+    )
     show_progress_bar: str = _flag(
-        "auto", _EFFECT, "Progress bar while compiling: true, false, or auto (only when stderr is "
-        "a terminal).")
+        "auto",
+        _EFFECT,
+        "Progress bar while compiling: true, false, or auto (only when stderr is a terminal).",
+    )
     on_demand_device_poll_time: int = _flag(
-        1000, _EFFECT, "How often to look for free IPUs when attaching on demand, in ms; at "
-        f"least {_MINIMUM_POLL_TIME}.")
+        1000,
+        _EFFECT,
+        "How often to look for free IPUs when attaching on demand, in ms; at "
+        f"least {_MINIMUM_POLL_TIME}.",
+    )
     on_demand_device_timeout: int = _flag(
-        3_600_000, _EFFECT, "How long to wait for free IPUs when attaching on demand, in ms.")
+        3_600_000, _EFFECT, "How long to wait for free IPUs when attaching on demand, in ms."
+    )
     sync_replica_start: bool = _flag(
-        False, _NO_OP, "Start replicas together. They always do, here.", hashed=True)
+        False, _NO_OP, "Start replicas together. They always do, here.", hashed=True
+    )
     enable_hlo_verifier: bool = _flag(
-        False, _NO_OP, "Check programs between passes. They always are, here.")
+        False, _NO_OP, "Check programs between passes. They always are, here."
+    )
     use_on_demand: bool = _flag(
-        False, _IGNORED, "Attach on demand. Set device_connection.type instead.")
+        False, _IGNORED, "Attach on demand. Set device_connection.type instead."
+    )
     disable_poplar_version_check: bool = _flag(
-        False, _NO_OP, "Run executables of other library versions. There is one version here.",
-        hashed=True)
+        False,
+        _NO_OP,
+        "Run executables of other library versions. There is one version here.",
+        hashed=True,
+    )
     dump_text_reports_to_stdio: bool = _flag(False, _NO_OP, "No effect.", deprecated=True)
     add_all_reduce_copies: bool = _flag(False, _NO_OP, "No effect.", deprecated=True)
     force_replicated_mode: bool = _flag(False, _NO_OP, "No effect.", deprecated=True)
@@ -145,7 +187,7 @@ class FlagInfo:
 _TYPE_NAMES = {bool: "bool", int: "int", str: "string", tuple: "list"}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def describe() -> tuple[FlagInfo, ...]:
     """All flags in order of declaration; the documentation is generated from this."""
     return tuple(
@@ -397,7 +439,7 @@ def library_options(variable: str) -> dict[str, str]:
     for name, value in values.items():
         if not isinstance(value, str):
             raise ValueError(
-                f"{variable}: the value of \"{name}\" must be a string; received "
+                f'{variable}: the value of "{name}" must be a string; received '
                 f"{json.dumps(value)}. Write it in quotes, as in {example}."
             )
     return values

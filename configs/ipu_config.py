@@ -40,112 +40,279 @@ def _library_dict(what: str, effect: Effect) -> Option:
 
 
 _TOP = (
-    Option("auto_select_ipus", IntOrInts, [], _EFFECT,
-           "How many IPUs each TensorFlow device has. An int makes one device, /device:IPU:0; a "
-           "list or tuple makes one device per entry. Free IPUs of the machine are chosen. With "
-           "nothing selected there is one device with one IPU."),
-    Option("select_ipus", IntOrInts, [], _EFFECT,
-           "Which configuration of the machine's listing (`machine.Machine.listing`) each "
-           "TensorFlow device has, by its id. An int makes one device, a list or tuple one device "
-           "per entry. Exclusive with `auto_select_ipus`."),
-    Option("allow_recompute", bool, False, _MODEL,
-           "Lets activations be computed again in the backward pass instead of being kept. "
-           "Saves memory, costs cycles; results are the same."),
-    Option("selection_order", SelectionOrder, SelectionOrder.AUTO, _EFFECT,
-           "The order in which the IPUs of a device are given to shards and pipeline stages. "
-           "Decides which IPU a report names and how far copies travel; results are the same."),
-    Option("serialization_output_folder", str, "", _EFFECT,
-           "Directory in which every compiled executable is saved. Empty: none is saved."),
-    Option("compilation_poplar_options", dict, {}, _MODEL,
-           "Engine options, names and values both strings; `poplar_options.ENGINE` lists their "
-           "groups. POPLAR_ENGINE_OPTIONS in the environment overrides them."),
-    Option("gcl_poplar_options", dict, {}, _MODEL,
-           "Options of the collective communication library, names and values both strings."),
+    Option(
+        "auto_select_ipus",
+        IntOrInts,
+        [],
+        _EFFECT,
+        "How many IPUs each TensorFlow device has. An int makes one device, /device:IPU:0; a "
+        "list or tuple makes one device per entry. Free IPUs of the machine are chosen. With "
+        "nothing selected there is one device with one IPU.",
+    ),
+    Option(
+        "select_ipus",
+        IntOrInts,
+        [],
+        _EFFECT,
+        "Which configuration of the machine's listing (`machine.Machine.listing`) each "
+        "TensorFlow device has, by its id. An int makes one device, a list or tuple one device "
+        "per entry. Exclusive with `auto_select_ipus`.",
+    ),
+    Option(
+        "allow_recompute",
+        bool,
+        False,
+        _MODEL,
+        "Lets activations be computed again in the backward pass instead of being kept. "
+        "Saves memory, costs cycles; results are the same.",
+    ),
+    Option(
+        "selection_order",
+        SelectionOrder,
+        SelectionOrder.AUTO,
+        _EFFECT,
+        "The order in which the IPUs of a device are given to shards and pipeline stages. "
+        "Decides which IPU a report names and how far copies travel; results are the same.",
+    ),
+    Option(
+        "serialization_output_folder",
+        str,
+        "",
+        _EFFECT,
+        "Directory in which every compiled executable is saved. Empty: none is saved.",
+    ),
+    Option(
+        "compilation_poplar_options",
+        dict,
+        {},
+        _MODEL,
+        "Engine options, names and values both strings; `poplar_options.ENGINE` lists their "
+        "groups. POPLAR_ENGINE_OPTIONS in the environment overrides them.",
+    ),
+    Option(
+        "gcl_poplar_options",
+        dict,
+        {},
+        _MODEL,
+        "Options of the collective communication library, names and values both strings.",
+    ),
 )
 
 _CONVOLUTIONS = _library_options(
     "convolutions", "convolutions, such as availableMemoryProportion and partialsType", _MODEL
 )
 
-_DEVICE_CONNECTION = Group("device_connection", "When and how devices get their IPUs.", (
-    Option("type", DeviceConnectionType, DeviceConnectionType.ALWAYS, _EFFECT,
-           "When to attach: see `DeviceConnectionType`."),
-    Option("version", str, "", _EFFECT,
-           "The chip to compile for when there is no attached device to ask: \"ipu1\", \"ipu2\" or "
-           "\"ipu21\". Needed with the connection types `NEVER` and `PRE_COMPILE`."),
-    Option("enable_remote_buffers", bool, False, _MODEL,
-           "States that the system which will run the programs has remote memory. Only read when "
-           "the connection type is not `ALWAYS`; attached simulated IPUs always have it."),
-))
+_DEVICE_CONNECTION = Group(
+    "device_connection",
+    "When and how devices get their IPUs.",
+    (
+        Option(
+            "type",
+            DeviceConnectionType,
+            DeviceConnectionType.ALWAYS,
+            _EFFECT,
+            "When to attach: see `DeviceConnectionType`.",
+        ),
+        Option(
+            "version",
+            str,
+            "",
+            _EFFECT,
+            'The chip to compile for when there is no attached device to ask: "ipu1", "ipu2" or '
+            '"ipu21". Needed with the connection types `NEVER` and `PRE_COMPILE`.',
+        ),
+        Option(
+            "enable_remote_buffers",
+            bool,
+            False,
+            _MODEL,
+            "States that the system which will run the programs has remote memory. Only read when "
+            "the connection type is not `ALWAYS`; attached simulated IPUs always have it.",
+        ),
+    ),
+)
 
-_EXPERIMENTAL = Group("experimental", "Options that may change.", (
-    Option("always_rearrange_copies_on_the_host", bool, False, _MODEL,
-           "Charges changes of layout of streamed data to the host instead of the device."),
-    Option("enable_remote_buffer_embedding", bool, False, _MODEL,
-           "Keeps host embeddings in remote buffers. Lookups and updates give the same values."),
-    Option("enable_prng_stability", bool, False, _IGNORED,
-           _LATER + "Lets `scopes.stochastic_rounding` switch stochastic rounding per op."),
-    Group("multi_replica_distribution",
-          "Several processes each running a part of the replicas of one program.", (
-        Option("process_index", int, 0, _IGNORED,
-               _LATER + "Which of the processes this is, from 0."),
-        Option("process_count", int, 0, _IGNORED,
-               _LATER + "How many processes there are; 0 means no distribution. The global replication "
-               "factor is the local one times this."),
-    )),
-))
+_EXPERIMENTAL = Group(
+    "experimental",
+    "Options that may change.",
+    (
+        Option(
+            "always_rearrange_copies_on_the_host",
+            bool,
+            False,
+            _MODEL,
+            "Charges changes of layout of streamed data to the host instead of the device.",
+        ),
+        Option(
+            "enable_remote_buffer_embedding",
+            bool,
+            False,
+            _MODEL,
+            "Keeps host embeddings in remote buffers. Lookups and updates give the same values.",
+        ),
+        Option(
+            "enable_prng_stability",
+            bool,
+            False,
+            _IGNORED,
+            _LATER + "Lets `scopes.stochastic_rounding` switch stochastic rounding per op.",
+        ),
+        Group(
+            "multi_replica_distribution",
+            "Several processes each running a part of the replicas of one program.",
+            (
+                Option(
+                    "process_index",
+                    int,
+                    0,
+                    _IGNORED,
+                    _LATER + "Which of the processes this is, from 0.",
+                ),
+                Option(
+                    "process_count",
+                    int,
+                    0,
+                    _IGNORED,
+                    _LATER + "How many processes there are; 0 means no distribution. The global "
+                    "replication "
+                    "factor is the local one times this.",
+                ),
+            ),
+        ),
+    ),
+)
 
-_FLOATING_POINT = Group("floating_point_behaviour",
-                        "Floating-point traps, overflow and rounding on the device.", (
-    Option("inv", bool, False, _IGNORED,
-           _LATER + "Stop with an error at an invalid operation (NaN)."),
-    Option("div0", bool, False, _IGNORED,
-           _LATER + "Stop with an error at a division by zero."),
-    Option("oflo", bool, False, _IGNORED,
-           _LATER + "Stop with an error at an overflow."),
-    Option("esr", Union[bool, StochasticRoundingBehaviour], False, _IGNORED,
-           _LATER + "Stochastic rounding of float16 results. Programs written for TensorFlow 1 set a bool, "
-           "those for TensorFlow 2 a `StochasticRoundingBehaviour`; both are accepted, and False "
-           "and True mean `OFF` and `ON`."),
-    Option("nanoo", bool, False, _IGNORED,
-           _LATER + "A float16 overflow gives NaN if True, the largest finite number if False."),
-    Option("set_all", bool, False, _IGNORED,
-           _LATER + "Turns on all five of the above, whatever they say."),
-))
+_FLOATING_POINT = Group(
+    "floating_point_behaviour",
+    "Floating-point traps, overflow and rounding on the device.",
+    (
+        Option(
+            "inv",
+            bool,
+            False,
+            _IGNORED,
+            _LATER + "Stop with an error at an invalid operation (NaN).",
+        ),
+        Option("div0", bool, False, _IGNORED, _LATER + "Stop with an error at a division by zero."),
+        Option("oflo", bool, False, _IGNORED, _LATER + "Stop with an error at an overflow."),
+        Option(
+            "esr",
+            Union[bool, StochasticRoundingBehaviour],
+            False,
+            _IGNORED,
+            _LATER
+            + "Stochastic rounding of float16 results. Programs for TensorFlow 1 set a bool, "
+            "those for TensorFlow 2 a `StochasticRoundingBehaviour`; both are accepted, and False "
+            "and True mean `OFF` and `ON`.",
+        ),
+        Option(
+            "nanoo",
+            bool,
+            False,
+            _IGNORED,
+            _LATER + "A float16 overflow gives NaN if True, the largest finite number if False.",
+        ),
+        Option(
+            "set_all",
+            bool,
+            False,
+            _IGNORED,
+            _LATER + "Turns on all five of the above, whatever they say.",
+        ),
+    ),
+)
 
-_IO_TILES = Group("io_tiles", "Tiles reserved for transfers that overlap with computing.", (
-    Option("num_io_tiles", int, 0, _MODEL,
-           "Tiles per IPU reserved for transfers, 0 to 192; an odd number is rounded up."),
-    Option("place_ops_on_io_tiles", bool, False, _MODEL,
-           "Puts infeed, outfeed and remote buffer ops on the reserved tiles."),
-    Option("available_memory_proportion", float, 0.9, _MODEL,
-           "Part of the memory of the reserved tiles that may hold data."),
-))
+_IO_TILES = Group(
+    "io_tiles",
+    "Tiles reserved for transfers that overlap with computing.",
+    (
+        Option(
+            "num_io_tiles",
+            int,
+            0,
+            _MODEL,
+            "Tiles per IPU reserved for transfers, 0 to 192; an odd number is rounded up.",
+        ),
+        Option(
+            "place_ops_on_io_tiles",
+            bool,
+            False,
+            _MODEL,
+            "Puts infeed, outfeed and remote buffer ops on the reserved tiles.",
+        ),
+        Option(
+            "available_memory_proportion",
+            float,
+            0.9,
+            _MODEL,
+            "Part of the memory of the reserved tiles that may hold data.",
+        ),
+    ),
+)
 
-_IPU_MODEL = Group("ipu_model", "The IPU model, chosen with TF_POPLAR_FLAGS=--use_ipu_model.", (
-    Option("compile_ipu_code", bool, True, _NO_OP,
-           "Whether device code is compiled for the model. There is no device code here."),
-    Option("tiles_per_ipu", int, 0, _MODEL, "Tiles per IPU; 0 means all the chip has."),
-    Option("version", str, "ipu2", _MODEL, "The chip: \"ipu1\", \"ipu2\" or \"ipu21\"."),
-))
+_IPU_MODEL = Group(
+    "ipu_model",
+    "The IPU model, chosen with TF_POPLAR_FLAGS=--use_ipu_model.",
+    (
+        Option(
+            "compile_ipu_code",
+            bool,
+            True,
+            _NO_OP,
+            "Whether device code is compiled for the model. There is no device code here.",
+        ),
+        Option("tiles_per_ipu", int, 0, _MODEL, "Tiles per IPU; 0 means all the chip has."),
+        Option("version", str, "ipu2", _MODEL, 'The chip: "ipu1", "ipu2" or "ipu21".'),
+    ),
+)
 
-_MATMULS = Group("matmuls", "Options for matrix multiplications.", (
-    Option("clear_pass_type", bool, False, _MODEL,
-           "Plans every matrix multiplication as for inference, not by its role in training."),
-    _library_dict("matrix multiplications, such as availableMemoryProportion and partialsType",
-                  _MODEL),
-))
+_MATMULS = Group(
+    "matmuls",
+    "Options for matrix multiplications.",
+    (
+        Option(
+            "clear_pass_type",
+            bool,
+            False,
+            _MODEL,
+            "Plans every matrix multiplication as for inference, not by its role in training.",
+        ),
+        _library_dict(
+            "matrix multiplications, such as availableMemoryProportion and partialsType", _MODEL
+        ),
+    ),
+)
 
-_NORMS = Group("norms", "Options for all normalisation ops.", (
-    Option("use_stable_statistics", bool, False, _IGNORED,
-           _LATER + "Computes the variance from differences to the mean (True) or as the mean of squares "
-           "minus the squared mean (False), which is faster and less accurate."),
-    Group("experimental", "Normalisation options that may change.", (
-        Option("distributed_batch_norm_replica_group_size", int, 1, _IGNORED,
-               _LATER + "Over how many consecutive replicas the statistics of a batch norm in training are "
-               "taken. Not with I/O tiles."),
-    )),
-))
+_NORMS = Group(
+    "norms",
+    "Options for all normalisation ops.",
+    (
+        Option(
+            "use_stable_statistics",
+            bool,
+            False,
+            _IGNORED,
+            _LATER
+            + "Computes the variance from differences to the mean (True) or as the mean of squares "
+            "minus the squared mean (False), which is faster and less accurate.",
+        ),
+        Group(
+            "experimental",
+            "Normalisation options that may change.",
+            (
+                Option(
+                    "distributed_batch_norm_replica_group_size",
+                    int,
+                    1,
+                    _IGNORED,
+                    _LATER + "Over how many consecutive replicas the statistics of a batch norm in "
+                    "training are "
+                    "taken. Not with I/O tiles.",
+                ),
+            ),
+        ),
+    ),
+)
 
 
 def _buffer_size(name: str, what: str) -> Option:
@@ -157,98 +324,236 @@ def _buffer_size(name: str, what: str) -> Option:
     return Option(name, int, 0, _MODEL, doc)
 
 
-_OPTIMIZATIONS = Group("optimizations", "Rewrites made while compiling.", (
-    Option("prefetch_data_streams", bool, True, _MODEL,
-           "Overlaps fetching of infeed data with execution. Here feeds always prefetch."),
-    Option("combine_embedding_lookups", bool, False, _MODEL,
-           "Merges lookups into the same table. Results are the same."),
-    Option("combine_matmuls", bool, False, _MODEL,
-           "Merges matrix multiplications that share an operand. Results are the same."),
-    Option("enable_graph_outlining", bool, True, _MODEL,
-           "Shares code between equal parts of a program: less code, more copies."),
-    Option("merge_infeed_io_copies", bool, False, _MODEL,
-           "Merges the copies of all tensors of an infeed element into one. The default is that of "
-           "releases for TensorFlow 1; those for TensorFlow 2 have it on."),
-    _buffer_size("maximum_cross_replica_sum_buffer_size", "cross-replica sums"),
-    _buffer_size("maximum_reduce_scatter_buffer_size", "reduce-scatters"),
-    _buffer_size("maximum_inter_ipu_copies_buffer_size", "copies between IPUs"),
-    _buffer_size("maximum_send_recv_cluster_size", "sends to and receives from the host"),
-    _buffer_size("maximum_reduce_many_buffer_size", "reductions"),
-    _buffer_size("maximum_all_gather_buffer_size", "all-gathers"),
-    Option("minimum_remote_tensor_size", int, 128, _MODEL,
-           "The least size in bytes at which a variable is put into remote memory."),
-    Option("merge_remote_buffers", MergeRemoteBuffersBehaviour,
-           MergeRemoteBuffersBehaviour.IF_BENEFICIAL, _MODEL,
-           "Whether compatible remote buffers are merged."),
-    Option("enable_gather_simplifier", bool, True, _MODEL,
-           "Turns gathers that are lookups into the cheaper lookup."),
-    Option("triangular_solve_expander_block_size", int, 0, _MODEL,
-           "Block size of triangular solves; 0 leaves the choice to the system."),
-    Option("cholesky_block_size", int, 0, _MODEL,
-           "Block size of Cholesky factorisations; 0 leaves the choice to the system."),
-    Option("enable_fast_math", bool, False, _NO_OP,
-           "Allows rewrites that ignore NaN, signed zeros and rounding. The simulator never makes "
-           "such rewrites, so results are those of exact IEEE arithmetic either way.",
-           "use optimizations.math.fast instead."),
-    Option("enable_dynamic_slice_replacement", bool, True, _MODEL,
-           "Replaces dynamic slices by lookups where that is cheaper."),
-    Group("math", "Arithmetic rewrites.", (
-        Option("fast", bool, False, _NO_OP,
-               "Allows rewrites that ignore NaN, signed zeros and rounding. The simulator never "
-               "makes such rewrites."),
-        Option("dot_strength", bool, True, _NO_OP,
-               "Replaces small matrix products by multiplications and sums. Not done here."),
-    )),
-))
+_OPTIMIZATIONS = Group(
+    "optimizations",
+    "Rewrites made while compiling.",
+    (
+        Option(
+            "prefetch_data_streams",
+            bool,
+            True,
+            _MODEL,
+            "Overlaps fetching of infeed data with execution. Here feeds always prefetch.",
+        ),
+        Option(
+            "combine_embedding_lookups",
+            bool,
+            False,
+            _MODEL,
+            "Merges lookups into the same table. Results are the same.",
+        ),
+        Option(
+            "combine_matmuls",
+            bool,
+            False,
+            _MODEL,
+            "Merges matrix multiplications that share an operand. Results are the same.",
+        ),
+        Option(
+            "enable_graph_outlining",
+            bool,
+            True,
+            _MODEL,
+            "Shares code between equal parts of a program: less code, more copies.",
+        ),
+        Option(
+            "merge_infeed_io_copies",
+            bool,
+            False,
+            _MODEL,
+            "Merges the copies of all tensors of an infeed element into one. The default is "
+            "that of "
+            "releases for TensorFlow 1; those for TensorFlow 2 have it on.",
+        ),
+        _buffer_size("maximum_cross_replica_sum_buffer_size", "cross-replica sums"),
+        _buffer_size("maximum_reduce_scatter_buffer_size", "reduce-scatters"),
+        _buffer_size("maximum_inter_ipu_copies_buffer_size", "copies between IPUs"),
+        _buffer_size("maximum_send_recv_cluster_size", "sends to and receives from the host"),
+        _buffer_size("maximum_reduce_many_buffer_size", "reductions"),
+        _buffer_size("maximum_all_gather_buffer_size", "all-gathers"),
+        Option(
+            "minimum_remote_tensor_size",
+            int,
+            128,
+            _MODEL,
+            "The least size in bytes at which a variable is put into remote memory.",
+        ),
+        Option(
+            "merge_remote_buffers",
+            MergeRemoteBuffersBehaviour,
+            MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
+            _MODEL,
+            "Whether compatible remote buffers are merged.",
+        ),
+        Option(
+            "enable_gather_simplifier",
+            bool,
+            True,
+            _MODEL,
+            "Turns gathers that are lookups into the cheaper lookup.",
+        ),
+        Option(
+            "triangular_solve_expander_block_size",
+            int,
+            0,
+            _MODEL,
+            "Block size of triangular solves; 0 leaves the choice to the system.",
+        ),
+        Option(
+            "cholesky_block_size",
+            int,
+            0,
+            _MODEL,
+            "Block size of Cholesky factorisations; 0 leaves the choice to the system.",
+        ),
+        Option(
+            "enable_fast_math",
+            bool,
+            False,
+            _NO_OP,
+            "Allows rewrites that ignore NaN, signed zeros and rounding. The simulator never makes "
+            "such rewrites, so results are those of exact IEEE arithmetic either way.",
+            "use optimizations.math.fast instead.",
+        ),
+        Option(
+            "enable_dynamic_slice_replacement",
+            bool,
+            True,
+            _MODEL,
+            "Replaces dynamic slices by lookups where that is cheaper.",
+        ),
+        Group(
+            "math",
+            "Arithmetic rewrites.",
+            (
+                Option(
+                    "fast",
+                    bool,
+                    False,
+                    _NO_OP,
+                    "Allows rewrites that ignore NaN, signed zeros and rounding. The simulator "
+                    "never "
+                    "makes such rewrites.",
+                ),
+                Option(
+                    "dot_strength",
+                    bool,
+                    True,
+                    _NO_OP,
+                    "Replaces small matrix products by multiplications and sums. Not done here.",
+                ),
+            ),
+        ),
+    ),
+)
 
-_SCHEDULING = Group("scheduling", "How the ops of a program are put in order.", (
-    Option("algorithm", SchedulingAlgorithm, SchedulingAlgorithm.CHOOSE_BEST, _MODEL,
-           "The algorithm. Changes the order in reports and the live memory, not results."),
-    Option("maximum_scheduler_lookahead_depth", int, 5, _MODEL,
-           "How far `LOOK_AHEAD` looks past a decision, in ops."),
-    Option("maximum_scheduler_search_space_size", int, 64, _MODEL,
-           "How many schedules `LOOK_AHEAD` compares at a decision at most."),
-))
+_SCHEDULING = Group(
+    "scheduling",
+    "How the ops of a program are put in order.",
+    (
+        Option(
+            "algorithm",
+            SchedulingAlgorithm,
+            SchedulingAlgorithm.CHOOSE_BEST,
+            _MODEL,
+            "The algorithm. Changes the order in reports and the live memory, not results.",
+        ),
+        Option(
+            "maximum_scheduler_lookahead_depth",
+            int,
+            5,
+            _MODEL,
+            "How far `LOOK_AHEAD` looks past a decision, in ops.",
+        ),
+        Option(
+            "maximum_scheduler_search_space_size",
+            int,
+            64,
+            _MODEL,
+            "How many schedules `LOOK_AHEAD` compares at a decision at most.",
+        ),
+    ),
+)
 
-_PROFILING = Group("_profiling", "Private: what the legacy profiling options set.", (
-    Option("profiling", bool, False, _EFFECT, "Record trace events with reports."),
-    Option("enable_ipu_events", bool, False, _EFFECT, "Record trace events without reports."),
-    Option("use_poplar_text_report", bool, False, _IGNORED,
-           _LATER + "Reports as text, not JSON."),
-    Option("use_poplar_cbor_report", bool, False, _IGNORED,
-           "Reports as CBOR. There is no CBOR writer here; they stay JSON."),
-    Option("profile_execution", ExecutionProfileType, ExecutionProfileType.NO_PROFILE, _IGNORED,
-           _LATER + "How finely executions are profiled. Needs `profiling`."),
-    Option("enable_poplar_serialized_graph", bool, False, _IGNORED,
-           "Add the library's serialised graph to compile events. There is none here."),
-    Option("report_every_nth_execution", int, 0, _IGNORED,
-           _LATER + "Report each Nth execution; 0 reports the first only."),
-    Option("max_report_size", int, 0x10000000, _IGNORED,
-           _LATER + "Largest report kept, in bytes."),
-    Option("report_directory", str, "", _IGNORED,
-           _LATER + "Write reports to files here instead of putting them into events."),
-    Option("graph_poplar_options", dict, {}, _IGNORED, "Options of the graph report."),
-    Option("execution_poplar_options", dict, {}, _IGNORED, "Options of the execution report."),
-    Option("auto_assign_report_subdirectories", bool, False, _IGNORED,
-           _LATER + "A directory of its own for each program's reports."),
-))
+_PROFILING = Group(
+    "_profiling",
+    "Private: what the legacy profiling options set.",
+    (
+        Option("profiling", bool, False, _EFFECT, "Record trace events with reports."),
+        Option("enable_ipu_events", bool, False, _EFFECT, "Record trace events without reports."),
+        Option(
+            "use_poplar_text_report", bool, False, _IGNORED, _LATER + "Reports as text, not JSON."
+        ),
+        Option(
+            "use_poplar_cbor_report",
+            bool,
+            False,
+            _IGNORED,
+            "Reports as CBOR. There is no CBOR writer here; they stay JSON.",
+        ),
+        Option(
+            "profile_execution",
+            ExecutionProfileType,
+            ExecutionProfileType.NO_PROFILE,
+            _IGNORED,
+            _LATER + "How finely executions are profiled. Needs `profiling`.",
+        ),
+        Option(
+            "enable_poplar_serialized_graph",
+            bool,
+            False,
+            _IGNORED,
+            "Add the library's serialised graph to compile events. There is none here.",
+        ),
+        Option(
+            "report_every_nth_execution",
+            int,
+            0,
+            _IGNORED,
+            _LATER + "Report each Nth execution; 0 reports the first only.",
+        ),
+        Option(
+            "max_report_size", int, 0x10000000, _IGNORED, _LATER + "Largest report kept, in bytes."
+        ),
+        Option(
+            "report_directory",
+            str,
+            "",
+            _IGNORED,
+            _LATER + "Write reports to files here instead of putting them into events.",
+        ),
+        Option("graph_poplar_options", dict, {}, _IGNORED, "Options of the graph report."),
+        Option("execution_poplar_options", dict, {}, _IGNORED, "Options of the execution report."),
+        Option(
+            "auto_assign_report_subdirectories",
+            bool,
+            False,
+            _IGNORED,
+            _LATER + "A directory of its own for each program's reports.",
+        ),
+    ),
+)
 
-TREE = Group("", "The options of an IPU system.", (
-    *_TOP,
-    _CONVOLUTIONS,
-    _DEVICE_CONNECTION,
-    _EXPERIMENTAL,
-    _FLOATING_POINT,
-    _IO_TILES,
-    _IPU_MODEL,
-    _MATMULS,
-    _NORMS,
-    _OPTIMIZATIONS,
-    _library_options("pooling", "pooling", _MODEL),
-    _SCHEDULING,
-    _library_options("slices", "slices and embedding lookups", _MODEL),
-    _PROFILING,
-))
+TREE = Group(
+    "",
+    "The options of an IPU system.",
+    (
+        *_TOP,
+        _CONVOLUTIONS,
+        _DEVICE_CONNECTION,
+        _EXPERIMENTAL,
+        _FLOATING_POINT,
+        _IO_TILES,
+        _IPU_MODEL,
+        _MATMULS,
+        _NORMS,
+        _OPTIMIZATIONS,
+        _library_options("pooling", "pooling", _MODEL),
+        _SCHEDULING,
+        _library_options("slices", "slices and embedding lookups", _MODEL),
+        _PROFILING,
+    ),
+)
 
 #: Every option by dotted name.
 OPTIONS = options(TREE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 from absl import logging
 
@@ -49,7 +49,8 @@ def _deprecated(replacement: str) -> Callable[[_F], _F]:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             logging.warning(
                 "%s is deprecated and will be removed. Use %s instead.",
-                function.__name__, replacement,
+                function.__name__,
+                replacement,
             )
             return function(*args, **kwargs)
 
@@ -96,12 +97,12 @@ def create_ipu_config(
     enable_ipu_events: bool = False,
     use_poplar_text_report: bool = False,
     use_poplar_cbor_report: bool = False,
-    profile_execution: Union[bool, ExecutionProfileType, None] = None,
+    profile_execution: bool | ExecutionProfileType | None = None,
     enable_poplar_serialized_graph: bool = False,
     report_every_nth_execution: int = 0,
     max_report_size: int = 0x10000000,
     report_directory: str = "",
-    scheduler_selection: Union[SchedulingAlgorithm, str] = SchedulingAlgorithm.CHOOSE_BEST,
+    scheduler_selection: SchedulingAlgorithm | str = SchedulingAlgorithm.CHOOSE_BEST,
     always_rearrange_copies_on_the_host: bool = False,
     merge_infeed_io_copies: bool = False,
     disable_graph_outlining: bool = False,
@@ -204,7 +205,7 @@ def _scheduler(value: Any) -> SchedulingAlgorithm:
 
 
 @_deprecated("IPUConfig.auto_select_ipus")
-def auto_select_ipus(opts: IpuOptions, num_ipus: Union[int, Sequence[int]]) -> IpuOptions:
+def auto_select_ipus(opts: IpuOptions, num_ipus: int | Sequence[int]) -> IpuOptions:
     """Adds TensorFlow devices with any free IPUs.
 
     Args:
@@ -340,9 +341,7 @@ def set_report_options(
         Exception: the options are not dictionaries.
     """
     _add(opts, "_profiling.graph_poplar_options", "graph_options", graph_options)
-    return _add(
-        opts, "_profiling.execution_poplar_options", "execution_options", execution_options
-    )
+    return _add(opts, "_profiling.execution_poplar_options", "execution_options", execution_options)
 
 
 @_deprecated("IPUConfig.optimizations")
@@ -355,7 +354,7 @@ def set_optimization_options(
     max_inter_ipu_copies_buffer_size: int = 0,
     max_send_recv_cluster_size: int = 0,
     minimum_remote_tensor_size: int = 128,
-    merge_remote_buffers: Union[MergeRemoteBuffersBehaviour, bool, None] = (
+    merge_remote_buffers: MergeRemoteBuffersBehaviour | bool | None = (
         MergeRemoteBuffersBehaviour.NO_MERGING
     ),
     gather_simplifier: bool = True,
@@ -542,7 +541,7 @@ def set_io_tile_options(
 def set_ipu_connection_type(
     opts: IpuOptions,
     connection_type: DeviceConnectionType = DeviceConnectionType.ALWAYS,
-    ipu_version: Union[str, int] = "",
+    ipu_version: str | int = "",
     enable_remote_buffers: bool = False,
 ) -> IpuOptions:
     """Sets when to attach to IPUs in `opts` and returns it.

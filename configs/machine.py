@@ -11,7 +11,22 @@ from tensorflow_ipu.configs.enums import SelectionOrder
 
 # PCI bus numbers of the IPUs by id: a machine with eight C2 cards of two IPUs each.
 _PCI_BUSES = (
-    "1a", "1b", "23", "24", "3d", "3e", "43", "44", "8b", "8c", "8e", "8f", "b8", "b9", "ba", "bb",
+    "1a",
+    "1b",
+    "23",
+    "24",
+    "3d",
+    "3e",
+    "43",
+    "44",
+    "8b",
+    "8c",
+    "8e",
+    "8f",
+    "b8",
+    "b9",
+    "ba",
+    "bb",
 )
 
 # The IPUs in ladder order: every multi-IPU configuration is an aligned run of 2, 4, 8 or 16 of it.

@@ -13,38 +13,86 @@ from tensorflow_ipu.configs import errors
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 
 _PLANNED = (
-    "availableMemoryProportion", "partialsType", "planConstraints", "use128BitConvUnitLoad",
-    "enableMultiStageReduce", "enableFastReduce", "enableSingleInputReduce", "remapOutputTensor",
-    "planConstraintsOutputFilename", "tempMemoryBudget", "maxOutputMemoryProportion",
+    "availableMemoryProportion",
+    "partialsType",
+    "planConstraints",
+    "use128BitConvUnitLoad",
+    "enableMultiStageReduce",
+    "enableFastReduce",
+    "enableSingleInputReduce",
+    "remapOutputTensor",
+    "planConstraintsOutputFilename",
+    "tempMemoryBudget",
+    "maxOutputMemoryProportion",
 )
 
 CONVOLUTION = (
-    *_PLANNED, "pass", "enableConvDithering", "gatherConvOutput", "interTilePartialsType",
-    "interIpuPartialsType", "partialsType.interTile", "partialsType.interIpu", "numIPUs",
-    "startTileMultiplier", "useAggressiveRegrouping", "weightUpdateMethod",
-    "disableTransformations", "insertTransformsCycleCountProgs", "cycleBackoffPercent",
-    "disableSRForAMPVertices", "experimental.slicVmac16",
+    *_PLANNED,
+    "pass",
+    "enableConvDithering",
+    "gatherConvOutput",
+    "interTilePartialsType",
+    "interIpuPartialsType",
+    "partialsType.interTile",
+    "partialsType.interIpu",
+    "numIPUs",
+    "startTileMultiplier",
+    "useAggressiveRegrouping",
+    "weightUpdateMethod",
+    "disableTransformations",
+    "insertTransformsCycleCountProgs",
+    "cycleBackoffPercent",
+    "disableSRForAMPVertices",
+    "experimental.slicVmac16",
 )
 MATMUL = (
-    *_PLANNED, "fullyConnectedPass", "inputRHSIsPreArranged", "gatherOutput",
-    "enableConvDithering", "disableSRForAMPVertices",
+    *_PLANNED,
+    "fullyConnectedPass",
+    "inputRHSIsPreArranged",
+    "gatherOutput",
+    "enableConvDithering",
+    "disableSRForAMPVertices",
 )
 POOLING = ("poolUseIntrospectiveMapping", "optimizeForSpeed")
 SLICE = (
-    "availableMemoryProportion", "usedForSlice", "usedForUpdate", "operationForUpdate",
-    "indicesDistribution", "indicesAreSorted", "validateIndices", "planConstraints",
+    "availableMemoryProportion",
+    "usedForSlice",
+    "usedForUpdate",
+    "operationForUpdate",
+    "indicesDistribution",
+    "indicesAreSorted",
+    "validateIndices",
+    "planConstraints",
     "partialType",
 )
 GCL = (
-    "method", "useReplicatedImplementation", "maxBytesPerTile", "topology", "link_topology",
-    "syncful.maxBytesPerTile", "syncful.useOptimisedLayout", "syncful.useForwardingToCreateTwoHop",
-    "useSynclessCollectives", "rearrangeOnHost",
+    "method",
+    "useReplicatedImplementation",
+    "maxBytesPerTile",
+    "topology",
+    "link_topology",
+    "syncful.maxBytesPerTile",
+    "syncful.useOptimisedLayout",
+    "syncful.useForwardingToCreateTwoHop",
+    "useSynclessCollectives",
+    "rearrangeOnHost",
 )
 
 #: Groups of engine options, such as `debug` of `debug.instrument`.
 ENGINE = (
-    "autoReport", "autoTarget", "debug", "device", "exchange", "graph", "memory", "opt",
-    "performance", "prng", "profiler", "streamCallbacks", "target",
+    "autoReport",
+    "autoTarget",
+    "debug",
+    "device",
+    "exchange",
+    "graph",
+    "memory",
+    "opt",
+    "performance",
+    "prng",
+    "profiler",
+    "streamCallbacks",
+    "target",
 )
 
 _VALUES: Mapping[str, tuple[str, ...]] = {

@@ -105,13 +105,19 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
     "device_connection.version": ("ipu_version", _PLAIN),
     "device_connection.enable_remote_buffers": ("enable_remote_buffers_without_device", _PLAIN),
     "experimental.always_rearrange_copies_on_the_host": (
-        "speed_size_config.always_rearrange_copies_on_the_host", _PLAIN),
+        "speed_size_config.always_rearrange_copies_on_the_host",
+        _PLAIN,
+    ),
     "experimental.enable_remote_buffer_embedding": ("enable_remote_buffer_embedding", _PLAIN),
     "experimental.enable_prng_stability": ("enable_prng_stability", _PLAIN),
     "experimental.multi_replica_distribution.process_index": (
-        "multi_replica_process_index", _PLAIN),
+        "multi_replica_process_index",
+        _PLAIN,
+    ),
     "experimental.multi_replica_distribution.process_count": (
-        "multi_replica_process_count", _PLAIN),
+        "multi_replica_process_count",
+        _PLAIN,
+    ),
     "floating_point_behaviour.inv": ("floating_point_behaviour.inv", _PLAIN),
     "floating_point_behaviour.div0": ("floating_point_behaviour.div0", _PLAIN),
     "floating_point_behaviour.oflo": ("floating_point_behaviour.oflo", _PLAIN),
@@ -128,38 +134,46 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
     "matmuls.poplar_options": ("matmul_options", _PAIRS),
     "norms.use_stable_statistics": ("use_stable_norm_statistics", _PLAIN),
     "norms.experimental.distributed_batch_norm_replica_group_size": (
-        "experimental_distributed_batch_norm_replica_group_size", _PLAIN),
+        "experimental_distributed_batch_norm_replica_group_size",
+        _PLAIN,
+    ),
     "optimizations.prefetch_data_streams": ("prefetch_data_streams", _PLAIN),
     "optimizations.combine_embedding_lookups": ("enable_multi_slice_combiner", _PLAIN),
     "optimizations.combine_matmuls": ("enable_matmul_combiner", _PLAIN),
     "optimizations.enable_graph_outlining": (
-        "speed_size_config.disable_graph_outlining", Inverted()),
+        "speed_size_config.disable_graph_outlining",
+        Inverted(),
+    ),
     "optimizations.merge_infeed_io_copies": ("speed_size_config.merge_infeed_io_copies", _PLAIN),
     "optimizations.maximum_cross_replica_sum_buffer_size": (
-        "max_cross_replica_sum_buffer_size", _PLAIN),
-    "optimizations.maximum_reduce_scatter_buffer_size": (
-        "max_reduce_scatter_buffer_size", _PLAIN),
+        "max_cross_replica_sum_buffer_size",
+        _PLAIN,
+    ),
+    "optimizations.maximum_reduce_scatter_buffer_size": ("max_reduce_scatter_buffer_size", _PLAIN),
     "optimizations.maximum_inter_ipu_copies_buffer_size": (
-        "max_inter_ipu_copies_buffer_size", _PLAIN),
+        "max_inter_ipu_copies_buffer_size",
+        _PLAIN,
+    ),
     "optimizations.maximum_send_recv_cluster_size": ("max_send_recv_cluster_size", _PLAIN),
     "optimizations.maximum_reduce_many_buffer_size": ("max_reduce_many_buffer_size", _PLAIN),
     "optimizations.maximum_all_gather_buffer_size": ("max_all_gather_buffer_size", _PLAIN),
     "optimizations.minimum_remote_tensor_size": ("minimum_remote_tensor_size", _PLAIN),
     "optimizations.merge_remote_buffers": (
-        "merge_remote_buffers", Member(MergeRemoteBuffersBehaviour)),
+        "merge_remote_buffers",
+        Member(MergeRemoteBuffersBehaviour),
+    ),
     "optimizations.enable_gather_simplifier": ("enable_gather_simplifier", _PLAIN),
     "optimizations.triangular_solve_expander_block_size": (
-        "triangular_solve_expander_block_size", _PLAIN),
+        "triangular_solve_expander_block_size",
+        _PLAIN,
+    ),
     "optimizations.cholesky_block_size": ("cholesky_block_size", _PLAIN),
     "optimizations.enable_fast_math": ("enable_fast_math", _PLAIN),
-    "optimizations.enable_dynamic_slice_replacement": (
-        "enable_dynamic_slice_replacement", _PLAIN),
+    "optimizations.enable_dynamic_slice_replacement": ("enable_dynamic_slice_replacement", _PLAIN),
     "optimizations.math.fast": ("algebraic_simplifier_config.enable_fast_math", _PLAIN),
-    "optimizations.math.dot_strength": (
-        "algebraic_simplifier_config.enable_dot_strength", _PLAIN),
+    "optimizations.math.dot_strength": ("algebraic_simplifier_config.enable_dot_strength", _PLAIN),
     "pooling.poplar_options": ("pooling_options", _PAIRS),
-    "scheduling.algorithm": (
-        "speed_size_config.scheduler_selection", Member(SchedulingAlgorithm)),
+    "scheduling.algorithm": ("speed_size_config.scheduler_selection", Member(SchedulingAlgorithm)),
     "scheduling.maximum_scheduler_lookahead_depth": ("max_scheduler_lookahead_depth", _PLAIN),
     "scheduling.maximum_scheduler_search_space_size": ("max_scheduler_search_space_size", _PLAIN),
     "slices.poplar_options": ("slice_options", _PAIRS),
@@ -168,7 +182,9 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
     "_profiling.use_poplar_text_report": ("profiling.enable_poplar_reports_text", _PLAIN),
     "_profiling.use_poplar_cbor_report": ("profiling.enable_poplar_reports_cbor", _PLAIN),
     "_profiling.profile_execution": (
-        "profiling.execution_trace_type", Member(ExecutionProfileType)),
+        "profiling.execution_trace_type",
+        Member(ExecutionProfileType),
+    ),
     "_profiling.enable_poplar_serialized_graph": ("profiling.enable_poplar_graph", _PLAIN),
     "_profiling.report_every_nth_execution": ("profiling.report_every_nth_execution", _PLAIN),
     "_profiling.max_report_size": ("profiling.max_report_size", _PLAIN),
@@ -176,7 +192,9 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
     "_profiling.graph_poplar_options": ("profiling.graph_options", _PAIRS),
     "_profiling.execution_poplar_options": ("profiling.execution_options", _PAIRS),
     "_profiling.auto_assign_report_subdirectories": (
-        "profiling.auto_assign_report_subdirectories", _PLAIN),
+        "profiling.auto_assign_report_subdirectories",
+        _PLAIN,
+    ),
 }
 
 

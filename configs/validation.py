@@ -122,9 +122,7 @@ def _check_profiling(config: IPUConfig, on_model: bool) -> None:
     """The private profiling options."""
     del on_model
     profiling = config._profiling
-    check_profiling(
-        profiling.profiling, profiling.enable_ipu_events, profiling.profile_execution
-    )
+    check_profiling(profiling.profiling, profiling.enable_ipu_events, profiling.profile_execution)
 
 
 def check_profiling(

@@ -21,9 +21,7 @@ class KeyId:
         """Checks the types at once, so that a mistake shows where it was made."""
         for name, value in (("key", self.key), ("start_id", self.start_id)):
             if type(value) is not int:
-                raise TypeError(
-                    f"`{name}` of a KeyId is {value!r}, but it must be of type int."
-                )
+                raise TypeError(f"`{name}` of a KeyId is {value!r}, but it must be of type int.")
 
 
 class _Feeds(dict[str, KeyId]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu import tensorflow_hooks
 from tensorflow_ipu.configs.attributes import AttributeMetadata
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
@@ -18,6 +19,9 @@ from tensorflow_ipu.device.system import (
     get_ipu_config,
     reset_ipu_configuration,
 )
+
+# Whoever configures IPUs may name them with tf.device only, so this is where they become known.
+tensorflow_hooks.install()
 
 __all__ = [
     "AttributeMetadata",

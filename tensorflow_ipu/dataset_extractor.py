@@ -52,9 +52,7 @@ def dataset_extractor(
         ValueError: If `num_elements` is below 1, or a shape is not fully defined.
     """
     names = _stream_names(dataset, feed_name)
-    return _write_streams(
-        dataset, num_elements, [(filename, names)], print_stats, apply_options
-    )
+    return _write_streams(dataset, num_elements, [(filename, names)], print_stats, apply_options)
 
 
 def dataset_to_files(

@@ -200,9 +200,7 @@ class IPUOutfeedQueue:
         if not system.is_configured():
             return False
         devices = system.current().devices
-        return (
-            self._device_ordinal < len(devices) and devices[self._device_ordinal].num_ipus == 1
-        )
+        return self._device_ordinal < len(devices) and devices[self._device_ordinal].num_ipus == 1
 
     @property
     def deleter(self) -> ops.Operation | None:

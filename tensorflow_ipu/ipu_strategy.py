@@ -151,9 +151,7 @@ def _check_types(concrete: functions.ConcreteFunction) -> None:
 class _IPUExtended(one_device_strategy.OneDeviceExtended):
     """What a strategy for one device does, with initial values computed on the CPU."""
 
-    def __init__(
-        self, container_strategy: IPUStrategyV1, ipu_device: str, cpu_device: str
-    ) -> None:
+    def __init__(self, container_strategy: IPUStrategyV1, ipu_device: str, cpu_device: str) -> None:
         super().__init__(container_strategy, ipu_device)
         self._cpu_device = cpu_device
 

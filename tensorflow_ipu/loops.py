@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tensorflow.python.framework import constant_op, dtypes, ops
@@ -133,9 +133,7 @@ def _as_loop_values(inputs: Any) -> list[Any]:
     if not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
     return [
-        value
-        if isinstance(value, tensor_array_ops.TensorArray)
-        else ops.convert_to_tensor(value)
+        value if isinstance(value, tensor_array_ops.TensorArray) else ops.convert_to_tensor(value)
         for value in inputs
     ]
 
@@ -185,9 +183,7 @@ class _BodyResult:
             )
 
 
-def _call_body(
-    body: Body, values: list[Any], infeed_queue: IPUInfeedQueue | None
-) -> _BodyResult:
+def _call_body(body: Body, values: list[Any], infeed_queue: IPUInfeedQueue | None) -> _BodyResult:
     """Calls the user's body with the loop's values and the next element of the infeed."""
     if infeed_queue is None:
         return _BodyResult(body(*values), values)

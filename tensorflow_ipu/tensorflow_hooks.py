@@ -22,8 +22,7 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import backprop, context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import gradients_util
-from tensorflow.python.ops import control_flow_v2_func_graphs
+from tensorflow.python.ops import control_flow_v2_func_graphs, gradients_util
 
 from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import functions, trace
@@ -100,7 +99,7 @@ def _hook_control_flow() -> None:
     graph_class.__init__ = initialise_with_scopes
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def follow_shards() -> None:
     """Makes gradient ops follow the shard of their forward op, once in a process."""
     compile_gradient = gradients_util._MaybeCompile

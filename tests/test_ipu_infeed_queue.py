@@ -62,9 +62,7 @@ class GraphProgram:
             return outfeed.enqueue(kwargs or args)
 
         with scopes.ipu_scope(f"/device:IPU:{ordinal}"):
-            self.run = ipu_compiler.compile(
-                lambda: loops.repeat(iterations, body, [], queue)
-            )
+            self.run = ipu_compiler.compile(lambda: loops.repeat(iterations, body, [], queue))
         self.dequeue = outfeed.dequeue()
 
 
@@ -209,9 +207,7 @@ def test_queues_of_different_sessions_are_independent(configure: Any) -> None:
 
 
 @pytest.mark.parametrize("replicas", [1, 4])
-def test_the_end_is_reported_each_time_and_a_new_start_works(
-    configure: Any, replicas: int
-) -> None:
+def test_the_end_is_reported_each_time_and_a_new_start_works(configure: Any, replicas: int) -> None:
     configure(replicas)
     with tf.Graph().as_default():
         queue = IPUInfeedQueue(numbers(4 * replicas + replicas - 1))
@@ -420,8 +416,12 @@ def test_shapes_must_be_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("depth", "phrase"), [(0, "must be greater than zero"), (-1, "must be greater than zero"),
-                          (256, "must be less than 256")]
+    ("depth", "phrase"),
+    [
+        (0, "must be greater than zero"),
+        (-1, "must be greater than zero"),
+        (256, "must be less than 256"),
+    ],
 )
 def test_the_prefetch_depth_is_checked(depth: int, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
@@ -429,8 +429,12 @@ def test_the_prefetch_depth_is_checked(depth: int, phrase: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ordinal", "phrase"), [("0", "Device ordinal must be an integer"),
-                            (1.0, "Device ordinal must be an integer"), (-1, "must be >= 0")]
+    ("ordinal", "phrase"),
+    [
+        ("0", "Device ordinal must be an integer"),
+        (1.0, "Device ordinal must be an integer"),
+        (-1, "must be >= 0"),
+    ],
 )
 def test_the_ordinal_is_checked(ordinal: Any, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
@@ -587,8 +591,12 @@ def test_an_iterator_needs_a_dataset_or_both_specs(configure: Any) -> None:
     configure(1)
     queue = IPUInfeedQueue(numbers(4))
     spec = tf.TensorSpec([], tf.float32)
-    for arguments in ({}, {"infeed_spec": queue}, {"element_spec": spec},
-                      {"dataset": numbers(4), "element_spec": spec}):
+    for arguments in (
+        {},
+        {"infeed_spec": queue},
+        {"element_spec": spec},
+        {"dataset": numbers(4), "element_spec": spec},
+    ):
         with pytest.raises(ValueError, match="must"):
             IPUIterator(**arguments)
     assert IPUIterator(infeed_spec=queue, element_spec=spec).element_spec == spec

@@ -405,8 +405,9 @@ def test_the_arguments_are_checked() -> None:
         IPUOutfeedQueue(device_ordinal="1")  # type: ignore[arg-type]
     with tf.Graph().as_default(), pytest.raises(ValueError, match="no tensors to enqueue"):
         IPUOutfeedQueue().enqueue(())
-    with tf.Graph().as_default(), pytest.raises(
-        tf.errors.FailedPreconditionError, match="Unsupported datatype"
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported datatype"),
     ):
         IPUOutfeedQueue().enqueue(tf.zeros([2], tf.float64))
 

@@ -36,19 +36,22 @@ def test_every_name_is_there_and_documented() -> None:
     assert len(set(utils.__all__)) == len(utils.__all__)
 
 
-@pytest.mark.parametrize("name, parameters", [
-    ("extract_all_events", "events"),
-    ("extract_all_strings_from_event_trace", "events"),
-    ("extract_all_types_from_event_trace", "events"),
-    ("extract_compile_reports", "events"),
-    ("extract_execute_reports", "events"),
-    ("extract_poplar_serialized_graphs", "events"),
-    ("get_num_of_ipus_in_device", "ipu_device device"),
-    ("move_variable_initialization_to_cpu", "graph"),
-    ("reset_ipu_seed", "seed device cpu_device experimental_identical_replicas"),
-    ("running_on_ipu_model", ""),
-    ("use_synthetic_data_for", "synthetic_data_category"),
-])
+@pytest.mark.parametrize(
+    "name, parameters",
+    [
+        ("extract_all_events", "events"),
+        ("extract_all_strings_from_event_trace", "events"),
+        ("extract_all_types_from_event_trace", "events"),
+        ("extract_compile_reports", "events"),
+        ("extract_execute_reports", "events"),
+        ("extract_poplar_serialized_graphs", "events"),
+        ("get_num_of_ipus_in_device", "ipu_device device"),
+        ("move_variable_initialization_to_cpu", "graph"),
+        ("reset_ipu_seed", "seed device cpu_device experimental_identical_replicas"),
+        ("running_on_ipu_model", ""),
+        ("use_synthetic_data_for", "synthetic_data_category"),
+    ],
+)
 def test_signatures(name: str, parameters: str) -> None:
     assert list(inspect.signature(getattr(utils, name)).parameters) == parameters.split()
 
@@ -71,10 +74,15 @@ def test_a_category_must_be_one() -> None:
         utils.use_synthetic_data_for("infeed")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value, expected", [
-    (None, False), ("--use_ipu_model", True), ("--max_infeed_threads=2", False),
-    ("--max_infeed_threads=2 --use_ipu_model", True),
-])
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (None, False),
+        ("--use_ipu_model", True),
+        ("--max_infeed_threads=2", False),
+        ("--max_infeed_threads=2 --use_ipu_model", True),
+    ],
+)
 def test_running_on_the_model(
     value: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,8 @@ def _is_moved(op: tf.Operation) -> bool:
 
 def _variable(**arguments: bool) -> tf.Variable:
     return tf.compat.v1.get_variable(
-        "v", [2, 3], initializer=tf.compat.v1.random_uniform_initializer(2, 3), **arguments)
+        "v", [2, 3], initializer=tf.compat.v1.random_uniform_initializer(2, 3), **arguments
+    )
 
 
 def test_all_ops_of_an_initial_value_move_and_nothing_else(graph: tf.Graph) -> None:
@@ -48,8 +49,11 @@ def test_all_ops_of_an_initial_value_move_and_nothing_else(graph: tf.Graph) -> N
     _ipu_attributes(graph)
     move_variable_initialization_to_cpu()
     moved = {op.name for op in graph.get_operations() if op.name != "cpu" and _is_moved(op)}
-    assert moved == {op.name for op in graph.get_operations()
-                     if op.name.startswith("v/Initializer/random_uniform")}
+    assert moved == {
+        op.name
+        for op in graph.get_operations()
+        if op.name.startswith("v/Initializer/random_uniform")
+    }
     assert moved
     assert not _is_moved(other.op)
     assert not _is_moved(variable.handle.op) and not _is_moved(variable.initializer)
@@ -75,12 +79,10 @@ def test_another_op_of_that_name_is_an_error(graph: tf.Graph) -> None:
 
 def test_ops_that_use_a_resource_are_left(graph: tf.Graph) -> None:
     first = _variable(use_resource=True)
-    second = tf.compat.v1.get_variable(
-        "w", initializer=first.read_value() * 2.0, use_resource=True)
+    second = tf.compat.v1.get_variable("w", initializer=first.read_value() * 2.0, use_resource=True)
     _ipu_attributes(graph)
     move_variable_initialization_to_cpu()
-    uses = [op for op in graph.get_operations()
-            if any(t.dtype == tf.resource for t in op.inputs)]
+    uses = [op for op in graph.get_operations() if any(t.dtype == tf.resource for t in op.inputs)]
     assert uses and not any(_is_moved(op) for op in uses)
     assert _is_moved(second.initializer.inputs[1].op)
 

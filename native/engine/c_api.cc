@@ -51,12 +51,11 @@ TFIPU_EXPORT void tfipu_set_compiler(tensorflow_ipu::CompileCallback callback) {
 // The question of a request: a line "cluster ordinal", then a line "variable? type dims" each.
 TFIPU_EXPORT char* tfipu_request_text(void* pointer) {
   const auto* request = static_cast<CompileRequest*>(pointer);
-  std::string text =
-      tensorflow::strings::StrCat(request->cluster, " ", request->ordinal, "\n");
+  std::string text = tensorflow::strings::StrCat(request->cluster, " ", request->ordinal, "\n");
   for (const tensorflow_ipu::Argument& argument : request->arguments) {
     tensorflow::strings::StrAppend(&text, argument.is_variable ? 1 : 0, " ",
-                                   static_cast<int>(argument.dtype), " ",
-                                   ShapeText(argument.shape), "\n");
+                                   static_cast<int>(argument.dtype), " ", ShapeText(argument.shape),
+                                   "\n");
   }
   return CopyText(text);
 }
@@ -115,8 +114,8 @@ TFIPU_EXPORT char* tfipu_drain_events() {
     char timestamp[32];
     std::snprintf(timestamp, sizeof(timestamp), "%.6f", event.timestamp);
     tensorflow::strings::StrAppend(&text, static_cast<int>(event.type), " ", event.ordinal, " ",
-                                   timestamp, " ", event.variables ? 1 : 0, " ",
-                                   event.executable, "\n");
+                                   timestamp, " ", event.variables ? 1 : 0, " ", event.executable,
+                                   "\n");
   }
   return CopyText(text);
 }

@@ -47,9 +47,8 @@ Tensor RegisterVariable(Var* variable, const std::string& container, size_t inde
   const std::string name = tensorflow::strings::StrCat("variable_", index);
   TF_CHECK_OK(cpu->resource_manager()->Create(container, name, variable));
   Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
-  handle.scalar<ResourceHandle>()() =
-      tensorflow::MakeResourceHandle(
-          container, name, *cpu, tensorflow::TypeIndex::Make<Var>(), {type});
+  handle.scalar<ResourceHandle>()() = tensorflow::MakeResourceHandle(
+      container, name, *cpu, tensorflow::TypeIndex::Make<Var>(), {type});
   return handle;
 }
 

@@ -12,8 +12,8 @@ std::atomic<CompileCallback> compiler{nullptr};
 
 void SetCompiler(CompileCallback callback) { compiler = callback; }
 
-tensorflow::Status Compile(const std::string& cluster, int ordinal,
-                           std::vector<Argument> arguments, std::shared_ptr<Program>* program) {
+tensorflow::Status Compile(const std::string& cluster, int ordinal, std::vector<Argument> arguments,
+                           std::shared_ptr<Program>* program) {
   const CompileCallback callback = compiler;
   if (callback == nullptr) {
     return tensorflow::errors::FailedPrecondition(

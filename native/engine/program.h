@@ -47,8 +47,8 @@ using CompileCallback = void (*)(void* request);
 void SetCompiler(CompileCallback callback);
 
 // Compiles `cluster` for device `ordinal` and these arguments.
-tensorflow::Status Compile(const std::string& cluster, int ordinal,
-                           std::vector<Argument> arguments, std::shared_ptr<Program>* program);
+tensorflow::Status Compile(const std::string& cluster, int ordinal, std::vector<Argument> arguments,
+                           std::shared_ptr<Program>* program);
 
 }  // namespace tensorflow_ipu
 

@@ -221,9 +221,10 @@ class DatasetExtractOp : public BackgroundOpKernel {
       if (i >= element.size() || element[i].dtype() != types_[i] ||
           element[i].shape() != shapes_[i]) {
         return tensorflow::errors::InvalidArgument(
-            "Element ", index, " of the dataset has another type or shape than the dataset "
-            "declares for its tensor ", i, ": ", tensorflow::DataTypeString(types_[i]),
-            shapes_[i].DebugString(), ".");
+            "Element ", index,
+            " of the dataset has another type or shape than the dataset "
+            "declares for its tensor ",
+            i, ": ", tensorflow::DataTypeString(types_[i]), shapes_[i].DebugString(), ".");
       }
       TF_RETURN_IF_ERROR(CopyToPlace(element[i], index, &(*stacked)[i]));
     }
@@ -231,8 +232,11 @@ class DatasetExtractOp : public BackgroundOpKernel {
   }
 
   Status TooFew(int64_t found) const {
-    return tensorflow::errors::OutOfRange("Expected ", elements_, " elements, but reached the end "
-                                          "of the dataset after ", found, ". Repeat the dataset, "
+    return tensorflow::errors::OutOfRange("Expected ", elements_,
+                                          " elements, but reached the end "
+                                          "of the dataset after ",
+                                          found,
+                                          ". Repeat the dataset, "
                                           "or ask for fewer elements.");
   }
 
@@ -244,8 +248,7 @@ class DatasetExtractOp : public BackgroundOpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("IpuDatasetBenchmark").Device(tensorflow::DEVICE_CPU),
                         DatasetBenchmarkOp);
-REGISTER_KERNEL_BUILDER(Name("IpuDatasetExtract").Device(tensorflow::DEVICE_CPU),
-                        DatasetExtractOp);
+REGISTER_KERNEL_BUILDER(Name("IpuDatasetExtract").Device(tensorflow::DEVICE_CPU), DatasetExtractOp);
 
 }  // namespace
 }  // namespace tensorflow_ipu

@@ -97,15 +97,16 @@ REGISTER_OP("IpuOutfeedDelete")
 Status FeedsOf(int ordinal, FeedManager** feeds) {
   *feeds = FeedManager::Get(ordinal);
   if (*feeds != nullptr) return tensorflow::OkStatus();
-  return tensorflow::errors::InvalidArgument("device_ordinal is ", ordinal,
-                                             ", but must be below ", kMaxDevices, ".");
+  return tensorflow::errors::InvalidArgument("device_ordinal is ", ordinal, ", but must be below ",
+                                             kMaxDevices, ".");
 }
 
 Status LaunchOf(OpKernelContext* ctx, LaunchContext** launch) {
   *launch = LaunchContext::From(ctx);
   if (*launch != nullptr) return tensorflow::OkStatus();
   return tensorflow::errors::FailedPrecondition(
-      ctx->op_kernel().type_string(), " works only in a program compiled for the IPU. Use the "
+      ctx->op_kernel().type_string(),
+      " works only in a program compiled for the IPU. Use the "
       "queue in ipu_compiler.compile, or in a function that runs in an IPUStrategy.");
 }
 
@@ -320,7 +321,8 @@ class OutfeedDequeueOp : public BackgroundOpKernel {
     }
     return tensorflow::errors::FailedPrecondition(
         "Trying to get the last value from an outfeed queue before it was executed. Outfeed: ",
-        name_, " on /device:IPU:", ordinal_, ". Run the program that enqueues to it, on this "
+        name_, " on /device:IPU:", ordinal_,
+        ". Run the program that enqueues to it, on this "
         "device, before each dequeue.");
   }
 

@@ -188,8 +188,8 @@ REGISTER_OP("IpuLaunch")
     .SetShapeFn(LaunchShapes)
     .Doc("Runs a cluster on the IPU device it is placed on.");
 
-REGISTER_KERNEL_BUILDER(
-    Name("IpuLaunch").Device("IPU").HostMemory("args").HostMemory("results"), LaunchOp);
+REGISTER_KERNEL_BUILDER(Name("IpuLaunch").Device("IPU").HostMemory("args").HostMemory("results"),
+                        LaunchOp);
 REGISTER_KERNEL_BUILDER(Name("IpuLaunch").Device(tensorflow::DEVICE_CPU), MisplacedLaunchOp);
 
 }  // namespace tensorflow_ipu

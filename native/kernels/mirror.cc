@@ -113,8 +113,7 @@ std::vector<DataType> SupportedTypes() {
 
 // Takes the types that the IPU lacks out of the kernel's constraints. False when none is left.
 bool RestrictTypes(const OpDef& op, KernelDef* kernel) {
-  static const std::vector<DataType>* const supported =
-      new std::vector<DataType>(SupportedTypes());
+  static const std::vector<DataType>* const supported = new std::vector<DataType>(SupportedTypes());
   for (const OpDef::AttrDef& attr : op.attr()) {
     if (attr.type() != "type") continue;
     KernelDef::AttrConstraint* constraint = FindConstraint(kernel, attr.name());
@@ -149,9 +148,9 @@ void KeepInHostMemory(const OpDef& op, KernelDef* kernel) {
 // Transfers between devices have kernels of their own on every device; XLA has no IPU backend;
 // our own ops have a kernel for the device where they belong.
 bool IsMirrored(const std::string& op) {
-  static const auto* excluded = new std::unordered_set<std::string>{
-      "_Send", "_Recv", "_HostSend", "_HostRecv", "XlaLaunch", "_XlaCompile", "_XlaRun",
-      "_XlaMerge"};
+  static const auto* excluded =
+      new std::unordered_set<std::string>{"_Send",     "_Recv",       "_HostSend", "_HostRecv",
+                                          "XlaLaunch", "_XlaCompile", "_XlaRun",   "_XlaMerge"};
   return excluded->count(op) == 0 && op.rfind("Ipu", 0) != 0 && !IsUnsupportedOp(op);
 }
 

@@ -71,8 +71,8 @@ class IpuDevice : public tensorflow::LocalDevice {
     return tensorflow::OkStatus();
   }
 
-  void CopyTensorInSameDevice(const Tensor* input, Tensor* output,
-                              const tensorflow::DeviceContext*, StatusCallback done) override {
+  void CopyTensorInSameDevice(const Tensor* input, Tensor* output, const tensorflow::DeviceContext*,
+                              StatusCallback done) override {
     *output = *input;
     done(tensorflow::OkStatus());
   }
@@ -110,10 +110,9 @@ class IpuDeviceFactory : public tensorflow::DeviceFactory {
       const std::string name =
           tensorflow::strings::StrCat(name_prefix, "/device:", kIpuDeviceType, ":", i);
       devices->push_back(std::make_unique<IpuDevice>(
-          options, Device::BuildDeviceAttributes(name, tensorflow::DeviceType(kIpuDeviceType),
-                                                 tensorflow::Bytes(256 << 20),
-                                                 tensorflow::DeviceLocality(),
-                                                 "simulated Graphcore IPU")));
+          options, Device::BuildDeviceAttributes(
+                       name, tensorflow::DeviceType(kIpuDeviceType), tensorflow::Bytes(256 << 20),
+                       tensorflow::DeviceLocality(), "simulated Graphcore IPU")));
     }
     return tensorflow::OkStatus();
   }

@@ -34,8 +34,7 @@ class PlacementCheck : public tensorflow::GraphOptimizationPass {
   tensorflow::Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
     if (options.graph == nullptr) return tensorflow::OkStatus();
     for (const tensorflow::Node* node : (*options.graph)->op_nodes()) {
-      const bool unsupported =
-          IsUnsupportedOp(node->type_string()) || IsUnsupportedVariable(*node);
+      const bool unsupported = IsUnsupportedOp(node->type_string()) || IsUnsupportedVariable(*node);
       if (unsupported && RequestsIpu(*node)) return Refuse(*node);
     }
     return tensorflow::OkStatus();
@@ -46,8 +45,8 @@ class PlacementCheck : public tensorflow::GraphOptimizationPass {
     return tensorflow::errors::InvalidArgument(
         "Cannot assign a device for operation ", node.name(),
         ": Could not satisfy explicit device specification '", node.requested_device(),
-        "' because no supported kernel for ", kIpuDeviceType, " devices is available. Op: ",
-        node.type_string(),
+        "' because no supported kernel for ", kIpuDeviceType,
+        " devices is available. Op: ", node.type_string(),
         ". Place it on the CPU, or use an op and types that the IPU has (resource variables in "
         "place of reference variables, float32 in place of float64).");
   }

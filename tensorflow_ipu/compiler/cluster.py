@@ -11,7 +11,8 @@ from typing import Any
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph as func_graph_lib
-from tensorflow.python.framework import ops, tensor as tensor_lib
+from tensorflow.python.framework import ops
+from tensorflow.python.framework import tensor as tensor_lib
 
 _ids = itertools.count()
 

@@ -203,7 +203,7 @@ def _answer(request: int) -> None:
         native.reply_error(request, errors.INTERNAL, message + traceback.format_exc())
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def ensure_registered() -> Any:
     """Makes this the engine's compiler, once. Returns what has to stay alive."""
     native.ops()

@@ -214,8 +214,8 @@ def _einsum(op: tf.Operation) -> int:
 
 def _normalisation(training: int, inference: int) -> Callable[[tf.Operation], int]:
     """Operations for each element of a batch norm's input, by mode."""
-    return lambda op: _elements(op.inputs[0]) * (
-        training if op.get_attr("is_training") else inference
+    return lambda op: (
+        _elements(op.inputs[0]) * (training if op.get_attr("is_training") else inference)
     )
 
 
@@ -260,9 +260,7 @@ class Formula:
 
 def _table(*rows: tuple[str, Callable[[tf.Operation], int], str]) -> Mapping[str, Formula]:
     """One formula for each op type named in the rows."""
-    return {
-        name: Formula(label, count) for label, count, names in rows for name in names.split()
-    }
+    return {name: Formula(label, count) for label, count, names in rows for name in names.split()}
 
 
 # Formulas TensorFlow has no registration for, only for NHWC data (pooling), or miscounts.

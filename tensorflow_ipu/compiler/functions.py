@@ -103,4 +103,3 @@ def _as_tensor(value: Any) -> Any:
     if isinstance(value, resource_variable_ops.BaseResourceVariable):
         return value.handle
     return value
-

@@ -57,8 +57,7 @@ def list_ops(
             shapes contradict each other.
     """
     bindings = tuple(
-        Binding(tf.as_dtype(spec.dtype), tuple(spec.shape), spec.is_variable)
-        for spec in inputs
+        Binding(tf.as_dtype(spec.dtype), tuple(spec.shape), spec.is_variable) for spec in inputs
     )
     with _without_collections():
         lister = _Lister(FunctionImporter(library), sources)

@@ -56,7 +56,10 @@ def _sources(nodes: Sequence[node_def_pb2.NodeDef]) -> list[list[int]]:
     """
     position = {node.name: index for index, node in enumerate(nodes) if node.op not in _BACK_EDGES}
     return [
-        [position[name] for name in {i.lstrip("^").split(":")[0] for i in node.input}
-         if name in position]
+        [
+            position[name]
+            for name in {i.lstrip("^").split(":")[0] for i in node.input}
+            if name in position
+        ]
         for node in nodes
     ]

@@ -70,10 +70,7 @@ def zeros_instead(
 
 def _enqueues(library: function_pb2.FunctionDefLibrary) -> list[node_def_pb2.NodeDef]:
     return [
-        node
-        for function in library.function
-        for node in function.node_def
-        if node.op == _ENQUEUE
+        node for function in library.function for node in function.node_def if node.op == _ENQUEUE
     ]
 
 

@@ -12,7 +12,7 @@ _WIDTH = 50
 
 
 class Progress:
-    """Prints how far a compilation is to the standard error, if the flags or the terminal say so."""
+    """Prints how far a compilation is to stderr, if the flags or the terminal say so."""
 
     def __init__(self, name: str, steps: int) -> None:
         """Starts the bar.

@@ -1,4 +1,4 @@
-"""Refuses what replicas would have to do together: that needs collectives, which are not there yet."""
+"""Refuses what replicas would have to do together: there are no collectives yet."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tensorflow.python.framework import tensor_shape
-from tensorflow.python.framework import dtypes
+from tensorflow.python.framework import dtypes, tensor_shape
 
 
 @dataclasses.dataclass(frozen=True)

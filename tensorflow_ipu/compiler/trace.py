@@ -77,9 +77,11 @@ def trace(
 def _lift_initial_value(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
     """Makes a variable in the graph around the Cluster, with what computes its initial value."""
     value = kwargs.get("initial_value")
+    if not isinstance(value, tensor_lib.Tensor) or not ops.is_symbolic_tensor(value):
+        return next_creator(**kwargs)
     with ops.init_scope():
         outer = None if context.executing_eagerly() else ops.get_default_graph()
-    if outer is not None and ops.is_symbolic_tensor(value) and value.graph is not outer:
+    if outer is not None and value.graph is not outer:
         with ops.init_scope():
             kwargs["initial_value"] = lift_to_graph.lift_to_graph([value], outer)[value]
     return next_creator(**kwargs)

@@ -64,9 +64,7 @@ def trips(
     Returns:
         The number of iterations and the final counters.
     """
-    limits = [
-        _limit(clause, condition, body, initial) for clause in _clauses(condition.outputs[0])
-    ]
+    limits = [_limit(clause, condition, body, initial) for clause in _clauses(condition.outputs[0])]
     if any(limit is None for limit in limits):
         return Trips(None, {})
     count = min(limit for limit in limits if limit is not None)

@@ -72,9 +72,9 @@ def check_arguments(program: Program, target: Target) -> None:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Detected unsupported operations when compiling an IPU program: its argument {name} "
-                f"is of the type {argument.dtype.name}, and there is no supported kernel for IPU "
-                "devices for that. Cast it with tf.cast.",
+                "Detected unsupported operations when compiling an IPU program: its argument "
+                f"{name} is of the type {argument.dtype.name}, and there is no supported kernel "
+                "for IPU devices for that. Cast it with tf.cast.",
             )
 
 

@@ -110,7 +110,9 @@ class System:
     def same_settings(self, other: System) -> bool:
         """Whether `other` has the same options and the same IPUs."""
         return (self.fingerprint(), self.devices, self.machine) == (
-            other.fingerprint(), other.devices, other.machine
+            other.fingerprint(),
+            other.devices,
+            other.machine,
         )
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any
 
 from absl import logging
 
@@ -124,7 +124,7 @@ def subscribe(callback: Callable[[System], None]) -> None:
 
 
 def configure_ipu_system(
-    config: Union[IPUConfig, IpuOptions], device: str = "cpu", reset_configuration: bool = True
+    config: IPUConfig | IpuOptions, device: str = "cpu", reset_configuration: bool = True
 ) -> None:
     """Attaches TensorFlow's IPU devices as a configuration says.
 
@@ -221,8 +221,7 @@ def ordinal_of(ipu_device: str) -> int:
     match = _DEVICE_NAME.fullmatch(str(ipu_device))
     if match is None:
         raise errors.invalid_argument(
-            f"Invalid device name '{ipu_device}': expected an IPU device such as "
-            "'/device:IPU:0'."
+            f"Invalid device name '{ipu_device}': expected an IPU device such as '/device:IPU:0'."
         )
     return int(match.group(1))
 

@@ -24,9 +24,7 @@ def compile_begin(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
     return event
 
 
-def compile_end(
-    program: Traced, ordinal: int, timestamp: float, duration: int
-) -> IpuTraceEvent:
+def compile_end(program: Traced, ordinal: int, timestamp: float, duration: int) -> IpuTraceEvent:
     """Returns the event at the end of a compilation, with all it says of the program's ops.
 
     Args:

@@ -138,16 +138,18 @@ def tensor_map(program: Traced) -> str:
         for index, output in enumerate(record.outputs):
             shape = list(output.shape or ())
             known = output.shape is not None and None not in shape
-            entries.append([
-                record.name,
-                index,
-                shape,
-                _ELEMENT_TYPES.get(output.dtype, output.dtype),
-                record.type == "Const",
-                record.type in _ALIASES,
-                math.prod(shape) if known else 0,
-                [],
-            ])
+            entries.append(
+                [
+                    record.name,
+                    index,
+                    shape,
+                    _ELEMENT_TYPES.get(output.dtype, output.dtype),
+                    record.type == "Const",
+                    record.type in _ALIASES,
+                    math.prod(shape) if known else 0,
+                    [],
+                ]
+            )
     return json.dumps({"mappings": mappings})
 
 
@@ -163,12 +165,16 @@ def instruction_info(program: Traced) -> str:
         branches and calls begin with that of their function.
     """
     weights = {tuple(a.shape) for a in program.arguments if a.is_variable}
-    return json.dumps({
-        "ml_types": {
-            (f"{record.function}/" if record.depth else "") + record.name: _role(record, weights)
-            for record in program.ops
+    return json.dumps(
+        {
+            "ml_types": {
+                (f"{record.function}/" if record.depth else "") + record.name: _role(
+                    record, weights
+                )
+                for record in program.ops
+            }
         }
-    })
+    )
 
 
 def _role(record: Any, weights: set[tuple[int | None, ...]]) -> int:

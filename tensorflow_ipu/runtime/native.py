@@ -53,7 +53,7 @@ def library_path() -> Path:
     )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _library() -> ctypes.CDLL:
     """Loads the C interface and declares the types of its functions."""
     try:
@@ -113,7 +113,7 @@ def _check_version(library: ctypes.CDLL) -> None:
         )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def ops() -> ModuleType:
     """Returns the module of the native library's op functions (`ipu_launch`, ...).
 
@@ -210,9 +210,7 @@ def drain_events() -> list[EngineEvent]:
     for line in _take_text(_library().tfipu_drain_events()).splitlines():
         kind, ordinal, timestamp, variables, executable = line.split(" ", 4)
         events.append(
-            EngineEvent(
-                int(kind), int(ordinal), float(timestamp), variables == "1", executable
-            )
+            EngineEvent(int(kind), int(ordinal), float(timestamp), variables == "1", executable)
         )
     return events
 
@@ -220,9 +218,7 @@ def drain_events() -> list[EngineEvent]:
 def statistics(executable: str) -> tuple[int, float]:
     """Returns how often an Executable was launched, and the host's wall time in it (seconds)."""
     launches, seconds = ctypes.c_int64(), ctypes.c_double()
-    _library().tfipu_statistics(
-        executable.encode(), ctypes.byref(launches), ctypes.byref(seconds)
-    )
+    _library().tfipu_statistics(executable.encode(), ctypes.byref(launches), ctypes.byref(seconds))
     return launches.value, seconds.value
 
 

@@ -89,7 +89,10 @@ def test_the_executable_says_what_it_is():
 
     _run(computation, np.ones(3, np.float32))
     (executable,) = cache.executables()
-    assert [(a.shape, a.is_variable) for a in executable.arguments] == [((3,), False), ((3, 5), True)]
+    assert [(a.shape, a.is_variable) for a in executable.arguments] == [
+        ((3,), False),
+        ((3, 5), True),
+    ]
     matmul = next(op for op in executable.ops if op.type == "MatMul")
     assert matmul.flops == 2 * 3 * 5
     assert matmul.bytes_in == 4 * (3 + 15)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import tensorflow as tf
-from tests.compiler.programs import program_of, scalar_target
 
 from tensorflow_ipu.compiler.fingerprint import fingerprint
+from tests.compiler.programs import program_of, scalar_target
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

@@ -41,14 +41,18 @@ def test_a_given_node_definition_is_used_and_its_control_inputs_are_not_counted(
     assert flops.flops_of(op).count == 2 * 7
 
 
-@pytest.mark.parametrize("equation, shapes, expected", [
-    ("ab,bc->ac", [(3, 4), (4, 5)], 2 * 3 * 4 * 5),
-    ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)], 2 * 2 * 3 * 4 * 5),
-    ("i,j->ij", [(3,), (4,)], 12),
-])
+@pytest.mark.parametrize(
+    "equation, shapes, expected",
+    [
+        ("ab,bc->ac", [(3, 4), (4, 5)], 2 * 3 * 4 * 5),
+        ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)], 2 * 2 * 3 * 4 * 5),
+        ("i,j->ij", [(3,), (4,)], 12),
+    ],
+)
 def test_einsum(equation: str, shapes: list[tuple[int, ...]], expected: int) -> None:
-    op = _op(lambda: tf.raw_ops.Einsum(inputs=[_ones(*s) for s in shapes], equation=equation),
-             "Einsum")
+    op = _op(
+        lambda: tf.raw_ops.Einsum(inputs=[_ones(*s) for s in shapes], equation=equation), "Einsum"
+    )
     assert flops.flops_of(op) == flops.Flops(expected, "exact")
 
 
@@ -57,8 +61,9 @@ def test_einsum_with_ellipsis_is_unknown() -> None:
     assert flops.flops_of(op) == flops.UNKNOWN
 
 
-@pytest.mark.parametrize("size, stride, padding", [
-    (8, 1, "SAME"), (8, 2, "SAME"), (9, 2, "VALID"), (7, 3, "VALID")])
+@pytest.mark.parametrize(
+    "size, stride, padding", [(8, 1, "SAME"), (8, 2, "SAME"), (9, 2, "VALID"), (7, 3, "VALID")]
+)
 def test_convolution_gradients_do_the_multiplications_of_the_convolution(
     size: int, stride: int, padding: str
 ) -> None:
@@ -67,8 +72,10 @@ def test_convolution_gradients_do_the_multiplications_of_the_convolution(
         result = tf.nn.conv2d(image, kernel, stride, padding)
         tf.gradients(result, [image, kernel])
 
-    counts = {kind: flops.flops_of(_op(build, kind)) for kind in (
-        "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")}
+    counts = {
+        kind: flops.flops_of(_op(build, kind))
+        for kind in ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")
+    }
     assert len(set(counts.values())) == 1
     outputs = len(range(0, size, stride)) if padding == "SAME" else (size - 3) // stride + 1
     assert counts["Conv2D"].count == 2 * 2 * outputs**2 * 5 * 3 * 3 * 3
@@ -78,22 +85,36 @@ def test_depthwise_gradients_do_the_multiplications_of_the_convolution() -> None
     def build() -> None:
         image, kernel = _ones(1, 6, 6, 4), _ones(3, 3, 4, 2)
         result = tf.raw_ops.DepthwiseConv2dNative(
-            input=image, filter=kernel, strides=[1, 2, 2, 1], padding="SAME")
+            input=image, filter=kernel, strides=[1, 2, 2, 1], padding="SAME"
+        )
         tf.gradients(result, [image, kernel])
 
     expected = flops.Flops(2 * 3 * 3 * (3 * 3 * 8), "exact")
-    for kind in ("DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput",
-                 "DepthwiseConv2dNativeBackpropFilter"):
+    for kind in (
+        "DepthwiseConv2dNative",
+        "DepthwiseConv2dNativeBackpropInput",
+        "DepthwiseConv2dNativeBackpropFilter",
+    ):
         assert flops.flops_of(_op(build, kind)) == expected
 
 
 def test_pooling_of_either_layout_counts_the_same() -> None:
-    last = _op(lambda: tf.raw_ops.MaxPool(
-        input=_ones(1, 8, 8, 3), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME"),
-        "MaxPool")
-    first = _op(lambda: tf.raw_ops.MaxPool(
-        input=_ones(1, 3, 8, 8), ksize=[1, 1, 2, 2], strides=[1, 1, 2, 2], padding="SAME",
-        data_format="NCHW"), "MaxPool")
+    last = _op(
+        lambda: tf.raw_ops.MaxPool(
+            input=_ones(1, 8, 8, 3), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME"
+        ),
+        "MaxPool",
+    )
+    first = _op(
+        lambda: tf.raw_ops.MaxPool(
+            input=_ones(1, 3, 8, 8),
+            ksize=[1, 1, 2, 2],
+            strides=[1, 1, 2, 2],
+            padding="SAME",
+            data_format="NCHW",
+        ),
+        "MaxPool",
+    )
     assert flops.flops_of(last) == flops.flops_of(first) == flops.Flops(4 * 4 * 4 * 3, "exact")
 
 
@@ -107,11 +128,14 @@ def test_moving_data_is_no_work_even_without_static_shapes() -> None:
     assert flops.flops_of(op) == flops.NO_WORK
 
 
-@pytest.mark.parametrize("build, op_type", [
-    (lambda: tf.exp(_ones(None)), "Exp"),
-    (lambda: tf.matmul(_ones(None, 3), _ones(3, 2)), "MatMul"),
-    (lambda: tf.sort(_ones(3)), "TopKV2"),
-])
+@pytest.mark.parametrize(
+    "build, op_type",
+    [
+        (lambda: tf.exp(_ones(None)), "Exp"),
+        (lambda: tf.matmul(_ones(None, 3), _ones(3, 2)), "MatMul"),
+        (lambda: tf.sort(_ones(3)), "TopKV2"),
+    ],
+)
 def test_unknown_shapes_and_unknown_ops_have_no_count(
     build: Callable[[], tf.Tensor], op_type: str
 ) -> None:
@@ -120,25 +144,38 @@ def test_unknown_shapes_and_unknown_ops_have_no_count(
 
 def test_lists_of_tensors_have_no_count() -> None:
     def build() -> None:
-        lists = [tf.raw_ops.EmptyTensorList(
-            element_shape=[2], max_num_elements=3, element_dtype=tf.float32) for _ in range(2)]
+        lists = [
+            tf.raw_ops.EmptyTensorList(
+                element_shape=[2], max_num_elements=3, element_dtype=tf.float32
+            )
+            for _ in range(2)
+        ]
         tf.add_n(lists)
 
     assert flops.flops_of(_op(build, "AddN")) == flops.UNKNOWN
 
 
-@pytest.mark.parametrize("build, op_type, expected", [
-    (lambda: tf.reduce_max(_ones(4, 6), 1), "Max", flops.Flops(4 * 5, "exact")),
-    (lambda: tf.cumsum(_ones(4, 6), 1), "Cumsum", flops.Flops(4 * 5, "exact")),
-    (lambda: tf.norm(_ones(4, 6), axis=1), "Sqrt", flops.Flops(4, "exact")),
-    (lambda: tf.raw_ops.EuclideanNorm(input=_ones(4, 6), axis=[1]), "EuclideanNorm",
-     flops.Flops(4 * (6 + 5 + 1), "exact")),
-    (lambda: tf.tanh(_ones(5)), "Tanh", flops.Flops(5, "modelled")),
-    (lambda: tf.nn.softmax(_ones(2, 5)), "Softmax", flops.Flops(50, "modelled")),
-    (lambda: tf.random.uniform([5]), "RandomUniform", flops.Flops(10, "assumed")),
-    (lambda: tf.nn.softmax_cross_entropy_with_logits(_ones(2, 5), _ones(2, 5)),
-     "SoftmaxCrossEntropyWithLogits", flops.Flops(9 * 10 + 2, "modelled")),
-])
+@pytest.mark.parametrize(
+    "build, op_type, expected",
+    [
+        (lambda: tf.reduce_max(_ones(4, 6), 1), "Max", flops.Flops(4 * 5, "exact")),
+        (lambda: tf.cumsum(_ones(4, 6), 1), "Cumsum", flops.Flops(4 * 5, "exact")),
+        (lambda: tf.norm(_ones(4, 6), axis=1), "Sqrt", flops.Flops(4, "exact")),
+        (
+            lambda: tf.raw_ops.EuclideanNorm(input=_ones(4, 6), axis=[1]),
+            "EuclideanNorm",
+            flops.Flops(4 * (6 + 5 + 1), "exact"),
+        ),
+        (lambda: tf.tanh(_ones(5)), "Tanh", flops.Flops(5, "modelled")),
+        (lambda: tf.nn.softmax(_ones(2, 5)), "Softmax", flops.Flops(50, "modelled")),
+        (lambda: tf.random.uniform([5]), "RandomUniform", flops.Flops(10, "assumed")),
+        (
+            lambda: tf.nn.softmax_cross_entropy_with_logits(_ones(2, 5), _ones(2, 5)),
+            "SoftmaxCrossEntropyWithLogits",
+            flops.Flops(9 * 10 + 2, "modelled"),
+        ),
+    ],
+)
 def test_counts_by_hand(
     build: Callable[[], tf.Tensor], op_type: str, expected: flops.Flops
 ) -> None:
@@ -150,8 +187,13 @@ def test_momentum_update(nesterov: bool, expected: int) -> None:
     def build() -> None:
         variable, slot = (tf.Variable(np.zeros([2, 3], np.float32)) for _ in range(2))
         tf.raw_ops.ResourceApplyMomentum(
-            var=variable.handle, accum=slot.handle, lr=0.1, grad=_ones(2, 3), momentum=0.9,
-            use_nesterov=nesterov)
+            var=variable.handle,
+            accum=slot.handle,
+            lr=0.1,
+            grad=_ones(2, 3),
+            momentum=0.9,
+            use_nesterov=nesterov,
+        )
 
     op = _op(build, "ResourceApplyMomentum")
     assert flops.flops_of(op) == flops.Flops(expected * 6, "exact")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from tests.compiler.programs import program_of
 
 from tensorflow_ipu.compiler.host_evaluation import is_host_evaluated
 from tensorflow_ipu.compiler.target import Argument, Target
+from tests.compiler.programs import program_of
 
 SCALAR = tf.TensorSpec([], tf.float32)
 VECTOR = tf.TensorSpec([3], tf.float32)

@@ -94,7 +94,8 @@ def test_rows_and_slots_of_variables() -> None:
         rows = tf.raw_ops.ResourceGather(resource=table.handle, indices=[1, 2, 3], dtype=tf.float32)
         tf.raw_ops.ResourceScatterAdd(resource=table.handle, indices=[1], updates=x)
         tf.raw_ops.ResourceApplyMomentum(
-            var=table.handle, accum=slot.handle, lr=0.1, grad=tf.ones([9, 2]), momentum=0.9)
+            var=table.handle, accum=slot.handle, lr=0.1, grad=tf.ones([9, 2]), momentum=0.9
+        )
         return rows
 
     records = _list(step, tf.TensorSpec([1, 2]))
@@ -125,25 +126,29 @@ def test_a_loop_is_listed_after_its_op_with_trip_count_and_runs() -> None:
     assert work_total(records).flops == 3 * 4
 
 
-@pytest.mark.parametrize("start, condition, step, expected", [
-    (0, lambda i: i < 10, 1, 10),
-    (0, lambda i: i <= 10, 3, 4),
-    (10, lambda i: i > 0, -4, 3),
-    (10, lambda i: i >= 0, -5, 3),
-    (3, lambda i: 9 > i, 2, 3),
-    (0, lambda i: tf.not_equal(i, 8), 2, 4),
-    (5, lambda i: i < 5, 1, 0),
-    (0, lambda i: tf.logical_and(i < 10, i < 4), 1, 4),
-    (0, lambda i: i < 10, -1, None),
-    (0, lambda i: tf.not_equal(i, 7), 2, None),
-    (0, lambda i: i * i < 10, 1, None),
-])
+@pytest.mark.parametrize(
+    "start, condition, step, expected",
+    [
+        (0, lambda i: i < 10, 1, 10),
+        (0, lambda i: i <= 10, 3, 4),
+        (10, lambda i: i > 0, -4, 3),
+        (10, lambda i: i >= 0, -5, 3),
+        (3, lambda i: 9 > i, 2, 3),
+        (0, lambda i: tf.not_equal(i, 8), 2, 4),
+        (5, lambda i: i < 5, 1, 0),
+        (0, lambda i: tf.logical_and(i < 10, i < 4), 1, 4),
+        (0, lambda i: i < 10, -1, None),
+        (0, lambda i: tf.not_equal(i, 7), 2, None),
+        (0, lambda i: i * i < 10, 1, None),
+    ],
+)
 def test_trip_counts(
     start: int, condition: Callable[[tf.Tensor], tf.Tensor], step: int, expected: int | None
 ) -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(
-            lambda i, _: condition(i), lambda i, y: (i + step, y * 2.0), (start, x))[1]
+            lambda i, _: condition(i), lambda i, y: (i + step, y * 2.0), (start, x)
+        )[1]
 
     loop = _only(_list(program, tf.TensorSpec([1])), "StatelessWhile")
     assert loop.trip_count == expected
@@ -152,7 +157,8 @@ def test_trip_counts(
 def test_maximum_iterations_bound_a_loop_of_constant_length() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(
-            lambda i, _: i < 100, lambda i, y: (i + 1, y * 2.0), (0, x), maximum_iterations=6)[1]
+            lambda i, _: i < 100, lambda i, y: (i + 1, y * 2.0), (0, x), maximum_iterations=6
+        )[1]
 
     assert _only(_list(program, tf.TensorSpec([1])), "StatelessWhile").trip_count == 6
 
@@ -187,7 +193,8 @@ def test_nested_loops_and_calls_multiply_and_constants_pass_into_them() -> None:
 
     def program(x: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(
-            lambda i, _: i < 3, lambda i, y: (i + 1, inner(y, tf.constant(4))), (0, x))[1]
+            lambda i, _: i < 3, lambda i, y: (i + 1, inner(y, tf.constant(4))), (0, x)
+        )[1]
 
     exp = _only(_list(program, tf.TensorSpec([2])), "Exp")
     assert (exp.depth, exp.runs) == (3, 12)
@@ -221,12 +228,16 @@ def test_a_node_may_name_the_function_it_calls() -> None:
                 node.op = node.attr["f"].func.name
                 node.attr.clear()
                 called = node.name
-    result = next(f.signature.output_arg[0].name for f in library.function
-                  if f.signature.name != concrete.name.decode())
+    result = next(
+        f.signature.output_arg[0].name
+        for f in library.function
+        if f.signature.name != concrete.name.decode()
+    )
     for function in library.function:
         for node in function.node_def:
-            node.input[:] = [name.replace(f"{called}:output:", f"{called}:{result}:")
-                             for name in node.input]
+            node.input[:] = [
+                name.replace(f"{called}:output:", f"{called}:{result}:") for name in node.input
+            ]
     records = list_ops(library, concrete.name.decode(), _arguments(concrete))
     assert [(r.type, r.depth) for r in records if r.flops] == [("MatMul", 1), ("Exp", 1)]
     assert _only(records, records[0].type).outputs == (TensorRecord("float32", (2, 2)),)
@@ -234,14 +245,16 @@ def test_a_node_may_name_the_function_it_calls() -> None:
 
 def _sharding(*devices: int) -> attr_value_pb2.AttrValue:
     sharding = xla_data_pb2.OpSharding(
-        type=xla_data_pb2.OpSharding.MAXIMAL, tile_assignment_devices=devices)
+        type=xla_data_pb2.OpSharding.MAXIMAL, tile_assignment_devices=devices
+    )
     return attr_value_pb2.AttrValue(s=sharding.SerializeToString())
 
 
 def test_ipus_are_inherited_from_the_calling_op_and_the_host_is_none() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(
-            lambda i, _: i < 2, lambda i, y: (i + 1, tf.exp(tf.sin(tf.cos(y)))), (0, x))[1]
+            lambda i, _: i < 2, lambda i, y: (i + 1, tf.exp(tf.sin(tf.cos(y)))), (0, x)
+        )[1]
 
     concrete = tf.function(program).get_concrete_function(tf.TensorSpec([1]))
     library = _library(concrete)
@@ -261,12 +274,17 @@ def test_ipus_are_inherited_from_the_calling_op_and_the_host_is_none() -> None:
     assert records[0].ipu == 0
     text = format_listing(records)
     assert {line.split()[0] for line in text.split("\n\n")[0].splitlines()[1:]} == {
-        "0", "3", "1,2", "host"}
+        "0",
+        "3",
+        "1,2",
+        "host",
+    }
 
 
 def test_order_is_topological_whatever_the_order_of_the_definition() -> None:
     concrete = tf.function(lambda x: tf.exp(tf.sin(tf.cos(x)))).get_concrete_function(
-        tf.TensorSpec([1]))
+        tf.TensorSpec([1])
+    )
     definition = function_pb2.FunctionDef()
     definition.CopyFrom(concrete.function_def)
     backwards = list(reversed(definition.node_def))
@@ -287,8 +305,10 @@ def test_batch_norm_has_static_sizes() -> None:
     ones = tf.ones([3])
     records = _list(
         lambda x: tf.raw_ops.FusedBatchNormV3(
-            x=x, scale=ones, offset=ones, mean=ones, variance=ones, is_training=True)[0],
-        tf.TensorSpec([2, 4, 4, 3]))
+            x=x, scale=ones, offset=ones, mean=ones, variance=ones, is_training=True
+        )[0],
+        tf.TensorSpec([2, 4, 4, 3]),
+    )
     norm = _only(records, "FusedBatchNormV3")
     # The CPU kernel returns an empty last output, four vectors and the result.
     assert norm.bytes_out == 4 * (2 * 4 * 4 * 3 + 4 * 3)
@@ -317,15 +337,19 @@ def test_sources_are_asked_for() -> None:
     concrete = tf.function(lambda x: tf.exp(x)).get_concrete_function(tf.TensorSpec([1]))
     name = concrete.name.decode()
     records = list_ops(
-        _library(concrete), name, _arguments(concrete), SourceMap(concrete.graph, name))
+        _library(concrete), name, _arguments(concrete), SourceMap(concrete.graph, name)
+    )
     assert records[0].source is not None
     assert "test_listing.py" in format_listing(records).splitlines()[1]
 
 
-@pytest.mark.parametrize("entry, arguments, phrase", [
-    ("no_such", (), "no_such"),
-    (None, (), "Expected 1 arguments"),
-])
+@pytest.mark.parametrize(
+    "entry, arguments, phrase",
+    [
+        ("no_such", (), "no_such"),
+        (None, (), "Expected 1 arguments"),
+    ],
+)
 def test_wrong_entry_or_arguments(
     entry: str | None, arguments: tuple[ArgumentSpec, ...], phrase: str
 ) -> None:
@@ -372,10 +396,17 @@ def test_the_table_is_aligned() -> None:
     assert lines[-1] == "every op has a formula"
 
 
-@pytest.mark.parametrize("count, text", [
-    (None, "-"), (0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"),
-    (3 * 1024**3, "3 GiB"),
-])
+@pytest.mark.parametrize(
+    "count, text",
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (3 * 1024**3, "3 GiB"),
+    ],
+)
 def test_human_bytes(count: int | None, text: str) -> None:
     assert human_bytes(count) == text
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from tests.compiler.programs import program_of
 
 from tensorflow_ipu.compiler import outside_compilation
+from tests.compiler.programs import program_of
 
 VECTOR = tf.TensorSpec([3], tf.float32)
 

@@ -49,7 +49,9 @@ def _found(op_type: str) -> tuple[str, int]:
     sources = SourceMap(concrete.graph, definition.signature.name)
     found = {
         sources.lookup(function.signature.name, node.name)
-        for function in functions for node in function.node_def if node.op == op_type
+        for function in functions
+        for node in function.node_def
+        if node.op == op_type
     }
     assert len(found) == 1
     location = found.pop()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from tests.compiler.programs import program_of
 
 from tensorflow_ipu.compiler import verify
+from tests.compiler.programs import program_of
 
 VECTOR = tf.TensorSpec([4], tf.float32)
 

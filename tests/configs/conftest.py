@@ -11,7 +11,10 @@ from tensorflow_ipu.configs import flags
 def fresh_environment(monkeypatch):
     """Clears the variables that configs reads, and forgets the parsed flags before and after."""
     for variable in (
-        flags.VARIABLE, flags.CHIP_VARIABLE, flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS,
+        flags.VARIABLE,
+        flags.CHIP_VARIABLE,
+        flags.ENGINE_OPTIONS,
+        flags.TARGET_OPTIONS,
         flags.RUNTIME_OPTIONS,
     ):
         monkeypatch.delenv(variable, raising=False)

@@ -20,19 +20,25 @@ class Colour(enum.Enum):
     BLUE = 7
 
 
-TREE = Group("", "Everything.", (
-    Option("count", Union[int, List[int], Tuple[int, ...]], [], Effect.EFFECT, "How many."),
-    Option("old", bool, False, Effect.NO_OP, "Old.", "use paint.coat."),
-    Group("paint", "About paint.", (
-        Option("colour", Colour, Colour.RED, Effect.EFFECT, "Which colour."),
-        Option("either", Union[bool, Colour], False, Effect.EFFECT, "A bool or a colour."),
-        Option("coat", float, 0.5, Effect.MODEL, "How thick."),
-        Group("can", "About cans.", (
-            Option("labels", dict, {}, Effect.EFFECT, "Texts."),
-        )),
-    )),
-    Group("_hidden", "Private.", (Option("level", int, 3, Effect.EFFECT, "Level."),)),
-))
+TREE = Group(
+    "",
+    "Everything.",
+    (
+        Option("count", Union[int, List[int], Tuple[int, ...]], [], Effect.EFFECT, "How many."),
+        Option("old", bool, False, Effect.NO_OP, "Old.", "use paint.coat."),
+        Group(
+            "paint",
+            "About paint.",
+            (
+                Option("colour", Colour, Colour.RED, Effect.EFFECT, "Which colour."),
+                Option("either", Union[bool, Colour], False, Effect.EFFECT, "A bool or a colour."),
+                Option("coat", float, 0.5, Effect.MODEL, "How thick."),
+                Group("can", "About cans.", (Option("labels", dict, {}, Effect.EFFECT, "Texts."),)),
+            ),
+        ),
+        Group("_hidden", "Private.", (Option("level", int, 3, Effect.EFFECT, "Level."),)),
+    ),
+)
 
 
 @pytest.fixture
@@ -148,7 +154,10 @@ def test_metadata_of_an_option(config):
     metadata = config.get_attribute_metadata("paint.colour")
     assert isinstance(metadata, AttributeMetadata)
     assert (metadata.name, metadata.type, metadata.default) == (
-        "paint.colour", "Colour", Colour.RED)
+        "paint.colour",
+        "Colour",
+        Colour.RED,
+    )
     assert (metadata.deprecated, metadata.deprecated_msg) == (False, None)
     assert metadata.__doc__ == "Which colour."
     assert metadata.effect is Effect.EFFECT
@@ -160,7 +169,11 @@ def test_metadata_of_an_option(config):
 def test_metadata_of_a_category(config, caplog):
     metadata = config.get_attribute_metadata("paint.can")
     assert (metadata.name, metadata.type, metadata.default, metadata.effect) == (
-        "paint.can", None, None, None)
+        "paint.can",
+        None,
+        None,
+        None,
+    )
     metadata.warn_if_deprecated()
     assert caplog.text == ""
     with pytest.raises(TypeError, match="category"):
@@ -227,8 +240,9 @@ def test_to_dict_does_not_share_state(config):
 
 def test_from_dict_warns_of_missing_names_and_keeps_their_values(config, caplog):
     config.paint.coat = 0.25
-    config.from_dict({"count": 3, "old": False, "paint": {"colour": 7, "either": False,
-                                                          "can": {"labels": {}}}})
+    config.from_dict(
+        {"count": 3, "old": False, "paint": {"colour": 7, "either": False, "can": {"labels": {}}}}
+    )
     assert (config.count, config.paint.coat, config.paint.colour) == (3, 0.25, Colour.BLUE)
     assert caplog.text.count("is missing") == 1 and "'paint.coat' is missing" in caplog.text
 

@@ -12,8 +12,16 @@ from tensorflow_ipu.configs.chips import BOW, CHIPS, MK1, MK2, Source, Status
 
 @pytest.mark.parametrize(
     ("name", "chip"),
-    [("mk1", MK1), ("ipu1", MK1), ("mk2", MK2), ("ipu2", MK2), ("bow", BOW), ("ipu21", BOW),
-     ("MK2", MK2), ("gc200", MK2)],
+    [
+        ("mk1", MK1),
+        ("ipu1", MK1),
+        ("mk2", MK2),
+        ("ipu2", MK2),
+        ("bow", BOW),
+        ("ipu21", BOW),
+        ("MK2", MK2),
+        ("gc200", MK2),
+    ],
 )
 def test_names(name, chip):
     assert chips.get(name) is chip

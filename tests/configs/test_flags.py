@@ -41,9 +41,17 @@ DOCUMENTED = {
 }
 
 HASHED = {
-    "use_synthetic_data", "synthetic_data_categories", "synthetic_data_initializer",
-    "use_ipu_model", "while_loop_brute_force_max_trip_count", "fallback_scheduler", "allow_nans",
-    "log_cycle_count", "sync_replica_start", "ipu_model_tiles", "disable_poplar_version_check",
+    "use_synthetic_data",
+    "synthetic_data_categories",
+    "synthetic_data_initializer",
+    "use_ipu_model",
+    "while_loop_brute_force_max_trip_count",
+    "fallback_scheduler",
+    "allow_nans",
+    "log_cycle_count",
+    "sync_replica_start",
+    "ipu_model_tiles",
+    "disable_poplar_version_check",
 }
 
 
@@ -87,8 +95,10 @@ def test_several_flags_and_quotes():
         ("--log_cycle_count", "--log_cycle_count needs a value"),
         ("--executable_cache_path", "needs a value"),
         ("--executable_cache_path='a", "Cannot split"),
-        ("--synthetic_data_categories=infeed,outfed",
-         "unknown synthetic data category 'outfed'.*Did you mean 'outfeed'"),
+        (
+            "--synthetic_data_categories=infeed,outfed",
+            "unknown synthetic data category 'outfed'.*Did you mean 'outfeed'",
+        ),
         ("--use_synthetic_data --synthetic_data_initializer=ones", "or a number; received 'ones'"),
         ("--synthetic_data_initializer=uniform", "needs --use_synthetic_data"),
         ("--show_progress_bar=yes", "true, false, auto; received 'yes'"),
@@ -105,7 +115,8 @@ def test_errors(text, message):
 @pytest.mark.parametrize("value", ["uniform", "normal", "random", "10", "-1.5"])
 def test_initializers(value):
     parsed = flags.parse(
-        f"--synthetic_data_categories=parameters --synthetic_data_initializer={value}")
+        f"--synthetic_data_categories=parameters --synthetic_data_initializer={value}"
+    )
     assert parsed.synthetic_data_initializer == value
 
 
@@ -170,8 +181,10 @@ def test_running_on_ipu_model_reads_the_text(monkeypatch, text):
     [
         ("", set()),
         ("--use_synthetic_data", set(SyntheticDataCategory)),
-        ("--synthetic_data_categories=hostembedding,outfeed",
-         {SyntheticDataCategory.HostEmbedding, SyntheticDataCategory.Outfeed}),
+        (
+            "--synthetic_data_categories=hostembedding,outfeed",
+            {SyntheticDataCategory.HostEmbedding, SyntheticDataCategory.Outfeed},
+        ),
     ],
 )
 def test_use_synthetic_data_for(monkeypatch, text, synthetic):

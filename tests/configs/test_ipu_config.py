@@ -67,7 +67,9 @@ DOCUMENTED = {
     "optimizations.maximum_all_gather_buffer_size": ("int", 0),
     "optimizations.minimum_remote_tensor_size": ("int", 128),
     "optimizations.merge_remote_buffers": (
-        "MergeRemoteBuffersBehaviour", MergeRemoteBuffersBehaviour.IF_BENEFICIAL),
+        "MergeRemoteBuffersBehaviour",
+        MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
+    ),
     "optimizations.enable_gather_simplifier": ("bool", True),
     "optimizations.triangular_solve_expander_block_size": ("int", 0),
     "optimizations.cholesky_block_size": ("int", 0),

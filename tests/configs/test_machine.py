@@ -8,8 +8,24 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.enums import SelectionOrder
 from tensorflow_ipu.configs.machine import Machine, selection_permutation
 
-BUSES = {0: 0x1A, 1: 0x1B, 2: 0x23, 3: 0x24, 4: 0x3D, 5: 0x3E, 6: 0x43, 7: 0x44,
-         8: 0x8B, 9: 0x8C, 10: 0x8E, 11: 0x8F, 12: 0xB8, 13: 0xB9, 14: 0xBA, 15: 0xBB}
+BUSES = {
+    0: 0x1A,
+    1: 0x1B,
+    2: 0x23,
+    3: 0x24,
+    4: 0x3D,
+    5: 0x3E,
+    6: 0x43,
+    7: 0x44,
+    8: 0x8B,
+    9: 0x8C,
+    10: 0x8E,
+    11: 0x8F,
+    12: 0xB8,
+    13: 0xB9,
+    14: 0xBA,
+    15: 0xBB,
+}
 
 MULTI = """
 16: 5 7
@@ -37,14 +53,15 @@ def padded(number):
 def expected_listing():
     lines = ["Graphcore device listing:", ""]
     for ipu, bus in BUSES.items():
-        lines.append(
-            f"-+- Id: {padded(ipu)}, type:      [PCIe], PCI Domain: [0000:{bus:02x}:00.0]")
+        lines.append(f"-+- Id: {padded(ipu)}, type:      [PCIe], PCI Domain: [0000:{bus:02x}:00.0]")
     for row in MULTI.strip().splitlines():
         identifier, members = row.split(": ")
         lines.append(f"-+- Id: [{identifier}], type: [Multi IPU]")
         for dnc, ipu in enumerate(map(int, members.split())):
-            lines.append(f"|--- PCIe Id: {padded(ipu)}, DNC Id: [{dnc}], "
-                         f"PCI Domain: [0000:{BUSES[ipu]:02x}:00.0]")
+            lines.append(
+                f"|--- PCIe Id: {padded(ipu)}, DNC Id: [{dnc}], "
+                f"PCI Domain: [0000:{BUSES[ipu]:02x}:00.0]"
+            )
     return "\n".join(lines)
 
 

@@ -22,11 +22,19 @@ def config_with(dictionary, options):
 @pytest.mark.parametrize(
     ("dictionary", "options"),
     [
-        ("compilation_poplar_options",
-         {"debug.instrument": "true", "debug.allowOutOfMemory": "true",
-          "target.deterministicWorkers": "portable", "opt.maxCompilationThreads": "3"}),
-        ("convolutions.poplar_options",
-         {"availableMemoryProportion": "0.1", "partialsType": "half"}),
+        (
+            "compilation_poplar_options",
+            {
+                "debug.instrument": "true",
+                "debug.allowOutOfMemory": "true",
+                "target.deterministicWorkers": "portable",
+                "opt.maxCompilationThreads": "3",
+            },
+        ),
+        (
+            "convolutions.poplar_options",
+            {"availableMemoryProportion": "0.1", "partialsType": "half"},
+        ),
         ("matmuls.poplar_options", {"availableMemoryProportion": "1", "partialsType": "float"}),
         ("pooling.poplar_options", {"poolUseIntrospectiveMapping": "false"}),
         ("slices.poplar_options", {"availableMemoryProportion": "0"}),
@@ -40,16 +48,25 @@ def test_known_options(dictionary, options):
 @pytest.mark.parametrize(
     ("dictionary", "options", "message"),
     [
-        ("matmuls.poplar_options", {"availableMemoryProportions": "0.1"},
-         "Unrecognised option 'availableMemoryProportions' in matmuls.poplar_options. "
-         "Did you mean 'availableMemoryProportion'"),
+        (
+            "matmuls.poplar_options",
+            {"availableMemoryProportions": "0.1"},
+            "Unrecognised option 'availableMemoryProportions' in matmuls.poplar_options. "
+            "Did you mean 'availableMemoryProportion'",
+        ),
         ("pooling.poplar_options", {"x": "0.1"}, "Unrecognised option 'x'"),
         ("slices.poplar_options", {"method": "0.1"}, "Unrecognised option 'method'"),
         ("gcl_poplar_options", {"methods": "auto"}, "Did you mean 'method'"),
-        ("compilation_poplar_options", {"debgu.instrument": "true"},
-         "Did you mean 'debug.instrument'"),
-        ("compilation_poplar_options", {"target.deterministicWorkers": "yes"},
-         "takes true or false or portable; received 'yes'"),
+        (
+            "compilation_poplar_options",
+            {"debgu.instrument": "true"},
+            "Did you mean 'debug.instrument'",
+        ),
+        (
+            "compilation_poplar_options",
+            {"target.deterministicWorkers": "yes"},
+            "takes true or false or portable; received 'yes'",
+        ),
         ("convolutions.poplar_options", {"partialsType": "double"}, "takes half or float"),
         ("convolutions.poplar_options", {"availableMemoryProportion": "1.5"}, "from 0 to 1"),
         ("convolutions.poplar_options", {"availableMemoryProportion": "0,5"}, "received '0,5'"),

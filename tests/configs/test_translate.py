@@ -62,7 +62,8 @@ def test_defaults_round_trip():
 
 
 @pytest.mark.parametrize(
-    ("attribute", "field"), [("auto_select_ipus", "auto_count"), ("select_ipus", "cfg_index")])
+    ("attribute", "field"), [("auto_select_ipus", "auto_count"), ("select_ipus", "cfg_index")]
+)
 @pytest.mark.parametrize(("value", "devices"), [(0, [0]), (2, [2]), ([1, 2], [1, 2]), ((4,), [4])])
 def test_selection(attribute, field, value, devices):
     config = IPUConfig()

@@ -21,7 +21,10 @@ from tensorflow_ipu.device import system
 def fresh_process(monkeypatch):
     """A system in which nothing is configured, with nobody else listening."""
     for variable in (
-        flags.VARIABLE, flags.CHIP_VARIABLE, flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS,
+        flags.VARIABLE,
+        flags.CHIP_VARIABLE,
+        flags.ENGINE_OPTIONS,
+        flags.TARGET_OPTIONS,
         flags.RUNTIME_OPTIONS,
     ):
         monkeypatch.delenv(variable, raising=False)
@@ -74,8 +77,7 @@ def test_nothing_configured():
         ({"auto_select_ipus": 2}, [(5, 7)]),
         ({"auto_select_ipus": [2, 2]}, [(5, 7), (4, 6)]),
         ({"auto_select_ipus": (1, 2)}, [(0,), (5, 7)]),
-        ({"auto_select_ipus": [4, 8, 1]},
-         [(5, 7, 4, 6), (13, 15, 12, 14, 9, 11, 10, 8), (0,)]),
+        ({"auto_select_ipus": [4, 8, 1]}, [(5, 7, 4, 6), (13, 15, 12, 14, 9, 11, 10, 8), (0,)]),
         ({"auto_select_ipus": 4, "selection_order": SelectionOrder.SNAKE}, [(5, 7, 6, 4)]),
         ({"auto_select_ipus": 4, "selection_order": SelectionOrder.HOOF}, [(5, 4, 6, 7)]),
         ({"auto_select_ipus": [1] * 16}, [(i,) for i in range(16)]),
@@ -101,12 +103,19 @@ def test_unsupported_number_of_ipus(count):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"auto_select_ipus": [16, 1]}, {"auto_select_ipus": [1] * 17}, {"select_ipus": 31},
-     {"select_ipus": -1}, {"select_ipus": [16, 5]}],
+    [
+        {"auto_select_ipus": [16, 1]},
+        {"auto_select_ipus": [1] * 17},
+        {"select_ipus": 31},
+        {"select_ipus": -1},
+        {"select_ipus": [16, 5]},
+    ],
 )
 def test_no_matching_device(settings):
-    with pytest.raises(tf.errors.InvalidArgumentError,
-                       match="No device matches the requested configuration for ordinal"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="No device matches the requested configuration for ordinal",
+    ):
         configure(**settings)
     assert not system.is_configured()
 
@@ -162,8 +171,7 @@ def test_other_settings_replace(caplog):
     after = configure(auto_select_ipus=4)
     assert after.generation > before.generation
     assert system.device(0).num_ipus == 4
-    assert ("Resetting existing IPU configuration before applying new configuration"
-            in caplog.text)
+    assert "Resetting existing IPU configuration before applying new configuration" in caplog.text
 
 
 def test_other_settings_without_reset():
@@ -219,7 +227,12 @@ def test_subscribers_hear_of_every_change():
     system.reset_ipu_configuration()
     system.reset_ipu_configuration()
     assert [entry[1:] for entry in heard] == [
-        (True, 1), (False, 2), (True, 1), (False, 3), (True, 1)]
+        (True, 1),
+        (False, 2),
+        (True, 1),
+        (False, 3),
+        (True, 1),
+    ]
     generations = [entry[0] for entry in heard]
     assert generations == sorted(set(generations))
 
@@ -267,7 +280,8 @@ def test_unknown_ordinal():
 
 
 @pytest.mark.parametrize(
-    "name", ["/device:IPU:1", "IPU:1", "/ipu:1", "/job:a/replica:0/task:0/device:IPU:1"])
+    "name", ["/device:IPU:1", "IPU:1", "/ipu:1", "/job:a/replica:0/task:0/device:IPU:1"]
+)
 def test_get_num_of_ipus_in_device(name):
     configure(auto_select_ipus=[1, 4])
     assert system.get_num_of_ipus_in_device(name) == 4
@@ -291,8 +305,9 @@ def test_replication_factor(available, used, replicas):
 @pytest.mark.parametrize(("available", "used"), [(1, 2), (2, 3), (4, 5)])
 def test_shards_that_do_not_fit(available, used):
     configure(auto_select_ipus=available)
-    with pytest.raises(tf.errors.InternalError,
-                       match="The number of shards needs to divide the number of IPUs"):
+    with pytest.raises(
+        tf.errors.InternalError, match="The number of shards needs to divide the number of IPUs"
+    ):
         system.replication_factor(0, used)
 
 
@@ -312,8 +327,9 @@ def test_io_tiles_are_rounded_up():
 
 
 def test_the_model(on_model):
-    current = configure(auto_select_ipus=[3, 2], ipu_model__tiles_per_ipu=4,
-                        ipu_model__version="ipu1")
+    current = configure(
+        auto_select_ipus=[3, 2], ipu_model__tiles_per_ipu=4, ipu_model__version="ipu1"
+    )
     assert current.machine.is_model
     assert current.machine.chip.aliases[0] == "ipu1" and current.machine.chip.tiles == 4
     assert ipus() == [(0, 1, 2), (3, 4)]
@@ -359,7 +375,8 @@ def test_engine_options_of_the_environment_override(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "variable", [flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS])
+    "variable", [flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS]
+)
 def test_badly_written_environment(monkeypatch, variable):
     monkeypatch.setenv(variable, "{")
     with pytest.raises(ValueError, match=variable):
@@ -369,23 +386,30 @@ def test_badly_written_environment(monkeypatch, variable):
 
 def test_connections_without_a_device():
     for connection in (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE):
-        current = configure(device_connection__type=connection, device_connection__version="ipu1",
-                            auto_select_ipus=[32, 16])
+        current = configure(
+            device_connection__type=connection,
+            device_connection__version="ipu1",
+            auto_select_ipus=[32, 16],
+        )
         assert current.connection is connection
         assert current.machine.chip is chips.MK1
         assert [device.num_ipus for device in current.devices] == [32, 16]
         assert not current.remote_buffers
     with pytest.raises(tf.errors.FailedPreconditionError, match="a power of two"):
-        configure(device_connection__type=DeviceConnectionType.NEVER,
-                  device_connection__version="ipu1", auto_select_ipus=3)
+        configure(
+            device_connection__type=DeviceConnectionType.NEVER,
+            device_connection__version="ipu1",
+            auto_select_ipus=3,
+        )
 
 
 def test_remote_buffers():
     assert configure().remote_buffers
     on_demand = DeviceConnectionType.ON_DEMAND
     assert not configure(device_connection__type=on_demand).remote_buffers
-    assert configure(device_connection__type=on_demand,
-                     device_connection__enable_remote_buffers=True).remote_buffers
+    assert configure(
+        device_connection__type=on_demand, device_connection__enable_remote_buffers=True
+    ).remote_buffers
 
 
 def test_ensure_attached():
@@ -433,8 +457,10 @@ def test_ignored_options_warn(caplog):
 
 
 def test_configuring_from_threads():
-    threads = [threading.Thread(target=configure, kwargs={"auto_select_ipus": 2 ** (i % 3)})
-               for i in range(8)]
+    threads = [
+        threading.Thread(target=configure, kwargs={"auto_select_ipus": 2 ** (i % 3)})
+        for i in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -455,5 +481,6 @@ def test_tensorflow_is_not_imported():
         "print('tensorflow' in sys.modules)\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "False"

@@ -14,9 +14,19 @@ from tensorflow_ipu.profiler import text_summary as summary_lib
 
 def _record(op_type: str, flops: int | None, label: str, runs: int | None = 1) -> OpRecord:
     return OpRecord(
-        name=op_type, type=op_type, function="main", depth=0, ipus=(0,), inputs=(),
-        outputs=(TensorRecord("float32", (2,)),), bytes_in=8, bytes_out=8, flops=flops,
-        flops_label=label, runs=runs)
+        name=op_type,
+        type=op_type,
+        function="main",
+        depth=0,
+        ipus=(0,),
+        inputs=(),
+        outputs=(TensorRecord("float32", (2,)),),
+        bytes_in=8,
+        bytes_out=8,
+        flops=flops,
+        flops_label=label,
+        runs=runs,
+    )
 
 
 @dataclass
@@ -69,8 +79,10 @@ def test_a_device_and_its_program() -> None:
 
 def test_programs_are_listed_under_their_device() -> None:
     lines = _describe([1, 4], Program(ordinal=1, launches=0))
-    first, second = lines.index("  no program has been compiled for it"), next(
-        index for index, line in enumerate(lines) if line.startswith("/device:IPU:1"))
+    first, second = (
+        lines.index("  no program has been compiled for it"),
+        next(index for index, line in enumerate(lines) if line.startswith("/device:IPU:1")),
+    )
     assert first < second < next(i for i, line in enumerate(lines) if "program cluster" in line)
     assert lines[-1].strip() == "never launched"
 

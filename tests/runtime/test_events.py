@@ -56,10 +56,18 @@ class Program:
 
 def _record(name: str, op_type: str, shape: Any = (2,), **facts: Any) -> OpRecord:
     return OpRecord(
-        name=name, type=op_type, function=facts.pop("function", "main"),
-        depth=facts.pop("depth", 0), ipus=(0,), inputs=(),
-        outputs=(TensorRecord("float32", shape),), bytes_in=0, bytes_out=0, flops=None,
-        flops_label="")
+        name=name,
+        type=op_type,
+        function=facts.pop("function", "main"),
+        depth=facts.pop("depth", 0),
+        ipus=(0,),
+        inputs=(),
+        outputs=(TensorRecord("float32", shape),),
+        bytes_in=0,
+        bytes_out=0,
+        flops=None,
+        flops_label="",
+    )
 
 
 @pytest.fixture
@@ -120,8 +128,12 @@ def test_events_of_compiler_and_engine_are_in_order_of_time(
     assert [event.type for event in read] == [0, 1, 4, 2, 2, 5, 3, 3]
     assert {event.ordinal for event in read} == {3}
     assert [event.timestamp for event in read] == sorted(event.timestamp for event in read)
-    names = {read[0].compile_begin.module_name, read[1].compile_end.module_name,
-             read[2].load_engine.module_name, read[5].execute.module_name}
+    names = {
+        read[0].compile_begin.module_name,
+        read[1].compile_end.module_name,
+        read[2].load_engine.module_name,
+        read[5].execute.module_name,
+    }
     assert names == {b"cluster_1__net"}
     assert begin.timestamp <= end.timestamp and end.compile_end.duration >= 0
 
@@ -186,32 +198,47 @@ def test_payloads_are_made_when_they_are_read(store: events.EventStore) -> None:
 
 
 def test_tensor_map() -> None:
-    program = Program(ops=(
-        _record("a", "Const", (2, 3)),
-        _record("b", "Reshape", (6,), function="body", depth=1),
-        _record("c", "Exp", None),
-    ))
-    assert json.loads(event_payloads.tensor_map(program)) == {"mappings": {
-        "main": [["a", 0, [2, 3], "float", True, False, 6, []],
-                 ["c", 0, [], "float", False, False, 0, []]],
-        "body": [["b", 0, [6], "float", False, True, 6, []]],
-    }}
+    program = Program(
+        ops=(
+            _record("a", "Const", (2, 3)),
+            _record("b", "Reshape", (6,), function="body", depth=1),
+            _record("c", "Exp", None),
+        )
+    )
+    assert json.loads(event_payloads.tensor_map(program)) == {
+        "mappings": {
+            "main": [
+                ["a", 0, [2, 3], "float", True, False, 6, []],
+                ["c", 0, [], "float", False, False, 0, []],
+            ],
+            "body": [["b", 0, [6], "float", False, True, 6, []]],
+        }
+    }
 
 
 def test_instruction_info() -> None:
-    program = Program(ops=(
-        _record("dense/MatMul", "MatMul", (2, 4)),
-        _record("gradients/MatMul", "MatMul", (2, 3)),
-        _record("gradient_tape/MatMul_1", "MatMul", (3, 4)),
-        _record("gradients/filter", "Conv2DBackpropFilter", (9,), function="body", depth=1),
-        _record("upsample", "Conv2DBackpropInput"),
-        _record("relu", "Relu"),
-        _record("update", "ResourceApplyGradientDescent"),
-    ))
-    assert json.loads(event_payloads.instruction_info(program)) == {"ml_types": {
-        "dense/MatMul": 1, "gradients/MatMul": 2, "gradient_tape/MatMul_1": 3,
-        "body/gradients/filter": 3, "upsample": 1, "relu": 0, "update": 3,
-    }}
+    program = Program(
+        ops=(
+            _record("dense/MatMul", "MatMul", (2, 4)),
+            _record("gradients/MatMul", "MatMul", (2, 3)),
+            _record("gradient_tape/MatMul_1", "MatMul", (3, 4)),
+            _record("gradients/filter", "Conv2DBackpropFilter", (9,), function="body", depth=1),
+            _record("upsample", "Conv2DBackpropInput"),
+            _record("relu", "Relu"),
+            _record("update", "ResourceApplyGradientDescent"),
+        )
+    )
+    assert json.loads(event_payloads.instruction_info(program)) == {
+        "ml_types": {
+            "dense/MatMul": 1,
+            "gradients/MatMul": 2,
+            "gradient_tape/MatMul_1": 3,
+            "body/gradients/filter": 3,
+            "upsample": 1,
+            "relu": 0,
+            "update": 3,
+        }
+    }
 
 
 def _hand_made() -> list[bytes]:
@@ -231,22 +258,33 @@ def test_events_as_text() -> None:
     text = event_trace.extract_all_strings_from_event_trace(_hand_made())
     blocks = text.split("-" * 70 + "\n")[1:]
     head = r"=> @ \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}: "
-    for block, expected in zip(blocks, [
-        "Compile begin: m", "Compile end: m\nDuration: 42", "Host->Device {in}",
-        "Device->Host {out}", "Load engine: m", "Execute: m",
-    ]):
+    for block, expected in zip(
+        blocks,
+        [
+            "Compile begin: m",
+            "Compile end: m\nDuration: 42",
+            "Host->Device {in}",
+            "Device->Host {out}",
+            "Load engine: m",
+            "Execute: m",
+        ],
+    ):
         assert re.fullmatch(head + re.escape(expected) + "\n", block)
     assert len(blocks) == 6
 
 
-@pytest.mark.parametrize("wrap", [
-    lambda raw: raw,
-    lambda raw: np.array(raw, dtype=object),
-    lambda raw: [np.array(raw[:2], dtype=object), raw[2:]],
-    tf.constant,
-    lambda raw: tf.compat.v1.Summary(value=[tf.compat.v1.Summary.Value(
-        tag="t", tensor=tf.make_tensor_proto(raw))]).SerializeToString(),
-])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda raw: raw,
+        lambda raw: np.array(raw, dtype=object),
+        lambda raw: [np.array(raw[:2], dtype=object), raw[2:]],
+        tf.constant,
+        lambda raw: tf.compat.v1.Summary(
+            value=[tf.compat.v1.Summary.Value(tag="t", tensor=tf.make_tensor_proto(raw))]
+        ).SerializeToString(),
+    ],
+)
 def test_events_in_all_forms_they_come_in(wrap: Any) -> None:
     wrapped = wrap(_hand_made())
     assert event_trace.extract_all_types_from_event_trace(wrapped) == list(range(6))
@@ -258,11 +296,14 @@ def test_something_else_is_refused() -> None:
         event_trace.extract_all_events(3)
 
 
-@pytest.mark.parametrize("extract", [
-    event_trace.extract_compile_reports,
-    event_trace.extract_execute_reports,
-    event_trace.extract_poplar_serialized_graphs,
-])
+@pytest.mark.parametrize(
+    "extract",
+    [
+        event_trace.extract_compile_reports,
+        event_trace.extract_execute_reports,
+        event_trace.extract_poplar_serialized_graphs,
+    ],
+)
 def test_reports_are_not_in_events(extract: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[str] = []
     monkeypatch.setattr(logging, "warning", lambda text, *args: logged.append(text % args))
@@ -270,8 +311,10 @@ def test_reports_are_not_in_events(extract: Any, monkeypatch: pytest.MonkeyPatch
     assert extract.__name__ in logged[0] and "deprecated" in logged[0]
 
 
-@pytest.mark.parametrize("options, expected", [
-    ({}, False), ({"enable_ipu_events": True}, True), ({"profiling": True}, True)])
+@pytest.mark.parametrize(
+    "options, expected",
+    [({}, False), ({"enable_ipu_events": True}, True), ({"profiling": True}, True)],
+)
 def test_the_configuration_turns_events_on(
     options: dict[str, bool], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

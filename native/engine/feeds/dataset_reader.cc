@@ -26,8 +26,8 @@ Status DatasetReader::Create(OpKernelContext* ctx, const tensorflow::Tensor& var
   TF_RETURN_IF_ERROR(tensorflow::data::FinalizeDataset(ctx, dataset, &finalized));
   made->finalized_.reset(finalized);
   made->context_ = std::make_unique<IteratorContext>(made->IteratorParams(ctx));
-  TF_RETURN_IF_ERROR(finalized->MakeIterator(made->context_.get(), /*parent=*/nullptr,
-                                             "IpuFeed", &made->iterator_));
+  TF_RETURN_IF_ERROR(finalized->MakeIterator(made->context_.get(), /*parent=*/nullptr, "IpuFeed",
+                                             &made->iterator_));
   *reader = std::move(made);
   return tensorflow::OkStatus();
 }
@@ -47,8 +47,8 @@ Status DatasetReader::MakeRuntime(OpKernelContext* ctx, int graph_def_version) {
   library_ = std::make_unique<tensorflow::FunctionLibraryDefinition>(
       *caller->GetFunctionLibraryDefinition());
   const tensorflow::ConfigProto* config = caller->config_proto();
-  const auto optimizer =
-      config == nullptr ? tensorflow::OptimizerOptions() : config->graph_options().optimizer_options();
+  const auto optimizer = config == nullptr ? tensorflow::OptimizerOptions()
+                                           : config->graph_options().optimizer_options();
   process_runtime_ = std::make_unique<tensorflow::ProcessFunctionLibraryRuntime>(
       device_mgr_.get(), ctx->env(), config, graph_def_version, library_.get(), optimizer);
   runtime_ = process_runtime_->GetFLR(device->name());

@@ -99,14 +99,15 @@ Status FeedManager::DeleteInfeed(const std::string& name) {
     mutex_lock lock(mu_);
     const auto found = infeeds_.find(name);
     if (found == infeeds_.end()) {
-      return tensorflow::errors::NotFound("There is no infeed ", name, " on /device:IPU:",
-                                          ordinal_, " to delete. Make sure that you have run the "
+      return tensorflow::errors::NotFound("There is no infeed ", name, " on /device:IPU:", ordinal_,
+                                          " to delete. Make sure that you have run the "
                                           "initializer of the infeed_queue.");
     }
     if (found->second->used() && DeviceIsRunning()) {
       return tensorflow::errors::FailedPrecondition(
-          "Cannot delete infeed ", name, " while a program that may use it runs on /device:IPU:",
-          ordinal_, ". Wait for the program to end.");
+          "Cannot delete infeed ", name,
+          " while a program that may use it runs on /device:IPU:", ordinal_,
+          ". Wait for the program to end.");
     }
     infeed = std::move(found->second);
     infeeds_.erase(found);
@@ -125,8 +126,7 @@ void FeedManager::AbandonInfeed(const std::string& name, const std::shared_ptr<I
                                              " has been closed."));
 }
 
-std::shared_ptr<Outfeed> FeedManager::FindOrAddOutfeed(const std::string& name,
-                                                       OutfeedMode mode) {
+std::shared_ptr<Outfeed> FeedManager::FindOrAddOutfeed(const std::string& name, OutfeedMode mode) {
   mutex_lock lock(mu_);
   std::shared_ptr<Outfeed>& outfeed = outfeeds_[name];
   if (outfeed == nullptr) outfeed = std::make_shared<Outfeed>(name, mode);
@@ -145,8 +145,9 @@ Status FeedManager::DeleteOutfeed(const std::string& name) {
   if (found == outfeeds_.end()) return tensorflow::OkStatus();
   if (DeviceIsRunning()) {
     return tensorflow::errors::FailedPrecondition(
-        "Cannot delete outfeed ", name, " while a program that may use it runs on /device:IPU:",
-        ordinal_, ". Wait for the program to end.");
+        "Cannot delete outfeed ", name,
+        " while a program that may use it runs on /device:IPU:", ordinal_,
+        ". Wait for the program to end.");
   }
   outfeeds_.erase(found);
   return tensorflow::OkStatus();

@@ -80,10 +80,11 @@ Status Infeed::Prepare(const InfeedReader& reader) {
   if (lanes_.empty()) return end_;
   const int num_replicas = static_cast<int>(lanes_.size());
   if (num_replicas != reader.num_replicas) {
-    return FailedPrecondition(
-        "The infeed queue ", options_.name, " is used by programs with different replication "
-        "factors: first ", num_replicas, ", now ", reader.num_replicas,
-        ". Create one IPUInfeedQueue for each replication factor.");
+    return FailedPrecondition("The infeed queue ", options_.name,
+                              " is used by programs with different replication "
+                              "factors: first ",
+                              num_replicas, ", now ", reader.num_replicas,
+                              ". Create one IPUInfeedQueue for each replication factor.");
   }
   if (reader.launch_id > launch_id_) {
     launch_id_ = reader.launch_id;

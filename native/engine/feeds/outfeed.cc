@@ -73,9 +73,11 @@ Status Outfeed::Check(const LaunchContext& launch, OpKernelContext* ctx) {
                                    shapes_[i].DebugString());
   }
   return tensorflow::errors::FailedPrecondition(
-      "The outfeed queue ", name_, " is used by programs with a different tensor shape or "
-      "replication factor: first", expected, " with replication factor ", lanes_.size(), ", now",
-      received, " with replication factor ", launch.num_replicas(),
+      "The outfeed queue ", name_,
+      " is used by programs with a different tensor shape or "
+      "replication factor: first",
+      expected, " with replication factor ", lanes_.size(), ", now", received,
+      " with replication factor ", launch.num_replicas(),
       ". Create one IPUOutfeedQueue for each program, or run the deleter of this one in between.");
 }
 

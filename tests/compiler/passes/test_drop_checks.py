@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from tests.compiler.programs import ops, program_of, scalar_target
 
 from tensorflow_ipu.compiler import verify
 from tensorflow_ipu.compiler.passes import drop_checks, prune
+from tests.compiler.programs import ops, program_of, scalar_target
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

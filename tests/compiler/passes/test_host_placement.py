@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from tests.compiler.programs import program_of, scalar_target
 
 from tensorflow_ipu.compiler.passes import host_placement
+from tests.compiler.programs import program_of, scalar_target
 
 
 def test_devices_and_colocation_go():

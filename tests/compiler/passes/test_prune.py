@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
-from tests.compiler.programs import ops, program_of, scalar_target, text
 
 from tensorflow_ipu.compiler.passes import prune
 from tensorflow_ipu.compiler.program import Program
+from tests.compiler.programs import ops, program_of, scalar_target, text
 
 SCALAR = tf.TensorSpec([], tf.float32)
 
@@ -47,9 +47,7 @@ def test_keeps_what_control_results_need():
     main = _function("main", ("p", "IpuPrintTensor", ["n:y:0"]), ("n", "Neg", ["x"]), run="p")
     program = Program({"main": main}, "main")
     prune.run(program, scalar_target())
-    assert text(program) == (
-        "function 0\n  p = IpuPrintTensor(n:y:0)\n  n = Neg(x)\n  run p"
-    )
+    assert text(program) == ("function 0\n  p = IpuPrintTensor(n:y:0)\n  n = Neg(x)\n  run p")
 
 
 def test_drops_functions_that_nothing_calls():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from tests.compiler.programs import ops, program_of, scalar_target
 
 from tensorflow_ipu.compiler import verify
 from tensorflow_ipu.compiler.passes import random_streams
 from tensorflow_ipu.compiler.program import Program
+from tests.compiler.programs import ops, program_of, scalar_target
 
 CASES = {
     "uniform": (lambda: tf.random.uniform([8]), "StatelessRandomUniform"),

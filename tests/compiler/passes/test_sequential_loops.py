@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tensorflow as tf
-from tests.compiler.programs import program_of, scalar_target
 
 from tensorflow_ipu.compiler.passes import sequential_loops
+from tests.compiler.programs import program_of, scalar_target
 
 
 def test_every_loop_runs_one_iteration_at_a_time():

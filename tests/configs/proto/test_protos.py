@@ -15,11 +15,24 @@ def numbers(message):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("IpuTraceEvent", {"timestamp": 1, "ordinal": 2, "type": 3, "compile_begin": 5,
-                           "compile_end": 6, "data_transfer": 7, "load_engine": 8, "execute": 9}),
+        (
+            "IpuTraceEvent",
+            {
+                "timestamp": 1,
+                "ordinal": 2,
+                "type": 3,
+                "compile_begin": 5,
+                "compile_end": 6,
+                "data_transfer": 7,
+                "load_engine": 8,
+                "execute": 9,
+            },
+        ),
         ("IpuTraceCompileBeginEvent", {"module_name": 2}),
-        ("IpuTraceCompileEndEvent", {"duration": 1, "module_name": 2, "tensor_map": 3,
-                                     "instruction_info": 4}),
+        (
+            "IpuTraceCompileEndEvent",
+            {"duration": 1, "module_name": 2, "tensor_map": 3, "instruction_info": 4},
+        ),
         ("IpuTraceDataTransferEvent", {"data_transfer": 1}),
         ("IpuTraceLoadEngineEvent", {"module_name": 1}),
         ("IpuTraceExecuteEvent", {"activity_trace": 1, "module_name": 2}),
@@ -33,8 +46,13 @@ def test_trace_messages(name, expected):
 
 def test_trace_event_types():
     assert trace_pb2.IpuTraceEvent.Type.items() == [
-        ("COMPILE_BEGIN", 0), ("COMPILE_END", 1), ("HOST_TO_DEVICE_TRANSFER", 2),
-        ("DEVICE_TO_HOST_TRANSFER", 3), ("LOAD_ENGINE", 4), ("EXECUTE", 5)]
+        ("COMPILE_BEGIN", 0),
+        ("COMPILE_END", 1),
+        ("HOST_TO_DEVICE_TRANSFER", 2),
+        ("DEVICE_TO_HOST_TRANSFER", 3),
+        ("LOAD_ENGINE", 4),
+        ("EXECUTE", 5),
+    ]
 
 
 def test_trace_event_on_the_wire():

@@ -39,9 +39,7 @@ def test_elements_are_produced_in_groups() -> None:
             produced.append(number)
             yield number
 
-    source = tf.data.Dataset.from_generator(
-        produce, output_signature=tf.TensorSpec([], tf.int64)
-    )
+    source = tf.data.Dataset.from_generator(produce, output_signature=tf.TensorSpec([], tf.int64))
     iterator = iter(BufferDataset(source, 3))
     next(iterator)
     assert produced == [0, 1, 2]
