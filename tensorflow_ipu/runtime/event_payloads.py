@@ -88,7 +88,7 @@ def arguments(program: Traced, variables: bool) -> str:
 
     Args:
         program: the program the data is for.
-        variables: whether the variables are moved, or else the inputs.
+        variables: whether the variables are moved with the inputs, as when a program is loaded.
 
     Returns:
         JSON with each tensor's name, index among the arguments and bytes, and the total.
@@ -96,7 +96,7 @@ def arguments(program: Traced, variables: bool) -> str:
     return _transfer(
         (argument.name, index, argument.num_bytes)
         for index, argument in enumerate(program.arguments)
-        if argument.is_variable == variables
+        if variables or not argument.is_variable
     )
 
 

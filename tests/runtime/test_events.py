@@ -142,7 +142,7 @@ def test_events_of_compiler_and_engine_are_in_order_of_time(
         assert data["total_size"] == sum(t["size"] for t in data["tensors"])
         return [(t["name"], t["parameter_index"], t["size"]) for t in data["tensors"]]
 
-    assert transfer(read[3]) == [("w", 1, 24)]
+    assert transfer(read[3]) == [("x", 0, 24), ("w", 1, 24)]
     assert transfer(read[4]) == [("x", 0, 24)]
     assert transfer(read[6]) == [("output_0", 0, 32)]
     assert transfer(read[7]) == [("w", 1, 24)]
