@@ -62,13 +62,14 @@ class Flags:
 
     help: bool = _flag(False, _EFFECT, "Print this list.")
     use_synthetic_data: bool = _flag(
-        False, _EFFECT, "No data of any kind moves between host and device.", hashed=True
+        False, _EFFECT, "Data of all the categories below does not move.", hashed=True
     )
     synthetic_data_categories: tuple[str, ...] = _flag(
         (),
         _EFFECT,
         "Comma-separated kinds of data that do not move: infeed, outfeed, seed, "
-        "hostembedding, parameters.",
+        "hostembedding, parameters. Infeeds give made-up elements and outfeeds stay empty; the "
+        "other kinds, whose contents would be undefined, keep their values here.",
         hashed=True,
     )
     synthetic_data_initializer: str = _flag(
