@@ -196,6 +196,12 @@ def _answer(request: int) -> None:
         )
     except errors.OpError as error:
         native.reply_error(request, error.error_code, error.message)
+    except OSError as error:
+        message = (
+            f"A compiled IPU program could not be saved or found: {error}. Check the folders that "
+            "the flag --executable_cache_path and the option serialization_output_folder name."
+        )
+        native.reply_error(request, errors.FAILED_PRECONDITION, message)
     except (ValueError, TypeError) as error:
         native.reply_error(request, errors.INVALID_ARGUMENT, str(error))
     except BaseException:  # noqa: BLE001 - the engine's thread must get an answer

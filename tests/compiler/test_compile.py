@@ -177,6 +177,13 @@ def test_serialization_folder(tmp_path):
     ]
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    _configure(serialization_output_folder=str(tmp_path / "file" / "folder"))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="serialization_output_folder"):
+        _run(_loop(2), np.ones(3, np.float32))
+
+
 def test_connection_never_compiles_but_does_not_run():
     _configure(
         device_connection__type=config.DeviceConnectionType.NEVER, device_connection__version="ipu2"
