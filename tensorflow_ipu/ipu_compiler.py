@@ -60,7 +60,7 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
 
     cluster = trace_lib.trace(build, flat_inputs, trace_lib.cluster_name(computation))
     with _device_scope(cluster.graph):
-        launched = launch_lib.launch(cluster, flat_inputs)
+        launched = launch_lib.launch(cluster, [*flat_inputs, *cluster.graph.external_captures])
         return results.give(launched)
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import ops
-from tensorflow.python.framework import tensor as tensor_lib
 
 _ids = itertools.count()
 
@@ -29,7 +27,6 @@ class Cluster:
         id: Name of the Cluster, unique in the process. Starts with `cluster`.
         graph: The traced function.
         function: The same, registered with TensorFlow's runtime.
-        captures: Tensors of the outer graph that follow the explicit inputs as arguments.
         owner: Whatever has to live as long as the Cluster, because it takes the graph apart when
             it goes.
     """
@@ -37,7 +34,6 @@ class Cluster:
     id: str
     graph: func_graph_lib.FuncGraph
     function: atomic_function.AtomicFunction
-    captures: tuple[tensor_lib.Tensor, ...]
     owner: Any = None
 
     @classmethod
@@ -45,7 +41,6 @@ class Cluster:
         cls,
         graph: func_graph_lib.FuncGraph,
         name: str,
-        captures: Sequence[tensor_lib.Tensor] | None = None,
         owner: Any = None,
     ) -> Cluster:
         """Makes a Cluster of a finished trace.
@@ -53,15 +48,12 @@ class Cluster:
         Args:
             graph: The trace: its inputs are the explicit inputs, then the captures.
             name: What the user would recognise, for the name of the Cluster.
-            captures: What the graph captured, where it does not say so itself.
             owner: What to keep alive.
         """
         number = next(_ids)
         identifier = f"cluster_{number}__{name}"
         function = atomic_function.from_func_graph(f"__ipu_{identifier}", graph, {})
-        if captures is None:
-            captures = [*graph.external_captures, *graph.deferred_external_captures]
-        cluster = cls(identifier, graph, function, tuple(captures), owner)
+        cluster = cls(identifier, graph, function, owner)
         _clusters[identifier] = cluster
         return cluster
 

@@ -60,7 +60,9 @@ def run(
         check(concrete)
     bound = function_type_utils.canonicalize_function_inputs(args, kwargs, concrete.function_type)
     inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
-    results = launch_lib.launch(_cluster(concrete), inputs)
+    # Asked for at each call: what a function captures by a closure may have changed.
+    arguments = [*inputs, *concrete.captured_inputs]
+    results = launch_lib.launch(_cluster(concrete), arguments)
     if results is None or isinstance(results, ops.Operation):
         # Nothing to return. In a graph, automatic control dependencies make the launch run.
         results = []
@@ -91,9 +93,7 @@ def _cluster(concrete: ConcreteFunction) -> Cluster:
     cluster = concrete.__dict__.get(_CLUSTER)
     if cluster is None:
         name = re.sub(r"\W+", "_", concrete.graph.name).strip("_") or "function"
-        cluster = Cluster.from_graph(
-            concrete.graph, name, captures=concrete.captured_inputs, owner=concrete
-        )
+        cluster = Cluster.from_graph(concrete.graph, name, owner=concrete)
         concrete.__dict__[_CLUSTER] = cluster
     return cluster
 

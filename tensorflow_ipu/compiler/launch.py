@@ -24,13 +24,13 @@ def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
 
 
 def launch(
-    cluster: Cluster, inputs: Sequence[tensor_lib.Tensor]
+    cluster: Cluster, arguments: Sequence[tensor_lib.Tensor]
 ) -> list[tensor_lib.Tensor] | ops.Operation | None:
     """Launches a Cluster on the device that is in scope.
 
     Args:
         cluster: The Cluster.
-        inputs: Its explicit inputs; the captures are added here.
+        arguments: Its explicit inputs, then what it captures.
 
     Returns:
         The results. For a Cluster without results, the launch operation (`None` when it ran
@@ -43,7 +43,7 @@ def launch(
         graph._add_function_recursive(cluster.function)
         cluster.keep_with(graph)
     return native.ops().ipu_launch(
-        args=[*inputs, *cluster.captures],
+        args=list(arguments),
         Tresults=[output.dtype for output in outputs],
         f=cluster.entry,
         cluster=cluster.id,

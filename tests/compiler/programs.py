@@ -21,7 +21,7 @@ def scalar_target(count: int = 1) -> Target:
 def program_of(function: Callable[..., Any], *specs: tf.TensorSpec) -> Program:
     """Traces a function as TensorFlow 2 does, and returns it as the compiler sees it."""
     concrete = tf.function(function).get_concrete_function(*specs)
-    cluster = Cluster.from_graph(concrete.graph, "test", list(concrete.captured_inputs), concrete)
+    cluster = Cluster.from_graph(concrete.graph, "test", concrete)
     return Program.from_library(cluster.library(), cluster.entry)
 
 
