@@ -1,0 +1,168 @@
+"""The loop over mini-batches that a pipeline is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorflow.python import tf2
+from tensorflow.python.framework import ops, tensor_util
+from tensorflow.python.util import nest
+
+from tensorflow_ipu import loops, tensorflow_hooks
+from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE
+from tensorflow_ipu.compiler.schedule import PipelineDescription
+from tensorflow_ipu.gradient_accumulation import MiniBatches, accumulator_dtype
+from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
+from tensorflow_ipu.ops._pipeline_stages import StageRunner, as_arguments, stage_scope
+from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
+from tensorflow_ipu.ops._pipeline_update import WeightUpdate
+
+
+def build(arguments: PipelineArguments) -> ops.Operation:
+    """Builds the loop of a pipeline.
+
+    Args:
+        arguments: What the user asked for.
+
+    Returns:
+        The operation that runs it.
+    """
+
+    def mini_batch() -> ops.Operation:
+        return _mini_batch(arguments)
+
+    per_execution = arguments.count * arguments.serialization
+    with ops.name_scope(arguments.name):
+        return loops.repeat(arguments.repeat_count * per_execution, mini_batch, [])
+
+
+def _mini_batch(arguments: PipelineArguments) -> ops.Operation:
+    """Builds what happens with one mini-batch."""
+    runner = StageRunner(arguments)
+    outputs = runner.run()
+    batches = MiniBatches(
+        arguments.count * arguments.serialization,
+        PIPELINE_ATTRIBUTE,
+        _attribute(arguments),
+        arguments.name,
+    )
+    update = None
+    loss = None
+    if arguments.optimizer_function is not None:
+        result = _optimizer_function(arguments, outputs)
+        loss = result.loss
+        update = WeightUpdate(arguments, result, runner)
+        update.accumulate(batches)
+    with stage_scope(len(arguments.stages) - 1, arguments.devices[-1][-1]):
+        sent = _outfeed_value(arguments, outputs, loss)
+        totals = _Totals(arguments, sent, batches) if arguments.accumulate_outfeed else None
+        now = [] if sent is None or totals else [arguments.outfeed_queue.enqueue(sent)]
+
+    def at_the_end() -> list[ops.Operation]:
+        operations = update.apply() if update else []
+        if totals is not None:
+            operations.append(totals.enqueue())
+        return operations
+
+    with ops.control_dependencies(now):
+        return batches.then_update(at_the_end)
+
+
+def _attribute(arguments: PipelineArguments) -> dict[str, Any]:
+    """Returns what the compiler has to know, as its attribute of the counter."""
+    repeat = tensor_util.constant_value(ops.convert_to_tensor(arguments.repeat_count))
+    description = PipelineDescription(
+        device_mapping=tuple(d[0] if len(d) == 1 else d for d in arguments.devices),
+        count=arguments.count,
+        training=arguments.training,
+        schedule=arguments.schedule,
+        repeat_count=1 if repeat is None else max(1, int(repeat)),
+        batch_serialization_iterations=arguments.serialization,
+        recomputation=arguments.recomputation_mode,
+    )
+    return {
+        "name": arguments.name,
+        "description": description.to_json(),
+        "devices": arguments.devices,
+        "memory": arguments.memory,
+        "stages": [[getattr(f, "__name__", repr(f)) for f in fs] for fs in arguments.stages],
+        "options": arguments.stage_options,
+    }
+
+
+def _optimizer_function(arguments: PipelineArguments, outputs: Any) -> OptimizerFunctionOutput:
+    """Calls the user's optimizer function with what the last stage returned."""
+    values, named = as_arguments(outputs)
+    function: Any = tensorflow_hooks.converted(arguments.optimizer_function)
+    result = function(*values, **named)
+    if not isinstance(result, OptimizerFunctionOutput):
+        raise TypeError(
+            "The optimizer_function of a pipeline must return an OptimizerFunctionOutput. "
+            f"Received: {result!r}"
+        )
+    return result
+
+
+def _outfeed_value(arguments: PipelineArguments, outputs: Any, loss: Any) -> Any:
+    """Returns what goes to the outfeed for a mini-batch, or None for nothing.
+
+    Raises:
+        ValueError: If there are outputs and no queue, or the mask has another length.
+    """
+    values, named = as_arguments(outputs)
+    if arguments.outfeed_loss:
+        return loss
+    if arguments.training:
+        return _masked(arguments, [*values, *named.values()])
+    if not values and not named:
+        return None
+    if arguments.outfeed_queue is None:
+        raise ValueError(
+            "The last computational stage has tensor outputs, but no outfeed_queue has been "
+            "provided. Pass one, or return nothing from the last stage. Received: "
+            f"{[value.name for value in [*values, *named.values()]]}"
+        )
+    if named:
+        return named
+    single = not isinstance(outputs, (list, tuple))
+    # What a program written for TensorFlow 1 gets for a single tensor is a list of one.
+    return outputs if single and tf2.enabled() else values
+
+
+def _masked(arguments: PipelineArguments, values: list[Any]) -> list[Any] | None:
+    mask = arguments.outfeed_mask
+    if mask is not None:
+        if len(mask) != len(values):
+            raise ValueError(
+                "outfeed_mask must have one entry for each output of the last stage. Received: "
+                f"{len(mask)} entries for {len(values)} outputs"
+            )
+        values = [value for value, left_out in zip(values, mask) if not left_out]
+        if values and arguments.outfeed_queue is None:
+            raise ValueError(
+                "The last computational stage has tensor outputs that outfeed_mask does not leave "
+                "out, but no outfeed_queue has been provided."
+            )
+    return values if values and arguments.outfeed_queue is not None else None
+
+
+class _Totals:
+    """Sums of what would go to the outfeed with each mini-batch."""
+
+    def __init__(self, arguments: PipelineArguments, sent: Any, batches: MiniBatches) -> None:
+        self._queue = arguments.outfeed_queue
+        self._form = sent
+        self._ipu = arguments.devices[-1][-1]
+        self._stage = len(arguments.stages) - 1
+        self._totals = [
+            batches.accumulate(
+                value, accumulator_dtype(arguments.accumulate_outfeed_dtype, value), name="outfeed"
+            )
+            for value in nest.flatten(sent)
+        ]
+
+    def enqueue(self) -> ops.Operation:
+        """Sends the sums."""
+        with stage_scope(self._stage, self._ipu):
+            values = [total.value() for total in self._totals]
+            return self._queue.enqueue(nest.pack_sequence_as(self._form, values))

@@ -1,0 +1,140 @@
+"""Running the stages of a pipeline one after the other, each marked as what it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.ops import array_ops
+
+from tensorflow_ipu import scopes, tensorflow_hooks
+from tensorflow_ipu.compiler.program import STAGE_ATTRIBUTE
+from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments, Stage
+
+
+@contextlib.contextmanager
+def stage_scope(index: int, ipu: int) -> Iterator[None]:
+    """Marks the ops inside as part of stage `index`, on an IPU."""
+    mark = attr_value_pb2.AttrValue(i=index)
+    graph = ops.get_default_graph()
+    with scopes.ipu_shard(ipu), graph._attr_scope({STAGE_ATTRIBUTE: mark}):
+        yield
+
+
+class StageRunner:
+    """Builds the forward pass of one mini-batch, in the body of the pipeline's loop.
+
+    Attributes:
+        homes: Stage and IPU of each variable that a stage uses, by `handle_key`.
+    """
+
+    def __init__(self, arguments: PipelineArguments) -> None:
+        """Makes a runner that has run nothing yet."""
+        self._arguments = arguments
+        self.homes: dict[int, tuple[int, int]] = {}
+
+    def run(self) -> Any:
+        """Runs all stages on the next mini-batch.
+
+        Returns:
+            What the last stage returned: a list of tensors, or a dict, or one value.
+        """
+        arguments = self._arguments
+        with stage_scope(0, arguments.devices[0][0]):
+            values, named = _first_inputs(arguments)
+        outputs: Any = None
+        for index, (members, ipus) in enumerate(zip(arguments.stages, arguments.devices)):
+            outputs = self._run_stage(index, members, ipus, values, named)
+            values, named = as_arguments(outputs)
+        return outputs
+
+    def _run_stage(
+        self,
+        index: int,
+        members: Sequence[Stage],
+        ipus: Sequence[int],
+        values: list[Any],
+        named: Mapping[str, Any],
+    ) -> Any:
+        results = []
+        for member, ipu in zip(members, ipus):
+            with stage_scope(index, ipu), ops.name_scope(f"stage_{index}"):
+                graph = ops.get_default_graph()
+                captured = {id(outer) for outer, _ in graph.captures}
+                made = len(graph.get_operations())
+                results.append(_as_tensors(tensorflow_hooks.converted(member)(*values, **named)))
+            _check_captures(graph, index, captured)
+            self._note_variables(graph.get_operations()[made:], index, ipu)
+        if len(results) == 1:
+            return results[0]
+        return [value for result in results for value in as_arguments(result)[0]]
+
+    def _note_variables(self, operations: list[ops.Operation], stage: int, ipu: int) -> None:
+        """Notes which stage uses which variable first; it has to stay on one IPU."""
+        for tensor in (tensor for op in operations for tensor in op.inputs):
+            if tensor.dtype != dtypes.resource:
+                continue
+            first, home = self.homes.setdefault(handle_key(tensor), (stage, ipu))
+            if home != ipu:
+                raise ValueError(
+                    f"The stages {first} and {stage} of a pipeline use the same variable "
+                    f"({tensor.name}) on the IPUs {home} and {ipu}. Give both the same IPU in "
+                    "device_mapping."
+                )
+
+
+def _check_captures(graph: Any, stage: int, before: set[int]) -> None:
+    """Refuses tensors from outside that came in with a stage."""
+    for outer, _ in graph.captures:
+        if outer.dtype != dtypes.resource and id(outer) not in before:
+            name = getattr(outer, "name", None) if ops.is_symbolic_tensor(outer) else repr(outer)
+            raise ValueError(
+                f"Trying to capture the tensor {name} which is not a resource in stage {stage} of "
+                "a pipeline. Pass it as one of the `inputs` of the pipeline and on from stage to "
+                "stage, or make it in the stage."
+            )
+
+
+def _first_inputs(arguments: PipelineArguments) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the arguments of the first stage: the inputs, then the infeed's element."""
+    values: list[Any] = [array_ops.identity(value) for value in arguments.inputs]
+    if arguments.infeed_queue is None:
+        return values, {}
+    element = arguments.infeed_queue._dequeue()
+    if isinstance(element, dict):
+        return values, element
+    return [*values, *(element if isinstance(element, tuple) else (element,))], {}
+
+
+def handle_key(handle: Any) -> int:
+    """Returns what identifies a variable in a graph and in those around it."""
+    while ops.is_symbolic_tensor(handle):
+        captures = getattr(handle.graph, "captures", ())
+        outer = next((outer for outer, inner in captures if inner is handle), None)
+        if outer is None:
+            break
+        handle = outer
+    return id(handle)
+
+
+def as_arguments(outputs: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Returns what a stage returned as positional and keyword arguments for the next."""
+    if outputs is None:
+        return [], {}
+    if isinstance(outputs, dict):
+        return [], outputs
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs], {}
+
+
+def _as_tensors(outputs: Any) -> Any:
+    """Converts what a stage returned to tensors; the form stays."""
+    if outputs is None:
+        return None
+    if isinstance(outputs, dict):
+        return {key: ops.convert_to_tensor(value) for key, value in outputs.items()}
+    if isinstance(outputs, (list, tuple)):
+        return [ops.convert_to_tensor(value) for value in outputs]
+    return ops.convert_to_tensor(outputs)

@@ -1,0 +1,143 @@
+"""What the arguments of a pipeline are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tensorflow.python.training import optimizer as v1_optimizer
+
+
+class PipelineStageOptions:
+    """Poplar options for the convolutions and matrix multiplications of one stage.
+
+    They come before those of `IPUConfig.convolutions` and `IPUConfig.matmuls`.
+
+    Attributes:
+        convolution_options: Options of convolutions, by name.
+        matmul_options: Options of matrix multiplications, by name.
+    """
+
+    def __init__(
+        self,
+        convolution_options: Mapping[str, Any] | None = None,
+        matmul_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Makes the options of a stage.
+
+        Args:
+            convolution_options: Options of convolutions; none when None.
+            matmul_options: Options of matrix multiplications; none when None.
+
+        Raises:
+            TypeError: If one of them is not a dict.
+        """
+        self.convolution_options = _options("convolution_options", convolution_options)
+        self.matmul_options = _options("matmul_options", matmul_options)
+
+    def to_dict(self) -> dict[str, dict[str, str]]:
+        """Returns both as dicts of strings, for descriptions of the pipeline."""
+        return {"convolutions": self.convolution_options, "matmuls": self.matmul_options}
+
+
+def _options(name: str, value: Mapping[str, Any] | None) -> dict[str, str]:
+    if not isinstance(value, (Mapping, type(None))):
+        raise TypeError(
+            f"{name} of PipelineStageOptions must be a dict from the name of an option to its "
+            f"value. Received: {value!r}"
+        )
+    return {str(key): str(option) for key, option in (value or {}).items()}
+
+
+class OptimizerFunctionOutput:
+    """What the `optimizer_function` of a pipeline returns: what to minimise, and how.
+
+    Attributes:
+        opt: The optimizer.
+        loss: The loss of a mini-batch, a tensor.
+        compute_gradients_args: Positional arguments for `compute_gradients`, after the loss.
+        compute_gradients_kwargs: Keyword arguments for `compute_gradients`.
+        apply_gradients_args: Positional arguments for `apply_gradients`, after the pairs.
+        apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
+        variables: What a Keras optimizer trains.
+        tape: Has watched the variables that a Keras optimizer trains.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        loss: Any,
+        compute_gradients_args: Sequence[Any] | None = None,
+        compute_gradients_kwargs: Mapping[str, Any] | None = None,
+        apply_gradients_args: Sequence[Any] | None = None,
+        apply_gradients_kwargs: Mapping[str, Any] | None = None,
+        variables: Sequence[Any] | None = None,
+        tape: Any = None,
+        gradient_capture_context: Any = None,
+        captured_gradient_outfeed: Any = None,
+    ) -> None:
+        """Makes the output of an optimizer function.
+
+        Args:
+            opt: A `tf.compat.v1.train.Optimizer`, or a Keras optimizer with `variables` or `tape`.
+            loss: The loss of a mini-batch, a tensor.
+            compute_gradients_args: Positional arguments for `compute_gradients`, after the loss.
+            compute_gradients_kwargs: Keyword arguments for `compute_gradients`.
+            apply_gradients_args: Positional arguments for `apply_gradients`, after the pairs.
+            apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
+            variables: What a Keras optimizer trains. All that the tape watched when None.
+            tape: A `tf.GradientTape` that is recording the stages, for a Keras optimizer.
+            gradient_capture_context: Context in which upstream gradients were captured.
+            captured_gradient_outfeed: Outfeed for the captured gradients.
+
+        Raises:
+            TypeError: If an argument is of another type.
+            RuntimeError: If a Keras optimizer has neither `variables` nor a `tape`.
+            NotImplementedError: If captured gradients are asked for.
+        """
+        _check_sequence("compute_gradients_args", compute_gradients_args)
+        _check_sequence("apply_gradients_args", apply_gradients_args)
+        _check_dict("compute_gradients_kwargs", compute_gradients_kwargs)
+        _check_dict("apply_gradients_kwargs", apply_gradients_kwargs)
+        if not isinstance(opt, v1_optimizer.Optimizer):
+            _check_keras(opt, variables, tape)
+        if gradient_capture_context is not None or captured_gradient_outfeed is not None:
+            raise NotImplementedError(
+                "gradient_capture_context and captured_gradient_outfeed belong to Keras models on "
+                "the IPU, which this release does not have yet. Leave them out."
+            )
+        self.opt = opt
+        self.loss = loss
+        self.compute_gradients_args = tuple(compute_gradients_args or ())
+        self.compute_gradients_kwargs = dict(compute_gradients_kwargs or {})
+        self.apply_gradients_args = tuple(apply_gradients_args or ())
+        self.apply_gradients_kwargs = dict(apply_gradients_kwargs or {})
+        self.variables = variables
+        self.tape = tape
+
+
+def _check_sequence(name: str, value: Any) -> None:
+    if not isinstance(value, (list, tuple, type(None))):
+        raise TypeError(f"{name} must be a list or tuple. Received: {value!r}")
+
+
+def _check_dict(name: str, value: Any) -> None:
+    if not isinstance(value, (dict, type(None))):
+        raise TypeError(f"{name} must be a dict. Received: {value!r}")
+
+
+def _check_keras(opt: Any, variables: Any, tape: Any) -> None:
+    """Checks an optimizer that is not of TensorFlow 1."""
+    if not hasattr(opt, "apply_gradients"):
+        raise TypeError(
+            "opt must be an optimizer: a tf.compat.v1.train.Optimizer or a Keras optimizer. "
+            f"Received: {opt!r}"
+        )
+    if variables is None and tape is None:
+        raise RuntimeError(
+            "A Keras optimizer needs to know what it trains: pass `variables` or a `tape` to "
+            "OptimizerFunctionOutput."
+        )
+
+
+Stage = Callable[..., Any]

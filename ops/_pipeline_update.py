@@ -1,0 +1,129 @@
+"""The weight update of a pipeline: gradients of each mini-batch, one step at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import gradients
+from tensorflow.python.training import optimizer as v1_optimizer
+
+from tensorflow_ipu.compiler import sharding
+from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
+from tensorflow_ipu.gradient_accumulation import Accumulator, MiniBatches, accumulator_dtype
+from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
+from tensorflow_ipu.ops._pipeline_stages import StageRunner, handle_key, stage_scope
+from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
+
+# A gradient's accumulator, or None where the loss does not depend on the variable.
+_Pairs = list[tuple[Any, Any]]
+
+
+class WeightUpdate:
+    """Accumulates the gradients of a mini-batch and applies them after the last one."""
+
+    def __init__(
+        self, arguments: PipelineArguments, output: OptimizerFunctionOutput, runner: StageRunner
+    ) -> None:
+        """Computes the gradients of this mini-batch."""
+        self._output = output
+        self._runner = runner
+        self._pairs = _compute_gradients(output)
+        self._arguments = arguments
+        self._totals: _Pairs = []
+        self._ipus: dict[int, int] = {}
+
+    def accumulate(self, batches: MiniBatches) -> None:
+        """Adds the gradients to their accumulators, on the IPUs of their variables."""
+        arguments = self._arguments
+        for gradient, variable in self._pairs:
+            if gradient is None:
+                self._totals.append((None, variable))
+                continue
+            stage, ipu = self._home(variable)
+            with stage_scope(stage, ipu):
+                total = batches.accumulate(
+                    gradient,
+                    accumulator_dtype(arguments.gradient_dtype, variable),
+                    arguments.reduction,
+                    name=f"accumulator_{len(self._totals)}",
+                )
+            self._ipus[handle_key(total.handle)] = ipu
+            self._totals.append((total, variable))
+
+    def apply(self) -> list[ops.Operation]:
+        """Builds the step of the optimizer."""
+        output = self._output
+        pairs = [
+            (total.value() if isinstance(total, Accumulator) else None, variable)
+            for total, variable in self._totals
+        ]
+        step = output.opt.apply_gradients(
+            pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
+        )
+        known = {key: ipu for key, (_, ipu) in self._runner.homes.items()}
+        _follow_variables(ops.get_default_graph(), {**known, **self._ipus})
+        return [step.op if isinstance(step, tensor_lib.Tensor) else step]
+
+    def _home(self, variable: Any) -> tuple[int, int]:
+        """Returns the stage and IPU of a variable: the last ones if no stage uses it."""
+        last = (len(self._arguments.stages) - 1, self._arguments.devices[-1][-1])
+        return self._runner.homes.get(handle_key(variable.handle), last)
+
+
+def _compute_gradients(output: OptimizerFunctionOutput) -> _Pairs:
+    if isinstance(output.opt, v1_optimizer.Optimizer):
+        return list(
+            output.opt.compute_gradients(
+                output.loss, *output.compute_gradients_args, **output.compute_gradients_kwargs
+            )
+        )
+    variables = list(output.variables or output.tape.watched_variables())
+    if output.tape is not None:
+        found = output.tape.gradient(output.loss, variables)
+    else:
+        found = gradients.gradients(output.loss, [variable.handle for variable in variables])
+    return list(zip(found, variables))
+
+
+def _follow_variables(graph: ops.Graph, ipu_of_handle: Mapping[int, int]) -> None:
+    """Places the ops of an update: those that use a variable with it, others with their users.
+
+    Args:
+        graph: The graph of the update.
+        ipu_of_handle: IPU of each variable, by the key of its handle.
+    """
+    operations = graph.get_operations()
+
+    def of_variables(op: ops.Operation) -> int | None:
+        handles = [t for t in op.inputs if t.dtype == dtypes.resource]
+        found = (ipu_of_handle.get(handle_key(t)) for t in handles)
+        return next((ipu for ipu in found if ipu is not None), None)
+
+    def of_users(op: ops.Operation) -> int | None:
+        users = (user for output in op.outputs for user in output.consumers())
+        return next((ipu for ipu in map(_ipu, users) if ipu is not None), None)
+
+    for rule, order in ((of_variables, operations), (of_users, operations[::-1])):
+        _place(order, rule)
+
+
+def _place(operations: list[ops.Operation], rule: Callable[[ops.Operation], int | None]) -> None:
+    for op in operations:
+        if op.type == "Placeholder" or _ipu(op) is not None:
+            continue
+        ipu = rule(op)
+        if ipu is not None:
+            op._set_attr(SHARDING_ATTRIBUTE, _sharding(ipu))
+
+
+def _ipu(op: ops.Operation) -> int | None:
+    found = sharding.node_ipus(op.node_def)
+    return found[0] if found else None
+
+
+def _sharding(ipu: int) -> attr_value_pb2.AttrValue:
+    return sharding.sharding_attribute([ipu])

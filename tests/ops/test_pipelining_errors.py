@@ -1,0 +1,213 @@
+"""What a pipeline refuses, and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu import gradient_accumulation
+from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.ops import pipelining_ops
+from tests import pipelines
+
+Schedule = pipelining_ops.PipelineSchedule
+Recomputation = pipelining_ops.RecomputationMode
+Options = pipelining_ops.PipelineStageOptions
+SUM = gradient_accumulation.GradientAccumulationReductionMethod.SUM
+MEAN = gradient_accumulation.GradientAccumulationReductionMethod.MEAN
+
+
+def _run(count: int | None = 4, stages: Any = None, **arguments: Any) -> None:
+    pipelines.run(
+        pipelines.stages(2) if stages is None else stages,
+        pipelines.data(4),
+        **{"gradient_accumulation_count": count, **arguments},
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "phrase"),
+    [
+        ({"count": None}, ValueError, "gradient_accumulation_count must be specified."),
+        ({"count": -2}, ValueError, "gradient_accumulation_count must be an integer >= 1"),
+        ({"count": 2.5}, ValueError, "gradient_accumulation_count must be an integer >= 1"),
+        ({"stages": [max]}, ValueError, "Pipeline requires at least two computational stages."),
+        ({"stages": max}, TypeError, "computational_stages must be a list or tuple"),
+        ({"stages": [max, 3]}, TypeError, "Received for stage 1: 3"),
+        ({"device_mapping": 3}, TypeError, "device_mapping must be a list or tuple"),
+        ({"device_mapping": [0]}, ValueError, "Each stage must be mapped to an IPU"),
+        ({"device_mapping": [0, "1"]}, TypeError, "the index of an IPU for stage 1"),
+        ({"device_mapping": [0, -1]}, ValueError, "Each stage must be mapped to an IPU"),
+        ({"device_mapping": [0, [1]]}, ValueError, "Each stage must be mapped to an IPU"),
+        ({"pipeline_schedule": 1}, TypeError, "pipeline_schedule must be a PipelineSchedule"),
+        ({"recomputation_mode": "Auto"}, TypeError, "must be a RecomputationMode"),
+        ({"infeed_queue": []}, TypeError, "infeed_queue must be an IPUInfeedQueue"),
+        ({"outfeed_queue": 3}, TypeError, "outfeed_queue must be an IPUOutfeedQueue"),
+        ({"continuous_weight_updates": True}, NotImplementedError, "not implemented"),
+        (
+            {"batch_serialization_iterations": 2, "pipeline_schedule": Schedule.Grouped},
+            NotImplementedError,
+            "only supported with the `Sequential` schedule",
+        ),
+        (
+            {"batch_serialization_iterations": 2, "device_mapping": [0, 1]},
+            NotImplementedError,
+            "all stages on one IPU",
+        ),
+        (
+            {"batch_serialization_iterations": 2, "reduction_method": MEAN},
+            ValueError,
+            "reduction method SUM",
+        ),
+        (
+            {"pipeline_schedule": Schedule.Interleaved, "device_mapping": [0, 0]},
+            NotImplementedError,
+            "every stage on an IPU of its own",
+        ),
+        (
+            {"forward_propagation_stages_poplar_options": [Options()]},
+            ValueError,
+            "one entry for each of the 2 computational stages",
+        ),
+        (
+            {"backward_propagation_stages_poplar_options": [Options(), {}]},
+            TypeError,
+            "every entry of backward_propagation_stages_poplar_options",
+        ),
+        ({"weight_update_poplar_options": {}}, TypeError, "must be a PipelineStageOptions"),
+        ({"outfeed_loss": True, "opt": None}, ValueError, "`outfeed_loss` can only be set"),
+        ({"outfeed_mask": [True], "opt": None}, ValueError, "`outfeed_mask` can only be set"),
+        (
+            {"outfeed_loss": True, "outfeed_mask": [True]},
+            ValueError,
+            "Only one of `outfeed_loss` and `outfeed_mask` can be set.",
+        ),
+        ({"outfeed_loss": True, "has_outfeed": False}, ValueError, "`outfeed_queue`"),
+        ({"outfeed_mask": [True, False]}, ValueError, "2 entries for 1 outputs"),
+        ({"accumulate_outfeed": True, "has_outfeed": False}, ValueError, "`outfeed_queue`"),
+        (
+            {
+                "accumulate_outfeed": True,
+                "outfeed_queue": IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST),
+            },
+            ValueError,
+            "IPUOutfeedMode.ALL",
+        ),
+        ({"opt": None, "has_outfeed": False}, ValueError, "last computational stage has tensor"),
+        ({"opt": None, "has_outfeed": False}, ValueError, "no outfeed_queue has been provided"),
+        ({"reduction_method": "most"}, ValueError, "as one of GradientAccumulationReductionMethod"),
+        ({"gradient_accumulation_dtype": "no type"}, TypeError, "a tf.DType, or a function"),
+        ({"optimizer_function": lambda loss: loss}, TypeError, "an OptimizerFunctionOutput"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], phrase: str) -> None:
+    with pytest.raises(error) as raised:
+        _run(**arguments)
+    assert phrase in str(raised.value)
+
+
+def test_a_stage_that_cannot_take_its_arguments() -> None:
+    with pytest.raises(TypeError, match="positional argument"):
+        _run(stages=[lambda x: x, lambda x: x])
+
+
+def test_a_tensor_from_outside() -> None:
+    outside = []
+
+    def first(x: tf.Tensor, labels: tf.Tensor) -> Any:
+        return x * outside[0], labels
+
+    def model_input() -> list[tf.Tensor]:
+        outside.append(tf.constant(2.0) + tf.compat.v1.placeholder_with_default(1.0, []))
+        return []
+
+    with tf.Graph().as_default():
+        model_input()
+        with pytest.raises(ValueError, match="Trying to capture the tensor") as raised:
+            pipelines.build([first, pipelines.stages(2)[1]], count=4)
+    assert "which is not a resource" in str(raised.value)
+    assert outside[0].name in str(raised.value)
+
+
+def test_one_variable_on_two_ipus() -> None:
+    def stage(x: tf.Tensor, labels: tf.Tensor) -> Any:
+        with tf.compat.v1.variable_scope("shared", reuse=tf.compat.v1.AUTO_REUSE):
+            return x * tf.compat.v1.get_variable("w", initializer=1.0), labels
+
+    def last(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(stage(x, labels)[0])
+
+    with pytest.raises(ValueError, match="the same IPU"):
+        _run(stages=[stage, last])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "opt", "count", "multiple"),
+    [
+        (Schedule.Grouped, "sgd", 2, 4),
+        (Schedule.Grouped, "sgd", 6, 4),
+        (Schedule.Grouped, None, 3, 2),
+        (Schedule.Interleaved, "sgd", 3, 2),
+    ],
+)
+@pytest.mark.parametrize("phrase", ["number of iterations of the pipeline", "pipeline depth"])
+def test_counts_that_do_not_suit_the_schedule(
+    schedule: Schedule, opt: str | None, count: int, multiple: int, phrase: str
+) -> None:
+    with pytest.raises(tf.errors.FailedPreconditionError) as raised:
+        _run(count, pipeline_schedule=schedule, opt=opt)
+    assert phrase in str(raised.value)
+    assert f"must be a multiple of {multiple}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "mode"),
+    [
+        (Schedule.Sequential, Recomputation.RecomputeThenBackpropagate),
+        (Schedule.Interleaved, Recomputation.RecomputeAndBackpropagateInterleaved),
+    ],
+)
+def test_recomputation_modes_that_a_schedule_lacks(schedule: Schedule, mode: Recomputation) -> None:
+    with pytest.raises(tf.errors.UnimplementedError, match="recomputation mode"):
+        _run(pipeline_schedule=schedule, recomputation_mode=mode)
+
+
+def test_more_ipus_than_there_are() -> None:
+    with pytest.raises(tf.errors.InternalError, match="needs to divide the number of IPUs"):
+        _run(device_mapping=[0, 5])
+
+
+def test_two_pipelines_in_one_program() -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        compiled = pipelines.build(pipelines.stages(2), count=4, times=2)
+        pipelines.configure(2)
+        session.run(tf.compat.v1.global_variables_initializer())
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match=r"Only a single ipu.pipeline\(\) is allowed"
+        ):
+            session.run(compiled)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"compute_gradients_args": 3}, TypeError),
+        ({"apply_gradients_args": {}}, TypeError),
+        ({"compute_gradients_kwargs": []}, TypeError),
+        ({"apply_gradients_kwargs": 1}, TypeError),
+        ({"opt": "sgd"}, TypeError),
+        ({"opt": tf.keras.optimizers.SGD()}, RuntimeError),
+        ({"captured_gradient_outfeed": IPUOutfeedQueue()}, NotImplementedError),
+    ],
+)
+def test_bad_optimizer_function_outputs(arguments: dict[str, Any], error: type[Exception]) -> None:
+    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    with pytest.raises(error):
+        pipelining_ops.OptimizerFunctionOutput(**{"opt": optimizer, "loss": None, **arguments})
+
+
+def test_bad_stage_options() -> None:
+    with pytest.raises(TypeError, match="convolution_options of PipelineStageOptions"):
+        Options(convolution_options=["availableMemoryProportion"])  # type: ignore[arg-type]
