@@ -11,7 +11,10 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops, math_ops, tensor_array_ops
 from tensorflow.python.ops import while_loop as tf_while_loop
 
+from tensorflow_ipu import tensorflow_hooks
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+
+tensorflow_hooks.install()
 
 Body = Callable[..., Any]
 
@@ -49,6 +52,7 @@ def repeat(
 
     values = _as_loop_values(inputs)
     _check_signature("body", body, len(values), infeed_queue)
+    body = tensorflow_hooks.converted(body)
     limit = ops.convert_to_tensor(n, dtype=dtypes.int32, name="n")
     with ops.name_scope("repeat"):
         start = constant_op.constant(0, dtypes.int32)
@@ -90,6 +94,8 @@ def while_loop(
     values = _as_loop_values(inputs)
     _check_signature("condition", condition, len(values), None)
     _check_signature("body", body, len(values), infeed_queue)
+    condition = tensorflow_hooks.converted(condition)
+    body = tensorflow_hooks.converted(body)
     with ops.name_scope("while"):
         start = constant_op.constant(0, dtypes.int32)
         results = _while(

@@ -62,7 +62,11 @@ def trace(
         operations.extend(must_run)
         return list(tensors)
 
-    with cluster_scope(), variable_scope.variable_creator_scope(_lift_initial_value):
+    with (
+        cluster_scope(),
+        _outermost_graph(),
+        variable_scope.variable_creator_scope(_lift_initial_value),
+    ):
         graph = func_graph_lib.func_graph_from_py_func(
             name,
             body,
@@ -72,6 +76,17 @@ def trace(
         )
     graph.control_outputs.extend(op for op in operations if op.graph is graph)
     return Cluster.from_graph(graph, name)
+
+
+def _outermost_graph() -> contextlib.AbstractContextManager[Any]:
+    """Makes TensorFlow lift variables into the graph in scope, also if that is the implicit one.
+
+    After `disable_v2_behavior` it would make them eagerly as long as no graph was entered.
+    """
+    if context.executing_eagerly():
+        return contextlib.nullcontext()
+    graph: contextlib.AbstractContextManager[Any] = ops.get_default_graph().as_default()
+    return graph
 
 
 def _lift_initial_value(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
