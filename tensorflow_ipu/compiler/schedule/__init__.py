@@ -1,0 +1,27 @@
+"""The order in which a pipeline does its work: a table of who does what when.
+
+`build(description)` makes a `Schedule`; `timed(schedule, costs)` says how long it takes;
+`check(description)` refuses what a schedule does not support.
+"""
+
+from tensorflow_ipu.compiler.schedule.builder import build
+from tensorflow_ipu.compiler.schedule.checks import check
+from tensorflow_ipu.compiler.schedule.description import PipelineDescription
+from tensorflow_ipu.compiler.schedule.modes import Phase, PipelineSchedule, RecomputationMode
+from tensorflow_ipu.compiler.schedule.table import Entry, Schedule
+from tensorflow_ipu.compiler.schedule.timing import Costs, Timing, timed, unit_costs
+
+__all__ = [
+    "Costs",
+    "Entry",
+    "Phase",
+    "PipelineDescription",
+    "PipelineSchedule",
+    "RecomputationMode",
+    "Schedule",
+    "Timing",
+    "build",
+    "check",
+    "timed",
+    "unit_costs",
+]

@@ -1,0 +1,138 @@
+"""What a schedule is built from: a pipeline's stages, counts and options."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any, Union
+
+from tensorflow_ipu.compiler.schedule.modes import PipelineSchedule, RecomputationMode
+
+# The IPU of a stage, or one for each member of a parallel stage.
+StageDevice = Union[int, tuple[int, ...]]
+
+_ENUMS = {"schedule": PipelineSchedule, "recomputation": RecomputationMode}
+_COUNTS = ("count", "repeat_count", "batch_serialization_iterations")
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineDescription:
+    """A pipeline as its schedule sees it.
+
+    Attributes:
+        device_mapping: IPU of each stage, within a replica; a tuple for a parallel stage, whose
+            members run at the same time.
+        count: Mini-batches of one execution (`gradient_accumulation_count`), 0 or more.
+        training: Whether there are backward passes and a weight update.
+        schedule: Order of the work.
+        repeat_count: Number of executions, which are all alike.
+        batch_serialization_iterations: Mini-batches that a stage handles one after the other each
+            time it runs; an execution has `count` times as many.
+        recomputation: How activations are computed again; None if they are kept.
+        io_overlap: Whether I/O tiles load and store while the other tiles compute.
+    """
+
+    device_mapping: tuple[StageDevice, ...]
+    count: int
+    training: bool = True
+    schedule: PipelineSchedule = PipelineSchedule.Grouped
+    repeat_count: int = 1
+    batch_serialization_iterations: int = 1
+    recomputation: RecomputationMode | None = None
+    io_overlap: bool = False
+
+    def __post_init__(self) -> None:
+        mapping = tuple(
+            tuple(entry) if isinstance(entry, (list, tuple)) else entry
+            for entry in self.device_mapping
+        )
+        object.__setattr__(self, "device_mapping", mapping)
+        _check_mapping(mapping)
+        for name in _COUNTS:
+            least = 0 if name == "count" else 1
+            if getattr(self, name) < least:
+                raise ValueError(
+                    f"{name} of a pipeline must be at least {least}, got {getattr(self, name)}."
+                )
+        for name, cls in _ENUMS.items():
+            value = getattr(self, name)
+            if not isinstance(value, cls) and not (name == "recomputation" and value is None):
+                raise TypeError(f"{name} must be a {cls.__name__}, got {value!r}.")
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return len(self.device_mapping)
+
+    @property
+    def mini_batches(self) -> int:
+        """Mini-batches of one execution of the pipeline."""
+        return self.count * self.batch_serialization_iterations
+
+    @property
+    def ipus_of_stages(self) -> tuple[tuple[int, ...], ...]:
+        """The different IPUs of each stage, in order."""
+        return tuple(tuple(sorted(set(members(entry)))) for entry in self.device_mapping)
+
+    @property
+    def ipus(self) -> tuple[int, ...]:
+        """The IPUs that have a stage, in order."""
+        return tuple(sorted({ipu for ipus in self.ipus_of_stages for ipu in ipus}))
+
+    @property
+    def resolved_recomputation(self) -> RecomputationMode | None:
+        """The mode that is used: what `Auto` stands for, and None without a backward pass."""
+        if not self.training or self.recomputation is not RecomputationMode.Auto:
+            return self.recomputation if self.training else None
+        if self.schedule is PipelineSchedule.Sequential:
+            return RecomputationMode.RecomputeAndBackpropagateInterleaved
+        return RecomputationMode.RecomputeThenBackpropagate
+
+    def to_json(self) -> str:
+        """Returns the description as JSON, the same text for equal descriptions."""
+        fields = dataclasses.asdict(self)
+        for name in _ENUMS:
+            fields[name] = getattr(fields[name], "name", None)
+        return json.dumps(fields, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> PipelineDescription:
+        """Returns the description that `to_json` wrote.
+
+        Args:
+            text: JSON. Fields that have a default may be missing.
+
+        Raises:
+            ValueError: If the text is not the JSON of a description.
+        """
+        fields: dict[str, Any] = json.loads(text)
+        if not isinstance(fields, dict):
+            raise ValueError(f"A pipeline's description is a JSON object, got {fields!r}.")
+        try:
+            for name, enumeration in _ENUMS.items():
+                if fields.get(name) is not None:
+                    fields[name] = enumeration[fields[name]]
+            return cls(**fields)
+        except (KeyError, TypeError) as error:
+            names = ", ".join(field.name for field in dataclasses.fields(cls))
+            raise ValueError(
+                f"Not the description of a pipeline: {error}. Its fields are {names}."
+            ) from error
+
+
+def members(device: StageDevice) -> tuple[int, ...]:
+    """Returns the IPUs of a stage, one for each member of a parallel stage."""
+    return device if isinstance(device, tuple) else (device,)
+
+
+def _check_mapping(mapping: Sequence[StageDevice]) -> None:
+    if not mapping:
+        raise ValueError("The device_mapping of a pipeline is empty: give an IPU for each stage.")
+    for entry in mapping:
+        ipus = members(entry)
+        if not ipus or not all(isinstance(ipu, int) and ipu >= 0 for ipu in ipus):
+            raise ValueError(
+                "Each stage must be mapped to an IPU, a number from 0, or a parallel stage to a "
+                f"tuple of such numbers; got {entry!r} in the device_mapping {tuple(mapping)!r}."
+            )

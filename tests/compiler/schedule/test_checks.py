@@ -1,0 +1,95 @@
+"""What is refused when a pipeline is compiled, row by row of the table of schedules."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.schedule import (
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+    check,
+)
+
+
+def _pipeline(stages, count, schedule, **options):
+    return PipelineDescription(
+        tuple(range(stages)), count, schedule=PipelineSchedule[schedule], **options
+    )
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 7])
+@pytest.mark.parametrize(
+    "schedule, training, factor",
+    [
+        ("Grouped", True, 2),
+        ("Grouped", False, 1),
+        ("Interleaved", True, 1),
+        ("Interleaved", False, 1),
+        ("Sequential", True, None),
+        ("Sequential", False, None),
+    ],
+)
+def test_counts_that_each_schedule_accepts(stages, schedule, training, factor):
+    multiple = factor * stages if factor else 1
+    for count in range(4 * stages + 2):
+        description = _pipeline(stages, count, schedule, training=training)
+        if count and count % multiple == 0:
+            check(description)
+        else:
+            with pytest.raises(tf.errors.FailedPreconditionError):
+                check(description)
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "The pipeline depth of the pipeline must be a multiple of 8,",
+        "The number of iterations of the pipeline must be a multiple of 8,",
+        "it is 12",
+        "4 stages in the Grouped schedule",
+        "Set gradient_accumulation_count to 16,",
+    ],
+)
+def test_the_error_says_what_to_do(phrase):
+    with pytest.raises(tf.errors.FailedPreconditionError, match=phrase):
+        check(_pipeline(4, 12, "Grouped"))
+
+
+@pytest.mark.parametrize(
+    "schedule, training, count, legal",
+    [
+        ("Grouped", True, 4, False),
+        ("Grouped", True, 8, True),
+        ("Grouped", False, 2, False),
+        ("Grouped", False, 4, True),
+        # The other schedules do not overlap.
+        ("Interleaved", True, 2, True),
+        ("Sequential", True, 1, True),
+    ],
+)
+def test_overlapped_io_needs_two_mini_batches_more(schedule, training, count, legal):
+    description = _pipeline(2, count, schedule, training=training, io_overlap=True)
+    if legal:
+        check(description)
+        return
+    with pytest.raises(tf.errors.FailedPreconditionError, match=f"and at least {count + 2}"):
+        check(description)
+
+
+@pytest.mark.parametrize("mode", [None, *RecomputationMode], ids=str)
+@pytest.mark.parametrize("schedule", [mode.name for mode in PipelineSchedule])
+@pytest.mark.parametrize("training", [True, False])
+def test_recomputation_modes(schedule, mode, training):
+    refused = {
+        ("Sequential", RecomputationMode.RecomputeThenBackpropagate),
+        ("Interleaved", RecomputationMode.RecomputeAndBackpropagateInterleaved),
+    }
+    description = _pipeline(2, 4, schedule, recomputation=mode, training=training)
+    if (schedule, mode) not in refused or not training:
+        check(description)
+        return
+    with pytest.raises(tf.errors.UnimplementedError, match="recomputation mode") as error:
+        check(description)
+    assert mode.name in str(error.value) and schedule in str(error.value)

@@ -1,0 +1,170 @@
+"""Small schedules as text, against tables written by hand from what the schedules are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorflow_ipu.compiler.schedule import (
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+    build,
+)
+
+_GROUPED = PipelineSchedule.Grouped
+_INTERLEAVED = PipelineSchedule.Interleaved
+_SEQUENTIAL = PipelineSchedule.Sequential
+_THEN = RecomputationMode.RecomputeThenBackpropagate
+_AUTO = RecomputationMode.Auto
+
+_TABLES = {
+    # All forward, all backward, and so on; the last stage turns a mini-batch round at once.
+    "grouped of 2": (
+        {"device_mapping": (0, 1), "count": 4},
+        """
+        IPU 0 F0 F1 .  F2 B0 F3 B1 .  B2 B3 U
+        IPU 1 .  F0 B0 F1 B1 F2 B2 F3 B3 .  U
+        """,
+    ),
+    "grouped of 3": (
+        {"device_mapping": (0, 1, 2), "count": 6},
+        """
+        IPU 0 F0 F1 F2 .  F3 .  F4 B0 F5 B1 .  B2 .  B3 B4 B5 U
+        IPU 1 .  F0 F1 .  F2 B0 F3 B1 F4 B2 F5 B3 .  B4 B5 .  U
+        IPU 2 .  .  F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 .  .  U
+        """,
+    ),
+    # As above, but a slot in which a stage other than the last goes backward has two steps.
+    "grouped with recomputation first": (
+        {"device_mapping": (0, 1), "count": 4, "recomputation": _THEN},
+        """
+        IPU 0 F0 F1 .  F2 R0 B0 F3 R1 B1 .  R2 B2 R3 B3 U
+        IPU 1 .  F0 B0 F1 B1 .  F2 B2 .  F3 B3 .  .  .  U
+        """,
+    ),
+    # A stage goes forward while its neighbours go backward.
+    "interleaved of 2": (
+        {"device_mapping": (0, 1), "count": 2, "schedule": _INTERLEAVED},
+        """
+        IPU 0 F0 .  F1 B0 .  B1 U
+        IPU 1 .  F0 B0 F1 B1 .  U
+        """,
+    ),
+    "interleaved of 3": (
+        {"device_mapping": (0, 1, 2), "count": 3, "schedule": _INTERLEAVED},
+        """
+        IPU 0 F0 .  F1 .  F2 B0 .  B1 .  B2 U
+        IPU 1 .  F0 .  F1 B0 F2 B1 .  B2 .  U
+        IPU 2 .  .  F0 B0 F1 B1 F2 B2 .  .  U
+        """,
+    ),
+    # One mini-batch after the other.
+    "sequential of 2": (
+        {"device_mapping": (0, 1), "count": 2, "schedule": _SEQUENTIAL},
+        """
+        IPU 0 F0 .  .  B0 F1 .  .  B1 U
+        IPU 1 .  F0 B0 .  .  F1 B1 .  U
+        """,
+    ),
+    "sequential of 3 with recomputation": (
+        {
+            "device_mapping": (0, 1, 2),
+            "count": 1,
+            "schedule": _SEQUENTIAL,
+            "recomputation": _AUTO,
+        },
+        """
+        IPU 0 F0  .   .   .   .   RB0 U
+        IPU 1 .   F0  .   .   RB0 .   U
+        IPU 2 .   .   F0  B0  .   .   U
+        """,
+    ),
+    "inference of 3": (
+        {"device_mapping": (0, 1, 2), "count": 3, "training": False},
+        """
+        IPU 0 F0 F1 F2 .  .
+        IPU 1 .  F0 F1 F2 .
+        IPU 2 .  .  F0 F1 F2
+        """,
+    ),
+    # Stages of one IPU take turns, in a slot and in the update.
+    "inference with a shared IPU": (
+        {"device_mapping": (0, 1, 0), "count": 3, "training": False},
+        """
+        IPU 0 0:F0 0:F1 0:F2 2:F0 2:F1 2:F2
+        IPU 1 .    1:F0 1:F1 .    1:F2 .
+        """,
+    ),
+    "sequential with a shared IPU": (
+        {"device_mapping": (0, 1, 0), "count": 1, "schedule": _SEQUENTIAL},
+        """
+        IPU 0 0:F0 .    2:F0 2:B0 .    0:B0 0:U  2:U
+        IPU 1 .    1:F0 .    .    1:B0 .    1:U  .
+        """,
+    ),
+    # The members of a parallel stage work at the same time.
+    "a parallel stage": (
+        {"device_mapping": (0, (1, 3), 2), "count": 1, "schedule": _SEQUENTIAL},
+        """
+        IPU 0 F0 .  .  .  .  B0 U
+        IPU 1 .  F0 .  .  B0 .  U
+        IPU 2 .  .  F0 B0 .  .  U
+        IPU 3 .  F0 .  .  B0 .  U
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _TABLES)
+def test_small_schedules(name):
+    options, table = _TABLES[name]
+    lines = build(PipelineDescription(**options)).text().splitlines()
+    expected = [line.strip() for line in table.strip().splitlines()]
+    assert lines[2:-1] == expected
+
+
+def test_the_lines_around_the_table():
+    lines = str(build(PipelineDescription((0, 1), 4, repeat_count=3))).splitlines()
+    # 2 * (4 + 1) steps and the update; 4 of the 22 cells are idle.
+    assert lines[0] == (
+        "Grouped training: 2 stages, 2 IPUs, count 4, 3 executions, 11 steps, bubble 18.2 %, "
+        "stash depth per stage 2 0"
+    )
+    assert lines[1] == "step  0  1  2  3  4  5  6  7  8  9  10"
+    assert lines[-1] == "F forward, B backward, U weight update, . idle; number: mini-batch"
+
+
+def test_the_title_names_serialization_and_recomputation():
+    description = PipelineDescription(
+        (0, 0),
+        1,
+        schedule=_SEQUENTIAL,
+        batch_serialization_iterations=3,
+        recomputation=_AUTO,
+    )
+    assert str(build(description)).splitlines()[0] == (
+        "Sequential training: 2 stages, 1 IPU, count 1 x 3 serialized, 14 steps, bubble 0.0 %, "
+        "stash depth per stage 2 2, RecomputeAndBackpropagateInterleaved"
+    )
+
+
+def test_the_middle_of_a_long_schedule_is_left_out():
+    schedule = build(PipelineDescription((0, 1), 1000, training=False))
+    assert schedule.text(max_steps=5).splitlines()[1:] == [
+        "step  0    1    2    ..   999  1000",
+        "IPU 0 F0   F1   F2   ..   F999 .",
+        "IPU 1 .    F0   F1   ..   F998 F999",
+        "steps 3 to 998 of 1001 are not shown",
+        "F forward, . idle; number: mini-batch",
+    ]
+
+
+def test_one_step_more_than_shown_is_still_a_whole_table():
+    schedule = build(PipelineDescription((0, 1), 4))
+    assert "not shown" not in schedule.text(max_steps=11)
+    assert "steps 5 to 5 of 11 are not shown" in schedule.text(max_steps=10)
+
+
+def test_both_ends_have_to_be_shown():
+    with pytest.raises(ValueError, match="max_steps must be at least 2"):
+        build(PipelineDescription((0, 1), 4)).text(max_steps=1)
