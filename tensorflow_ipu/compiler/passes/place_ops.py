@@ -1,0 +1,128 @@
+"""Finds an IPU for the ops of a sharded program that name none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
+
+from tensorflow_ipu.compiler import node_order, resource_uses
+from tensorflow_ipu.compiler.program import (
+    OUTSIDE_ATTRIBUTE,
+    SHARDING_ATTRIBUTE,
+    Program,
+    called_functions,
+    input_node,
+)
+from tensorflow_ipu.compiler.sharding import node_ipus
+from tensorflow_ipu.compiler.target import Target
+
+_Nodes = dict[str, node_def_pb2.NodeDef]
+
+
+def run(program: Program, target: Target) -> None:
+    """Puts ops without a shard beside those that they work with.
+
+    Users name the IPUs of their model's ops, not of all that comes with these: sums of gradients,
+    updates of variables, constants. In this order, an op that names no IPU takes
+
+    1. that of the first op that names one and uses the same variable or feed, in any function;
+    2. that of the first op among those which make its inputs;
+    3. that of the first op among those which use its results.
+
+    An op that runs functions with placed ops in them is on several IPUs, so it takes none and gives
+    none. What is left is on the IPU of the op that runs its function, 0 at the top.
+
+    Before: any legal Program. After: the same with more sharding attributes; no op moved, and a
+    Program without any is as it was.
+    """
+    del target
+    if not any(node_ipus(node) for _, node in program.nodes()):
+        return
+    uses = resource_uses.find(program)
+    _place_by_resource(uses)
+    feeds = [use for use in uses if use.resource[0] == "feed" and _is_free(use.node)]
+    spread = _spread(program)
+    for name, function in program.functions.items():
+        if name in spread:
+            _place_by_neighbours(function, spread)
+    _unite(feeds)
+
+
+def _place_by_resource(uses: Sequence[resource_uses.Use]) -> None:
+    """Rule 1."""
+    homes: dict[resource_uses.Resource, attr_value_pb2.AttrValue] = {}
+    for use in uses:
+        if node_ipus(use.node):
+            homes.setdefault(use.resource, use.node.attr[SHARDING_ATTRIBUTE])
+    for use in uses:
+        if use.resource in homes and _is_free(use.node):
+            use.node.attr[SHARDING_ATTRIBUTE].CopyFrom(homes[use.resource])
+
+
+def _unite(feeds: Sequence[resource_uses.Use]) -> None:
+    """Puts the ops of each feed, placed by their neighbours, where the first of them is."""
+    homes: dict[resource_uses.Resource, attr_value_pb2.AttrValue] = {}
+    for use in feeds:
+        if node_ipus(use.node):
+            homes.setdefault(use.resource, use.node.attr[SHARDING_ATTRIBUTE])
+    for use in feeds:
+        if use.resource in homes:
+            use.node.attr[SHARDING_ATTRIBUTE].s = homes[use.resource].s
+
+
+def _spread(program: Program) -> set[str]:
+    """Returns the functions that have placed ops in them or in functions that they run."""
+    spread = {function.signature.name for function, node in program.nodes() if node_ipus(node)}
+    grown = True
+    while grown:
+        callers = {
+            function.signature.name
+            for function, node in program.nodes()
+            if not spread.isdisjoint(called_functions(node))
+        }
+        grown = not callers <= spread
+        spread |= callers
+    return spread
+
+
+def _place_by_neighbours(function: function_pb2.FunctionDef, spread: set[str]) -> None:
+    """Rules 2 and 3, in one function."""
+    ordered = node_order.topological(function.node_def)
+    nodes = {node.name: node for node in ordered}
+    users: dict[str, list[str]] = {name: [] for name in nodes}
+    for node in ordered:
+        for name in _inputs(node):
+            if name in nodes:
+                users[name].append(node.name)
+    ordinary = [node for node in ordered if spread.isdisjoint(called_functions(node))]
+    giving = {node.name: node for node in ordinary}
+    _sweep(ordinary, _inputs, giving)
+    _sweep(ordinary[::-1], lambda node: users[node.name], giving)
+    # Constants got a place just now, and what is made of them alone did not.
+    _sweep(ordinary, _inputs, giving)
+
+
+def _sweep(
+    nodes: Iterable[node_def_pb2.NodeDef],
+    neighbours: Callable[[node_def_pb2.NodeDef], list[str]],
+    giving: _Nodes,
+) -> None:
+    """Places nodes one after the other, each where its first placed neighbour is."""
+    for node in nodes:
+        if not _is_free(node):
+            continue
+        placed = (giving[name] for name in neighbours(node) if name in giving)
+        source = next((other for other in placed if node_ipus(other)), None)
+        if source is not None:
+            node.attr[SHARDING_ATTRIBUTE].CopyFrom(source.attr[SHARDING_ATTRIBUTE])
+
+
+def _is_free(node: node_def_pb2.NodeDef) -> bool:
+    """Whether an op names no IPU and is not on the host."""
+    return not node_ipus(node) and OUTSIDE_ATTRIBUTE not in node.attr
+
+
+def _inputs(node: node_def_pb2.NodeDef) -> list[str]:
+    """Names of the nodes (and arguments) that make the data inputs of a node."""
+    return [input_node(name) for name in node.input if not name.startswith("^")]
