@@ -1,0 +1,63 @@
+"""Training on several replicas: the public module `ipu.cross_replica_optimizer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tensorflow.python.framework import ops
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.training import optimizer as optimizer_lib
+
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.ops import cross_replica_ops
+from tensorflow_ipu.optimizers import ipu_optimizer
+
+
+class CrossReplicaOptimizer(ipu_optimizer.IpuOptimizer):
+    """Averages gradients over the replicas of the program before it applies them.
+
+    All replicas do the same step, so their variables stay equal.
+    """
+
+    def __init__(self, opt: optimizer_lib.Optimizer, name: str = "CrossReplicaOptimizer") -> None:
+        """Wraps an optimizer.
+
+        Args:
+            opt: The optimizer.
+            name: Name of this one.
+        """
+        super().__init__(opt, name)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[tensor_lib.Tensor | None, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+    ) -> ops.Operation:
+        """Averages gradients over replicas, then updates variables.
+
+        Args:
+            grads_and_vars: Pairs as `compute_gradients` returns them. Sparse gradients are made
+                dense.
+            global_step: Variable to add one to afterwards.
+            name: Name of the returned operation.
+
+        Returns:
+            The operation that does all that.
+
+        Raises:
+            ValueError: If there is no pair with a gradient.
+        """
+        averaged = [
+            (
+                None
+                if gradient is None
+                else cross_replica_ops.cross_replica_mean(ipu_optimizer.dense(gradient, variable)),
+                variable,
+            )
+            for gradient, variable in grads_and_vars
+        ]
+        # In a function of an IPUStrategy the wrapped optimizer would sum them over replicas too.
+        with ipu_strategy.without_reductions():
+            return super().apply_gradients(averaged, global_step=global_step, name=name)
