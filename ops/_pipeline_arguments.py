@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, Union
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from tensorflow.python.framework import ops, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu import ipu_infeed_queue, ipu_outfeed_queue
+from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler.schedule import PipelineSchedule, RecomputationMode
-from tensorflow_ipu.gradient_accumulation import (
-    AccumulatorDtype,
-    GradientAccumulationReductionMethod,
-)
+from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.ops._pipeline_mapping import Stage
 from tensorflow_ipu.ops._pipeline_types import PipelineStageOptions
-
-Stage = Callable[..., Any]
-# One stage, or stages that run in parallel on IPUs of their own.
-StageOrStages = Union[Stage, Sequence[Stage]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,104 +67,6 @@ class PipelineArguments:
                     f"its own. Received: device_mapping={self.devices}. Use another schedule, or "
                     "one IPU for each stage."
                 )
-
-
-def stage_list(computational_stages: Any) -> tuple[tuple[Stage, ...], ...]:
-    """Returns the functions of each stage.
-
-    Raises:
-        TypeError: If it is no list or tuple, or has members that cannot be called.
-        ValueError: If there are fewer than two stages.
-    """
-    if not isinstance(computational_stages, (list, tuple)):
-        raise TypeError(
-            "computational_stages must be a list or tuple of functions. Received: "
-            f"{computational_stages!r}"
-        )
-    if len(computational_stages) < 2:
-        raise ValueError(
-            "Pipeline requires at least two computational stages. Received: "
-            f"{len(computational_stages)}"
-        )
-    stages = []
-    for index, stage in enumerate(computational_stages):
-        members = tuple(stage) if isinstance(stage, (list, tuple)) else (stage,)
-        if not members or not all(callable(member) for member in members):
-            raise TypeError(
-                "A computational stage must be a function or a list of functions that run in "
-                f"parallel. Received for stage {index}: {stage!r}"
-            )
-        stages.append(members)
-    return tuple(stages)
-
-
-def stage_devices(
-    device_mapping: Any, computational_stages: Sequence[Any], serialization: int
-) -> tuple[tuple[int, ...], ...]:
-    """Returns for each stage the IPU of each of its functions.
-
-    Args:
-        device_mapping: What the user passed, or None for one IPU after the other.
-        computational_stages: What the user passed.
-        serialization: Mini-batches in one execution of a stage.
-
-    Raises:
-        TypeError: If a mapping is no list, or an IPU no integer.
-        ValueError: If the lengths differ, or an IPU is negative.
-    """
-    if device_mapping is None:
-        return _default_devices(computational_stages, serialization)
-    if not isinstance(device_mapping, (list, tuple)):
-        raise TypeError(
-            "device_mapping must be a list or tuple with an IPU for each stage. Received: "
-            f"{device_mapping!r}"
-        )
-    if len(device_mapping) != len(computational_stages):
-        raise ValueError(
-            f"Each stage must be mapped to an IPU: received {len(computational_stages)} "
-            f"computational_stages and {len(device_mapping)} entries in device_mapping."
-        )
-    devices = []
-    for index, (stage, device) in enumerate(zip(computational_stages, device_mapping)):
-        parallel = isinstance(stage, (list, tuple))
-        members = tuple(device) if isinstance(device, (list, tuple)) else (device,)
-        if parallel != isinstance(device, (list, tuple)) or (
-            parallel and len(members) != len(stage)
-        ):
-            raise ValueError(
-                f"Each stage must be mapped to an IPU: entry {index} of device_mapping must have "
-                f"the form of stage {index}, {'a list' if parallel else 'one function'}. "
-                f"Received: {device!r}"
-            )
-        devices.append(tuple(_ipu(index, member) for member in members))
-    return tuple(devices)
-
-
-def _default_devices(
-    computational_stages: Sequence[Any], serialization: int
-) -> tuple[tuple[int, ...], ...]:
-    """Returns IPU after IPU, or the first for all stages of a serialized pipeline."""
-    devices = []
-    following = 0
-    for stage in computational_stages:
-        size = len(stage) if isinstance(stage, (list, tuple)) else 1
-        first = 0 if serialization > 1 else following
-        devices.append(tuple(range(first, first + size)))
-        following += size
-    return tuple(devices)
-
-
-def _ipu(stage: int, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(
-            f"device_mapping must hold the index of an IPU for stage {stage}. Received: {value!r}"
-        )
-    if value < 0:
-        raise ValueError(
-            f"Each stage must be mapped to an IPU: an index >= 0. Received for stage {stage}: "
-            f"{value}"
-        )
-    return int(value)
 
 
 def mini_batch_count(gradient_accumulation_count: Any) -> int:

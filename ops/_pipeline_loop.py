@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tensorflow.python import tf2
@@ -9,9 +10,10 @@ from tensorflow.python.framework import ops, tensor_util
 from tensorflow.python.util import nest
 
 from tensorflow_ipu import loops, tensorflow_hooks
+from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE
 from tensorflow_ipu.compiler.schedule import PipelineDescription
-from tensorflow_ipu.gradient_accumulation import MiniBatches, accumulator_dtype
+from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, as_arguments, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
@@ -49,7 +51,7 @@ def _mini_batch(arguments: PipelineArguments) -> ops.Operation:
     update = None
     loss = None
     if arguments.optimizer_function is not None:
-        result = _optimizer_function(arguments, outputs)
+        result = _call_optimizer_function(arguments.optimizer_function, outputs)
         loss = result.loss
         update = WeightUpdate(arguments, result, runner)
         update.accumulate(batches)
@@ -90,11 +92,10 @@ def _attribute(arguments: PipelineArguments) -> dict[str, Any]:
     }
 
 
-def _optimizer_function(arguments: PipelineArguments, outputs: Any) -> OptimizerFunctionOutput:
+def _call_optimizer_function(function: Callable[..., Any], outputs: Any) -> OptimizerFunctionOutput:
     """Calls the user's optimizer function with what the last stage returned."""
     values, named = as_arguments(outputs)
-    function: Any = tensorflow_hooks.converted(arguments.optimizer_function)
-    result = function(*values, **named)
+    result = tensorflow_hooks.converted(function)(*values, **named)
     if not isinstance(result, OptimizerFunctionOutput):
         raise TypeError(
             "The optimizer_function of a pipeline must return an OptimizerFunctionOutput. "

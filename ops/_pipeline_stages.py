@@ -12,7 +12,8 @@ from tensorflow.python.ops import array_ops
 
 from tensorflow_ipu import scopes, tensorflow_hooks
 from tensorflow_ipu.compiler.program import STAGE_ATTRIBUTE
-from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments, Stage
+from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
+from tensorflow_ipu.ops._pipeline_mapping import Stage
 
 
 @contextlib.contextmanager

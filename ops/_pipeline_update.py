@@ -11,9 +11,10 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import gradients
 from tensorflow.python.training import optimizer as v1_optimizer
 
+from tensorflow_ipu._accumulators import Accumulator, accumulator_dtype
 from tensorflow_ipu.compiler import sharding
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.gradient_accumulation import Accumulator, MiniBatches, accumulator_dtype
+from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput

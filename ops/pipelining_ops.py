@@ -18,14 +18,13 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu import tensorflow_hooks
+from tensorflow_ipu._accumulators import AccumulatorDtype
+from tensorflow_ipu.compiler import memory_options
 from tensorflow_ipu.compiler.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.compiler.schedule import PipelineSchedule, RecomputationMode
-from tensorflow_ipu.gradient_accumulation import (
-    AccumulatorDtype,
-    GradientAccumulationReductionMethod,
-)
+from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops import _pipeline_arguments as _arguments
-from tensorflow_ipu.ops import _pipeline_loop
+from tensorflow_ipu.ops import _pipeline_loop, _pipeline_mapping
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput, PipelineStageOptions
 
 __all__ = [
@@ -41,7 +40,7 @@ tensorflow_hooks.install()
 
 
 def pipeline(
-    computational_stages: Sequence[_arguments.StageOrStages],
+    computational_stages: Sequence[_pipeline_mapping.StageOrStages],
     gradient_accumulation_count: int | None = None,
     gradient_accumulation_dtype: AccumulatorDtype = None,
     repeat_count: Any = 1,
@@ -156,10 +155,13 @@ def pipeline(
         "replicated_weight_sharding": replicated_weight_sharding,
         "offload_weights": offload_weights,
     }
-    stages = _arguments.stage_list(computational_stages)
+    memory_options.check_options(memory)
+    stages = _pipeline_mapping.stage_list(computational_stages)
     arguments = _arguments.PipelineArguments(
         stages=stages,
-        devices=_arguments.stage_devices(device_mapping, computational_stages, serialization),
+        devices=_pipeline_mapping.stage_devices(
+            device_mapping, computational_stages, serialization
+        ),
         count=_arguments.mini_batch_count(gradient_accumulation_count),
         repeat_count=repeat_count,
         serialization=serialization,

@@ -10,24 +10,15 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Union
+from typing import Any
 
 from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.framework import constant_op, dtypes, indexed_slices, ops, tensor_shape
+from tensorflow.python.framework import constant_op, dtypes, indexed_slices, ops
 from tensorflow.python.framework import tensor as tensor_lib
-from tensorflow.python.ops import (
-    array_ops,
-    cond,
-    control_flow_ops,
-    gen_resource_variable_ops,
-    math_ops,
-)
+from tensorflow.python.ops import cond, control_flow_ops, math_ops
 
+from tensorflow_ipu._accumulators import Accumulator, SingleValue
 from tensorflow_ipu.compiler.program import MEMORY_ATTRIBUTE, PHASE_ATTRIBUTE
-from tensorflow_ipu.runtime import native
-
-# What `dtype` arguments of accumulators may be: see `accumulator_dtype`.
-AccumulatorDtype = Union[None, dtypes.DType, Callable[[Any], dtypes.DType]]
 
 UPDATE_PHASE = "update"
 
@@ -68,111 +59,6 @@ class GradientAccumulationReductionMethod(enum.Enum):
         )
 
 
-def accumulator_dtype(dtype: Any, variable: Any) -> dtypes.DType:
-    """Returns the type of the accumulator for a variable.
-
-    Args:
-        dtype: None for the type of the variable, a type, or a function from variable to type.
-        variable: The variable, or a tensor that is accumulated.
-
-    Raises:
-        TypeError: If `dtype` is something else.
-    """
-    chosen = dtype(variable) if callable(dtype) and not _is_dtype(dtype) else dtype
-    if chosen is None:
-        return variable.dtype.base_dtype
-    try:
-        return dtypes.as_dtype(chosen).base_dtype
-    except TypeError as error:
-        raise TypeError(
-            "The type of an accumulator must be None, a tf.DType, or a function that takes the "
-            f"variable and returns a tf.DType. Received: {dtype!r}"
-        ) from error
-
-
-def _is_dtype(value: Any) -> bool:
-    """Whether a callable, such as `np.float32`, is a type and not a function."""
-    try:
-        dtypes.as_dtype(value)
-    except TypeError:
-        return False
-    return True
-
-
-def program_variable(shape: Any, dtype: dtypes.DType, name: str) -> tensor_lib.Tensor:
-    """Returns the handle of a variable that each run of the program starts with zeros.
-
-    Args:
-        shape: Its shape, fully defined.
-        dtype: Its type.
-        name: Name of the op.
-
-    Raises:
-        ValueError: If the shape is not fully defined.
-    """
-    shape = tensor_shape.TensorShape(shape)
-    if not shape.is_fully_defined():
-        raise ValueError(
-            f"The accumulator {name} needs a tensor of known shape, received {shape}. Batch the "
-            "dataset with drop_remainder=True, or set the shape with tf.ensure_shape."
-        )
-    return native.ops().ipu_program_variable(dtype=dtype, shape=shape, name=name)
-
-
-class Accumulator:
-    """A sum over mini-batches.
-
-    Attributes:
-        dtype: Type of the sum.
-    """
-
-    def __init__(self, shape: Any, dtype: dtypes.DType, name: str) -> None:
-        """Makes one that is zero when the program starts."""
-        self.dtype = dtype
-        self._handle = program_variable(shape, dtype, name)
-
-    @property
-    def handle(self) -> tensor_lib.Tensor:
-        """The variable that holds the sum."""
-        return self._handle
-
-    def add(self, value: tensor_lib.Tensor) -> ops.Operation:
-        """Adds to the sum."""
-        return gen_resource_variable_ops.assign_add_variable_op(
-            self._handle, math_ops.cast(value, self.dtype)
-        )
-
-    def assign(self, value: tensor_lib.Tensor) -> ops.Operation:
-        """Replaces the sum."""
-        return gen_resource_variable_ops.assign_variable_op(
-            self._handle, math_ops.cast(value, self.dtype)
-        )
-
-    def value(self) -> tensor_lib.Tensor:
-        """Reads the sum."""
-        return gen_resource_variable_ops.read_variable_op(self._handle, self.dtype)
-
-    def reset(self) -> ops.Operation:
-        """Makes the sum zero again."""
-        return self.assign(array_ops.zeros_like(self.value()))
-
-
-class _Single(Accumulator):
-    """Stands for the sum over one mini-batch: the value itself, kept nowhere."""
-
-    def __init__(self, value: tensor_lib.Tensor) -> None:
-        self.dtype = value.dtype
-        self._handle = value
-
-    def value(self) -> tensor_lib.Tensor:
-        """Returns the value."""
-        return self._handle
-
-    def reset(self) -> ops.Operation:
-        """Does nothing: the next mini-batch has a value of its own."""
-        return control_flow_ops.no_op()
-
-
 class MiniBatches:
     """The mini-batches between one update and the next, seen from inside the loop over them.
 
@@ -191,7 +77,7 @@ class MiniBatches:
                 there is no counter, and the operation of the update has it.
             description: What the compiler has to know, in values that JSON has. Under "memory" are
                 the options that say where variables are kept: see
-                `compiler.variable_placement.check_options`.
+                `compiler.memory_options.check_options`.
             name: Name for the counter.
         """
         self._count = count
@@ -229,7 +115,7 @@ class MiniBatches:
         if isinstance(value, indexed_slices.IndexedSlices):
             value = ops.convert_to_tensor(value)
         if self._count == 1:
-            return _Single(math_ops.cast(value, dtype))
+            return SingleValue(math_ops.cast(value, dtype))
         total = Accumulator(value.shape, dtype, name)
         self._accumulators.append(total)
         value = math_ops.cast(value, dtype)

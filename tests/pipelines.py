@@ -1,4 +1,4 @@
-"""A small model in stages, trained by a pipeline and by plain TensorFlow, for tests of pipelines."""
+"""A small model in stages for tests, trained by a pipeline and by plain TensorFlow."""
 
 from __future__ import annotations
 

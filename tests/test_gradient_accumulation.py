@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import gradient_accumulation, ipu_compiler, loops, scopes
+from tensorflow_ipu import _accumulators, ipu_compiler, loops, scopes
+from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import (
     GradientAccumulationReductionMethod,
     MiniBatches,
-    accumulator_dtype,
 )
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -161,11 +161,11 @@ def test_the_index_counts_mini_batches() -> None:
 
 def test_a_shape_that_is_not_known() -> None:
     with pytest.raises(ValueError, match="needs a tensor of known shape"), tf.Graph().as_default():
-        gradient_accumulation.program_variable([None, 3], tf.float32, "total")
+        _accumulators.program_variable([None, 3], tf.float32, "total")
 
 
 def test_outside_of_a_program() -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
-        total = gradient_accumulation.Accumulator([3], tf.float32, "total")
+        total = _accumulators.Accumulator([3], tf.float32, "total")
         with pytest.raises(tf.errors.FailedPreconditionError, match="run of an IPU program only"):
             session.run(total.value())

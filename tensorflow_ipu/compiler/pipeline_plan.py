@@ -63,7 +63,7 @@ def plan(program: Program) -> PipelinePlan | None:
             f"{len(found)}: {names}. Compile each in a program of its own.",
         )
     attribute = found[0]
-    description = schedule.PipelineDescription.from_json(attribute["description"])
+    description = _configured(schedule.PipelineDescription.from_json(attribute["description"]))
     schedule.check(description)
     if not system.current().settings.allow_recompute:
         description = dataclasses.replace(description, recomputation=None)
@@ -73,3 +73,14 @@ def plan(program: Program) -> PipelinePlan | None:
         schedule=schedule.build(description),
         options=attribute["options"],
     )
+
+
+def _configured(description: schedule.PipelineDescription) -> schedule.PipelineDescription:
+    """Adds what the configuration decides: whether I/O tiles move data while others compute."""
+    io_tiles = system.current().settings.io_tiles
+    overlap = (
+        description.schedule is schedule.PipelineSchedule.Grouped
+        and io_tiles.place_ops_on_io_tiles
+        and io_tiles.num_io_tiles > 0
+    )
+    return dataclasses.replace(description, io_overlap=bool(overlap))

@@ -24,7 +24,6 @@ from tensorflow.python.framework import dtypes, tensor_shape
 
 from tensorflow_ipu.compiler import memory_options, resource_uses
 from tensorflow_ipu.compiler.listing_text import aligned, human_bytes
-from tensorflow_ipu.compiler.memory_options import check_options
 from tensorflow_ipu.compiler.op_record import ArgumentSpec
 from tensorflow_ipu.compiler.program import (
     ACCUMULATION_ATTRIBUTE,
@@ -32,8 +31,6 @@ from tensorflow_ipu.compiler.program import (
     PIPELINE_ATTRIBUTE,
     Program,
 )
-
-__all__ = ["VariableRecord", "check_options", "format_variables", "place"]
 
 IN_PROCESSOR = "in-processor"
 REMOTE = "remote"

@@ -11,13 +11,12 @@ from tensorflow.python.framework import errors, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
+from tensorflow_ipu._accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.compiler import accumulation_check
 from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import (
-    AccumulatorDtype,
     GradientAccumulationReductionMethod,
     MiniBatches,
-    accumulator_dtype,
 )
 from tensorflow_ipu.optimizers import ipu_optimizer
 
@@ -43,8 +42,8 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
         Args:
             opt: The optimizer.
             num_mini_batches: Mini-batches for one update.
-            memory: Where variables are kept: see `compiler.variable_placement.check_options`.
-            dtype: Type of the accumulators: see `gradient_accumulation.accumulator_dtype`.
+            memory: Where variables are kept: see `compiler.memory_options.check_options`.
+            dtype: Type of the accumulators: see `_accumulators.accumulator_dtype`.
             reduction_method: How the gradients of mini-batches become one.
             name: Name of this optimizer.
 

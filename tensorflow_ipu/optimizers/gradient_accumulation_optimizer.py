@@ -7,11 +7,9 @@ from typing import Union
 from tensorflow.python.training import gradient_descent, momentum
 from tensorflow.python.training import optimizer as optimizer_lib
 
-from tensorflow_ipu.compiler import variable_placement
-from tensorflow_ipu.gradient_accumulation import (
-    AccumulatorDtype,
-    GradientAccumulationReductionMethod,
-)
+from tensorflow_ipu._accumulators import AccumulatorDtype
+from tensorflow_ipu.compiler import memory_options
+from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.optimizers._accumulating_optimizer import AccumulatingOptimizer
 from tensorflow_ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from tensorflow_ipu.optimizers.ipu_optimizer import IpuOptimizer
@@ -61,7 +59,7 @@ class GradientAccumulationOptimizerV2(AccumulatingOptimizer):
             "offload_weight_update_variables": offload_weight_update_variables,
             "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
         }
-        variable_placement.check_options(memory)
+        memory_options.check_options(memory)
         method = GradientAccumulationReductionMethod.parse(reduction_method)
         super().__init__(opt, num_mini_batches, memory, dtype, method, name)
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import optimizers
-from tensorflow_ipu.compiler import cache, variable_placement
+from tensorflow_ipu.compiler import cache, memory_options
 from tensorflow_ipu.compiler.variable_placement import VariableRecord
 from tensorflow_ipu.config import DeviceConnectionType
 from tests import pipelines
@@ -264,11 +264,11 @@ class TestOptions:
         ],
     )
     def test_allowed(self, memory: dict[str, bool | None]) -> None:
-        variable_placement.check_options(memory)
+        memory_options.check_options(memory)
 
     def test_state_sharding_without_offloading(self) -> None:
         with pytest.raises(ValueError, match="offload_weight_update_variables=False keeps them"):
-            variable_placement.check_options(
+            memory_options.check_options(
                 {
                     "offload_weight_update_variables": False,
                     "replicated_optimizer_state_sharding": True,
@@ -277,13 +277,13 @@ class TestOptions:
 
     def test_weight_sharding_without_offloading(self) -> None:
         with pytest.raises(tf.errors.UnimplementedError, match="offload_weights is False"):
-            variable_placement.check_options(
+            memory_options.check_options(
                 {"offload_weights": False, "replicated_weight_sharding": True}
             )
 
     def test_other_values(self) -> None:
         with pytest.raises(TypeError, match="offload_activations must be None, True or False"):
-            variable_placement.check_options({"offload_activations": "always"})  # type: ignore[dict-item]
+            memory_options.check_options({"offload_activations": "always"})  # type: ignore[dict-item]
 
 
 def test_as_text() -> None:

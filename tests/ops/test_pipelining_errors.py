@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import gradient_accumulation
+from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tests import pipelines
@@ -160,6 +162,24 @@ def test_counts_that_do_not_suit_the_schedule(
         _run(count, pipeline_schedule=schedule, opt=opt)
     assert phrase in str(raised.value)
     assert f"must be a multiple of {multiple}" in str(raised.value)
+
+
+def test_overlapped_io_needs_two_more_mini_batches() -> None:
+    def run(count: int) -> None:
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            compiled = pipelines.build(pipelines.stages(2), count=count)
+            config = IPUConfig()
+            config.auto_select_ipus = 2
+            config.io_tiles.num_io_tiles = 32
+            config.io_tiles.place_ops_on_io_tiles = True
+            config.configure_ipu_system()
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(compiled)
+
+    run(8)
+    system.reset_ipu_configuration()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="at least 6"):
+        run(4)
 
 
 @pytest.mark.parametrize(

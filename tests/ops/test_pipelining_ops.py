@@ -58,7 +58,7 @@ def test_replicated_pipelines_exchange_gradients_once(replicas: int, schedule: S
     assert executable.replicas == replicas
     assert executable.ipus_used == 4
     sums = [op for op in executable.ops if op.type == "IpuCrossReplicaSum"]
-    assert len(sums) == len(got.weights)
+    assert len(sums) == (len(got.weights) if replicas > 1 else 0)
 
 
 @pytest.mark.parametrize(

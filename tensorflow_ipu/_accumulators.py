@@ -1,0 +1,126 @@
+"""Sums over mini-batches, kept in variables that live as long as one run of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Union
+
+from tensorflow.python.framework import dtypes, ops, tensor_shape
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import (
+    array_ops,
+    control_flow_ops,
+    gen_resource_variable_ops,
+    math_ops,
+)
+
+from tensorflow_ipu.runtime import native
+
+# What `dtype` arguments of accumulators may be: see `accumulator_dtype`.
+AccumulatorDtype = Union[None, dtypes.DType, Callable[[Any], dtypes.DType]]
+
+
+def accumulator_dtype(dtype: Any, variable: Any) -> dtypes.DType:
+    """Returns the type of the accumulator for a variable.
+
+    Args:
+        dtype: None for the type of the variable, a type, or a function from variable to type.
+        variable: The variable, or a tensor that is accumulated.
+
+    Raises:
+        TypeError: If `dtype` is something else.
+    """
+    chosen = dtype(variable) if callable(dtype) and not _is_dtype(dtype) else dtype
+    if chosen is None:
+        return variable.dtype.base_dtype
+    try:
+        return dtypes.as_dtype(chosen).base_dtype
+    except TypeError as error:
+        raise TypeError(
+            "The type of an accumulator must be None, a tf.DType, or a function that takes the "
+            f"variable and returns a tf.DType. Received: {dtype!r}"
+        ) from error
+
+
+def _is_dtype(value: Any) -> bool:
+    """Whether a callable, such as `np.float32`, is a type and not a function."""
+    try:
+        dtypes.as_dtype(value)
+    except TypeError:
+        return False
+    return True
+
+
+def program_variable(shape: Any, dtype: dtypes.DType, name: str) -> tensor_lib.Tensor:
+    """Returns the handle of a variable that each run of the program starts with zeros.
+
+    Args:
+        shape: Its shape, fully defined.
+        dtype: Its type.
+        name: Name of the op.
+
+    Raises:
+        ValueError: If the shape is not fully defined.
+    """
+    shape = tensor_shape.TensorShape(shape)
+    if not shape.is_fully_defined():
+        raise ValueError(
+            f"The accumulator {name} needs a tensor of known shape, received {shape}. Batch the "
+            "dataset with drop_remainder=True, or set the shape with tf.ensure_shape."
+        )
+    return native.ops().ipu_program_variable(dtype=dtype, shape=shape, name=name)
+
+
+class Accumulator:
+    """A sum over mini-batches.
+
+    Attributes:
+        dtype: Type of the sum.
+    """
+
+    def __init__(self, shape: Any, dtype: dtypes.DType, name: str) -> None:
+        """Makes one that is zero when the program starts."""
+        self.dtype = dtype
+        self._handle = program_variable(shape, dtype, name)
+
+    @property
+    def handle(self) -> tensor_lib.Tensor:
+        """The variable that holds the sum."""
+        return self._handle
+
+    def add(self, value: tensor_lib.Tensor) -> ops.Operation:
+        """Adds to the sum."""
+        return gen_resource_variable_ops.assign_add_variable_op(
+            self._handle, math_ops.cast(value, self.dtype)
+        )
+
+    def assign(self, value: tensor_lib.Tensor) -> ops.Operation:
+        """Replaces the sum."""
+        return gen_resource_variable_ops.assign_variable_op(
+            self._handle, math_ops.cast(value, self.dtype)
+        )
+
+    def value(self) -> tensor_lib.Tensor:
+        """Reads the sum."""
+        return gen_resource_variable_ops.read_variable_op(self._handle, self.dtype)
+
+    def reset(self) -> ops.Operation:
+        """Makes the sum zero again."""
+        return self.assign(array_ops.zeros_like(self.value()))
+
+
+class SingleValue(Accumulator):
+    """Stands for the sum over one mini-batch: the value itself, kept nowhere."""
+
+    def __init__(self, value: tensor_lib.Tensor) -> None:
+        """Makes one of a value."""
+        self.dtype = value.dtype
+        self._handle = value
+
+    def value(self) -> tensor_lib.Tensor:
+        """Returns the value."""
+        return self._handle
+
+    def reset(self) -> ops.Operation:
+        """Does nothing: the next mini-batch has a value of its own."""
+        return control_flow_ops.no_op()
