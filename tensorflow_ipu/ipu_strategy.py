@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.distribute import distribute_lib, one_device_strategy, reduce_util
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import dtypes, ops
-from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu.compiler import functions, trace
-from tensorflow_ipu.compiler.program import REDUCE_ATTRIBUTE
+from tensorflow_ipu.ops import cross_replica_ops
 
 tensorflow_hooks.install()
+
+# Whether reductions of the strategy are to be done: see `without_reductions`.
+_reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing", default=True)
 
 _TF_FUNCTIONS = (functions.Function, functions.ConcreteFunction)
 
@@ -170,21 +173,34 @@ class _IPUExtended(one_device_strategy.OneDeviceExtended):
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
         del destinations, options
-        if not trace.in_cluster():
+        if not trace.in_cluster() or not _reducing.get():
             return value
         if reduce_op not in (reduce_util.ReduceOp.SUM, reduce_util.ReduceOp.MEAN):
             raise ValueError(
                 f"Unsupported reduce op: {reduce_op}. An IPUStrategy can reduce with SUM and MEAN."
             )
-        return nest.map_structure(lambda tensor: _reduced(tensor, reduce_op), value)
+        reduce = {
+            reduce_util.ReduceOp.SUM: cross_replica_ops.cross_replica_sum,
+            reduce_util.ReduceOp.MEAN: cross_replica_ops.cross_replica_mean,
+        }[reduce_op]
+        return nest.map_structure(reduce, value)
 
 
-def _reduced(tensor: Any, reduce_op: reduce_util.ReduceOp) -> Any:
-    """Marks a tensor as reduced over replicas: the identity where there is one replica."""
-    result = array_ops.identity(tensor)
-    mark = attr_value_pb2.AttrValue(s=reduce_op.value.encode())
-    result.op._set_attr(REDUCE_ATTRIBUTE, mark)
-    return result
+@contextlib.contextmanager
+def without_reductions() -> Iterator[None]:
+    """Lets what is reduced in the scope of a strategy stay as it is.
+
+    For optimizers that have combined the gradients of replicas before TensorFlow's own code, which
+    asks the strategy for a sum, gets them.
+
+    Yields:
+        Nothing.
+    """
+    token = _reducing.set(False)
+    try:
+        yield
+    finally:
+        _reducing.reset(token)
 
 
 def current() -> IPUStrategyV1 | None:

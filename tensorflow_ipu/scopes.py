@@ -101,6 +101,9 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
 def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
     """Places the ops inside on the host, in the middle of an IPU program.
 
+    With several replicas they run once, with the tensors of replica 0, and all replicas get the
+    results.
+
     Args:
         name: Name for the scope, made unique.
 

@@ -480,19 +480,6 @@ class TestOutsideCompilation:
             with pytest.raises(tf.errors.InvalidArgumentError, match="host says 1.0"):
                 session.run(result)
 
-    def test_with_replicas_is_refused(self) -> None:
-        def net(x: tf.Tensor) -> tf.Tensor:
-            with scopes.outside_compilation_scope():
-                y = tf1.py_func(lambda value: value, [x], tf.float32)
-                y.set_shape([])
-            return y + 1.0
-
-        _configure(2)
-        (result,) = _compile(net, [tf.constant(3.0)])
-        with tf1.Session() as session:
-            with pytest.raises(tf.errors.UnimplementedError, match="outside compilation"):
-                session.run(result)
-
 
 class TestInFunctions:
     """Scopes in TensorFlow 2."""

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/collective_rendezvous.h"
 #include "engine/device_state.h"
 #include "engine/launch_context.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
@@ -11,6 +12,7 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/tensor_util.h"
 #include "tensorflow/core/grappler/optimizers/meta_optimizer.h"
+#include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/platform/env.h"
 
 namespace tensorflow_ipu {
@@ -89,10 +91,12 @@ class Launcher {
         pending_(loaded.program->replicas),
         start_ns_(tensorflow::Env::Default()->NowNanos()) {
     const uint64_t id = NextLaunchId();
-    const std::vector<uint64_t> seeds = device_->DrawSeeds(replicas_.size());
-    for (size_t r = 0; r < replicas_.size(); ++r) {
+    const int num_replicas = static_cast<int>(replicas_.size());
+    const std::vector<uint64_t> seeds = device_->DrawSeeds(num_replicas);
+    rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas);
+    for (int r = 0; r < num_replicas; ++r) {
       replicas_[r].context.reset(
-          new LaunchContext(ordinal, id, r, static_cast<int>(replicas_.size()), seeds[r]));
+          new LaunchContext(ordinal, id, r, num_replicas, seeds[r], rendezvous_));
     }
   }
 
@@ -103,12 +107,6 @@ class Launcher {
   }
 
  private:
-  // Where the variables of a replica are registered during the launch.
-  std::string VariableContainer(size_t replica) const {
-    return tensorflow::strings::StrCat("ipu_launch_", replicas_[0].context->launch_id(), "_",
-                                       replica);
-  }
-
   void StartReplicas() {
     if (loaded_.program->on_device) {
       device_->Load(loaded_.program->id, /*has_inputs=*/!arguments_.empty());
@@ -139,7 +137,8 @@ class Launcher {
       } else {
         variable = CopyVariable(variable);
       }
-      inputs.push_back(RegisterVariable(variable, VariableContainer(replica), i, cpu_));
+      inputs.push_back(
+          RegisterVariable(variable, replicas_[replica].context->VariableContainer(), i, cpu_));
     }
     return inputs;
   }
@@ -158,16 +157,24 @@ class Launcher {
     options.source_device = loaded_.runtime->device()->name();
     options.create_rendezvous = true;
     options.allow_dead_tensors = true;
+    // Replicas that keep all cores busy need no more threads: what each of them does is cheaper on
+    // one. Kernels may still spread their work.
+    options.run_all_kernels_inline =
+        replicas_.size() > 1 &&
+        static_cast<int>(replicas_.size()) >= tensorflow::port::NumSchedulableCPUs();
     loaded_.runtime->Run(options, loaded_.handle, inputs, &replica.results,
-                         [this](const Status& status) { Finish(status); });
+                         [this, index](const Status& status) { Finish(index, status); });
   }
 
-  void Finish(const Status& status) {
+  void Finish(int replica, Status status) {
+    if (status.ok()) status = replicas_[replica].context->AtEnd();
+    if (status.ok()) status = rendezvous_->End(replica);
     if (!status.ok()) {
       {
         tensorflow::mutex_lock lock(mu_);
         if (status_.ok() || (IsConsequence(status_) && !IsConsequence(status))) status_ = status;
       }
+      rendezvous_->Abort(status);
       cancellation_.StartCancel();
     }
     if (pending_.fetch_sub(1) > 1) return;
@@ -179,8 +186,9 @@ class Launcher {
     const double seconds =
         (tensorflow::Env::Default()->NowNanos() - start_ns_) / kNanosecondsPerSecond;
     Statistics::Add(program.id, seconds);
-    for (size_t r = 0; r < replicas_.size(); ++r) {
-      cpu_->resource_manager()->Cleanup(VariableContainer(r)).IgnoreError();
+    for (const Replica& replica : replicas_) {
+      const std::string container = replica.context->VariableContainer();
+      cpu_->resource_manager()->Cleanup(container).IgnoreError();
     }
     std::vector<Tensor> results = std::move(replicas_[0].results);
     if (program.on_device && status_.ok() && !results.empty()) {
@@ -202,6 +210,7 @@ class Launcher {
   Done done_;
   std::vector<LaunchArgument> arguments_;
   std::vector<Replica> replicas_;
+  std::shared_ptr<CollectiveRendezvous> rendezvous_;
   std::atomic<int> pending_;
   const uint64_t start_ns_;
   tensorflow::mutex mu_;

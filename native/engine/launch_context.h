@@ -4,11 +4,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "engine/collective_rendezvous.h"
 #include "tensorflow/core/framework/collective.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/strcat.h"
 
 namespace tensorflow_ipu {
 
@@ -18,13 +23,14 @@ namespace tensorflow_ipu {
 class LaunchContext : public tensorflow::CollectiveExecutor {
  public:
   LaunchContext(int device_ordinal, uint64_t launch_id, int replica, int num_replicas,
-                uint64_t seed)
+                uint64_t seed, std::shared_ptr<CollectiveRendezvous> rendezvous)
       : tensorflow::CollectiveExecutor(/*cem=*/nullptr),
         device_ordinal_(device_ordinal),
         launch_id_(launch_id),
         replica_(replica),
         num_replicas_(num_replicas),
-        seed_(seed) {}
+        seed_(seed),
+        rendezvous_(std::move(rendezvous)) {}
 
   // The context of the launch that `ctx` runs in, or null outside a launch.
   static LaunchContext* From(tensorflow::OpKernelContext* ctx) {
@@ -36,12 +42,32 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   int replica() const { return replica_; }
   int num_replicas() const { return num_replicas_; }
   uint64_t seed() const { return seed_; }
+  // Where the replicas of the launch meet.
+  CollectiveRendezvous& rendezvous() const { return *rendezvous_; }
+
+  // Where the variables of this replica are registered with the CPU device during the launch.
+  std::string VariableContainer() const {
+    return tensorflow::strings::StrCat("ipu_launch_", launch_id_, "_", replica_);
+  }
 
   // How often `key` has been asked for before by this replica in this launch. Numbers the
   // executions of one op in a loop, so that each draws its own random stream.
   int64_t NextOccurrence(int64_t key) {
     tensorflow::mutex_lock lock(mu_);
     return occurrences_[key]++;
+  }
+
+  // Has `check` called when this replica has run to its end without an error.
+  void CheckAtEnd(std::function<tensorflow::Status()> check) {
+    tensorflow::mutex_lock lock(mu_);
+    checks_.push_back(std::move(check));
+  }
+
+  // Returns the error of the first check that fails.
+  tensorflow::Status AtEnd() {
+    tensorflow::mutex_lock lock(mu_);
+    for (const auto& check : checks_) TF_RETURN_IF_ERROR(check());
+    return tensorflow::OkStatus();
   }
 
   void RunClosure(std::function<void()> closure) override { closure(); }
@@ -52,8 +78,10 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   const int replica_;
   const int num_replicas_;
   const uint64_t seed_;
+  const std::shared_ptr<CollectiveRendezvous> rendezvous_;
   tensorflow::mutex mu_;
   std::unordered_map<int64_t, int64_t> occurrences_ TF_GUARDED_BY(mu_);
+  std::vector<std::function<tensorflow::Status()>> checks_ TF_GUARDED_BY(mu_);
 };
 
 }  // namespace tensorflow_ipu

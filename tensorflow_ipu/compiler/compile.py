@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import threading
@@ -12,21 +13,26 @@ from typing import Any
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_spec
 
-from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import (
+    accumulation_check,
+    collectives,
     feed_check,
     fingerprint,
     host_evaluation,
     listing,
+    memory_options,
     outside_compilation,
     passes,
     pipeline,
+    pipeline_plan,
     pre_compile,
-    replication_check,
+    replica_uniform,
     sharding,
     source_map,
     store,
+    update_check,
 )
+from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.program import Program
@@ -62,8 +68,11 @@ def compile_cluster(
     outside_compilation.check(program)
     if system.current().connection is DeviceConnectionType.PRE_COMPILE:
         pre_compile.check(program)
+    target = _with_replicas(program, target)
     pipeline.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
     feed_check.check(program)
+    collectives.check_groups(program, target.replicas)
+    replica_uniform.check(program, target.replicas)
     digest = fingerprint.fingerprint(program, target, _options())
     library = program.to_library()
     executable = CACHE.find(digest)
@@ -72,6 +81,14 @@ def compile_cluster(
         _compile_once(executable, began)
         CACHE.add(executable)
     return executable, library
+
+
+def _with_replicas(program: Program, target: Target) -> Target:
+    """Returns the target with the number of replicas, which passes may depend on."""
+    passes.PIPELINE["prune"](program, target)  # what is not used needs no IPU
+    ipus = sharding.ipus_used(program)
+    replicas = system.replication_factor(target.ordinal, ipus)
+    return dataclasses.replace(target, replicas=replicas)
 
 
 def _compile_once(executable: Executable, began: float) -> None:
@@ -105,17 +122,17 @@ def _executable(
     library: function_pb2.FunctionDefLibrary,
     digest: str,
 ) -> Executable:
-    ipus = sharding.ipus_used(program)
-    replicas = system.replication_factor(target.ordinal, ipus)
-    replication_check.check(program, replicas)
-    return Executable(
+    remote_memory = memory_options.RemoteMemory.configured()
+    memory_options.check(program, remote_memory)
+    update_check.check(program, target)
+    executable = Executable(
         id=f"{cluster.id}.{next(_ids)}",
         name=cluster.id,
         fingerprint=digest,
         generation=target.generation,
         ordinal=target.ordinal,
-        replicas=replicas,
-        ipus_used=ipus,
+        replicas=target.replicas,
+        ipus_used=sharding.ipus_used(program),
         arguments=_argument_specs(program, target),
         results=tuple(
             tensor_spec.TensorSpec(output.shape, output.dtype) for output in cluster.graph.outputs
@@ -123,8 +140,12 @@ def _executable(
         library=library,
         entry=program.entry,
         on_device=not host_evaluation.is_host_evaluated(program, target),
+        pipeline=pipeline_plan.plan(program),
         sources=source_map.SourceMap(cluster.graph, cluster.entry),
+        remote_memory=remote_memory,
     )
+    accumulation_check.check(program, lambda: executable.ops)
+    return executable
 
 
 def _prepare_to_run(

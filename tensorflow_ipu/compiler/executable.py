@@ -8,7 +8,15 @@ import functools
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import tensor_spec
 
-from tensorflow_ipu.compiler import listing, source_map
+from tensorflow_ipu.compiler import copies as copies_lib
+from tensorflow_ipu.compiler import (
+    listing,
+    memory_options,
+    op_record,
+    pipeline_plan,
+    source_map,
+    variable_placement,
+)
 from tensorflow_ipu.runtime import native
 
 
@@ -30,6 +38,8 @@ class Executable:
         entry: Name of the function to run.
         on_device: False when the host evaluates the program.
         sources: Where the ops came from in the user's program.
+        pipeline: What its pipeline does when; None without one.
+        remote_memory: What the configuration says of memory outside of the IPUs.
     """
 
     id: str
@@ -45,11 +55,25 @@ class Executable:
     entry: str
     on_device: bool
     sources: source_map.SourceMap = dataclasses.field(repr=False)
+    pipeline: pipeline_plan.PipelinePlan | None = dataclasses.field(default=None, repr=False)
+    remote_memory: memory_options.RemoteMemory = memory_options.RemoteMemory(False, 0)
 
     @functools.cached_property
     def ops(self) -> tuple[listing.OpRecord, ...]:
         """The ops in order, those of inner functions right after their caller."""
         return listing.list_ops(self.library, self.entry, self.arguments, self.sources)
+
+    @functools.cached_property
+    def copies(self) -> tuple[op_record.CopyRecord, ...]:
+        """The tensors that one replica copies from IPU to IPU, in the order of the ops."""
+        return copies_lib.list_copies(self.library, self.entry, self.arguments, self.ops)
+
+    @functools.cached_property
+    def variables(self) -> tuple[variable_placement.VariableRecord, ...]:
+        """Where each variable is kept: arguments first, then those of a run, like accumulators."""
+        return variable_placement.place(
+            self.library, self.entry, self.arguments, self.replicas, self.remote_memory
+        )
 
     @property
     def launches(self) -> int:
@@ -76,4 +100,11 @@ class Executable:
             f"  result {index}: {result.dtype.name}{result.shape}\n"
             for index, result in enumerate(self.results)
         )
-        return head + arguments + results + listing.format_listing(self.ops)
+        copies = copies_lib.format_copies(self.copies)
+        ops = listing.format_listing(self.ops)
+        sections = [head + arguments + results + ops, copies]
+        if any(variable.role != variable_placement.WEIGHT for variable in self.variables):
+            sections.append(variable_placement.format_variables(self.variables))
+        if self.pipeline is not None:
+            sections.append(str(self.pipeline))
+        return "\n\n".join(section for section in sections if section)

@@ -263,6 +263,15 @@ def _table(*rows: tuple[str, Callable[[tf.Operation], int], str]) -> Mapping[str
     return {name: Formula(label, count) for label, count, names in rows for name in names.split()}
 
 
+def _reduce_scatter(op: tf.Operation) -> int:
+    """Each element of the slice takes one operation for each replica but the first."""
+    replicas, kind = op.get_attr("replication_factor"), op.get_attr("op").decode()
+    if kind == "COLLECTIVE_OP_LOCAL":
+        return 0
+    squares = replicas if kind == "COLLECTIVE_OP_SQUARE_ADD" else 0
+    return (replicas - 1 + squares) * _elements(op.outputs[0])
+
+
 # Formulas TensorFlow has no registration for, only for NHWC data (pooling), or miscounts.
 FORMULAS: Mapping[str, Formula] = _table(
     # Elementwise, by the number of operations in the definition.
@@ -280,6 +289,9 @@ FORMULAS: Mapping[str, Formula] = _table(
     (MODELLED, _per_output(3), "Xlog1py Softplus Selu SeluGrad"),
     (MODELLED, _per_output(4), "Sigmoid SoftplusGrad"),
     (MODELLED, _per_output(5), "LogSoftmax"),
+    # Collectives: the share of one replica.
+    (MODELLED, _per_output(1), "IpuCrossReplicaSum"),
+    (EXACT, _reduce_scatter, "IpuReduceScatter"),
     # Reductions and scans.
     (EXACT, _reduction, "Max Min Prod"),
     (EXACT, _euclidean_norm, "EuclideanNorm"),
@@ -344,7 +356,8 @@ DATA_MOVEMENT = frozenset(
     TensorListElementShape TensorListResize VarHandleOp ReadVariableOp AssignVariableOp
     VarIsInitializedOp VariableShape DestroyResourceOp ResourceGather ResourceGatherNd
     ResourceScatterUpdate ResourceScatterNdUpdate ResourceStridedSliceAssign
-    IpuInfeedDequeue IpuOutfeedEnqueue
+    IpuInfeedDequeue IpuOutfeedEnqueue IpuProgramVariable IpuAllGather IpuAllToAll
+    IpuAssumeEqualAcrossReplicas IpuReplicaBroadcast IpuReplicationFactor IpuReplicationIndex
     """.split()
 )
 

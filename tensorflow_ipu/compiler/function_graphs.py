@@ -101,6 +101,20 @@ class FunctionImporter:
         """Whether the library has a function of this name."""
         return name in self._definitions
 
+    def tensors(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Returns the names of a function's arguments and results, as tensors of its graph.
+
+        Raises:
+            ValueError: the library has no function of this name.
+        """
+        definition = self.definition(name)
+        with self._scratch.as_default():
+            _, names = function_def_to_graph.function_def_to_graph_def(definition)
+        signature = definition.signature
+        arguments = tuple(names[argument.name] for argument in signature.input_arg)
+        results = (names[definition.ret[result.name]] for result in signature.output_arg)
+        return arguments, tuple(results)
+
     def graph(self, name: str, bindings: Sequence[Binding]) -> FunctionGraph:
         """Imports a function.
 

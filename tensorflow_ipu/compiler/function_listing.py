@@ -17,7 +17,14 @@ from tensorflow_ipu.compiler.function_graphs import (
     invariant_arguments,
     through_identities,
 )
-from tensorflow_ipu.compiler.node_facts import INHERITED, frame_depth, function_names, ipus_of
+from tensorflow_ipu.compiler.node_facts import (
+    INHERITED,
+    frame_depth,
+    function_names,
+    ipus_of,
+    phase_of,
+    stage_of,
+)
 from tensorflow_ipu.compiler.op_record import OpRecord, TensorRecord
 from tensorflow_ipu.compiler.trip_count import Trips, trips
 from tensorflow_ipu.compiler.variable_traffic import bytes_of, num_bytes
@@ -111,6 +118,8 @@ class FunctionLister:
             flops=flops.count,
             flops_label=flops.label,
             source=self._program.source(self._function.name, node.name),
+            stage=stage_of(node),
+            phase=phase_of(node),
         )
 
     def _size(self, name: str) -> int | None:
@@ -184,7 +193,7 @@ class FunctionLister:
     ) -> list[OpRecord]:
         """The ops of a function, one level deeper than the op that runs it."""
         return [
-            placed(record, caller.ipus)._replace(
+            placed(record, caller.ipus, caller.stage, caller.phase)._replace(
                 depth=record.depth + 1,
                 runs=None if runs is None or record.runs is None else record.runs * runs,
             )
@@ -192,9 +201,15 @@ class FunctionLister:
         ]
 
 
-def placed(record: OpRecord, ipus: tuple[int, ...]) -> OpRecord:
-    """Returns a record on the IPUs of its caller, unless it has its own."""
-    return record._replace(ipus=ipus) if record.ipus == INHERITED else record
+def placed(
+    record: OpRecord, ipus: tuple[int, ...], stage: int | None = None, phase: str = ""
+) -> OpRecord:
+    """Returns a record with the IPUs, stage and phase of its caller where it has none itself."""
+    return record._replace(
+        ipus=ipus if record.ipus == INHERITED else record.ipus,
+        stage=stage if record.stage is None else record.stage,
+        phase=record.phase or phase,
+    )
 
 
 def _in_frame(records: Iterable[OpRecord], frame: int) -> list[OpRecord]:

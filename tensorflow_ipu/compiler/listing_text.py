@@ -75,11 +75,15 @@ def format_listing(records: Sequence[OpRecord]) -> str:
         records: the ops of a program, in order.
 
     Returns:
-        One line for each op under a heading, then the totals.
+        One line for each op under a heading, then the totals. The pipeline stages have a column
+        where there are any.
     """
     rows: list[tuple[str, ...]] = [("IPU", "op", "name", "in", "out", "flops", "source")]
     rows += [_row(record) for record in records]
-    return "\n".join([*_aligned(rows, right=(0, 3, 4, 5)), "", *_totals(records)])
+    if any(record.stage is not None or record.phase for record in records):
+        stages = ["stage", *(_stage(record) for record in records)]
+        rows = [(*row[:-1], stage, row[-1]) for row, stage in zip(rows, stages)]
+    return "\n".join([*aligned(rows, right=(0, 3, 4, 5)), "", *_totals(records)])
 
 
 def human_bytes(count: int | None) -> str:
@@ -127,8 +131,18 @@ def _row(record: OpRecord) -> tuple[str, ...]:
     )
 
 
-def _aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
-    """Rows with columns as wide as their widest cell, those in `right` aligned to the right."""
+def _stage(record: OpRecord) -> str:
+    """The cell of an op's pipeline stage and phase, as in `2 backward`."""
+    return f"{'' if record.stage is None else record.stage} {record.phase}".strip()
+
+
+def aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
+    """Returns rows with columns as wide as their widest cell.
+
+    Args:
+        rows: the cells of each row.
+        right: the columns that are aligned to the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = []
     for row in rows:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from tensorflow.compiler.xla import xla_data_pb2
 
+from tensorflow_ipu.compiler.program import PHASE_ATTRIBUTE, STAGE_ATTRIBUTE
+
 if TYPE_CHECKING:
     import tensorflow as tf
     from tensorflow.core.framework import node_def_pb2
@@ -60,3 +62,13 @@ def _sharding_devices(sharding: bytes) -> tuple[int, ...]:
     """Devices in a serialised `OpSharding`; one without any asks for nothing."""
     parsed = xla_data_pb2.OpSharding.FromString(sharding)
     return tuple(parsed.tile_assignment_devices) or INHERITED
+
+
+def stage_of(node: node_def_pb2.NodeDef) -> int | None:
+    """The pipeline stage a node is in, `None` when it names none."""
+    return node.attr[STAGE_ATTRIBUTE].i if STAGE_ATTRIBUTE in node.attr else None
+
+
+def phase_of(node: node_def_pb2.NodeDef) -> str:
+    """What of a pipeline a node is part of, empty when it does not say."""
+    return node.attr[PHASE_ATTRIBUTE].s.decode() if PHASE_ATTRIBUTE in node.attr else ""

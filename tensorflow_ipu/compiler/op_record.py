@@ -67,6 +67,9 @@ class OpRecord(NamedTuple):
             unknown trip count.
         conditional: whether the op is in a branch.
         source: where the user's program made the op; `None` when unknown.
+        stage: the pipeline stage it is in; `None` outside of pipelines.
+        phase: what it is part of, `backward` or `update`; empty for forward ops and outside of
+            pipelines.
     """
 
     name: str
@@ -84,8 +87,36 @@ class OpRecord(NamedTuple):
     runs: int | None = 1
     conditional: bool = False
     source: SourceLocation | None = None
+    stage: int | None = None
+    phase: str = ""
 
     @property
     def ipu(self) -> int | None:
         """The first IPU the op runs on, `None` for the host."""
         return self.ipus[0] if self.ipus else None
+
+
+class CopyRecord(NamedTuple):
+    """A tensor that is copied from one IPU to another.
+
+    Args:
+        tensor: name of the tensor in its function, or of the variable.
+        function: name of the `FunctionDef` that the copy is in.
+        source: index of the IPU that has the tensor, within one replica.
+        destination: index of the IPU that uses it.
+        bytes: size of one copy; `None` when the shape is unknown.
+        runs: how often it is copied in one launch, were each branch it is in taken; `None` inside a
+            loop of unknown trip count.
+        conditional: whether the copy is in a branch.
+        label: `exact`; `assumed` where a branch may not be taken or a trip count is unknown; empty
+            without a size.
+    """
+
+    tensor: str
+    function: str
+    source: int
+    destination: int
+    bytes: int | None
+    runs: int | None
+    conditional: bool
+    label: str

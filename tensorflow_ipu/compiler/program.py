@@ -11,8 +11,18 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 SHARDING_ATTRIBUTE = "_XlaSharding"
 FRONTEND_ATTRIBUTE = "_XlaFrontendAttributes"
 OUTSIDE_ATTRIBUTE = "_xla_outside_compilation"
-# Marks an identity that stands for a reduction over replicas.
-REDUCE_ATTRIBUTE = "_ipu_reduce"
+# Pipeline stage of an op, an integer.
+STAGE_ATTRIBUTE = "_ipu_stage"
+# What a pipeline's op is part of: `backward` or `update`. Forward ops have none.
+PHASE_ATTRIBUTE = "_ipu_phase"
+# On identities whose value is kept rather than recomputed in the backward pass.
+CHECKPOINT_ATTRIBUTE = "_ipu_recomputation_checkpoint"
+# JSON, on the ops of an update: the user's options for where its variables are kept.
+MEMORY_ATTRIBUTE = "_ipu_memory"
+# JSON, on the counter of what it describes: a gradient accumulation, a pipeline. On the operation
+# of the update where that is of one mini-batch, so that there is no counter.
+ACCUMULATION_ATTRIBUTE = "_ipu_gradient_accumulation"
+PIPELINE_ATTRIBUTE = "_ipu_pipeline"
 
 
 @dataclasses.dataclass

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 
-from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE, SHARDING_ATTRIBUTE, Program
 
 
 def sharding_attribute(ipus: list[int]) -> attr_value_pb2.AttrValue:
@@ -27,5 +29,22 @@ def node_ipus(node: node_def_pb2.NodeDef) -> tuple[int, ...]:
 
 
 def ipus_used(program: Program) -> int:
-    """Returns how many IPUs one replica of a Program needs: one more than its highest index."""
-    return 1 + max((ipu for _, node in program.nodes() for ipu in node_ipus(node)), default=0)
+    """Returns how many IPUs one replica of a Program needs.
+
+    That is one more than the highest index among the shards of its ops and the devices of its
+    pipelines. A replica occupies that many rounded up to a power of two (`device.system`).
+    """
+    highest = 0
+    for _, node in program.nodes():
+        highest = max(highest, *node_ipus(node), *_pipeline_ipus(node), 0)
+    return 1 + highest
+
+
+def _pipeline_ipus(node: node_def_pb2.NodeDef) -> list[int]:
+    """Returns the IPUs of the pipeline that a node describes, none for any other node."""
+    if PIPELINE_ATTRIBUTE not in node.attr:
+        return []
+    stages = json.loads(node.attr[PIPELINE_ATTRIBUTE].s).get("devices", ())
+    return [
+        ipu for stage in stages for ipu in (stage if isinstance(stage, (list, tuple)) else [stage])
+    ]

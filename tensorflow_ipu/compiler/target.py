@@ -30,8 +30,10 @@ class Target:
         ordinal: TensorFlow device `/device:IPU:<ordinal>`.
         generation: Which configuration of the process was in force.
         arguments: Types and shapes of the entry's arguments.
+        replicas: How many copies of the program run at once.
     """
 
     ordinal: int
     generation: int
     arguments: tuple[Argument, ...]
+    replicas: int = 1

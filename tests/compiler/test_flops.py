@@ -10,6 +10,8 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu.compiler import flops
+from tensorflow_ipu.ops import reduce_scatter_op
+from tensorflow_ipu.runtime import native
 
 
 def _op(build: Callable[[], tf.Tensor], op_type: str) -> tf.Operation:
@@ -200,9 +202,20 @@ def test_momentum_update(nesterov: bool, expected: int) -> None:
 
 
 def test_every_formula_names_a_registered_op() -> None:
+    native.ops()  # registers ours
     named = {*flops.FORMULAS, *flops.DATA_MOVEMENT, *flops.CONTROL}
-    ours = {"IpuInfeedDequeue", "IpuOutfeedEnqueue"}
-    assert {name for name in named - ours if op_def_registry.get(name) is None} == set()
+    assert {name for name in named if op_def_registry.get(name) is None} == set()
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"), [("ADD", 3), ("MAX", 3), ("SQUARE_ADD", 7), ("LOCAL", 0)]
+)
+def test_reduce_scatter_counts_the_slice_of_one_replica(op: str, expected: int) -> None:
+    node = _op(
+        lambda: reduce_scatter_op.reduce_scatter(_ones(9), 4, f"COLLECTIVE_OP_{op}"),
+        "IpuReduceScatter",
+    )
+    assert flops.flops_of(node) == flops.Flops(3 * expected, "exact")
 
 
 def test_no_op_is_in_two_tables() -> None:

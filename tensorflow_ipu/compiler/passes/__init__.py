@@ -10,10 +10,15 @@ from collections.abc import Callable
 
 from tensorflow_ipu.compiler.passes import (
     drop_checks,
+    host_once,
     host_placement,
+    order_collectives,
+    place_ops,
     prune,
     random_streams,
+    replica_constants,
     sequential_loops,
+    ungate_gradients,
 )
 from tensorflow_ipu.compiler.program import Program
 from tensorflow_ipu.compiler.target import Target
@@ -23,8 +28,13 @@ Pass = Callable[[Program, Target], None]
 PIPELINE: dict[str, Pass] = {
     "prune": prune.run,
     "drop_checks": drop_checks.run,
+    "ungate_gradients": ungate_gradients.run,
     "prune_after_checks": prune.run,
+    "replica_constants": replica_constants.run,
     "sequential_loops": sequential_loops.run,
     "random_streams": random_streams.run,
+    "host_once": host_once.run,
     "host_placement": host_placement.run,
+    "place_ops": place_ops.run,
+    "order_collectives": order_collectives.run,
 }

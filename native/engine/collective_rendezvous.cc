@@ -1,0 +1,226 @@
+#include "engine/collective_rendezvous.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_join.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/strcat.h"
+
+namespace tensorflow_ipu {
+namespace {
+
+using tensorflow::CancellationManager;
+using tensorflow::CancellationToken;
+using tensorflow::mutex_lock;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::StatusGroup;
+using tensorflow::errors::FailedPrecondition;
+using tensorflow::strings::StrCat;
+
+constexpr char kAdvice[] =
+    " All replicas have to run the same collectives in the same order: do not let a condition or a "
+    "number of iterations around one depend on what differs between them.";
+
+// "replica 1" or "replicas 0, 2".
+std::string Replicas(std::vector<int> replicas) {
+  std::sort(replicas.begin(), replicas.end());
+  return StrCat(replicas.size() == 1 ? "replica " : "replicas ", absl::StrJoin(replicas, ", "));
+}
+
+Status Derived(const Status& cause) {
+  return StatusGroup::IsDerived(cause) ? cause : StatusGroup::MakeDerived(cause);
+}
+
+Status WasCancelled() {
+  return Derived(tensorflow::errors::Cancelled("Waiting for other replicas was cancelled."));
+}
+
+}  // namespace
+
+CollectiveRendezvous::CollectiveRendezvous(int num_replicas)
+    : num_replicas_(num_replicas), reached_(num_replicas), ended_(num_replicas) {}
+
+void CollectiveRendezvous::Meet(const Collective& collective, int replica, int group_size,
+                                OpKernelContext* ctx, Done done) {
+  std::vector<Waiter> group;
+  Status status;
+  {
+    mutex_lock lock(mu_);
+    status = Arrive(replica, group_size, ctx, &done, &group);
+    if (status.ok() && group.empty()) return;
+    if (!status.ok() && aborted_.ok()) aborted_ = Derived(status);
+  }
+  if (!status.ok()) {
+    Abort(status);
+    ctx->SetStatus(status);
+    return done();
+  }
+  RunGroup(collective, ctx, &group);
+}
+
+void CollectiveRendezvous::RunGroup(const Collective& collective, OpKernelContext* last,
+                                    std::vector<Waiter>* group) {
+  absl::InlinedVector<OpKernelContext*, 16> members;
+  for (Waiter& waiter : *group) {
+    members.push_back(waiter.ctx);
+    StopWatching(waiter);
+  }
+  const Status status = collective.Run(members);
+  // The replica whose thread this is goes last: until it goes on, its kernels live.
+  const auto own = std::find_if(group->begin(), group->end(),
+                                [last](const Waiter& waiter) { return waiter.ctx == last; });
+  std::swap(*own, group->back());
+  for (Waiter& waiter : *group) {
+    waiter.ctx->SetStatus(waiter.ctx == last || status.ok() ? status : Derived(status));
+    const Done done = std::move(waiter.done);
+    done();
+  }
+}
+
+Status CollectiveRendezvous::Arrive(int replica, int group_size, OpKernelContext* ctx, Done* done,
+                                    std::vector<Waiter>* group) {
+  if (!aborted_.ok()) return aborted_;
+  Slot* slot = nullptr;
+  TF_RETURN_IF_ERROR(FindSlot(replica, PlaceOf(ctx), &slot));
+  const int first = replica - replica % group_size;
+  const auto is_member = [&](int other) { return other >= first && other < first + group_size; };
+  const bool completes =
+      std::count_if(slot->arrived.begin(), slot->arrived.end(), is_member) == group_size - 1;
+  CancellationToken token = CancellationManager::kInvalidToken;
+  if (!completes) TF_RETURN_IF_ERROR(WatchCancellation(ctx, &token));
+  slot->arrived.push_back(replica);
+  slot->waiters.push_back({replica, ctx, token, std::move(*done)});
+  if (completes) TakeGroup(slot, first, group_size, group);
+  while (!slots_.empty() && static_cast<int>(slots_.front().arrived.size()) == num_replicas_) {
+    slots_.pop_front();
+    ++first_slot_;
+  }
+  return tensorflow::OkStatus();
+}
+
+// The slot that a replica has come to, after checking that the others are there as well or will be.
+Status CollectiveRendezvous::FindSlot(int replica, Place place, Slot** slot) {
+  const uint64_t index = reached_[replica]++;
+  TF_RETURN_IF_ERROR(CheckEnded(replica, index, place));
+  while (first_slot_ + slots_.size() <= index) slots_.emplace_back();
+  *slot = &slots_[index - first_slot_];
+  if (!(*slot)->arrived.empty()) return CheckSame(**slot, replica, place);
+  (*slot)->place = std::move(place);
+  return tensorflow::OkStatus();
+}
+
+Status CollectiveRendezvous::CheckEnded(int replica, uint64_t index, const Place& place) {
+  std::vector<int> gone;
+  for (int other = 0; other < num_replicas_; ++other) {
+    if (ended_[other] && reached_[other] <= index) gone.push_back(other);
+  }
+  if (gone.empty()) return tensorflow::OkStatus();
+  return FailedPrecondition("The replicas of the program have diverged: replica ", replica,
+                            " waits at ", Describe(place), ", but ", Replicas(gone),
+                            " ended without coming to it.", kAdvice);
+}
+
+Status CollectiveRendezvous::CheckSame(const Slot& slot, int replica, const Place& place) {
+  const Place& other = slot.place;
+  const bool same_op = place.kernel == other.kernel || place.kernel->name() == other.kernel->name();
+  if (same_op && place.frame == other.frame && place.shape == other.shape) {
+    return tensorflow::OkStatus();
+  }
+  const bool same_text = Describe(place) == Describe(other);
+  return FailedPrecondition("The replicas of the program have diverged: ", Replicas(slot.arrived),
+                            " came to ", Describe(other), ", but replica ", replica, " came to ",
+                            same_text ? "another iteration of it" : Describe(place), ".", kAdvice);
+}
+
+// Kernels know their type and node; the shape is what else has to agree.
+CollectiveRendezvous::Place CollectiveRendezvous::PlaceOf(OpKernelContext* ctx) {
+  return {&ctx->op_kernel(), ctx->frame_iter(), ctx->input(0).shape()};
+}
+
+std::string CollectiveRendezvous::Describe(const Place& place) {
+  const tensorflow::OpKernel& kernel = *place.kernel;
+  return StrCat("the collective ", kernel.name(), " (", kernel.type_string(), " of ",
+                tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(), ")");
+}
+
+// Aborts everything when `ctx` is cancelled. An error in the same replica cancels too, so waiting
+// never outlives its replica.
+Status CollectiveRendezvous::WatchCancellation(OpKernelContext* ctx, CancellationToken* token) {
+  CancellationManager* manager = ctx->cancellation_manager();
+  if (manager == nullptr) return tensorflow::OkStatus();
+  const CancellationToken mine = manager->get_cancellation_token();
+  const bool registered = manager->RegisterCallback(mine, [weak = weak_from_this()] {
+    if (auto rendezvous = weak.lock()) rendezvous->Abort(WasCancelled());
+  });
+  if (!registered) return WasCancelled();
+  *token = mine;
+  return tensorflow::OkStatus();
+}
+
+// Moves the waiters of the group that begins with replica `first` out of a slot, in order.
+void CollectiveRendezvous::TakeGroup(Slot* slot, int first, int group_size,
+                                     std::vector<Waiter>* group) {
+  const auto in_group = [&](const Waiter& waiter) {
+    return waiter.replica >= first && waiter.replica < first + group_size;
+  };
+  const auto middle = std::partition(slot->waiters.begin(), slot->waiters.end(),
+                                     [&](const Waiter& waiter) { return !in_group(waiter); });
+  group->assign(std::make_move_iterator(middle), std::make_move_iterator(slot->waiters.end()));
+  slot->waiters.erase(middle, slot->waiters.end());
+  std::sort(group->begin(), group->end(),
+            [](const Waiter& a, const Waiter& b) { return a.replica < b.replica; });
+}
+
+Status CollectiveRendezvous::End(int replica) {
+  Status status;
+  {
+    mutex_lock lock(mu_);
+    ended_[replica] = true;
+    if (!aborted_.ok()) return tensorflow::OkStatus();  // others report the cause
+    std::vector<int> ahead;
+    for (int other = 0; other < num_replicas_; ++other) {
+      if (reached_[other] > reached_[replica]) ahead.push_back(other);
+    }
+    if (ahead.empty()) return status;
+    // A slot is kept until all replicas have come to it.
+    const Slot& slot = slots_[reached_[replica] - first_slot_];
+    status =
+        FailedPrecondition("The replicas of the program have diverged: ", Replicas(ahead),
+                           ahead.size() == 1 ? " waits at " : " wait at ", Describe(slot.place),
+                           ", but replica ", replica, " ended without coming to it.", kAdvice);
+  }
+  Abort(status);
+  return status;
+}
+
+void CollectiveRendezvous::Abort(const Status& cause) {
+  std::vector<Waiter> waiters;
+  Status status = Derived(cause);
+  {
+    mutex_lock lock(mu_);
+    if (aborted_.ok()) aborted_ = status;
+    status = aborted_;
+    for (Slot& slot : slots_) {
+      std::move(slot.waiters.begin(), slot.waiters.end(), std::back_inserter(waiters));
+      slot.waiters.clear();
+    }
+  }
+  for (Waiter& waiter : waiters) {
+    StopWatching(waiter);
+    waiter.ctx->SetStatus(status);
+    const Done done = std::move(waiter.done);
+    done();
+  }
+}
+
+// A cancellation that has begun finds the waiter gone, so there is no need to wait for it.
+void CollectiveRendezvous::StopWatching(const Waiter& waiter) {
+  if (waiter.token != CancellationManager::kInvalidToken) {
+    waiter.ctx->cancellation_manager()->TryDeregisterCallback(waiter.token);
+  }
+}
+
+}  // namespace tensorflow_ipu

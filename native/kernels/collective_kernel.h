@@ -1,0 +1,48 @@
+// A base for the kernels of collectives.
+#ifndef TENSORFLOW_IPU_KERNELS_COLLECTIVE_KERNEL_H_
+#define TENSORFLOW_IPU_KERNELS_COLLECTIVE_KERNEL_H_
+
+#include <utility>
+
+#include "engine/collective_rendezvous.h"
+#include "engine/launch_context.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+
+namespace tensorflow_ipu {
+
+// Meets the other replicas of the launch. A derived class says how large groups are and does the
+// work of a whole group. Outside a launch there is one replica.
+class CollectiveKernel : public tensorflow::AsyncOpKernel, public Collective {
+ public:
+  using tensorflow::AsyncOpKernel::AsyncOpKernel;
+
+  // Cheap to start: what is expensive is done by the last to come only.
+  bool IsExpensive() override { return false; }
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
+    LaunchContext* launch = LaunchContext::From(ctx);
+    const int replicas = launch == nullptr ? 1 : launch->num_replicas();
+    const int size = group_size_ == 0 ? replicas : group_size_;
+    // The compiler has checked this; not so when the op runs outside a program.
+    OP_REQUIRES_ASYNC(ctx, replicas % size == 0,
+                      tensorflow::errors::InvalidArgument(
+                          "Groups of ", size, " replicas need a multiple of that many replicas, ",
+                          "but ", name(), " (", type_string(), ") runs on ", replicas,
+                          ". Change the group size or the number of IPUs."),
+                      done);
+    if (size == 1) {
+      ctx->SetStatus(Run({&ctx, 1}));
+      return done();
+    }
+    launch->rendezvous().Meet(*this, launch->replica(), size, ctx, std::move(done));
+  }
+
+ protected:
+  // Replicas that do the collective together, 0 for all.
+  int group_size_ = 0;
+};
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_KERNELS_COLLECTIVE_KERNEL_H_

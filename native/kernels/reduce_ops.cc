@@ -1,0 +1,156 @@
+// The collectives that reduce: cross_replica_sum and reduce_scatter.
+#include <algorithm>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "kernels/collective_kernel.h"
+#include "kernels/reduction.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow_ipu {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::DimensionHandle;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+using Inputs = absl::InlinedVector<const Tensor*, 16>;
+
+Inputs InputsOf(CollectiveRendezvous::Members members) {
+  Inputs inputs;
+  for (OpKernelContext* member : members) inputs.push_back(&member->input(0));
+  return inputs;
+}
+
+// All members get the same buffer. Kernels that work in place leave it alone as long as it has
+// several owners.
+class CrossReplicaSumOp : public CollectiveKernel {
+ public:
+  explicit CrossReplicaSumOp(OpKernelConstruction* ctx) : CollectiveKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("replica_group_size", &group_size_));
+  }
+
+  Status Run(CollectiveRendezvous::Members members) const override {
+    OpKernelContext* first = members[0];
+    const Tensor& input = first->input(0);
+    if (members.size() == 1) {
+      first->set_output(0, input);
+      return tensorflow::OkStatus();
+    }
+    Tensor sum;
+    TF_RETURN_IF_ERROR(first->allocate_temp(input.dtype(), input.shape(), &sum));
+    Reduce(Reduction::kAdd, InputsOf(members), 0, input.NumElements(), &sum,
+           first->device()->tensorflow_cpu_worker_threads());
+    for (OpKernelContext* member : members) member->set_output(0, sum);
+    return tensorflow::OkStatus();
+  }
+};
+
+int64_t SliceSize(int64_t elements, int replicas) { return (elements + replicas - 1) / replicas; }
+
+class ReduceScatterOp : public CollectiveKernel {
+ public:
+  explicit ReduceScatterOp(OpKernelConstruction* ctx) : CollectiveKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("replication_factor", &group_size_));
+    std::string name;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("op", &name));
+    OP_REQUIRES_OK(ctx, ReductionFromName(name, &reduction_));
+    OP_REQUIRES(ctx, IsReductionOf(reduction_, ctx->input_type(0)),
+                tensorflow::errors::InvalidArgument(
+                    "There is no ", name, " of ", tensorflow::DataTypeString(ctx->input_type(0)),
+                    ": logical operators take bool, the others numbers."));
+  }
+
+  Status Run(CollectiveRendezvous::Members members) const override {
+    const Inputs inputs = InputsOf(members);
+    const int64_t elements = inputs[0]->NumElements();
+    const int64_t size = SliceSize(elements, static_cast<int>(members.size()));
+    if (members.size() == 1 && reduction_ != Reduction::kSquareAdd) {
+      members[0]->set_output(0, *inputs[0]);
+      return tensorflow::OkStatus();
+    }
+    for (size_t i = 0; i < members.size(); ++i) {
+      Tensor* slice = nullptr;
+      TF_RETURN_IF_ERROR(members[i]->allocate_output(0, TensorShape({size}), &slice));
+      const int64_t begin = std::min<int64_t>(i * size, elements);
+      const int64_t end = std::min<int64_t>(begin + size, elements);
+      if (reduction_ == Reduction::kLocal) {
+        CopyElements(*inputs[i], begin, end, slice);
+      } else {
+        Reduce(reduction_, inputs, begin, end, slice,
+               members[i]->device()->tensorflow_cpu_worker_threads());
+      }
+      Pad(end - begin, slice);
+    }
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  static char* Bytes(const Tensor& tensor) { return static_cast<char*>(tensor.data()); }
+
+  static void CopyElements(const Tensor& from, int64_t begin, int64_t end, Tensor* to) {
+    const int64_t width = tensorflow::DataTypeSize(from.dtype());
+    std::copy(Bytes(from) + begin * width, Bytes(from) + end * width, Bytes(*to));
+  }
+
+  // Zeros from element `begin` on. Zero is all bits zero, whatever the type.
+  static void Pad(int64_t begin, Tensor* tensor) {
+    const int64_t width = tensorflow::DataTypeSize(tensor->dtype());
+    std::fill(Bytes(*tensor) + begin * width, Bytes(*tensor) + tensor->TotalBytes(), 0);
+  }
+
+  Reduction reduction_;
+};
+
+Status ReduceScatterShape(InferenceContext* c) {
+  ShapeHandle input;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 1, &input));
+  int replicas;
+  TF_RETURN_IF_ERROR(c->GetAttr("replication_factor", &replicas));
+  const DimensionHandle elements = c->Dim(input, 0);
+  c->set_output(0, c->ValueKnown(elements) ? c->Vector(SliceSize(c->Value(elements), replicas))
+                                           : c->Vector(InferenceContext::kUnknownDim));
+  return tensorflow::OkStatus();
+}
+
+}  // namespace
+
+REGISTER_OP("IpuCrossReplicaSum")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64}")
+    .Attr("replica_group_size: int >= 0 = 0")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("The sum of a tensor over replicas, in groups; 0 means one group.");
+
+REGISTER_OP("IpuReduceScatter")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64, bool}")
+    .Attr("replication_factor: int >= 1")
+    .Attr(
+        "op: {'COLLECTIVE_OP_ADD', 'COLLECTIVE_OP_MUL', 'COLLECTIVE_OP_MIN', 'COLLECTIVE_OP_MAX', "
+        "'COLLECTIVE_OP_LOGICAL_AND', 'COLLECTIVE_OP_LOGICAL_OR', 'COLLECTIVE_OP_SQUARE_ADD', "
+        "'COLLECTIVE_OP_LOCAL'} = 'COLLECTIVE_OP_ADD'")
+    .SetIsStateful()
+    .SetShapeFn(ReduceScatterShape)
+    .Doc("Each replica's slice of a reduction of vectors over groups of replicas.");
+
+#define REGISTER_REPLICA_OP(name, kernel)                                     \
+  REGISTER_KERNEL_BUILDER(Name(name).Device(tensorflow::DEVICE_CPU), kernel); \
+  REGISTER_KERNEL_BUILDER(Name(name).Device("IPU").HostMemory("input").HostMemory("output"), kernel)
+
+REGISTER_REPLICA_OP("IpuCrossReplicaSum", CrossReplicaSumOp);
+REGISTER_REPLICA_OP("IpuReduceScatter", ReduceScatterOp);
+
+#undef REGISTER_REPLICA_OP
+
+}  // namespace tensorflow_ipu

@@ -1,0 +1,33 @@
+// Reductions over the tensors of several replicas, element by element.
+#ifndef TENSORFLOW_IPU_KERNELS_REDUCTION_H_
+#define TENSORFLOW_IPU_KERNELS_REDUCTION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/types/span.h"
+#include "tensorflow/core/framework/device_base.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tensorflow_ipu {
+
+enum class Reduction { kAdd, kMul, kMin, kMax, kLogicalAnd, kLogicalOr, kSquareAdd, kLocal };
+
+// The reduction with the name `COLLECTIVE_OP_...`.
+tensorflow::Status ReductionFromName(const std::string& name, Reduction* reduction);
+
+// Whether there is such a reduction of tensors of this type: logical ones are of booleans, and all
+// others of numbers.
+bool IsReductionOf(Reduction reduction, tensorflow::DataType type);
+
+// Writes elements [begin, end) of the reduction of `inputs` to the start of `output`. The inputs
+// are taken in their order, so equal inputs give equal bits; 16-bit floats are summed in float32
+// and rounded once. `workers` (may be null) help when there is enough to do.
+void Reduce(Reduction reduction, absl::Span<const tensorflow::Tensor* const> inputs, int64_t begin,
+            int64_t end, tensorflow::Tensor* output,
+            const tensorflow::DeviceBase::CpuWorkerThreads* workers);
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_KERNELS_REDUCTION_H_

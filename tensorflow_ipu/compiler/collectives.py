@@ -1,0 +1,91 @@
+"""Which ops replicas do together, and in which groups."""
+
+from __future__ import annotations
+
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.python.framework import errors
+
+from tensorflow_ipu.compiler.program import Program, called_functions
+
+# Op -> its attribute for the group size; None for ops that all replicas do together.
+_GROUP_SIZES: dict[str, str | None] = {
+    "IpuCrossReplicaSum": "replica_group_size",
+    "IpuAllGather": "replication_factor",
+    "IpuAllToAll": "replication_factor",
+    "IpuReduceScatter": "replication_factor",
+    "IpuReplicaBroadcast": None,
+}
+# Ops whose results are equal on all replicas of a group.
+_EQUALISING = frozenset({"IpuCrossReplicaSum", "IpuAllGather", "IpuReplicaBroadcast"})
+_ALL_TO_ALL = "IpuAllToAll"
+
+
+def is_collective(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node is a collective."""
+    return node.op in _GROUP_SIZES
+
+
+def group_size(node: node_def_pb2.NodeDef, replicas: int) -> int:
+    """Returns how many of `replicas` replicas do a collective together."""
+    attribute = _GROUP_SIZES[node.op]
+    asked = 0 if attribute is None else node.attr[attribute].i
+    return asked or replicas
+
+
+def equalises(node: node_def_pb2.NodeDef, replicas: int) -> bool:
+    """Returns whether the results of a node are equal on all replicas whatever its inputs are."""
+    return node.op in _EQUALISING and group_size(node, replicas) == replicas
+
+
+def functions_with_collectives(program: Program) -> set[str]:
+    """Returns the names of the functions that have collectives, in themselves or in a callee."""
+    callers: dict[str, set[str]] = {name: set() for name in program.functions}
+    pending = []
+    for name, function in program.functions.items():
+        for node in function.node_def:
+            for called in functions_run_by(program, node):
+                callers[called].add(name)
+        if any(is_collective(node) for node in function.node_def):
+            pending.append(name)
+    found: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(callers[name])
+    return found
+
+
+def functions_run_by(program: Program, node: node_def_pb2.NodeDef) -> list[str]:
+    """Returns the functions that a node runs: those it names, and the one that is its op."""
+    called = [name for name in called_functions(node) if name in program.functions]
+    return [node.op, *called] if node.op in program.functions else called
+
+
+def check_groups(program: Program, replicas: int) -> None:
+    """Checks that the groups of all collectives fit the number of replicas.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the op and both numbers.
+    """
+    for _, node in program.nodes():
+        if not is_collective(node):
+            continue
+        size = group_size(node, replicas)
+        if node.op == _ALL_TO_ALL and size != replicas:
+            raise _wrong_group(node, size, f"must be the number of replicas, {replicas}", replicas)
+        if replicas % size:
+            raise _wrong_group(node, size, f"must divide the {replicas} replica(s)", replicas)
+
+
+def _wrong_group(
+    node: node_def_pb2.NodeDef, size: int, rule: str, replicas: int
+) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(
+        None,
+        None,
+        f"The {_GROUP_SIZES[node.op]} of the collective {node.name} ({node.op}) is {size}, but it "
+        f"{rule} of the program. The program runs on {replicas} replica(s) because of the IPUs "
+        "that the device has and the program uses: change the argument, or select another number "
+        "of IPUs.",
+    )
