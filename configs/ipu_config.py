@@ -125,9 +125,10 @@ _DEVICE_CONNECTION = Group(
             "enable_remote_buffers",
             bool,
             False,
-            _MODEL,
-            "States that the system which will run the programs has remote memory. Only read when "
-            "the connection type is not `ALWAYS`; attached simulated IPUs always have it.",
+            _EFFECT,
+            "States that the system which will run the programs has remote memory: without it "
+            "offloading variables is an error. Only read when the connection type is not "
+            "`ALWAYS`; attached simulated IPUs always have it.",
         ),
     ),
 )
@@ -375,8 +376,9 @@ _OPTIMIZATIONS = Group(
             "minimum_remote_tensor_size",
             int,
             128,
-            _MODEL,
-            "The least size in bytes at which a variable is put into remote memory.",
+            _EFFECT,
+            "The least size in bytes at which a variable is put into remote memory, as an "
+            "Executable's `variables` show. Never changes results.",
         ),
         Option(
             "merge_remote_buffers",
