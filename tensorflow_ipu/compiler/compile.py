@@ -23,10 +23,10 @@ from tensorflow_ipu.compiler import (
     memory_options,
     outside_compilation,
     passes,
-    pipeline,
     pipeline_plan,
     pre_compile,
     replica_uniform,
+    run_passes,
     sharding,
     source_map,
     store,
@@ -69,7 +69,7 @@ def compile_cluster(
     if system.current().connection is DeviceConnectionType.PRE_COMPILE:
         pre_compile.check(program)
     target = _with_replicas(program, target)
-    pipeline.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
+    run_passes.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
     feed_check.check(program)
     collectives.check_groups(program, target.replicas)
     replica_uniform.check(program, target.replicas)

@@ -40,7 +40,10 @@ def test_elements_are_produced_in_groups() -> None:
             yield number
 
     source = tf.data.Dataset.from_generator(produce, output_signature=tf.TensorSpec([], tf.int64))
-    iterator = iter(BufferDataset(source, 3))
+    options = tf.data.Options()
+    # tf.data may add a thread that reads ahead at the end of a dataset.
+    options.experimental_optimization.inject_prefetch = False
+    iterator = iter(BufferDataset(source, 3).with_options(options))
     next(iterator)
     assert produced == [0, 1, 2]
     next(iterator), next(iterator), next(iterator)
