@@ -62,7 +62,7 @@ class StageRunner:
     ) -> Any:
         results = []
         for member, ipu in zip(members, ipus):
-            with stage_scope(index, ipu), ops.name_scope(f"stage_{index}"):
+            with stage_scope(index, ipu):
                 graph = ops.get_default_graph()
                 captured = {id(outer) for outer, _ in graph.captures}
                 made = len(graph.get_operations())

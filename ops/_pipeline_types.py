@@ -59,7 +59,7 @@ class OptimizerFunctionOutput:
         compute_gradients_kwargs: Keyword arguments for `compute_gradients`.
         apply_gradients_args: Positional arguments for `apply_gradients`, after the pairs.
         apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
-        variables: What a Keras optimizer trains.
+        variables: What to train.
         tape: Has watched the variables that a Keras optimizer trains.
     """
 
@@ -85,7 +85,8 @@ class OptimizerFunctionOutput:
             compute_gradients_kwargs: Keyword arguments for `compute_gradients`.
             apply_gradients_args: Positional arguments for `apply_gradients`, after the pairs.
             apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
-            variables: What a Keras optimizer trains. All that the tape watched when None.
+            variables: What to train. When None, all trainable variables of the graph, or with a
+                Keras optimizer all that the tape watched.
             tape: A `tf.GradientTape` that is recording the stages, for a Keras optimizer.
             gradient_capture_context: Context in which upstream gradients were captured.
             captured_gradient_outfeed: Outfeed for the captured gradients.

@@ -77,10 +77,11 @@ class WeightUpdate:
 
 def _compute_gradients(output: OptimizerFunctionOutput) -> _Pairs:
     if isinstance(output.opt, v1_optimizer.Optimizer):
+        named = dict(output.compute_gradients_kwargs)
+        if output.variables is not None and not output.compute_gradients_args:
+            named.setdefault("var_list", list(output.variables))
         return list(
-            output.opt.compute_gradients(
-                output.loss, *output.compute_gradients_args, **output.compute_gradients_kwargs
-            )
+            output.opt.compute_gradients(output.loss, *output.compute_gradients_args, **named)
         )
     variables = list(output.variables or output.tape.watched_variables())
     if output.tape is not None:

@@ -75,6 +75,22 @@ class Cluster:
             function=[function.definition for function in found.values()]
         )
 
+    def variable_names(self) -> dict[int, str]:
+        """Returns the names of the variables among the arguments, by position.
+
+        Variables that the trace does not know, because they are passed in by hand, are left out.
+        """
+        captures = {id(inner): outer for outer, inner in self.graph.captures}
+        traced = {id(variable.handle): variable.name for variable in self.graph.variables}
+        names = {}
+        for index, tensor in enumerate(self.graph.inputs):
+            handle = captures.get(id(tensor))
+            if id(handle) in traced:
+                names[index] = traced[id(handle)].split(":")[0]
+            elif ops.is_symbolic_tensor(handle) and handle.op.type == "VarHandleOp":
+                names[index] = handle.op.name
+        return names
+
     def keep_with(self, graph: ops.Graph) -> None:
         """Makes the Cluster live as long as `graph`, which launches it."""
         kept = getattr(graph, "_ipu_clusters", None)

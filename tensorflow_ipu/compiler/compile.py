@@ -133,7 +133,7 @@ def _executable(
         ordinal=target.ordinal,
         replicas=target.replicas,
         ipus_used=sharding.ipus_used(program),
-        arguments=_argument_specs(program, target),
+        arguments=_argument_specs(cluster, program, target),
         results=tuple(
             tensor_spec.TensorSpec(output.shape, output.dtype) for output in cluster.graph.outputs
         ),
@@ -158,16 +158,19 @@ def _prepare_to_run(
     return library
 
 
-def _argument_specs(program: Program, target: Target) -> tuple[listing.ArgumentSpec, ...]:
+def _argument_specs(
+    cluster: cluster_lib.Cluster, program: Program, target: Target
+) -> tuple[listing.ArgumentSpec, ...]:
     names = [argument.name for argument in program.functions[program.entry].signature.input_arg]
+    variables = cluster.variable_names()
     return tuple(
         listing.ArgumentSpec(
-            name=name,
+            name=variables.get(index, name),
             dtype=argument.dtype,
             shape=tuple(argument.shape.as_list()),
             is_variable=argument.is_variable,
         )
-        for name, argument in zip(names, target.arguments)
+        for index, (name, argument) in enumerate(zip(names, target.arguments))
     )
 
 

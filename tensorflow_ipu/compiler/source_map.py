@@ -29,6 +29,10 @@ _SITE_FOLDERS = ("site-packages", "dist-packages")
 # AutoGraph runs users' functions from temporary files; frames it could map back bear the user's
 # own file name, what is left is its own scaffolding.
 _AUTOGRAPH_MARK = "__autograph_generated_file"
+# TensorFlow generates a function for each op of the native library, in a file of this name. It is
+# also that of programs given as `python -c`, so the function's name has to tell.
+_GENERATED_FILE = "<string>"
+_GENERATED_PREFIX = "ipu_"
 
 
 class SourceLocation(NamedTuple):
@@ -113,7 +117,8 @@ def source_of(op: tf.Operation) -> SourceLocation | None:
         return None
     # TensorFlow leaves its own frames out here, much faster than they could be skipped.
     for frame in reversed(traceback.get_user_frames()):
-        if not _is_library(frame.filename):
+        generated = frame.filename == _GENERATED_FILE and frame.name.startswith(_GENERATED_PREFIX)
+        if not generated and not _is_library(frame.filename):
             return SourceLocation(frame.filename, frame.lineno, frame.name)
     return None
 

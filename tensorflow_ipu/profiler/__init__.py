@@ -1,5 +1,6 @@
-"""What programs have done: reports made from Executables and trace events."""
+"""What programs are and have done: Executables, and reports made from them and trace events."""
 
+from tensorflow_ipu.compiler.cache import executables
 from tensorflow_ipu.profiler.text_summary import summary
 
-__all__ = ["summary"]
+__all__ = ["executables", "summary"]

@@ -23,7 +23,7 @@ V2 = optimizers.CrossReplicaGradientAccumulationOptimizerV2
 def _variables() -> dict[str, VariableRecord]:
     """Returns the variables of the program that was compiled last, by the end of their names."""
     records = cache.executables()[-1].variables
-    return {record.name.removeprefix("repeat_while_"): record for record in records}
+    return {record.name: record for record in records}
 
 
 def _accumulate(
@@ -74,7 +74,7 @@ def test_roles_and_sizes() -> None:
     roles = {name: record.role for name, record in records.items()}
     accumulator = "CrossReplicaGradientAccumulationOptimizerV2/accumulator"
     weights = ("kernel", "bias", "table")
-    slots = [f"{name}_adam{suffix}" for name in weights for suffix in ("", "_1")]
+    slots = [f"{name}/Adam{suffix}" for name in weights for suffix in ("", "_1")]
     assert roles == {
         **dict.fromkeys(weights, "weight"),
         **dict.fromkeys([*slots, "beta1_power", "beta2_power", "step"], "optimizer state"),
@@ -83,7 +83,7 @@ def test_roles_and_sizes() -> None:
     }
     # All of them are smaller than what goes to remote memory by default.
     assert records["kernel"] == VariableRecord(
-        "repeat_while_kernel", "float32", (5, 3), "weight", IN, 1, 60, 0
+        "kernel", "float32", (5, 3), "weight", IN, 1, 60, 0
     )
     assert {record.memory for record in records.values()} == {IN}
 
@@ -93,7 +93,7 @@ def test_without_accumulation_everything_is_in_the_processor() -> None:
     training.on_the_device(lambda loss: OPTIMIZERS["momentum"]().minimize(loss), 2)
     records = _variables()
     assert records["kernel"].role == "weight"
-    assert records["kernel_momentum"].role == "optimizer state"
+    assert records["kernel/Momentum"].role == "optimizer state"
     assert {record.memory for record in records.values()} == {IN}
     assert all(record.in_processor_bytes for record in records.values())
 
@@ -293,7 +293,7 @@ def test_as_text() -> None:
     header = ["variable", "type", "role", "memory", "split", "in", "processor", "remote"]
     assert lines[start].split() == header
     rows = {line.split()[0]: line for line in lines[start + 1 :] if line}
-    momentum = rows["repeat_while_kernel_momentum"]
+    momentum = rows["kernel/Momentum"]
     assert " float32[5, 3] " in momentum
     assert momentum.split()[-6:] == ["remote", "2", "0", "B", "32", "B"]
     # Weights 120, accumulators 120, counter 4 and one small slot 12; slots of 8 and 6 elements.
