@@ -82,7 +82,7 @@ class StageRunner:
             if home != ipu:
                 raise ValueError(
                     f"The stages {first} and {stage} of a pipeline use the same variable "
-                    f"({tensor.name}) on the IPUs {home} and {ipu}. Give both the same IPU in "
+                    f"({_variable_name(tensor)}) on the IPUs {home} and {ipu}. Give both the same IPU in "
                     "device_mapping."
                 )
 
@@ -112,13 +112,29 @@ def _first_inputs(arguments: PipelineArguments) -> tuple[list[Any], dict[str, An
 
 def handle_key(handle: Any) -> int:
     """Returns what identifies a variable in a graph and in those around it."""
+    return id(_outermost(handle))
+
+
+def _outermost(handle: Any) -> Any:
+    """Returns what a handle is in the outermost graph, or eagerly."""
     while ops.is_symbolic_tensor(handle):
         captures = getattr(handle.graph, "captures", ())
         outer = next((outer for outer, inner in captures if inner is handle), None)
         if outer is None:
             break
         handle = outer
-    return id(handle)
+    return handle
+
+
+def _variable_name(handle: Any) -> str:
+    """Returns the name of the variable that a handle in a graph is of."""
+    outermost = _outermost(handle)
+    if ops.is_symbolic_tensor(outermost):
+        return str(outermost.op.name)
+    # While a graph is being traced, the variables it has met so far are here.
+    met = getattr(handle.graph, "_watched_variables", ())
+    named = (str(variable.name) for variable in met if variable.handle is outermost)
+    return next(named, str(handle.name))
 
 
 def as_arguments(outputs: Any) -> tuple[list[Any], dict[str, Any]]:

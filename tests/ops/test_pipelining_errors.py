@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import gradient_accumulation
+from tensorflow_ipu import gradient_accumulation, ipu_strategy
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
@@ -141,8 +141,25 @@ def test_one_variable_on_two_ipus() -> None:
     def last(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(stage(x, labels)[0])
 
-    with pytest.raises(ValueError, match="the same IPU"):
+    with pytest.raises(ValueError, match=r"\(shared/w\) on the IPUs 0 and 1\. Give both the same"):
         _run(stages=[stage, last])
+
+
+def test_one_eager_variable_on_two_ipus() -> None:
+    with tf.init_scope():
+        weight = tf.Variable(1.0, name="weight")
+
+    def program() -> None:
+        pipelining_ops.pipeline(
+            [lambda: weight * 2.0, lambda x: x * weight, lambda x: None],
+            4,
+            device_mapping=[0, 1, 1],
+        )
+
+    pipelines.configure(2)
+    strategy = ipu_strategy.IPUStrategy()
+    with pytest.raises(ValueError, match=r"\(weight:0\) on the IPUs 0 and 1"):
+        strategy.run(tf.function(program, jit_compile=True))
 
 
 @pytest.mark.parametrize(
