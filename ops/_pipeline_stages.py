@@ -82,8 +82,8 @@ class StageRunner:
             if home != ipu:
                 raise ValueError(
                     f"The stages {first} and {stage} of a pipeline use the same variable "
-                    f"({_variable_name(tensor)}) on the IPUs {home} and {ipu}. Give both the same IPU in "
-                    "device_mapping."
+                    f"({_variable_name(tensor)}) on the IPUs {home} and {ipu}. Give both the same "
+                    "IPU in device_mapping."
                 )
 
 
