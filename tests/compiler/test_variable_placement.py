@@ -82,9 +82,7 @@ def test_roles_and_sizes() -> None:
         "CrossReplicaGradientAccumulationOptimizerV2/mini_batch": "other",
     }
     # All of them are smaller than what goes to remote memory by default.
-    assert records["kernel"] == VariableRecord(
-        "kernel", "float32", (5, 3), "weight", IN, 1, 60, 0
-    )
+    assert records["kernel"] == VariableRecord("kernel", "float32", (5, 3), "weight", IN, 1, 60, 0)
     assert {record.memory for record in records.values()} == {IN}
 
 
