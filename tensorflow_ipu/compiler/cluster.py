@@ -87,8 +87,9 @@ class Cluster:
             handle = captures.get(id(tensor))
             if id(handle) in traced:
                 names[index] = traced[id(handle)].split(":")[0]
-            elif ops.is_symbolic_tensor(handle) and handle.op.type == "VarHandleOp":
-                names[index] = handle.op.name
+            elif handle is not None and ops.is_symbolic_tensor(handle):
+                if handle.op.type == "VarHandleOp":
+                    names[index] = handle.op.name
         return names
 
     def keep_with(self, graph: ops.Graph) -> None:
