@@ -92,7 +92,7 @@ def _reduce_scatter_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor
 
 def _own_slice(gradient: tf.Tensor, factor: int, shape: tf.Tensor) -> tf.Tensor:
     """Returns a vector of zeros with `gradient` at the place of this replica's slice."""
-    own = tf.range(factor) == replication_ops.replication_index() % factor
+    own = tf.equal(tf.range(factor), replication_ops.replication_index() % factor)
     rows = tf.where(own[:, tf.newaxis], gradient[tf.newaxis], tf.zeros([], gradient.dtype))
     return tf.reshape(tf.reshape(rows, [-1])[: shape[0]], shape)
 

@@ -150,7 +150,7 @@ def test_gradient(op, count, size):
     np.testing.assert_allclose(replicas.run(count, program), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("op", NUMBERS)
+@pytest.mark.parametrize("op", [*NUMBERS, LOCAL])
 def test_gradient_in_a_session(op):
     x = replicas.rows(2, [4])
 
