@@ -1,0 +1,70 @@
+"""The activation functions that recurrent layers take, by name or as functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Union
+
+import tensorflow as tf
+
+# What an activation may be given as.
+Activation = Union[str, Callable[..., tf.Tensor]]
+
+LINEAR = "linear"
+ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
+# The reference leaves out relu: the gates need values that are bounded.
+RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
+
+# Other names that TensorFlow's functions have.
+_ALIASES = {"softmax_v2": "softmax"}
+_LIBRARIES = ("tensorflow", "tensorflow_ipu", "keras")
+
+
+def activation_name(value: Any, argument: str, allowed: Sequence[str] = ACTIVATIONS) -> str:
+    """Returns the name of an activation that was passed as an argument.
+
+    Args:
+        value: its name, or the function of TensorFlow, Keras or this package.
+        argument: name of the argument, for the error.
+        allowed: the names that can be.
+
+    Raises:
+        ValueError: it is another.
+    """
+    name = value if isinstance(value, str) else _function_name(value)
+    if name not in allowed:
+        raise ValueError(
+            f"{argument} must be one of {', '.join(allowed)}. Received: {argument}={value!r}"
+        )
+    return str(name)
+
+
+def _function_name(value: Any) -> str:
+    """Returns the name of a library's function, or nothing for a function of the user."""
+    library = str(getattr(value, "__module__", "")).split(".")[0]
+    name = str(getattr(value, "__name__", ""))
+    return _ALIASES.get(name, name) if library in _LIBRARIES else ""
+
+
+def activate(name: str, x: tf.Tensor) -> tf.Tensor:
+    """Applies an activation; softmax is over the last dimension, the units of one gate."""
+    function: Callable[[tf.Tensor], tf.Tensor] = _functions()[name]
+    return function(x)
+
+
+@functools.cache
+def _functions() -> dict[str, Callable[[tf.Tensor], tf.Tensor]]:
+    return {
+        LINEAR: tf.identity,
+        "tanh": tf.tanh,
+        "relu": tf.nn.relu,
+        "softmax": tf.nn.softmax,
+        "sigmoid": tf.sigmoid,
+        "hard_sigmoid": _hard_sigmoid,
+    }
+
+
+def _hard_sigmoid(x: tf.Tensor) -> tf.Tensor:
+    """`clip(0.2 x + 0.5, 0, 1)`, as Keras 2 defines it."""
+    return tf.clip_by_value(0.2 * x + 0.5, 0, 1)

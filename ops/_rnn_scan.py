@@ -1,0 +1,182 @@
+"""A recurrence over time, with a gradient that needs one product per weight for all time steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from tensorflow_ipu.ops import _rnn_gradients
+
+Tensors = list[tf.Tensor]
+# Multiplies a tensor `[batch, k]` by the weight of a number, `[k, n]`, and adds its bias, `[n]`.
+Product = Callable[[int, tf.Tensor], tf.Tensor]
+
+
+class Cell(Protocol):
+    """One time step. Cells are hashable, and equal ones compute the same."""
+
+    def step(self, inputs: Tensors, states: Tensors, product: Product) -> Tensors:
+        """Makes the next states, `[batch, units]` each.
+
+        Args:
+            inputs: what the sequences have at this time.
+            states: the states before.
+            product: multiplies by weights. It is called once for each, in their order.
+        """
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """How many arguments of a kind a scan has; their order is that of the fields."""
+
+    cell: Cell
+    sequences: int
+    states: int
+    weights: int
+
+    def split(self, tensors: Sequence[tf.Tensor]) -> list[Tensors]:
+        """Splits arguments (and what follows them) into sequences, states, weights, biases."""
+        parts, rest = [], list(tensors)
+        for count in (self.sequences, self.states, self.weights, self.weights):
+            parts.append(rest[:count])
+            rest = rest[count:]
+        return [*parts, rest]
+
+
+def scan(
+    cell: Cell,
+    sequences: Sequence[tf.Tensor],
+    states: Sequence[tf.Tensor],
+    weights: Sequence[tuple[tf.Tensor, tf.Tensor]],
+) -> Tensors:
+    """Runs a cell over time.
+
+    Args:
+        cell: the time step.
+        sequences: its inputs, `[time, batch, ...]` each, with at least one time step.
+        states: the states before the first step, `[batch, units]` each.
+        weights: a matrix `[k, n]` and a bias `[n]` for each product that the cell makes.
+
+    Returns:
+        For each state its values after all steps, `[time, batch, units]`.
+    """
+    matrices, biases = [w for w, _ in weights], [b for _, b in weights]
+    static = _Scan(cell, len(sequences), len(states), len(weights))
+    arguments = [*sequences, *states, *matrices, *biases]
+    return _rnn_gradients.differentiable(_forward, _backward, static, arguments, len(states))
+
+
+def _forward(static: _Scan, *arguments: tf.Tensor) -> Tensors:
+    """Returns all states, and all products for `_backward`."""
+    sequences, states, matrices, biases, _ = static.split(arguments)
+    steps = tf.shape(sequences[0])[0]
+    batch = sequences[0].shape[1:2]
+    widths = [*(state.shape[-1:] for state in states), *(bias.shape for bias in biases)]
+    kept = [_array(sequences[0], steps, batch + width) for width in widths]
+
+    def body(time: tf.Tensor, states: Tensors, kept: list[tf.TensorArray]) -> Any:
+        products: Tensors = []
+
+        def product(index: int, value: tf.Tensor) -> tf.Tensor:
+            products.append(tf.matmul(value, matrices[index]) + biases[index])
+            return products[-1]
+
+        states = static.cell.step([s[time] for s in sequences], states, product)
+        values = [*states, *products]
+        return time + 1, states, [a.write(time, v) for a, v in zip(kept, values)]
+
+    *_, kept = tf.while_loop(
+        lambda time, *_: time < steps, body, [0, states, kept], maximum_iterations=steps
+    )
+    return [_stacked(array, sequences[0]) for array in kept]
+
+
+def _backward(static: _Scan, *tensors: tf.Tensor) -> Tensors:
+    """Returns the gradients of a scan's arguments, from the results of `_forward` and theirs."""
+    sequences, initial, matrices, _, rest = static.split(tensors)
+    count = static.states
+    states, products, upstream = rest[:count], rest[count:-count], rest[-count:]
+    previous = [tf.concat([first[None], s[:-1]], 0) for first, s in zip(initial, states)]
+    steps = tf.shape(sequences[0])[0]
+    batch = sequences[0].shape[1:2]
+    shapes = [
+        *(sequence.shape[1:] for sequence in sequences),
+        *(batch + matrix.shape[:1] for matrix in matrices),
+        *(batch + matrix.shape[1:] for matrix in matrices),
+    ]
+    arrays = [_array(sequences[0], steps, shape) for shape in shapes]
+
+    def body(time: tf.Tensor, carried: Tensors, arrays: list[tf.TensorArray]) -> Any:
+        time -= 1
+        inputs, before, recalled = ([x[time] for x in xs] for xs in (sequences, previous, products))
+        gradients = [carry + gradient[time] for carry, gradient in zip(carried, upstream)]
+        carried, kept = _differentiate(static.cell, inputs, before, recalled, matrices, gradients)
+        return time, carried, [a.write(time, value) for a, value in zip(arrays, kept)]
+
+    zeros = [tf.zeros_like(state) for state in initial]
+    _, carried, arrays = tf.while_loop(
+        lambda time, *_: time > 0, body, [steps, zeros, arrays], maximum_iterations=steps
+    )
+    stacked = [_stacked(array, sequences[0]) for array in arrays]
+    of_sequences, of_products = stacked[: len(sequences)], stacked[-len(matrices) :]
+    values = stacked[len(sequences) : -len(matrices)]
+    of_matrices = [_outer(value, d) for value, d in zip(values, of_products)]
+    return [*of_sequences, *carried, *of_matrices, *(tf.reduce_sum(d, [0, 1]) for d in of_products)]
+
+
+def _differentiate(
+    cell: Cell,
+    inputs: Tensors,
+    states: Tensors,
+    products: Tensors,
+    matrices: Tensors,
+    upstream: Tensors,
+) -> tuple[Tensors, Tensors]:
+    """Differentiates one step, whose products are known already.
+
+    Returns:
+        The gradients of the states; and those of the inputs, what each matrix was multiplied by,
+        and the gradients of the products.
+    """
+    values: Tensors = []
+    results: Tensors = []
+
+    def product(index: int, value: tf.Tensor) -> tf.Tensor:
+        @tf.custom_gradient
+        def recall(_: tf.Tensor) -> Any:
+            return tf.identity(products[index]), lambda d: tf.matmul(
+                d, matrices[index], transpose_b=True
+            )
+
+        values.append(value)
+        results.append(recall(value))
+        return results[-1]
+
+    with tf.GradientTape() as tape:
+        tape.watch([*inputs, *states])
+        outputs = cell.step(inputs, states, product)
+    sources = (inputs, states, results)
+    of_inputs, of_states, of_products = tape.gradient(outputs, sources, upstream, "zero")
+    return of_states, [*of_inputs, *values, *of_products]
+
+
+def _array(like: tf.Tensor, steps: tf.Tensor, shape: Any) -> tf.TensorArray:
+    return tf.TensorArray(like.dtype, steps, element_shape=shape)
+
+
+def _stacked(array: tf.TensorArray, like: tf.Tensor) -> tf.Tensor:
+    """Returns what an array holds, with as many time steps as another tensor."""
+    result = array.stack()
+    return tf.ensure_shape(result, like.shape[:1] + result.shape[1:])
+
+
+def _outer(values: tf.Tensor, gradients: tf.Tensor) -> tf.Tensor:
+    """Adds the products of values and gradients up over time and batch: a matrix's gradient."""
+    values = tf.reshape(values, [-1, values.shape[-1]])
+    gradients = tf.reshape(gradients, [-1, gradients.shape[-1]])
+    return tf.matmul(values, gradients, transpose_a=True)
