@@ -1,0 +1,95 @@
+"""Tests of image operations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.ops.image_ops import normalise_image
+from tests import replicas
+
+OFFSETS = [0.5, 0.25, -1.0]
+SCALES = [2.0, -1.5, 0.1]
+ATOL = {"uint8": 2e-3, "float16": 2e-3, "float32": 1e-6}
+
+
+def images(*shape, dtype):
+    generator = np.random.default_rng([*shape])
+    if dtype == "uint8":
+        return generator.integers(0, 256, shape).astype(dtype)
+    return (255 * generator.random(shape)).astype(dtype)
+
+
+def reference(image, scale):
+    wide = (image.astype(np.float64) * scale - OFFSETS) * SCALES
+    return np.concatenate([wide, np.zeros([*image.shape[:-1], 1])], -1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (5, 6, 3), (2, 5, 6, 3), (0, 3)])
+@pytest.mark.parametrize("scale", [1, 1 / 255])
+def test_values(shape, dtype, scale):
+    image = images(*shape, dtype=dtype)
+    result = normalise_image(image, OFFSETS, SCALES, scale)
+    expected = reference(image, scale)
+    assert result.dtype == ("float32" if dtype == "float32" else "float16")
+    np.testing.assert_allclose(result, expected, rtol=1e-3 if scale == 1 else 0, atol=ATOL[dtype])
+
+
+@pytest.mark.parametrize("in_session", [True, False])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+def test_two_replicas(dtype, in_session):
+    image = images(2, 2, 3, 3, dtype=dtype)
+
+    def program():
+        return normalise_image(replicas.own_row(image), OFFSETS, np.float32(SCALES), 0.01)
+
+    results = replicas.run(2, program, in_session)
+    np.testing.assert_allclose(results, reference(image, 0.01), atol=ATOL[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_gradient(dtype):
+    image = tf.constant(images(2, 2, 3, dtype=dtype))
+    upstream = np.arange(16).reshape(2, 2, 4).astype(dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(image)
+        result = normalise_image(image, OFFSETS, SCALES, 2)
+    gradient = tape.gradient(result, image, tf.constant(upstream))
+    assert gradient.dtype == dtype
+    np.testing.assert_allclose(gradient, upstream[..., :3] * 2 * SCALES, rtol=1e-3)
+
+
+def test_gradient_of_the_parameters():
+    image = images(2, 2, 3, dtype="float32")
+    offsets, scales = tf.constant(OFFSETS), tf.constant(SCALES)
+    with tf.GradientTape() as tape:
+        tape.watch([offsets, scales])
+        result = tf.reduce_sum(normalise_image(image, offsets, scales))
+    of_offsets, of_scales = tape.gradient(result, [offsets, scales])
+    np.testing.assert_allclose(of_offsets, -4 * np.array(SCALES), rtol=1e-6)
+    np.testing.assert_allclose(of_scales, (image - OFFSETS).sum((0, 1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64", "int8"])
+def test_type(dtype):
+    with pytest.raises(TypeError, match=f"uint8, float16, float32. Received: image of {dtype}"):
+        normalise_image(tf.zeros([2, 3], dtype), OFFSETS, SCALES)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (3, 1)])
+def test_image_shape(shape):
+    with pytest.raises(ValueError, match="image must have 3 channels"):
+        normalise_image(np.zeros(shape, np.float32), OFFSETS, SCALES)
+
+
+@pytest.mark.parametrize("wrong", [1.0, [1.0, 2.0], [[1.0, 2.0, 3.0]]])
+def test_shapes_of_the_parameters(wrong):
+    image = np.zeros([2, 3], np.float32)
+    with pytest.raises(ValueError, match=r"channel_offsets must have the shape \[3\]"):
+        normalise_image(image, wrong, SCALES)
+    with pytest.raises(ValueError, match=r"channel_scales must have the shape \[3\]"):
+        normalise_image(image, OFFSETS, wrong)
+    with pytest.raises(ValueError, match=r"scale must have the shape \[\]"):
+        normalise_image(image, OFFSETS, SCALES, [1.0])
