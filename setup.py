@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parent
 # Folders of the root that become subpackages of tensorflow_ipu; also in tensorflow_ipu/_api.py.
 FOLDERS = ("configs", "estimators", "keras_layers", "ops")
 
+# For libraries of custom operations; ops/custom_ops.py looks for them in both places.
+HEADERS = ROOT / "native" / "include"
+
 # Set by build_backend/ when pip installs with -e.
 EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
 
@@ -54,12 +57,13 @@ class Build(build):
 
 
 class BuildPython(build_py):
-    """Copies the packages (unless the checkout is used in place) and writes tensorflow_ipu.pth."""
+    """Copies packages and headers (unless the checkout is used in place), writes the .pth file."""
 
     def run(self) -> None:
         """Copies and writes."""
         if not EDITABLE:
             super().run()
+            shutil.copytree(HEADERS, Path(self.build_lib) / "tensorflow_ipu" / "include")
         Path(self.build_lib).mkdir(parents=True, exist_ok=True)
         start = START_IN_CHECKOUT if EDITABLE else START
         line = f"import sys; exec({start!r})\n"

@@ -81,6 +81,7 @@ def test_wheel(run_python, checkout, tmp_path):
     assert modules == set(expected_modules())
     assert {LIBRARY, "tensorflow_ipu.pth"} <= set(names)
     assert "tensorflow_ipu/configs/proto/trace.proto" in names
+    assert "tensorflow_ipu/include/tensorflow_ipu/custom_op.h" in names
     assert not any(name.startswith(("tests/", "tensorflow_ipu/tests/")) for name in names)
 
 

@@ -1,0 +1,251 @@
+// Custom operations: functions of users' libraries, in the middle of a program.
+#include "engine/user_op.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "engine/launch_context.h"
+#include "include/tensorflow_ipu/custom_op.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow_ipu {
+namespace {
+
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::shape_inference::InferenceContext;
+using tensorflow::shape_inference::ShapeHandle;
+
+// The function of cpu_user_operation.
+using HostFunction = void(const std::vector<const void*>& inputs,
+                          const std::vector<uint32_t>& numbers_of_elements,
+                          std::vector<void*>& outputs, const std::string& attributes,
+                          const std::string& name);
+// Its gradient, where each input has a call of its own.
+using HostGradient = void(const std::vector<const void*>& inputs,
+                          const std::vector<uint32_t>& numbers_of_elements,
+                          std::vector<void*>& outputs, const std::string& attributes,
+                          const std::string& name, int32_t input_grad_index);
+
+// Tensors as the header describes them.
+class CTensors {
+ public:
+  explicit CTensors(const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) {
+      const auto dims = tensor.shape().dim_sizes();
+      shapes_.emplace_back(dims.begin(), dims.end());
+    }
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Tensor& tensor = tensors[i];
+      views_.push_back({static_cast<int32_t>(tensor.dtype()), tensor.dims(), shapes_[i].data(),
+                        tensor.NumElements(), tensor.data()});
+    }
+  }
+
+  int32_t size() const { return static_cast<int32_t>(views_.size()); }
+  const tensorflow_ipu_tensor* begin() const { return views_.data(); }
+
+ private:
+  std::vector<std::vector<int64_t>> shapes_;
+  std::vector<tensorflow_ipu_tensor> views_;
+};
+
+class UserOpKernel : public tensorflow::OpKernel {
+ public:
+  explicit UserOpKernel(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, LoadUserOp(ctx->def(), &op_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("output_shapes", &shapes_));
+    OP_REQUIRES(ctx, op_.is_gradient() || static_cast<int>(shapes_.size()) == ctx->num_outputs(),
+                tensorflow::errors::InvalidArgument(
+                    "Expected as many output_shapes as output_types. Received: ", shapes_.size(),
+                    " and ", ctx->num_outputs()));
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    std::vector<Tensor> inputs, outputs;
+    for (int i = 0; i < ctx->num_inputs(); ++i) inputs.push_back(ctx->input(i));
+    for (int i = 0; i < ctx->num_outputs(); ++i) {
+      OP_REQUIRES_OK(ctx, Allocate(ctx, i, &inputs, &outputs));
+    }
+    try {
+      OP_REQUIRES_OK(ctx, op_.on_host ? CallHost(inputs, outputs) : Call(ctx, inputs, outputs));
+    } catch (const std::exception& error) {
+      ctx->SetStatus(Failed(error.what()));
+    } catch (...) {
+      ctx->SetStatus(Failed("an exception of an unknown type"));
+    }
+  }
+
+ private:
+  Status Failed(const char* what) const {
+    return tensorflow::errors::Internal("The custom operation ", name(), " of ",
+                                        op_.library->path(), " failed: ", what);
+  }
+
+  // Makes an output. One that shares memory with an input takes over that, or else a copy, which
+  // then stands for the input too.
+  Status Allocate(OpKernelContext* ctx, int index, std::vector<Tensor>* inputs,
+                  std::vector<Tensor>* outputs) const {
+    const TensorShape shape = op_.is_gradient() ? InputOfDerivative(ctx, index) : shapes_[index];
+    if (op_.is_elementwise && !inputs->empty() && shape != inputs->front().shape()) {
+      return Mismatch("is elementwise", index, shape, 0, inputs->front());
+    }
+    Tensor* output = nullptr;
+    const auto& aliases = op_.aliased_output;
+    const auto alias = std::find(aliases.begin(), aliases.end(), index);
+    if (alias == aliases.end()) {
+      TF_RETURN_IF_ERROR(ctx->allocate_output(index, shape, &output));
+      outputs->push_back(*output);
+      return tensorflow::OkStatus();
+    }
+    const int from = static_cast<int>(alias - aliases.begin());
+    Tensor& input = (*inputs)[from];
+    if (input.dtype() != output_type(index) || input.shape() != shape) {
+      return Mismatch("shares memory", index, shape, from, input);
+    }
+    const void* value = input.data();
+    input = Tensor();  // its buffer can be taken over only if nobody else refers to it
+    TF_RETURN_IF_ERROR(ctx->forward_input_or_allocate_output({from}, index, shape, &output));
+    if (output->data() != value) std::memcpy(output->data(), value, output->TotalBytes());
+    input = *output;
+    outputs->push_back(*output);
+    return tensorflow::OkStatus();
+  }
+
+  Status Mismatch(const char* what, int output, const TensorShape& shape, int index,
+                  const Tensor& input) const {
+    return tensorflow::errors::InvalidArgument(
+        "The metadata of the custom operation ", name(), " says that it ", what, ", but output ",
+        output, " is ", tensorflow::DataTypeString(output_type(output)), shape.DebugString(),
+        " and input ", index, " is ", tensorflow::DataTypeString(input.dtype()),
+        input.shape().DebugString(), ". Their types and shapes have to be equal.");
+  }
+
+  TensorShape InputOfDerivative(OpKernelContext* ctx, int output) const {
+    return ctx->input(op_.first_input() + op_.gradient_inputs[output]).shape();
+  }
+
+  int32_t InputGradIndex() const { return op_.separate_gradients ? op_.gradient_inputs[0] : -1; }
+
+  Status CallHost(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) const {
+    std::vector<const void*> data;
+    std::vector<uint32_t> elements;
+    std::vector<void*> results;
+    for (const Tensor& input : inputs) {
+      if (input.NumElements() > std::numeric_limits<uint32_t>::max()) {
+        return tensorflow::errors::InvalidArgument(
+            "The custom operation ", name(), " has an input with ", input.NumElements(),
+            " elements; its function takes inputs of less than 2^32 elements.");
+      }
+      data.push_back(input.data());
+      elements.push_back(static_cast<uint32_t>(input.NumElements()));
+    }
+    for (const Tensor& output : outputs) results.push_back(output.data());
+    tensorflow::mutex_lock lock(op_.library->calls());
+    if (op_.separate_gradients) {
+      reinterpret_cast<HostGradient*>(op_.function)(data, elements, results, op_.attributes, name(),
+                                                    InputGradIndex());
+    } else {
+      reinterpret_cast<HostFunction*>(op_.function)(data, elements, results, op_.attributes,
+                                                    name());
+    }
+    return tensorflow::OkStatus();
+  }
+
+  Status Call(OpKernelContext* ctx, const std::vector<Tensor>& inputs,
+              const std::vector<Tensor>& outputs) const {
+    const CTensors all_inputs(inputs), all_outputs(outputs);
+    const LaunchContext* launch = LaunchContext::From(ctx);
+    tensorflow_ipu_call call = {};
+    call.num_gradients = op_.num_gradients;
+    call.gradients = all_inputs.begin();
+    call.forward_outputs = all_inputs.begin() + op_.num_gradients;
+    call.num_inputs = all_inputs.size() - op_.first_input();
+    call.inputs = all_inputs.begin() + op_.first_input();
+    call.num_outputs = all_outputs.size();
+    call.outputs = all_outputs.begin();
+    call.input_grad_index = InputGradIndex();
+    call.attributes = op_.attributes.c_str();
+    call.debug_prefix = name().c_str();
+    call.replica = launch == nullptr ? 0 : launch->replica();
+    call.num_replicas = launch == nullptr ? 1 : launch->num_replicas();
+    const char* error = reinterpret_cast<tensorflow_ipu_function*>(op_.function)(&call);
+    return error == nullptr ? tensorflow::OkStatus() : Failed(error);
+  }
+
+  UserOp op_;
+  std::vector<TensorShape> shapes_;
+};
+
+Status UserOpShapes(InferenceContext* c) {
+  int num_gradients;
+  TF_RETURN_IF_ERROR(c->GetAttr("num_gradients", &num_gradients));
+  if (num_gradients > 0) {
+    std::vector<int> inputs;
+    TF_RETURN_IF_ERROR(c->GetAttr("gradient_inputs", &inputs));
+    for (int i = 0; i < c->num_outputs(); ++i) {
+      c->set_output(i, c->input(2 * num_gradients + inputs[i]));
+    }
+    return tensorflow::OkStatus();
+  }
+  std::vector<TensorShape> shapes;
+  TF_RETURN_IF_ERROR(c->GetAttr("output_shapes", &shapes));
+  for (int i = 0; i < c->num_outputs(); ++i) {
+    ShapeHandle shape;
+    TF_RETURN_IF_ERROR(c->MakeShapeFromTensorShape(shapes[i], &shape));
+    c->set_output(i, shape);
+  }
+  return tensorflow::OkStatus();
+}
+
+}  // namespace
+
+#define USER_OP_TYPES                                                                             \
+  "list({half, bfloat16, float, int8, uint8, int16, uint16, int32, uint32, int64, uint64, bool})" \
+  " >= 0"
+
+// `library_hash` stands for the contents of the library: the compiler sets it. Anything else there
+// stands for what the file has when the kernel is made.
+#define REGISTER_USER_OP(name)                      \
+  REGISTER_OP(name)                                 \
+      .Input("inputs: Tinputs")                     \
+      .Output("outputs: output_types")              \
+      .Attr("Tinputs: " USER_OP_TYPES)              \
+      .Attr("output_types: " USER_OP_TYPES)         \
+      .Attr("output_shapes: list(shape) >= 0")      \
+      .Attr("library_path: string")                 \
+      .Attr("library_hash: string = ''")            \
+      .Attr("op_name: string")                      \
+      .Attr("attributes: string = ''")              \
+      .Attr("gradient_attributes: string = ''")     \
+      .Attr("separate_gradients: bool = false")     \
+      .Attr("gradient_inputs: list(int) >= 0 = []") \
+      .Attr("num_gradients: int >= 0 = 0")          \
+      .SetIsStateful()                              \
+      .SetShapeFn(UserOpShapes)
+
+REGISTER_USER_OP("IpuCpuUserOperation").Doc("Calls a function of a library on the host.");
+REGISTER_USER_OP("IpuPrecompiledUserOp").Doc("Calls an operation of a precompiled library.");
+
+#undef REGISTER_USER_OP
+
+#define REGISTER_USER_OP_KERNEL(name)                                                          \
+  REGISTER_KERNEL_BUILDER(Name(name).Device(tensorflow::DEVICE_CPU), UserOpKernel);            \
+  REGISTER_KERNEL_BUILDER(Name(name).Device("IPU").HostMemory("inputs").HostMemory("outputs"), \
+                          UserOpKernel)
+
+REGISTER_USER_OP_KERNEL("IpuCpuUserOperation");
+REGISTER_USER_OP_KERNEL("IpuPrecompiledUserOp");
+
+#undef REGISTER_USER_OP_KERNEL
+
+}  // namespace tensorflow_ipu
