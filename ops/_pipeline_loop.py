@@ -14,6 +14,7 @@ from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE
 from tensorflow_ipu.compiler.schedule import PipelineDescription
 from tensorflow_ipu.gradient_accumulation import MiniBatches
+from tensorflow_ipu.ops import _iteration
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, as_arguments, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
@@ -29,11 +30,12 @@ def build(arguments: PipelineArguments) -> ops.Operation:
     Returns:
         The operation that runs it.
     """
+    per_execution = arguments.count * arguments.serialization
 
     def mini_batch() -> ops.Operation:
+        _iteration.restart_every(per_execution)
         return _mini_batch(arguments)
 
-    per_execution = arguments.count * arguments.serialization
     with ops.name_scope(arguments.name):
         return loops.repeat(arguments.repeat_count * per_execution, mini_batch, [])
 

@@ -7,6 +7,7 @@
 
 #include "engine/launch_context.h"
 #include "engine/random_bits.h"
+#include "kernels/print_format.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -102,8 +103,7 @@ class PrintTensorOp : public OpKernel {
 
   void Compute(OpKernelContext* ctx) override {
     const Tensor& input = ctx->input(0);
-    const std::string text = tensorflow::strings::StrCat(
-        name_, ": ", input.SummarizeValue(input.NumElements(), /*print_v2=*/true), "\n");
+    const std::string text = tensorflow::strings::StrCat(name_, ": ", FormatTensor(input), "\n");
     std::cerr << text << std::flush;
   }
 

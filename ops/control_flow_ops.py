@@ -1,0 +1,45 @@
+"""Order between operations: the public module `ipu.control_flow_ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def barrier(
+    tensors: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
+) -> Any:
+    """Lets nothing that uses one of the tensors start before all of them are there.
+
+    Args:
+        tensors: A list of tensors, or another structure of them.
+        insert_barrier_for_gradients: Whether the gradients of the tensors wait for each other too,
+            on their way back.
+        name: Name for the operation.
+
+    Returns:
+        A structure like `tensors`, to be used in place of it.
+
+    Raises:
+        ValueError: There are no tensors.
+    """
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    if not flat:
+        raise ValueError(f"barrier needs at least one tensor. Received: tensors={tensors!r}")
+    with tf.name_scope(name or "barrier"):
+        together = _with_gradients(*flat) if insert_barrier_for_gradients else _together(flat)
+        return tf.nest.pack_sequence_as(tensors, tf.nest.flatten(together))
+
+
+def _together(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    """One operation with all tensors runs when it has all of them."""
+    return list(tf.raw_ops.IdentityN(input=tensors))
+
+
+@tf.custom_gradient
+def _with_gradients(*tensors: tf.Tensor) -> tuple[list[tf.Tensor], Any]:
+    def gradient(*gradients: tf.Tensor) -> list[tf.Tensor]:
+        return _together([tf.convert_to_tensor(value) for value in gradients])
+
+    return _together(list(tensors)), gradient

@@ -1,0 +1,194 @@
+"""Functions that a program has once and calls often: the public module `ipu.functional_ops`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorflow.python.eager import context
+from tensorflow.python.framework import func_graph as func_graph_lib
+from tensorflow.python.framework import ops, tensor_spec
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import array_ops
+from tensorflow.python.util import nest
+
+from tensorflow_ipu import placement, tensorflow_hooks
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.ops import _outlined_bodies
+
+tensorflow_hooks.install()
+
+
+def outlined_function(
+    func: Callable[..., Any] | None = None,
+    unique_sharding: bool = False,
+    keep_input_layouts: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Makes a Python function one that programs have once, however often they call it.
+
+    To be used as a decorator, with or without arguments. Each call runs the Python function, so
+    calls may differ; those that come to the same operations on tensors of the same types and shapes
+    share one function of the program, and so do their gradients. A function with state (random
+    numbers, feeds, updates of variables, printing) is not shared: each call has its own. Outside
+    of a program the Python function is simply called.
+
+    Variables made inside are shared between calls, or not, as variable scopes say. The function may
+    use tensors and variables from outside; calls that use different ones share a function too.
+
+    Args:
+        func: takes tensors as positional arguments, and returns tensors: one, or a structure of
+            them. Operations among the results run with the function and are left out of what a call
+            returns; None stays None.
+        unique_sharding: whether the arguments are brought to the shard that is in scope before the
+            function is called. Values do not depend on it.
+        keep_input_layouts: how the arguments are laid out in memory. It has no effect here.
+        name: name for the function; that of `func` by default.
+
+    Returns:
+        The function; without `func`, a decorator.
+
+    Raises:
+        TypeError: If an argument is of another type.
+        ValueError: When it is called, if it returns no tensor.
+    """
+    if not isinstance(unique_sharding, bool) or not isinstance(
+        keep_input_layouts, (bool, type(None))
+    ):
+        raise TypeError(
+            "unique_sharding must be a bool, and keep_input_layouts a bool or None. Received: "
+            f"unique_sharding={unique_sharding!r}, keep_input_layouts={keep_input_layouts!r}"
+        )
+    if func is None:
+        return functools.partial(
+            outlined_function,
+            unique_sharding=unique_sharding,
+            keep_input_layouts=keep_input_layouts,
+            name=name,
+        )
+    if not callable(func):
+        raise TypeError(f"func must be a function, or None for a decorator. Received: {func!r}")
+    outlined = _Outlined(func, unique_sharding, name)
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return outlined(args, kwargs)
+
+    return call
+
+
+# What older programs call it.
+function = outlined_function
+
+
+class _Outlined:
+    """A Python function with its options."""
+
+    def __init__(self, func: Callable[..., Any], unique_sharding: bool, name: str | None) -> None:
+        self._func = func
+        self._unique_sharding = unique_sharding
+        self._name = name or trace.cluster_name(func) or "outlined_function"
+
+    def __call__(self, args: Sequence[Any], kwargs: Any) -> Any:
+        """Calls the function with tensors."""
+        if kwargs:
+            raise TypeError(
+                f"The outlined function {self._name} takes positional arguments only. Received "
+                f"the keyword arguments: {', '.join(kwargs)}. Pass tensors by position, and bind "
+                "what is not a tensor before, for example with functools.partial."
+            )
+        with ops.name_scope(self._name):
+            inputs = [self._argument(value) for value in args]
+            results = _Results(self._name)
+            if context.executing_eagerly() or not trace.in_cluster():
+                return results.pack(results.take(self._func(*inputs)))
+            return results.pack(self._call(inputs, results))
+
+    def _argument(self, value: Any) -> tensor_lib.Tensor:
+        try:
+            tensor = ops.convert_to_tensor(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"The arguments of the outlined function {self._name} must be tensors, or convert "
+                f"to them. Received: {value!r}. Bind it before, for example with functools.partial."
+            ) from error
+        # A copy belongs to the shard in scope.
+        return array_ops.identity(tensor) if self._unique_sharding else tensor
+
+    def _call(self, inputs: list[tensor_lib.Tensor], results: _Results) -> list[tensor_lib.Tensor]:
+        """Traces the function and calls it, or one like it that the program has."""
+        outer = ops.get_default_graph()
+        graph = self._trace(inputs, results, outer)
+        captured = [
+            *graph.external_captures,
+            *nest.flatten([value() for value in graph.deferred_external_captures]),
+        ]
+        body = _outlined_bodies.body_of(graph, outer)
+        outputs: Any = body._call_flat(inputs, [outer.capture(value) for value in captured])
+        return list(outputs)
+
+    def _trace(
+        self, inputs: list[tensor_lib.Tensor], results: _Results, outer: ops.Graph
+    ) -> func_graph_lib.FuncGraph:
+        def build(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:
+            placement.inherit_attributes(ops.get_default_graph(), outer)
+            return results.take(tensorflow_hooks.converted(self._func)(*placeholders))
+
+        return func_graph_lib.func_graph_from_py_func(
+            self._name,
+            build,
+            [tensor_spec.TensorSpec(value.shape, value.dtype) for value in inputs],
+            {},
+            add_control_dependencies=outer._add_control_dependencies,
+        )
+
+
+class _Results:
+    """Remembers the structure of what a function returned."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._structure: Any = None
+
+    def take(self, returned: Any) -> list[tensor_lib.Tensor]:
+        """Returns the tensors among the results of a function; its operations run before them."""
+        if isinstance(returned, (list, tuple)) and not hasattr(returned, "_fields"):
+            self._structure = type(returned)(
+                value for value in returned if not isinstance(value, ops.Operation)
+            )
+        else:
+            self._structure = returned
+        operations = [v for v in nest.flatten(returned) if isinstance(v, ops.Operation)]
+        with ops.control_dependencies(operations):
+            tensors = [
+                array_ops.identity(value) if operations else self._tensor(value)
+                for value in nest.flatten(self._structure)
+                if _is_value(value)
+            ]
+        if not tensors:
+            raise ValueError(
+                f"The outlined function {self._name} must return at least one tensor. Received: "
+                f"{returned!r}"
+            )
+        return tensors
+
+    def _tensor(self, value: Any) -> tensor_lib.Tensor:
+        try:
+            return ops.convert_to_tensor(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"The outlined function {self._name} must return tensors, or values that convert "
+                f"to them. Received: {value!r}"
+            ) from error
+
+    def pack(self, tensors: Sequence[tensor_lib.Tensor]) -> Any:
+        """Puts tensors in the places of those that `take` returned."""
+        following = iter(tensors)
+        return nest.map_structure(
+            lambda value: next(following) if _is_value(value) else None, self._structure
+        )
+
+
+def _is_value(value: Any) -> bool:
+    return value is not None and not isinstance(value, ops.Operation)

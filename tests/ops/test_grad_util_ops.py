@@ -1,0 +1,123 @@
+"""Tests of capturing gradients in the middle of a model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu import ipu_compiler, scopes
+from tensorflow_ipu.ops import grad_util_ops
+from tensorflow_ipu.ops.grad_util_ops import GradientCaptureContext, capture_upstream_gradients
+from tests import replicas
+
+tf1 = tf.compat.v1
+X = np.float32([1, 2, 3])
+
+
+def model(x: tf.Tensor) -> tf.Tensor:
+    """A loss through a capture: its derivative by what is captured is 6 x^2."""
+    hidden = capture_upstream_gradients(x * x, tag="hidden")
+    return tf.reduce_sum(hidden * hidden) * 3
+
+
+def captured_and_gradient(x: tf.Tensor) -> list[tf.Tensor]:
+    """What a context captured, and the gradient of the input."""
+    with GradientCaptureContext() as context:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = model(x)
+        gradient = tape.gradient(loss, x)
+    assert list(context.captured_gradients) == ["hidden"]
+    return [context.captured_gradients["hidden"], gradient]
+
+
+def test_eagerly():
+    captured, gradient = captured_and_gradient(tf.constant(X))
+    np.testing.assert_allclose(captured, 6 * X**2)
+    np.testing.assert_allclose(gradient, 12 * X**3)
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_in_a_program(count, in_session):
+    results = replicas.run(count, lambda: captured_and_gradient(tf.constant(X)), in_session)
+    np.testing.assert_allclose(results[0], [6 * X**2] * count)
+    np.testing.assert_allclose(results[1], [12 * X**3] * count)
+
+
+def test_with_the_gradients_of_a_graph():
+    def program(x):
+        with GradientCaptureContext() as context:
+            (gradient,) = tf.gradients(model(x), x)
+        return context.captured_gradients["hidden"], gradient
+
+    with tf.Graph().as_default(), tf1.Session() as session:
+        replicas.configure(1)
+        with scopes.ipu_scope("/device:IPU:0"):
+            launch = ipu_compiler.compile(program, [tf.constant(X)])
+        captured, gradient = session.run(launch)
+    np.testing.assert_allclose(captured, 6 * X**2)
+    np.testing.assert_allclose(gradient, 12 * X**3)
+
+
+def test_float16():
+    captured, _ = captured_and_gradient(tf.constant(X, tf.float16))
+    assert captured.dtype == tf.float16
+
+
+def test_structures():
+    x = {"a": tf.constant(1.0), "b": tf.constant(2.0)}
+    with GradientCaptureContext() as context, tf.GradientTape() as tape:
+        tape.watch(x)
+        y = capture_upstream_gradients(x, tag="both")
+        loss = y["a"] * 3 + y["b"] * y["b"]
+    gradients = tape.gradient(loss, x)  # after the context was closed
+    captured = context.captured_gradients["both"]
+    for found in (captured, gradients):
+        assert {key: value.numpy() for key, value in found.items()} == {"a": 3, "b": 4}
+
+
+def test_a_tag_that_comes_again_gets_a_number():
+    x = tf.constant(2.0)
+    with GradientCaptureContext() as context, tf.GradientTape() as tape:
+        tape.watch(x)
+        first = capture_upstream_gradients(x)
+        loss = capture_upstream_gradients(first * 5) * 7
+        tape.gradient(loss, x)
+    assert {key: value.numpy() for key, value in context.captured_gradients.items()} == {
+        "": 7,
+        "_1": 35,
+    }
+
+
+def test_the_innermost_context_captures():
+    x = tf.constant(2.0)
+    with GradientCaptureContext() as outer, tf.GradientTape() as tape:
+        tape.watch(x)
+        loss = capture_upstream_gradients(x, "x") * 3
+        with GradientCaptureContext() as inner:
+            tape.gradient(loss, x)
+    assert outer.captured_gradients == {}
+    assert inner.captured_gradients["x"].numpy() == 3
+
+
+def test_without_a_context_it_is_an_identity():
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        loss = capture_upstream_gradients([x], "x")[0] * 3
+    assert tape.gradient(loss, x).numpy() == 3
+    assert grad_util_ops.capture_upstream_gradients([]) == []
+
+
+def test_the_context_closes_after_an_error():
+    with pytest.raises(RuntimeError, match="mine"), GradientCaptureContext() as context:
+        raise RuntimeError("mine")
+    test_without_a_context_it_is_an_identity()
+    assert context.captured_gradients == {}
+
+
+def test_tag_has_to_be_a_string():
+    with pytest.raises(TypeError, match="tag of captured gradients must be a string"):
+        capture_upstream_gradients(tf.constant(1.0), tag=3)
