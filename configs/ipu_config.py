@@ -98,9 +98,11 @@ _TOP = (
     ),
 )
 
-_CONVOLUTIONS = _library_options(
-    "convolutions", "convolutions, such as availableMemoryProportion and partialsType", _MODEL
+_PARTIALS = (
+    ", such as availableMemoryProportion. partialsType (half, or float as by default) is the type "
+    "of the sums of float16 products, and changes results; the others do not"
 )
+_CONVOLUTIONS = _library_options("convolutions", f"convolutions{_PARTIALS}", _EFFECT)
 
 _DEVICE_CONNECTION = Group(
     "device_connection",
@@ -155,8 +157,9 @@ _EXPERIMENTAL = Group(
             "enable_prng_stability",
             bool,
             False,
-            _IGNORED,
-            _LATER + "Lets `scopes.stochastic_rounding` switch stochastic rounding per op.",
+            _EFFECT,
+            "Lets `scopes.stochastic_rounding` switch stochastic rounding per op, and has what "
+            "replicas compute alike rounded alike. Without it that scope has no effect.",
         ),
         Group(
             "multi_replica_distribution",
@@ -185,24 +188,36 @@ _EXPERIMENTAL = Group(
 
 _FLOATING_POINT = Group(
     "floating_point_behaviour",
-    "Floating-point traps, overflow and rounding on the device.",
+    "Floating-point traps, overflow and rounding on the device: see docs/numerics.md. The IPU "
+    "model does not have them.",
     (
         Option(
             "inv",
             bool,
             False,
-            _IGNORED,
-            _LATER + "Stop with an error at an invalid operation (NaN).",
+            _EFFECT,
+            "Stop with an error at an invalid operation: one whose result has a NaN.",
         ),
-        Option("div0", bool, False, _IGNORED, _LATER + "Stop with an error at a division by zero."),
-        Option("oflo", bool, False, _IGNORED, _LATER + "Stop with an error at an overflow."),
+        Option(
+            "div0",
+            bool,
+            False,
+            _EFFECT,
+            "Stop with an error at a division by zero, or another pole such as log(0).",
+        ),
+        Option(
+            "oflo",
+            bool,
+            False,
+            _EFFECT,
+            "Stop with an error at an overflow: a finite result that its type cannot hold.",
+        ),
         Option(
             "esr",
             Union[bool, StochasticRoundingBehaviour],
             False,
-            _IGNORED,
-            _LATER
-            + "Stochastic rounding of float16 results. Programs for TensorFlow 1 set a bool, "
+            _EFFECT,
+            "Stochastic rounding of float16 results. Programs for TensorFlow 1 set a bool, "
             "those for TensorFlow 2 a `StochasticRoundingBehaviour`; both are accepted, and False "
             "and True mean `OFF` and `ON`.",
         ),
@@ -210,15 +225,15 @@ _FLOATING_POINT = Group(
             "nanoo",
             bool,
             False,
-            _IGNORED,
-            _LATER + "A float16 overflow gives NaN if True, the largest finite number if False.",
+            _EFFECT,
+            "A float16 overflow gives NaN if True, the largest finite number if False.",
         ),
         Option(
             "set_all",
             bool,
             False,
-            _IGNORED,
-            _LATER + "Turns on all five of the above, whatever they say.",
+            _EFFECT,
+            "Turns on all five of the above, whatever they say.",
         ),
     ),
 )
@@ -278,9 +293,7 @@ _MATMULS = Group(
             _MODEL,
             "Plans every matrix multiplication as for inference, not by its role in training.",
         ),
-        _library_dict(
-            "matrix multiplications, such as availableMemoryProportion and partialsType", _MODEL
-        ),
+        _library_dict(f"matrix multiplications{_PARTIALS}", _EFFECT),
     ),
 )
 
@@ -292,10 +305,9 @@ _NORMS = Group(
             "use_stable_statistics",
             bool,
             False,
-            _IGNORED,
-            _LATER
-            + "Computes the variance from differences to the mean (True) or as the mean of squares "
-            "minus the squared mean (False), which is faster and less accurate.",
+            _NO_OP,
+            "Computes the variance from differences to the mean. Here that is always so; the "
+            "device's other way, the mean of squares minus the squared mean, is less accurate.",
         ),
         Group(
             "experimental",

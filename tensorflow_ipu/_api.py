@@ -27,30 +27,58 @@ MODULES = {
     "all_to_all_op": "ops.all_to_all_op",
     "autoshard": "autoshard",
     "config": "config",
+    "control_flow_ops": "ops.control_flow_ops",
     "cross_replica_ops": "ops.cross_replica_ops",
     "cross_replica_optimizer": "optimizers.cross_replica_optimizer",
+    "custom_ops": "ops.custom_ops",
     "data": "data",
     "data.ops": "data.ops",
     "data.ops.dataset_ops": "data.ops.dataset_ops",
     "dataset_benchmark": "dataset_benchmark",
     "dataset_extractor": "dataset_extractor",
+    "embedding_ops": "ops.embedding_ops",
+    "f8_ops": "ops.f8_ops",
+    "functional_ops": "ops.functional_ops",
+    "grad_util_ops": "ops.grad_util_ops",
     "gradient_accumulation": "gradient_accumulation",
     "gradient_accumulation_optimizer": "optimizers.gradient_accumulation_optimizer",
+    "image_ops": "ops.image_ops",
     "internal_ops": "ops.internal_ops",
     "ipu_compiler": "ipu_compiler",
     "ipu_infeed_queue": "ipu_infeed_queue",
     "ipu_outfeed_queue": "ipu_outfeed_queue",
     "ipu_strategy": "ipu_strategy",
+    "keras": "keras",
+    "keras.layers": "keras_layers.layers",
     "loops": "loops",
     "map_gradient_optimizer": "optimizers.map_gradient_optimizer",
+    "math_ops": "ops.math_ops",
+    "nn_ops": "ops.nn_ops",
+    "normalization_ops": "ops.normalization_ops",
     "ops": "ops",
     "ops.all_to_all_op": "ops.all_to_all_op",
+    "ops.control_flow_ops": "ops.control_flow_ops",
     "ops.cross_replica_ops": "ops.cross_replica_ops",
+    "ops.custom_ops": "ops.custom_ops",
+    "ops.embedding_ops": "ops.embedding_ops",
+    "ops.f8_ops": "ops.f8_ops",
+    "ops.functional_ops": "ops.functional_ops",
+    "ops.grad_util_ops": "ops.grad_util_ops",
+    "ops.image_ops": "ops.image_ops",
     "ops.internal_ops": "ops.internal_ops",
+    "ops.math_ops": "ops.math_ops",
+    "ops.nn_ops": "ops.nn_ops",
+    "ops.normalization_ops": "ops.normalization_ops",
     "ops.pipelining_ops": "ops.pipelining_ops",
+    "ops.rand_ops": "ops.rand_ops",
     "ops.reduce_scatter_op": "ops.reduce_scatter_op",
     "ops.replication_ops": "ops.replication_ops",
+    "ops.rnn_ops": "ops.rnn_ops",
+    "ops.slicing_ops": "ops.slicing_ops",
+    "ops.statistics_ops": "ops.statistics_ops",
     "ops.summary_ops": "ops.summary_ops",
+    "ops.vertex_edsl": "ops.vertex_edsl",
+    "ops.within_replica_ops": "ops.within_replica_ops",
     "optimizers": "optimizers",
     "optimizers.cross_replica_optimizer": "optimizers.cross_replica_optimizer",
     "optimizers.gradient_accumulation_optimizer": "optimizers.gradient_accumulation_optimizer",
@@ -58,13 +86,25 @@ MODULES = {
     "optimizers.sharded_optimizer": "optimizers.sharded_optimizer",
     "pipelining_ops": "ops.pipelining_ops",
     "profiler": "profiler",
+    "rand_ops": "ops.rand_ops",
     "reduce_scatter_op": "ops.reduce_scatter_op",
     "replication_ops": "ops.replication_ops",
+    "rnn_ops": "ops.rnn_ops",
     "scopes": "scopes",
     "sharded_optimizer": "optimizers.sharded_optimizer",
     "sharding": "sharding",
+    "slicing_ops": "ops.slicing_ops",
+    "statistics_ops": "ops.statistics_ops",
     "summary_ops": "ops.summary_ops",
     "utils": "utils",
+    "vertex_edsl": "ops.vertex_edsl",
+    "within_replica_ops": "ops.within_replica_ops",
+}
+
+# Public function of the package itself -> module of `tensorflow_ipu` that has it.
+FUNCTIONS = {
+    "function": "ops.functional_ops",
+    "outlined_function": "ops.functional_ops",
 }
 
 # Public module below `tensorflow.compiler.plugin.poplar` -> module of `tensorflow_ipu`.
@@ -77,47 +117,8 @@ POPLAR_MODULES = {
 # Documented names that this release does not have -> what brings them. Whoever adds one moves its
 # row to `MODULES`.
 PLANNED = {
-    # F3
-    **dict.fromkeys(
-        (
-            "control_flow_ops",
-            "custom_ops",
-            "embedding_ops",
-            "f8_ops",
-            "function",
-            "functional_ops",
-            "grad_util_ops",
-            "image_ops",
-            "keras.layers",
-            "math_ops",
-            "nn_ops",
-            "normalization_ops",
-            "ops.control_flow_ops",
-            "ops.custom_ops",
-            "ops.embedding_ops",
-            "ops.f8_ops",
-            "ops.functional_ops",
-            "ops.grad_util_ops",
-            "ops.image_ops",
-            "ops.math_ops",
-            "ops.nn_ops",
-            "ops.normalization_ops",
-            "ops.rand_ops",
-            "ops.rnn_ops",
-            "ops.slicing_ops",
-            "ops.statistics_ops",
-            "ops.within_replica_ops",
-            "outlined_function",
-            "rand_ops",
-            "rnn_ops",
-            "slicing_ops",
-            "statistics_ops",
-            "within_replica_ops",
-        ),
-        "the operator and layer library",
-    ),
     # F4
-    **dict.fromkeys(("keras", "keras.optimizers", "serving"), "Keras on the IPU"),
+    **dict.fromkeys(("keras.optimizers", "serving"), "Keras on the IPU"),
     # F5
     **dict.fromkeys(
         ("ipu_estimator", "ipu_pipeline_estimator", "ipu_run_config", "ipu_session_run_hooks"),
@@ -246,7 +247,7 @@ def _planned(fullname: str, name: str) -> str:
     )
 
 
-def lazy_modules(package: str) -> "tuple[Callable[[str], ModuleType], Callable[[], list[str]]]":
+def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """Makes the `__getattr__` and the `__dir__` that import public modules when first used.
 
     Args:
@@ -257,17 +258,23 @@ def lazy_modules(package: str) -> "tuple[Callable[[str], ModuleType], Callable[[
     """
     prefix = (package + ".")[len(PACKAGE) + 1 :]
 
-    def get_attribute(name: str) -> "ModuleType":
+    def get_attribute(name: str) -> "Any":
         if prefix + name in MODULES:
             import importlib
 
             return importlib.import_module(f"{package}.{name}")
+        if prefix + name in FUNCTIONS:
+            import importlib
+
+            module = importlib.import_module(f"{PACKAGE}.{FUNCTIONS[prefix + name]}")
+            return getattr(module, name)
         if prefix + name in PLANNED:
             raise AttributeError(_planned(f"{package}.{name}", prefix + name))
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> "list[str]":
-        below = {name[len(prefix) :] for name in MODULES if name.startswith(prefix)}
+        public = (*MODULES, *FUNCTIONS)
+        below = {name[len(prefix) :] for name in public if name.startswith(prefix)}
         own = vars(sys.modules[package])
         return sorted({*own, *(name.split(".")[0] for name in below)})
 

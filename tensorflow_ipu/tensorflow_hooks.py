@@ -34,13 +34,14 @@ from tensorflow.python.ops import control_flow_v2_func_graphs, gradients_util
 from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import functions, trace
 from tensorflow_ipu.compiler.program import (
+    MULTI_CONV_ATTRIBUTE,
     PHASE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
     STAGE_ATTRIBUTE,
 )
 
 # What gradient ops take over from their forward op.
-_FOLLOWED = (SHARDING_ATTRIBUTE, STAGE_ATTRIBUTE, PHASE_ATTRIBUTE)
+_FOLLOWED = (SHARDING_ATTRIBUTE, STAGE_ATTRIBUTE, PHASE_ATTRIBUTE, MULTI_CONV_ATTRIBUTE)
 
 
 @functools.cache

@@ -9,6 +9,7 @@
 #include "engine/events.h"
 #include "engine/feeds/feed_manager.h"
 #include "engine/program.h"
+#include "engine/user_op.h"
 #include "tensorflow/core/framework/function.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op.h"
@@ -131,4 +132,25 @@ TFIPU_EXPORT int tfipu_kernel_available(const char* node_def, int64_t size) {
   tensorflow::NodeDef node;
   if (!node.ParseFromArray(node_def, static_cast<int>(size))) return 0;
   return tensorflow::KernelDefAvailable(tensorflow::DeviceType("IPU"), node) ? 1 : 0;
+}
+
+// Checks that the library of a custom operation, a serialised NodeDef, has what it needs. With the
+// code 0, returns "hash hashable outputs": what stands for the contents of the library, whether
+// the operation can be compiled for later, and which outputs (with commas) are equal on all
+// replicas. Else, returns the error.
+TFIPU_EXPORT char* tfipu_check_user_op(const char* node_def, int64_t size, int* code) {
+  tensorflow::NodeDef node;
+  tensorflow_ipu::UserOp op;
+  const tensorflow::Status status =
+      node.ParseFromArray(node_def, static_cast<int>(size))
+          ? tensorflow_ipu::LoadUserOp(node, &op)
+          : tensorflow::errors::Internal("The node of a custom operation cannot be read.");
+  *code = static_cast<int>(status.code());
+  if (!status.ok()) return CopyText(std::string(status.message()));
+  std::string text =
+      tensorflow::strings::StrCat(op.library->hash(), " ", op.is_hashable ? 1 : 0, " ");
+  for (size_t i = 0; i < op.replica_identical.size(); ++i) {
+    tensorflow::strings::StrAppend(&text, i > 0 ? "," : "", op.replica_identical[i]);
+  }
+  return CopyText(text);
 }

@@ -96,7 +96,7 @@ class Launcher {
     rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas);
     for (int r = 0; r < num_replicas; ++r) {
       replicas_[r].context.reset(
-          new LaunchContext(ordinal, id, r, num_replicas, seeds[r], rendezvous_));
+          new LaunchContext(ordinal, id, r, num_replicas, seeds[r], seeds[0], rendezvous_));
     }
   }
 

@@ -23,13 +23,15 @@ namespace tensorflow_ipu {
 class LaunchContext : public tensorflow::CollectiveExecutor {
  public:
   LaunchContext(int device_ordinal, uint64_t launch_id, int replica, int num_replicas,
-                uint64_t seed, std::shared_ptr<CollectiveRendezvous> rendezvous)
+                uint64_t seed, uint64_t shared_seed,
+                std::shared_ptr<CollectiveRendezvous> rendezvous)
       : tensorflow::CollectiveExecutor(/*cem=*/nullptr),
         device_ordinal_(device_ordinal),
         launch_id_(launch_id),
         replica_(replica),
         num_replicas_(num_replicas),
         seed_(seed),
+        shared_seed_(shared_seed),
         rendezvous_(std::move(rendezvous)) {}
 
   // The context of the launch that `ctx` runs in, or null outside a launch.
@@ -42,6 +44,8 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   int replica() const { return replica_; }
   int num_replicas() const { return num_replicas_; }
   uint64_t seed() const { return seed_; }
+  // A seed that is the same on all replicas of the launch, for what they compute alike.
+  uint64_t shared_seed() const { return shared_seed_; }
   // Where the replicas of the launch meet.
   CollectiveRendezvous& rendezvous() const { return *rendezvous_; }
 
@@ -78,6 +82,7 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   const int replica_;
   const int num_replicas_;
   const uint64_t seed_;
+  const uint64_t shared_seed_;
   const std::shared_ptr<CollectiveRendezvous> rendezvous_;
   tensorflow::mutex mu_;
   std::unordered_map<int64_t, int64_t> occurrences_ TF_GUARDED_BY(mu_);

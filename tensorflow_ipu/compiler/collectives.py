@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
@@ -14,7 +16,10 @@ _GROUP_SIZES: dict[str, str | None] = {
     "IpuAllToAll": "replication_factor",
     "IpuReduceScatter": "replication_factor",
     "IpuReplicaBroadcast": None,
+    "IpuHostEmbeddingUpdate": None,
 }
+# Ops that read or write tables on the host.
+_TABLE_OPS = frozenset({"IpuHostEmbeddingLookup", "IpuHostEmbeddingUpdate"})
 # Ops whose results are equal on all replicas of a group.
 _EQUALISING = frozenset({"IpuCrossReplicaSum", "IpuAllGather", "IpuReplicaBroadcast"})
 _ALL_TO_ALL = "IpuAllToAll"
@@ -23,6 +28,11 @@ _ALL_TO_ALL = "IpuAllToAll"
 def is_collective(node: node_def_pb2.NodeDef) -> bool:
     """Returns whether a node is a collective."""
     return node.op in _GROUP_SIZES
+
+
+def uses_table(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node reads or writes a table on the host."""
+    return node.op in _TABLE_OPS
 
 
 def group_size(node: node_def_pb2.NodeDef, replicas: int) -> int:
@@ -37,15 +47,22 @@ def equalises(node: node_def_pb2.NodeDef, replicas: int) -> bool:
     return node.op in _EQUALISING and group_size(node, replicas) == replicas
 
 
-def functions_with_collectives(program: Program) -> set[str]:
-    """Returns the names of the functions that have collectives, in themselves or in a callee."""
+def functions_with_collectives(
+    program: Program, counts: Callable[[node_def_pb2.NodeDef], bool] = is_collective
+) -> set[str]:
+    """Returns the names of the functions that have collectives, in themselves or in a callee.
+
+    Args:
+        program: The Program.
+        counts: Which nodes to look for instead.
+    """
     callers: dict[str, set[str]] = {name: set() for name in program.functions}
     pending = []
     for name, function in program.functions.items():
         for node in function.node_def:
             for called in functions_run_by(program, node):
                 callers[called].add(name)
-        if any(is_collective(node) for node in function.node_def):
+        if any(counts(node) for node in function.node_def):
             pending.append(name)
     found: set[str] = set()
     while pending:

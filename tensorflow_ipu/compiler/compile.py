@@ -31,6 +31,7 @@ from tensorflow_ipu.compiler import (
     source_map,
     store,
     update_check,
+    user_ops,
 )
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler.cache import CACHE
@@ -71,6 +72,7 @@ def compile_cluster(
     target = _with_replicas(program, target)
     run_passes.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
     feed_check.check(program)
+    user_ops.check(program)
     collectives.check_groups(program, target.replicas)
     replica_uniform.check(program, target.replicas)
     digest = fingerprint.fingerprint(program, target, _options())
@@ -80,7 +82,8 @@ def compile_cluster(
         executable = _executable(cluster, target, program, library, digest)
         _compile_once(executable, began)
         CACHE.add(executable)
-    return executable, library
+    run_passes.lower(program, target)
+    return executable, program.to_library()
 
 
 def _with_replicas(program: Program, target: Target) -> Target:

@@ -6,10 +6,13 @@ import hashlib
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu.compiler.program import Program, called_functions
+from tensorflow_ipu.compiler.program import Program
 from tensorflow_ipu.compiler.target import Target
 
 _FEED_ATTRIBUTE = "feed_id"
+# Names a Python function by which TensorFlow made the gradient, which it has by now. Functions of
+# `tf.custom_gradient` get a fresh name each time.
+_GRADIENT_ATTRIBUTE = "_gradient_op_type"
 
 
 def fingerprint(program: Program, target: Target, options: bytes) -> str:
@@ -28,24 +31,11 @@ def fingerprint(program: Program, target: Target, options: bytes) -> str:
     """
     digest = hashlib.sha256(options)
     digest.update(repr((target.ordinal, target.arguments)).encode())
-    functions = _functions_by_use(program)
+    functions = {name: f"f{number}" for number, name in enumerate(program.names_by_use())}
     feeds: dict[bytes, bytes] = {}
     for name in functions:
         _update(digest, program, name, functions, feeds)
     return digest.hexdigest()
-
-
-def _functions_by_use(program: Program) -> dict[str, str]:
-    """Maps function names to canonical ones, in the order in which they are met."""
-    names = {program.entry: "f0"}
-    pending = [program.entry]
-    while pending:
-        for node in program.functions[pending.pop(0)].node_def:
-            for called in called_functions(node):
-                if called not in names:
-                    names[called] = f"f{len(names)}"
-                    pending.append(called)
-    return names
 
 
 def _update(
@@ -69,6 +59,7 @@ def _update(
         if _FEED_ATTRIBUTE in node.attr:
             feed = node.attr[_FEED_ATTRIBUTE]
             feed.s = feeds.setdefault(feed.s, b"feed%d" % len(feeds))
+        node.attr.pop(_GRADIENT_ATTRIBUTE, None)
     digest.update(function.SerializeToString(deterministic=True))
 
 

@@ -272,6 +272,35 @@ def _reduce_scatter(op: tf.Operation) -> int:
     return (replicas - 1 + squares) * _elements(op.outputs[0])
 
 
+def _candidates(op: tf.Operation) -> int:
+    """An exponential for each sample, and a logarithm, product and exponential for each count."""
+    return _elements(op.outputs[0]) + 3 * (_elements(op.outputs[1]) + _elements(op.outputs[2]))
+
+
+def _ctc_loss(op: tf.Operation) -> int:
+    """For each step and position (two for each label, and one): 25.
+
+    Forward two sums of logarithms (5 each) and one product, backward the same, gradient 3.
+    """
+    steps, batch = op.inputs[0].shape[:2].as_list()
+    return 25 * steps * batch * (2 * int(op.inputs[1].shape[1]) + 1)
+
+
+def _ctc_beam_search(op: tf.Operation) -> int:
+    """For each step, beam and class one product and one comparison."""
+    return 2 * op.get_attr("beam_width") * _elements(op.inputs[0])
+
+
+def _block_lstm(op: tf.Operation) -> int:
+    """A product with all weights for each step and sample, and 22 for each unit.
+
+    Biases of 4 gates (4), three sigmoids of 4 operations (12), two tanh (2), and 4 for the states.
+    """
+    rows, columns = op.inputs[4].shape.as_list()
+    outputs = _elements(op.outputs[-1])
+    return outputs // (columns // 4) * 2 * rows * columns + 22 * outputs
+
+
 # Formulas TensorFlow has no registration for, only for NHWC data (pooling), or miscounts.
 FORMULAS: Mapping[str, Formula] = _table(
     # Elementwise, by the number of operations in the definition.
@@ -308,6 +337,7 @@ FORMULAS: Mapping[str, Formula] = _table(
     (EXACT, _pool, "AvgPool MaxPool AvgPool3D MaxPool3D MaxPoolWithArgmax"),
     (EXACT, _average_pool_gradient, "AvgPoolGrad AvgPool3DGrad"),
     (EXACT, _max_pool_gradient, "MaxPoolGrad MaxPool3DGrad"),
+    (MODELLED, _block_lstm, "BlockLSTM BlockLSTMV2"),
     # Normalisation. Training: mean 1, variance 3, then subtract, scale, shift 3. Gradient: offset
     # 1, scale 3, and subtract, multiply, subtract, scale 4.
     (MODELLED, _normalisation(7, 3), "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"),
@@ -316,6 +346,8 @@ FORMULAS: Mapping[str, Formula] = _table(
     # Losses.
     (MODELLED, _cross_entropy, "SoftmaxCrossEntropyWithLogits"),
     (MODELLED, _sparse_cross_entropy, "SparseSoftmaxCrossEntropyWithLogits"),
+    (MODELLED, _ctc_loss, "IpuCtcLoss"),
+    (MODELLED, _ctc_beam_search, "IpuCtcBeamSearch"),
     # Updates of variables, from the equations in TensorFlow's op documentation.
     (EXACT, _per_input(1, 1), "AssignAddVariableOp AssignSubVariableOp"),
     (EXACT, _per_input(1, 2), "ResourceScatterAdd ResourceScatterSub ResourceScatterMul"),
@@ -335,6 +367,8 @@ FORMULAS: Mapping[str, Formula] = _table(
     (ASSUMED, _per_output(5), "StatelessRandomNormalV2"),
     (ASSUMED, _per_output(5), "TruncatedNormal StatelessTruncatedNormal"),
     (ASSUMED, _per_output(5), "StatelessTruncatedNormalV2"),
+    # Logarithm of the probability, product, exponential for each true and each sampled class.
+    (ASSUMED, _candidates, "LogUniformCandidateSampler IpuCandidateSampler"),
 )
 
 # Ops that only move, reinterpret, select or convert data, and those that only describe it.
@@ -357,7 +391,9 @@ DATA_MOVEMENT = frozenset(
     VarIsInitializedOp VariableShape DestroyResourceOp ResourceGather ResourceGatherNd
     ResourceScatterUpdate ResourceScatterNdUpdate ResourceStridedSliceAssign
     IpuInfeedDequeue IpuOutfeedEnqueue IpuProgramVariable IpuAllGather IpuAllToAll
+    IpuCheckNumerics IpuRoundToHalf IpuRoundStochastically
     IpuAssumeEqualAcrossReplicas IpuReplicaBroadcast IpuReplicationFactor IpuReplicationIndex
+    IpuHostEmbeddingLookup IpuHostEmbeddingUpdate
     """.split()
 )
 

@@ -39,3 +39,24 @@ def type_of(node: node_def_pb2.NodeDef, reference: str) -> int:
     """Returns the type of the result of a node that is called `node:result:index`."""
     types = [kind for _, kinds in results_of(node) for kind in kinds]
     return types[position_of(node, reference)]
+
+
+def input_types(node: node_def_pb2.NodeDef) -> list[int]:
+    """Returns the type of each data input of a node's op.
+
+    Raises:
+        tf.errors.UnimplementedError: If it is not an op that the host can run.
+    """
+    definition = op_def_registry.get(node.op)
+    if definition is None:
+        raise errors.UnimplementedError(
+            None, None, f"{node.name} ({node.op}) is not an op that the host can run."
+        )
+    types: list[int] = []
+    for argument in definition.input_arg:
+        if argument.type_list_attr:
+            types += list(node.attr[argument.type_list_attr].list.type)
+        else:
+            kind = argument.type or node.attr[argument.type_attr].type
+            types += [kind] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
+    return types

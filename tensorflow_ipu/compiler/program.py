@@ -17,12 +17,16 @@ STAGE_ATTRIBUTE = "_ipu_stage"
 PHASE_ATTRIBUTE = "_ipu_phase"
 # On identities whose value is kept rather than recomputed in the backward pass.
 CHECKPOINT_ATTRIBUTE = "_ipu_recomputation_checkpoint"
+# JSON, on convolutions that run in parallel: the name of their group and Poplar options.
+MULTI_CONV_ATTRIBUTE = "_ipu_multi_conv"
 # JSON, on the ops of an update: the user's options for where its variables are kept.
 MEMORY_ATTRIBUTE = "_ipu_memory"
 # JSON, on the counter of what it describes: a gradient accumulation, a pipeline. On the operation
 # of the update where that is of one mini-batch, so that there is no counter.
 ACCUMULATION_ATTRIBUTE = "_ipu_gradient_accumulation"
 PIPELINE_ATTRIBUTE = "_ipu_pipeline"
+# On the variables of a queue (`internal_ops.fifo`): whether it is to be in remote memory.
+FIFO_ATTRIBUTE = "_ipu_fifo"
 
 
 @dataclasses.dataclass
@@ -50,6 +54,20 @@ class Program:
         """Returns the functions as a proto, the entry first."""
         names = [self.entry, *(name for name in self.functions if name != self.entry)]
         return function_pb2.FunctionDefLibrary(function=[self.functions[name] for name in names])
+
+    def names_by_use(self) -> list[str]:
+        """Returns the names of the functions in the order in which the entry comes to use them.
+
+        Names are generated anew each time a program is built, so their own order says nothing.
+        Functions that are not reached are left out.
+        """
+        names = [self.entry]
+        for name in names:  # grows meanwhile
+            for node in self.functions[name].node_def:
+                for called in called_functions(node):
+                    if called in self.functions and called not in names:
+                        names.append(called)
+        return names
 
     def nodes(self) -> Iterator[tuple[function_pb2.FunctionDef, node_def_pb2.NodeDef]]:
         """Yields every node with the function it is in."""

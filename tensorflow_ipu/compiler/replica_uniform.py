@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler import collectives
+from tensorflow_ipu.compiler import collectives, user_ops
 from tensorflow_ipu.compiler.node_order import topological
 from tensorflow_ipu.compiler.program import Program, input_node
 
@@ -75,6 +75,10 @@ class _Flow:
             return None
         if node.op == _PROMISE or collectives.equalises(node, self._replicas):
             return frozenset()
+        identical = user_ops.identical_outputs(node)
+        if identical and inputs:
+            outputs = range(len(node.attr["output_types"].list.type))
+            return frozenset(outputs) - identical
         if node.op in _CONDITIONALS:
             return self._conditional(node, inputs)
         if node.op in _LOOPS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorflow_ipu.compiler import verify
-from tensorflow_ipu.compiler.passes import PIPELINE
+from tensorflow_ipu.compiler.passes import LOWERING, PIPELINE
 from tensorflow_ipu.compiler.program import Program
 from tensorflow_ipu.compiler.target import Target
 
@@ -35,3 +35,14 @@ def run(program: Program, target: Target, observer: Observer | None = None) -> N
         if observer is not None:
             observer(name, program)
     verify.check_supported(program)
+
+
+def lower(program: Program, target: Target) -> None:
+    """Takes a compiled Program through what the host needs to run it as the device would.
+
+    Raises:
+        tf.errors.InternalError: If a pass leaves an illegal Program.
+    """
+    for one_pass in LOWERING.values():
+        one_pass(program, target)
+    verify.check_structure(program)

@@ -27,6 +27,7 @@ from tensorflow_ipu.compiler.listing_text import aligned, human_bytes
 from tensorflow_ipu.compiler.op_record import ArgumentSpec
 from tensorflow_ipu.compiler.program import (
     ACCUMULATION_ATTRIBUTE,
+    FIFO_ATTRIBUTE,
     PHASE_ATTRIBUTE,
     PIPELINE_ATTRIBUTE,
     Program,
@@ -101,9 +102,10 @@ def place(
     for function, node in program.nodes():
         users = uses.get(("node", function.signature.name, node.name), [])
         if node.op == "IpuProgramVariable" and users:
-            counter = {ACCUMULATION_ATTRIBUTE, PIPELINE_ATTRIBUTE} & set(node.attr)
-            role = OTHER if counter else ACCUMULATOR
-            records.append(placer.record(_description(node), role, users))
+            marks = {ACCUMULATION_ATTRIBUTE, PIPELINE_ATTRIBUTE, FIFO_ATTRIBUTE} & set(node.attr)
+            role = OTHER if marks else ACCUMULATOR
+            offload = FIFO_ATTRIBUTE in marks and node.attr[FIFO_ATTRIBUTE].b
+            records.append(placer.record(_description(node), role, users, offload))
     return tuple(records)
 
 
@@ -172,10 +174,12 @@ class _Placer:
         variable: ArgumentSpec,
         role: str,
         users: Sequence[node_def_pb2.NodeDef],
+        offload: bool = False,
     ) -> VariableRecord:
-        """Returns where a variable is kept."""
+        """Returns where a variable is kept; `offload` asks for remote memory, if there is any."""
         whole = variable.num_bytes or 0
         offloaded, sharded = self._wishes(role, users)
+        offloaded = offloaded or (offload and self._remote.available)
         offloaded = offloaded and whole >= self._remote.minimum_bytes
         split = self._replicas if offloaded and sharded else 1
         item = dtypes.as_dtype(variable.dtype).size

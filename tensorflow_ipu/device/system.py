@@ -348,5 +348,17 @@ def _warn_about_ignored(system: System) -> None:
         option = OPTIONS[name]
         if option.effect is Effect.IGNORED and value != option.default:
             logging.warning("%s = %r is ignored. %s", name, value, option.doc)
+    if system.machine.is_model and _sets_floating_point(system):
+        logging.warning(
+            "floating_point_behaviour is not supported on the IPU model and has no effect there."
+        )
     if system.options.verified_transfers.enabled:
         logging.warning("Verified transfers are ignored: transfers are not simulated in detail.")
+
+
+def _sets_floating_point(system: System) -> bool:
+    """Whether an option of floating-point behaviour is not at its default."""
+    return any(
+        name.startswith("floating_point_behaviour.") and value != OPTIONS[name].default
+        for name, value in system.settings.items()
+    )

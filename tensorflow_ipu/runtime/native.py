@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.python.framework import errors
 
 from tensorflow_ipu.device import system
 
@@ -35,6 +36,20 @@ class EngineEvent(NamedTuple):
     timestamp: float
     variables: bool
     executable: str
+
+
+class UserOpCheck(NamedTuple):
+    """What the library of a custom operation says of it.
+
+    Attributes:
+        library_hash: Stands for the contents of the library.
+        hashable: Whether programs with the operation can be compiled for later.
+        replica_identical: Outputs that are equal on all replicas.
+    """
+
+    library_hash: str
+    hashable: bool
+    replica_identical: tuple[int, ...]
 
 
 def library_path() -> Path:
@@ -94,6 +109,13 @@ def _library() -> ctypes.CDLL:
             ctypes.POINTER(ctypes.c_double),
         ),
         ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
+        (
+            "tfipu_check_user_op",
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_int64,
+            ctypes.POINTER(ctypes.c_int),
+        ),
     ):
         function = getattr(library, name)
         function.restype = result
@@ -225,3 +247,25 @@ def statistics(executable: str) -> tuple[int, float]:
 def kernel_available(node_def: bytes) -> bool:
     """Returns whether the IPU has a kernel for the node of a serialised `NodeDef`."""
     return bool(_library().tfipu_kernel_available(node_def, len(node_def)))
+
+
+def check_user_op(node_def: bytes) -> UserOpCheck:
+    """Loads the library of a custom operation and checks that it has what the operation needs.
+
+    Args:
+        node_def: Serialised `NodeDef` of the operation.
+
+    Returns:
+        What the library says of the operation.
+
+    Raises:
+        tf.errors.OpError: If the library or a symbol is missing, or the library is of another API
+            level or contradicts itself.
+    """
+    code = ctypes.c_int()
+    text = _take_text(_library().tfipu_check_user_op(node_def, len(node_def), ctypes.byref(code)))
+    if code.value != 0:
+        raise errors.exception_type_from_error_code(code.value)(None, None, text)
+    library_hash, hashable, outputs = text.split(" ")
+    identical = tuple(int(index) for index in outputs.split(",") if index)
+    return UserOpCheck(library_hash, hashable == "1", identical)

@@ -37,6 +37,19 @@ def test_names_of_feeds_do_not_matter():
     assert _hash(_loop(3, b"a")) == _hash(_loop(3, b"b"))
 
 
+def test_names_of_gradient_functions_do_not_matter():
+    """`tf.custom_gradient` makes a new one each time."""
+
+    def hash_of_new_one():
+        @tf.custom_gradient
+        def function(x):
+            return x * 2.0, lambda upstream: upstream
+
+        return _hash(program_of(function, SCALAR))
+
+    assert hash_of_new_one() == hash_of_new_one()
+
+
 def test_constants_types_device_and_options_matter():
     target = scalar_target()
     base = _hash(_loop(3))

@@ -238,3 +238,56 @@ def test_a_model_agrees_with_the_profiler() -> None:
     relu = ours.pop("Relu")
     assert relu.count == 4 * 8 * 8 * 8
     assert sum(count.count or 0 for count in ours.values()) == profile.total_float_ops
+
+
+def test_fused_lstm() -> None:
+    steps, batch, size, units = 3, 2, 5, 4
+    with tf.Graph().as_default():
+        zeros = tf.zeros([units])
+        state = tf.zeros([batch, units])
+        result = tf.raw_ops.BlockLSTMV2(
+            seq_len_max=steps,
+            x=tf.zeros([steps, batch, size]),
+            cs_prev=state,
+            h_prev=state,
+            w=tf.zeros([size + units, 4 * units]),
+            wci=zeros,
+            wcf=zeros,
+            wco=zeros,
+            b=tf.zeros([4 * units]),
+        )
+        count = flops.flops_of(result.h.op).count
+    products = 2 * (size + units) * 4 * units
+    assert count == steps * batch * (products + 22 * units)
+
+
+def test_temporal_classification() -> None:
+    integers = tf.compat.v1.placeholder
+    loss = _op(
+        lambda: native.ops().ipu_ctc_loss(
+            _ones(4, 3, 5),
+            integers(tf.int32, [3, 2]),
+            integers(tf.int32, [3]),
+            integers(tf.int32, [3]),
+            blank_index=0,
+        ),
+        "IpuCtcLoss",
+    )
+    assert flops.flops_of(loss) == flops.Flops(25 * 4 * 3 * (2 * 2 + 1), "modelled")
+    search = _op(
+        lambda: native.ops().ipu_ctc_beam_search(
+            _ones(4, 3, 5), integers(tf.int32, [3]), beam_width=7, top_paths=1, blank_index=0
+        ),
+        "IpuCtcBeamSearch",
+    )
+    assert flops.flops_of(search) == flops.Flops(2 * 7 * 4 * 3 * 5, "modelled")
+
+
+def test_candidate_sampling() -> None:
+    op = _op(
+        lambda: tf.random.log_uniform_candidate_sampler(
+            tf.compat.v1.placeholder(tf.int64, [3, 2]), 2, 4, True, 10
+        ),
+        "LogUniformCandidateSampler",
+    )
+    assert flops.flops_of(op) == flops.Flops(4 + 3 * (3 * 2 + 4), "assumed")

@@ -12,6 +12,7 @@ from tensorflow_ipu.compiler.passes import (
     drop_checks,
     host_once,
     host_placement,
+    numerics,
     order_collectives,
     place_ops,
     prune,
@@ -38,3 +39,7 @@ PIPELINE: dict[str, Pass] = {
     "place_ops": place_ops.run,
     "order_collectives": order_collectives.run,
 }
+
+#: What happens to a Program once its Executable is made, because the host runs it. None of it is
+#: in the listing of the Executable, which is the program of the device.
+LOWERING: dict[str, Pass] = {"numerics": numerics.run}

@@ -1,4 +1,4 @@
-"""Puts the collectives of a program into one order."""
+"""Puts the collectives of a program, and what uses tables on the host, into one order."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ _LOOPS = ("While", "StatelessWhile")
 def run(program: Program, target: Target) -> None:
     """Chains the collectives of each function, so that all replicas meet them in one sequence.
 
+    Lookups in tables on the host are links too, so that they come before or after an update of the
+    table as in the program; with one replica, lookups and updates are the only links.
+
     The links of the chain are collectives, and nodes that run functions with collectives: those
     have chains of their own, and end when these end. The order is a topological one, ties are
     settled by the order of the program. Control edges that it has anyway are not added.
@@ -24,19 +27,22 @@ def run(program: Program, target: Target) -> None:
     waits for the last link too. Bodies need no more: one iteration runs at a time.
 
     Before: any legal Program; loops run one iteration at a time. After: in each function there is
-    a path through all links. With one replica nothing changes.
+    a path through all links. With one replica only programs with such tables change.
     """
-    if target.replicas == 1:
-        return
-    running = collectives.functions_with_collectives(program)
+
+    def is_link(node: node_def_pb2.NodeDef) -> bool:
+        if collectives.uses_table(node):
+            return True
+        return target.replicas > 1 and collectives.is_collective(node)
+
+    running = collectives.functions_with_collectives(program, is_link)
     conditions = _conditions(program)
     for name in sorted(running):
         function = program.functions[name]
         links = [
             node
             for node in topological(function.node_def)
-            if collectives.is_collective(node)
-            or running.intersection(collectives.functions_run_by(program, node))
+            if is_link(node) or running.intersection(collectives.functions_run_by(program, node))
         ]
         for before, after in zip(links, links[1:]):
             _run_after(after, before.name)

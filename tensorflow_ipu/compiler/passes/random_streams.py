@@ -34,11 +34,19 @@ _SAMPLERS = {
         "StatelessMultinomial", 2, {"T": "T", "output_dtype": "output_dtype"}
     ),
     "RandomGamma": _Stateless("StatelessRandomGammaV2", 1, {"T": "dtype", "S": "T"}),
+    "ParameterizedTruncatedNormal": _Stateless(
+        "StatelessParameterizedTruncatedNormal", 1, {"dtype": "dtype", "T": "S"}
+    ),
     "RandomPoissonV2": _Stateless(
         "StatelessRandomPoisson", 1, {"S": "T", "R": "Rtype", "dtype": "dtype"}
     ),
 }
 _SHUFFLE = "RandomShuffle"
+# Candidate samplers -> the distribution that they draw classes from.
+_CANDIDATES = {
+    "LogUniformCandidateSampler": b"log_uniform",
+    "UniformCandidateSampler": b"uniform",
+}
 
 
 def run(program: Program, target: Target) -> None:
@@ -47,14 +55,15 @@ def run(program: Program, target: Target) -> None:
     The seed is a function of the launch, the replica, the op and how often the op ran before in
     the launch (`IpuRandomSeed`), so results repeat after `reset_ipu_seed` whatever the threads do,
     and replicas draw different numbers. Seeds of the graph or the op do not enter, as on the
-    device.
+    device. Candidate samplers are the exception: with a seed they draw the same classes each time,
+    others on each replica.
 
     Before: any legal Program. After: no op of the table is left, but for those outside
     compilation.
     """
     del target
     stream = 0
-    for name in sorted(program.functions):
+    for name in program.names_by_use():
         function = program.functions[name]
         for node in list(function.node_def):
             if OUTSIDE_ATTRIBUTE in node.attr:
@@ -65,6 +74,9 @@ def run(program: Program, target: Target) -> None:
             elif node.op == _SHUFFLE:
                 _use_device_shuffle(node, stream)
                 stream += 1
+            elif node.op in _CANDIDATES:
+                _use_device_sampler(node, stream)
+                stream += 1
 
 
 def _use_device_shuffle(node: node_def_pb2.NodeDef, stream: int) -> None:
@@ -73,6 +85,13 @@ def _use_device_shuffle(node: node_def_pb2.NodeDef, stream: int) -> None:
     for attribute in ("seed", "seed2"):
         node.attr.pop(attribute, None)
     node.attr["stream"].i = stream
+
+
+def _use_device_sampler(node: node_def_pb2.NodeDef, stream: int) -> None:
+    """TensorFlow's samplers keep a state, so the engine has one without, with equal results."""
+    node.attr["distribution"].s = _CANDIDATES[node.op]
+    node.attr["stream"].i = stream
+    node.op = "IpuCandidateSampler"
 
 
 def _make_stateless(

@@ -20,6 +20,12 @@ CASES = {
     ),
     "categorical": (lambda: tf.random.categorical([[0.0, 1.0]], 8), "StatelessMultinomial"),
     "gamma": (lambda: tf.random.gamma([8], 2.0), "StatelessRandomGammaV2"),
+    "parameterized": (
+        lambda: tf.raw_ops.ParameterizedTruncatedNormal(
+            shape=[8], means=0.0, stdevs=1.0, minvals=-1.0, maxvals=1.0
+        ),
+        "StatelessParameterizedTruncatedNormal",
+    ),
     "poisson": (lambda: tf.random.poisson([8], 2.0), "StatelessRandomPoisson"),
 }
 
@@ -51,3 +57,20 @@ def test_ops_outside_compilation_are_left():
         node.attr["_xla_outside_compilation"].s = b"outside"
     random_streams.run(program, scalar_target(0))
     assert "RandomStandardNormal" in ops(program)
+
+
+@pytest.mark.parametrize(
+    "sampler, distribution",
+    [
+        (tf.random.log_uniform_candidate_sampler, b"log_uniform"),
+        (tf.random.uniform_candidate_sampler, b"uniform"),
+    ],
+)
+@pytest.mark.parametrize("seed", [None, 0, 5])
+def test_candidate_samplers_keep_the_seed_of_the_user_only(sampler, distribution, seed):
+    classes = tf.zeros([2, 1], tf.int64)
+    program = _rewritten(lambda: sampler(classes, 1, 3, True, 10, seed)[0])
+    (node,) = (node for _, node in program.nodes() if "Sampler" in node.op)
+    assert node.op == "IpuCandidateSampler"
+    assert node.attr["distribution"].s == distribution
+    assert node.attr["seed2"].i == (seed or 0)

@@ -1,0 +1,32 @@
+"""The Keras layers of the reference: the public module `ipu.keras.layers`."""
+
+from tensorflow_ipu.keras_layers.dropout import Dropout
+from tensorflow_ipu.keras_layers.embedding import Embedding, SerialDense
+from tensorflow_ipu.keras_layers.identity import AssumeEqualAcrossReplicas, RecomputationCheckpoint
+from tensorflow_ipu.keras_layers.normalization import (
+    GroupNorm,
+    GroupNormalization,
+    InstanceNorm,
+    InstanceNormalization,
+    LayerNorm,
+    LayerNormalization,
+)
+from tensorflow_ipu.keras_layers.rnn import GRU, LSTM, PopnnGRU, PopnnLSTM
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "PopnnGRU",
+    "PopnnLSTM",
+    "AssumeEqualAcrossReplicas",
+    "Dropout",
+    "Embedding",
+    "RecomputationCheckpoint",
+    "GroupNorm",
+    "GroupNormalization",
+    "InstanceNorm",
+    "InstanceNormalization",
+    "LayerNorm",
+    "LayerNormalization",
+    "SerialDense",
+]

@@ -1,0 +1,322 @@
+"""Makes arithmetic behave as on the device: rounding, overflow and traps."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+from tensorflow.core.framework import node_def_pb2, types_pb2
+from tensorflow.python.framework import op_def_registry
+
+from tensorflow_ipu.compiler import (
+    collectives,
+    float_catalogue,
+    outside_compilation,
+    replica_identical,
+    variable_updates,
+)
+from tensorflow_ipu.compiler.float_behaviour import FloatBehaviour
+from tensorflow_ipu.compiler.float_catalogue import Arithmetic
+from tensorflow_ipu.compiler.function_editor import (
+    FunctionEditor,
+    data_inputs,
+    replace_data_inputs,
+)
+from tensorflow_ipu.compiler.node_order import topological
+from tensorflow_ipu.compiler.node_results import input_types, results_of
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
+
+_FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF)
+
+
+def run(program: Program, target: Target) -> None:
+    """Computes float16 in float32 with one rounding for each op, and inserts the traps.
+
+    Ops of the catalogue whose type is float16 become the same ops in float32. Each result is
+    rounded to float16 (nearest or stochastically; an overflow clips or gives NaN). Tensors between
+    such ops stay in float32, with values that float16 has. With traps on, each result of float
+    arithmetic is checked before it is rounded.
+
+    It is the last pass, and only what the host runs has been through it: the listing of an
+    Executable is the program of the device, whose arithmetic is not made of ops.
+
+    Before: any legal Program. After: the same, with the arithmetic of the device. Without float16
+    and without traps nothing changes.
+    """
+    behaviour = FloatBehaviour.configured()
+    if not behaviour.traps and not _has_half(program):
+        return
+    context = _Context(program, target, behaviour)
+    inside = outside_compilation.functions_run(program)
+    for name in program.names_by_use():
+        if name not in inside:
+            _Rewriter(context, name).run()
+
+
+def _has_half(program: Program) -> bool:
+    return any(_is_half(node) for _, node in program.nodes())
+
+
+class _Context:
+    """What the rewriters of all functions share."""
+
+    def __init__(self, program: Program, target: Target, behaviour: FloatBehaviour) -> None:
+        self.program = program
+        self.target = target
+        self.behaviour = behaviour
+        self.shapes = variable_updates.shapes(program, target)
+        self._streams = 0
+        if self._tells_replicas_apart:
+            self.differing  # noqa: B018 - from the Program as it is before it is rewritten
+
+    @property
+    def _tells_replicas_apart(self) -> bool:
+        only_identical = StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
+        return self.behaviour.prng_stability or self.behaviour.rounding is only_identical
+
+    @functools.cached_property
+    def differing(self) -> frozenset[replica_identical.Place]:
+        """The nodes that differ between replicas."""
+        return replica_identical.differing(self.program, self.target.replicas)
+
+    def next_stream(self) -> int:
+        """Returns a number for the random bits of an op. Those of random ops are not negative."""
+        self._streams -= 1
+        return self._streams
+
+    def rounding(self, function: str, node: node_def_pb2.NodeDef) -> tuple[bool, bool]:
+        """Returns whether a node rounds stochastically, and whether alike on all replicas."""
+        identical = self._tells_replicas_apart and (function, node.name) not in self.differing
+        together = collectives.is_collective(node) and collectives.equalises(
+            node, self.target.replicas
+        )
+        stochastic = self.behaviour.rounding_override(node)
+        if stochastic is None:
+            stochastic = self.behaviour.rounding is StochasticRoundingBehaviour.ON or (
+                self.behaviour.rounding is StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
+                and identical
+            )
+        return stochastic, identical or together
+
+
+@dataclasses.dataclass(frozen=True)
+class _Result:
+    """What is to be done with one result of a node."""
+
+    node: node_def_pb2.NodeDef
+    name: str
+    op: str
+    arithmetic: Arithmetic
+    raw: str
+    half: bool
+    operands: tuple[str, ...]
+    operand_types: tuple[int, ...]
+    rounding: tuple[bool, bool]
+
+
+class _Rewriter:
+    """Rewrites one function."""
+
+    def __init__(self, context: _Context, name: str) -> None:
+        self._context = context
+        self._behaviour = context.behaviour
+        self._name = name
+        self._editor = FunctionEditor(context.program.functions[name])
+        self._updates = variable_updates.Updates(
+            self._editor, context.shapes, self._behaviour.traps, self._update_result
+        )
+
+    def run(self) -> None:
+        """Takes the nodes in order, then the results."""
+        for node in topological(list(self._editor.function.node_def)):
+            left = OUTSIDE_ATTRIBUTE in node.attr or op_def_registry.get(node.op) is None
+            if left or not self._rewrite(node):
+                self._use_values(node)
+        self._editor.use_final_results()
+
+    def _use_values(self, node: node_def_pb2.NodeDef) -> None:
+        replace_data_inputs(node, [self._editor.value(name) for name in data_inputs(node)])
+
+    def _rewrite(self, node: node_def_pb2.NodeDef) -> bool:
+        """Rewrites a node if need be; returns False if it only has to use the new values."""
+        if self._updates.rewrite(node):
+            return True
+        if _is_half(node):
+            return self._rewrite_half(node)
+        arithmetic = float_catalogue.checked(node) if self._behaviour.traps else None
+        if arithmetic is None or node.op == "Cast":
+            return False
+        types = input_types(node)
+        self._use_values(node)
+        for reference, kind in _references(node):
+            if kind == types_pb2.DT_FLOAT:
+                self._announce(node, reference, arithmetic, reference, False, types)
+        return True
+
+    def _rewrite_half(self, node: node_def_pb2.NodeDef) -> bool:
+        arithmetic = float_catalogue.arithmetic_of(node)
+        gives_half = any(kind == types_pb2.DT_HALF for _, kind in _references(node))
+        if node.op in float_catalogue.EXACT or (node.op == "Cast" and _is_from_half(node)):
+            return self._rewrite_exact(node)
+        if arithmetic is None or not gives_half:
+            return False
+        if self._behaviour.adds_in_half(node, arithmetic.family):
+            self._round_native(node, arithmetic)
+        else:
+            self._widen(node, arithmetic)
+        return True
+
+    def _rewrite_exact(self, node: node_def_pb2.NodeDef) -> bool:
+        """Lets a node that rounds nothing work on wide tensors, if its operands are wide."""
+        types = input_types(node)
+        halves = [name for name, kind in zip(data_inputs(node), types) if kind == types_pb2.DT_HALF]
+        if not halves or not self._editor.is_wide(halves[0]):
+            return False
+        references = [name for name, kind in _references(node) if kind == types_pb2.DT_HALF]
+        if node.op == "Cast" and node.attr["DstT"].type == types_pb2.DT_HALF:
+            return False
+        self._use_wide(node)
+        for reference in references:
+            self._editor.announce(reference, lambda name: name, wide=True)
+        return True
+
+    def _use_wide(self, node: node_def_pb2.NodeDef) -> list[int]:
+        """Makes a node one of float32; returns the types of its operands then."""
+        types = input_types(node)
+        editor = self._editor
+        replace_data_inputs(
+            node,
+            [
+                editor.wide(name) if kind == types_pb2.DT_HALF else editor.value(name)
+                for name, kind in zip(data_inputs(node), types)
+            ],
+        )
+        for value in node.attr.values():
+            if value.type == types_pb2.DT_HALF:
+                value.type = types_pb2.DT_FLOAT
+        return [types_pb2.DT_FLOAT if kind == types_pb2.DT_HALF else kind for kind in types]
+
+    def _widen(self, node: node_def_pb2.NodeDef, arithmetic: Arithmetic) -> None:
+        references = list(_references(node))
+        types = self._use_wide(node)
+        for reference, kind in references:
+            if kind in _FLOATS:
+                half = kind == types_pb2.DT_HALF
+                self._announce(node, reference, arithmetic, reference, half, types)
+
+    def _round_native(self, node: node_def_pb2.NodeDef, arithmetic: Arithmetic) -> None:
+        """Leaves the sums to TensorFlow's float16 kernels; what overflowed there is infinite."""
+        arithmetic = dataclasses.replace(arithmetic, overflows_float=True)
+        types = input_types(node)
+        self._use_values(node)
+        for reference, _ in _references(node):
+            wide = self._editor.wide(reference)
+            self._announce(node, reference, arithmetic, wide, True, types)
+
+    def _announce(
+        self,
+        node: node_def_pb2.NodeDef,
+        reference: str,
+        arithmetic: Arithmetic,
+        raw: str,
+        half: bool,
+        types: list[int],
+    ) -> None:
+        """Says that a result of a node is to be checked and rounded."""
+        if not half and not self._behaviour.traps:
+            return
+        result = _Result(
+            node,
+            node.name,
+            node.op,
+            arithmetic,
+            raw,
+            half,
+            tuple(data_inputs(node)),
+            tuple(types),
+            self._context.rounding(self._name, node) if half else (False, False),
+        )
+        self._editor.announce(reference, lambda _: self._finish(result), wide=half)
+
+    def _update_result(
+        self,
+        node: node_def_pb2.NodeDef,
+        arithmetic: Arithmetic,
+        raw: str,
+        half: bool,
+        operands: tuple[str, ...],
+    ) -> str:
+        """Checks and rounds the new value of a variable that a node updates, and returns it."""
+        types = (types_pb2.DT_FLOAT,) * len(operands)
+        rounding = self._context.rounding(self._name, node) if half else (False, False)
+        return self._finish(
+            _Result(node, node.name, node.op, arithmetic, raw, half, operands, types, rounding)
+        )
+
+    def _finish(self, result: _Result) -> str:
+        """Adds what checks and rounds a result, and returns its final value."""
+        final = self._check(result) if self._behaviour.traps else result.raw
+        return self._round(result, final) if result.half else final
+
+    def _check(self, result: _Result) -> str:
+        behaviour, arithmetic = self._behaviour, result.arithmetic
+        # The operands tell why a result is infinite; for NaN alone they are not needed.
+        wanted = behaviour.oflo or (behaviour.div0 and arithmetic.pole)
+        node = self._editor.add(
+            f"{result.name}/ipu_check",
+            "IpuCheckNumerics",
+            [result.raw, *(result.operands if wanted else ())],
+            Toperands=result.operand_types if wanted else (),
+            checked_name=result.name,
+            checked_op=result.op,
+            inv=behaviour.inv,
+            div0=behaviour.div0,
+            oflo=behaviour.oflo,
+            to_half=result.half,
+            **_description(arithmetic),
+        )
+        return f"{node.name}:output:0"
+
+    def _round(self, result: _Result, value: str) -> str:
+        arithmetic = result.arithmetic
+        stochastic, same = result.rounding
+        wanted = arithmetic.overflows_float
+        node = self._editor.add(
+            f"{result.name}/ipu_round",
+            "IpuRoundStochastically" if stochastic else "IpuRoundToHalf",
+            [value, *(result.operands if wanted else ())],
+            Toperands=result.operand_types if wanted else (),
+            nanoo=self._behaviour.nanoo,
+            **_description(arithmetic),
+        )
+        if stochastic:
+            node.attr["stream"].i = self._context.next_stream()
+            node.attr["same_on_all_replicas"].b = same
+        return f"{node.name}:output:0"
+
+
+def _description(arithmetic: Arithmetic) -> dict[str, bool | str | int]:
+    """Returns what the engine has to know of an op."""
+    return {
+        "elementwise": arithmetic.elementwise,
+        "pole": arithmetic.pole,
+        "pole_operand": arithmetic.pole_operand,
+    }
+
+
+def _is_half(node: node_def_pb2.NodeDef) -> bool:
+    return any(value.type == types_pb2.DT_HALF for value in node.attr.values())
+
+
+def _is_from_half(node: node_def_pb2.NodeDef) -> bool:
+    return bool(node.attr["SrcT"].type == types_pb2.DT_HALF)
+
+
+def _references(node: node_def_pb2.NodeDef) -> Iterator[tuple[str, int]]:
+    """Yields the name and the type of each result of a node."""
+    for name, types in results_of(node):
+        for index, kind in enumerate(types):
+            yield f"{node.name}:{name}:{index}", kind
