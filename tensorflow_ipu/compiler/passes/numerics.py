@@ -18,6 +18,7 @@ from tensorflow_ipu.compiler import (
 )
 from tensorflow_ipu.compiler.float_behaviour import FloatBehaviour
 from tensorflow_ipu.compiler.float_catalogue import Arithmetic
+from tensorflow_ipu.compiler.float_results import Result, ResultFinisher
 from tensorflow_ipu.compiler.function_editor import (
     FunctionEditor,
     data_inputs,
@@ -102,21 +103,6 @@ class _Context:
         return stochastic, identical or together
 
 
-@dataclasses.dataclass(frozen=True)
-class _Result:
-    """What is to be done with one result of a node."""
-
-    node: node_def_pb2.NodeDef
-    name: str
-    op: str
-    arithmetic: Arithmetic
-    raw: str
-    half: bool
-    operands: tuple[str, ...]
-    operand_types: tuple[int, ...]
-    rounding: tuple[bool, bool]
-
-
 class _Rewriter:
     """Rewrites one function."""
 
@@ -125,6 +111,7 @@ class _Rewriter:
         self._behaviour = context.behaviour
         self._name = name
         self._editor = FunctionEditor(context.program.functions[name])
+        self._finisher = ResultFinisher(self._editor, self._behaviour, context.next_stream)
         self._updates = variable_updates.Updates(
             self._editor, context.shapes, self._behaviour.traps, self._update_result
         )
@@ -228,8 +215,7 @@ class _Rewriter:
         """Says that a result of a node is to be checked and rounded."""
         if not half and not self._behaviour.traps:
             return
-        result = _Result(
-            node,
+        result = Result(
             node.name,
             node.op,
             arithmetic,
@@ -239,7 +225,7 @@ class _Rewriter:
             tuple(types),
             self._context.rounding(self._name, node) if half else (False, False),
         )
-        self._editor.announce(reference, lambda _: self._finish(result), wide=half)
+        self._editor.announce(reference, lambda _: self._finisher.finish(result), wide=half)
 
     def _update_result(
         self,
@@ -252,59 +238,9 @@ class _Rewriter:
         """Checks and rounds the new value of a variable that a node updates, and returns it."""
         types = (types_pb2.DT_FLOAT,) * len(operands)
         rounding = self._context.rounding(self._name, node) if half else (False, False)
-        return self._finish(
-            _Result(node, node.name, node.op, arithmetic, raw, half, operands, types, rounding)
+        return self._finisher.finish(
+            Result(node.name, node.op, arithmetic, raw, half, operands, types, rounding)
         )
-
-    def _finish(self, result: _Result) -> str:
-        """Adds what checks and rounds a result, and returns its final value."""
-        final = self._check(result) if self._behaviour.traps else result.raw
-        return self._round(result, final) if result.half else final
-
-    def _check(self, result: _Result) -> str:
-        behaviour, arithmetic = self._behaviour, result.arithmetic
-        # The operands tell why a result is infinite; for NaN alone they are not needed.
-        wanted = behaviour.oflo or (behaviour.div0 and arithmetic.pole)
-        node = self._editor.add(
-            f"{result.name}/ipu_check",
-            "IpuCheckNumerics",
-            [result.raw, *(result.operands if wanted else ())],
-            Toperands=result.operand_types if wanted else (),
-            checked_name=result.name,
-            checked_op=result.op,
-            inv=behaviour.inv,
-            div0=behaviour.div0,
-            oflo=behaviour.oflo,
-            to_half=result.half,
-            **_description(arithmetic),
-        )
-        return f"{node.name}:output:0"
-
-    def _round(self, result: _Result, value: str) -> str:
-        arithmetic = result.arithmetic
-        stochastic, same = result.rounding
-        wanted = arithmetic.overflows_float
-        node = self._editor.add(
-            f"{result.name}/ipu_round",
-            "IpuRoundStochastically" if stochastic else "IpuRoundToHalf",
-            [value, *(result.operands if wanted else ())],
-            Toperands=result.operand_types if wanted else (),
-            nanoo=self._behaviour.nanoo,
-            **_description(arithmetic),
-        )
-        if stochastic:
-            node.attr["stream"].i = self._context.next_stream()
-            node.attr["same_on_all_replicas"].b = same
-        return f"{node.name}:output:0"
-
-
-def _description(arithmetic: Arithmetic) -> dict[str, bool | str | int]:
-    """Returns what the engine has to know of an op."""
-    return {
-        "elementwise": arithmetic.elementwise,
-        "pole": arithmetic.pole,
-        "pole_operand": arithmetic.pole_operand,
-    }
 
 
 def _is_half(node: node_def_pb2.NodeDef) -> bool:
