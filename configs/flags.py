@@ -68,8 +68,9 @@ class Flags:
         (),
         _EFFECT,
         "Comma-separated kinds of data that do not move: infeed, outfeed, seed, "
-        "hostembedding, parameters. Infeeds give made-up elements and outfeeds stay empty; the "
-        "other kinds, whose contents would be undefined, keep their values here.",
+        "hostembedding, parameters. Infeeds and tables on the host give made-up elements, and "
+        "outfeeds stay empty. Parameters are what `--synthetic_data_initializer` says, and keep "
+        "their values without it. Seeds move: there would be no random numbers without them.",
         hashed=True,
     )
     synthetic_data_initializer: str = _flag(

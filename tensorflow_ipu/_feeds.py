@@ -13,14 +13,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from absl import logging
 from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.eager import context
 from tensorflow.python.framework import constant_op, dtypes, errors, ops, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
 
+from tensorflow_ipu.compiler import synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.runtime import native
@@ -135,37 +134,11 @@ def infeed_is_off() -> bool:
 def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> tensor_lib.Tensor:
     """Returns a constant to take the place of data that does not move.
 
-    Its values follow `--synthetic_data_initializer`: `uniform` covers the range of the type,
-    `normal` is N(0, 1) (1 for integers), `random` is normal for floating point and uniform for
-    integers, a number is that number, and nothing gives zeros.
-
     Args:
         dtype: Type of the tensor.
         shape: Its shape, fully defined.
     """
-    initializer = flags.parsed().synthetic_data_initializer
-    dims = tuple(shape.as_list())
-    if initializer not in ("uniform", "normal", "random"):
-        value = np.array(float(initializer or 0)).astype(dtype.as_numpy_dtype)
-        return constant_op.constant(value, dtype, dims)
-    # A fixed seed: the same program is the same Executable in every process.
-    values = _random_values(initializer, dtype, np.random.default_rng(0), dims)
-    return constant_op.constant(values.astype(dtype.as_numpy_dtype), dtype)
-
-
-def _random_values(
-    initializer: str, dtype: dtypes.DType, generator: np.random.Generator, shape: tuple[int, ...]
-) -> npt.NDArray[Any]:
-    """Draws the values of a synthetic tensor."""
-    if dtype.is_bool:
-        return generator.integers(0, 2, shape)
-    if dtype.is_floating:
-        if initializer == "uniform":
-            return generator.uniform(-1.0, 1.0, shape) * float(dtype.max)
-        return generator.standard_normal(shape)
-    if initializer == "normal":
-        return np.ones(shape)
-    return generator.integers(dtype.min, dtype.max, shape, np.int64, endpoint=True)
+    return constant_op.constant(synthetic_data.values(dtype, tuple(shape.as_list())), dtype)
 
 
 def delete_with(owner: object, delete: Callable[[], None]) -> None:

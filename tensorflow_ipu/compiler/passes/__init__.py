@@ -19,6 +19,7 @@ from tensorflow_ipu.compiler.passes import (
     random_streams,
     replica_constants,
     sequential_loops,
+    synthetic_parameters,
     ungate_gradients,
 )
 from tensorflow_ipu.compiler.program import Program
@@ -40,6 +41,9 @@ PIPELINE: dict[str, Pass] = {
     "order_collectives": order_collectives.run,
 }
 
-#: What happens to a Program once its Executable is made, because the host runs it. None of it is
-#: in the listing of the Executable, which is the program of the device.
-LOWERING: dict[str, Pass] = {"numerics": numerics.run}
+# What happens to a Program once its Executable is made, because the host runs it. None of it is
+# in the listing of the Executable, which is the program of the device.
+LOWERING: dict[str, Pass] = {
+    "synthetic_parameters": synthetic_parameters.run,
+    "numerics": numerics.run,
+}
