@@ -21,13 +21,15 @@ STEPS_PER_LAUNCH = 45  # one pass over the training images
 def network(images: tf.Tensor) -> tf.Tensor:
     """Builds the logits `[n, 10]` for images `[n, 8, 8, 1]`."""
     x = images
+    glorot = tf.glorot_uniform_initializer(seed=0)
     with tf.variable_scope("network", reuse=tf.AUTO_REUSE, use_resource=True):
         for index, channels in enumerate((16, 32)):
-            kernel = tf.get_variable(f"kernel_{index}", [3, 3, x.shape[-1], channels])
+            shape = [3, 3, x.shape[-1], channels]
+            kernel = tf.get_variable(f"kernel_{index}", shape, initializer=glorot)
             x = tf.nn.relu(tf.nn.conv2d(x, kernel, strides=1, padding="SAME"))
             x = tf.nn.max_pool2d(x, ksize=2, strides=2, padding="SAME")
         x = tf.reshape(x, [-1, 2 * 2 * 32])
-        weights = tf.get_variable("weights", [2 * 2 * 32, 10])
+        weights = tf.get_variable("weights", [2 * 2 * 32, 10], initializer=glorot)
         bias = tf.get_variable("bias", [10], initializer=tf.zeros_initializer())
         return tf.matmul(x, weights) + bias
 
