@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorflow.python.training import optimizer as v1_optimizer
@@ -139,6 +139,3 @@ def _check_keras(opt: Any, variables: Any, tape: Any) -> None:
             "A Keras optimizer needs to know what it trains: pass `variables` or a `tape` to "
             "OptimizerFunctionOutput."
         )
-
-
-Stage = Callable[..., Any]

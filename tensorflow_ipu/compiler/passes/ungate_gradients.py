@@ -24,8 +24,8 @@ def run(program: Program, target: Target) -> None:
 
     Optimizers of TensorFlow 1 make every gradient of an op wait for its other gradients, so that a
     variable is not updated while one of them still has to read it. Accumulated gradients do not
-    need that: the update waits for all of them. On a few cores the gates cost a quarter of the
-    time of a convolutional network.
+    need that: the update waits for all of them, and where gates stay the two gradients of a
+    convolution cannot run side by side.
 
     Before: any legal Program. After: functions that accumulate have no such gates; the ops they
     were made of are left for pruning.
