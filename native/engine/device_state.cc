@@ -102,6 +102,7 @@ void DeviceState::Load(const std::string& executable, bool has_inputs) {
   tensorflow::mutex_lock lock(mu_);
   const bool load = loaded_ != executable;
   if (load) {
+    resident_variables_.Clear();
     if (!loaded_.empty()) {
       EventStore::Record(EventType::kDeviceToHost, ordinal_, loaded_, /*variables=*/true);
     }
@@ -116,6 +117,7 @@ void DeviceState::Load(const std::string& executable, bool has_inputs) {
 void DeviceState::Unload() {
   tensorflow::mutex_lock lock(mu_);
   loaded_.clear();
+  resident_variables_.Clear();
 }
 
 void Attachment::Set(int64_t generation, int num_devices) {

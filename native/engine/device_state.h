@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/events.h"
+#include "engine/resident_variables.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/platform/mutex.h"
 #include "tensorflow/core/platform/status.h"
@@ -20,7 +21,8 @@ namespace tensorflow_ipu {
 // they all exist from the start; the configuration says which are attached.
 constexpr int kMaxDevices = 16;
 
-// One TensorFlow device: the random generator, what is loaded, and how many launches run.
+// One TensorFlow device: the random generator, what is loaded and its variables, and how many
+// launches run.
 class DeviceState {
  public:
   // The state of `/device:IPU:<ordinal>`, or null when `ordinal` is outside [0, kMaxDevices).
@@ -42,10 +44,12 @@ class DeviceState {
   std::vector<uint64_t> DrawSeeds(int num_replicas);
 
   // Notes that `executable` is about to run, recording load and transfer events when it was not
-  // the one loaded before.
+  // the one loaded before. The resident variables are those of one executable, and go with it.
   void Load(const std::string& executable, bool has_inputs);
   // Forgets what is loaded.
   void Unload();
+  // What the loaded executable's replicas hold in their variables.
+  ResidentVariables& resident_variables() { return resident_variables_; }
 
  private:
   DeviceState();
@@ -59,6 +63,7 @@ class DeviceState {
   uint64_t generator_ TF_GUARDED_BY(mu_);
   bool identical_replicas_ TF_GUARDED_BY(mu_) = false;
   std::string loaded_ TF_GUARDED_BY(mu_);
+  ResidentVariables resident_variables_;
 };
 
 // Which devices are attached, as the Python configuration last said.

@@ -25,6 +25,7 @@ using tensorflow::ResourceHandle;
 using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::Var;
+using tensorflow::core::RefCountPtr;
 
 namespace {
 
@@ -57,9 +58,9 @@ Tensor RegisterVariable(Var* variable, const std::string& container, size_t inde
 // A replica's own variable, starting with the value of replica 0's. The buffer is shared until
 // either of them writes: TensorFlow's kernels copy a buffer that has other owners before they
 // update it. In copy-on-read mode they do not, so then it is copied here.
-Var* CopyVariable(Var* original) {
+RefCountPtr<Var> CopyVariable(Var* original) {
   tensorflow::tf_shared_lock lock(*original->mu());
-  auto* copy = new Var(original->tensor()->dtype());
+  RefCountPtr<Var> copy(new Var(original->tensor()->dtype()));
   *copy->tensor() = original->copy_on_read_mode.load()
                         ? tensorflow::tensor::DeepCopy(*original->tensor())
                         : *original->tensor();
@@ -68,9 +69,20 @@ Var* CopyVariable(Var* original) {
   return copy;
 }
 
+// A variable of the user, which is that of replica 0, and those of the other replicas. Or nothing,
+// in the place of an argument that is a tensor.
+struct ReplicatedVariable {
+  RefCountPtr<Var> original;
+  ReplicaVariables copies;
+
+  Var* Of(size_t replica) const {
+    return replica == 0 ? original.get() : copies[replica - 1].get();
+  }
+};
+
 // One replica's share of a launch.
 struct Replica {
-  tensorflow::core::RefCountPtr<LaunchContext> context;
+  RefCountPtr<LaunchContext> context;
   std::unique_ptr<tensorflow::ScopedStepContainer> container;
   std::vector<Tensor> results;
 };
@@ -113,6 +125,7 @@ class Launcher {
       EventStore::Record(EventType::kExecute, ordinal(), loaded_.program->id);
     }
     // All arguments first: once a replica runs it may write the variables that others copy.
+    ReplicateVariables();
     std::vector<std::vector<Tensor>> inputs(replicas_.size());
     for (size_t r = 0; r < replicas_.size(); ++r) inputs[r] = Inputs(r);
     arguments_.clear();
@@ -122,23 +135,39 @@ class Launcher {
 
   int ordinal() const { return replicas_[0].context->device_ordinal(); }
 
-  std::vector<Tensor> Inputs(size_t replica) {
+  bool KeepsVariables() const { return replicas_.size() > 1 && loaded_.program->on_device; }
+
+  // Gives each replica its variables: those that it has kept since the launch before, or copies.
+  void ReplicateVariables() {
+    variables_.resize(arguments_.size());
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i].variable == nullptr) continue;
+      ReplicatedVariable& variable = variables_[i];
+      variable.original = std::move(arguments_[i].variable);
+      if (KeepsVariables()) {
+        variable.copies = device_->resident_variables().Take(variable.original.get());
+      }
+      variable.copies.resize(replicas_.size() - 1);
+      for (RefCountPtr<Var>& copy : variable.copies) {
+        if (copy == nullptr) copy = CopyVariable(variable.original.get());
+      }
+    }
+    // What is left belongs to variables that the program was given before, and now is not.
+    if (KeepsVariables()) device_->resident_variables().Clear();
+  }
+
+  std::vector<Tensor> Inputs(size_t replica) const {
+    const std::string container = replicas_[replica].context->VariableContainer();
     std::vector<Tensor> inputs;
     inputs.reserve(arguments_.size());
     for (size_t i = 0; i < arguments_.size(); ++i) {
-      const LaunchArgument& argument = arguments_[i];
-      if (argument.variable == nullptr) {
-        inputs.push_back(argument.tensor);
+      if (variables_[i].original == nullptr) {
+        inputs.push_back(arguments_[i].tensor);
         continue;
       }
-      Var* variable = argument.variable.get();
-      if (replica == 0) {
-        variable->Ref();
-      } else {
-        variable = CopyVariable(variable);
-      }
-      inputs.push_back(
-          RegisterVariable(variable, replicas_[replica].context->VariableContainer(), i, cpu_));
+      Var* variable = variables_[i].Of(replica);
+      variable->Ref();
+      inputs.push_back(RegisterVariable(variable, container, i, cpu_));
     }
     return inputs;
   }
@@ -194,7 +223,15 @@ class Launcher {
     if (program.on_device && status_.ok() && !results.empty()) {
       EventStore::Record(EventType::kDeviceToHost, ordinal(), program.id);
     }
-    if (!status_.ok()) device_->Unload();
+    if (!status_.ok()) {
+      device_->Unload();
+    } else if (KeepsVariables()) {
+      for (ReplicatedVariable& variable : variables_) {
+        if (variable.original == nullptr) continue;
+        device_->resident_variables().Keep(variable.original.get(), std::move(variable.copies));
+      }
+    }
+    variables_.clear();
     device_->EndLaunch();
     const Done done = std::move(done_);
     const Status status = status_;
@@ -209,6 +246,7 @@ class Launcher {
   CancellationManager cancellation_;
   Done done_;
   std::vector<LaunchArgument> arguments_;
+  std::vector<ReplicatedVariable> variables_;
   std::vector<Replica> replicas_;
   std::shared_ptr<CollectiveRendezvous> rendezvous_;
   std::atomic<int> pending_;

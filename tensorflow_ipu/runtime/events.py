@@ -67,13 +67,12 @@ class EventStore:
         Args:
             enabled: whether to record from now on.
         """
-        if not enabled and not self._enabled:
-            return
         with self._lock:
-            self._collect()
+            if enabled or self._enabled:
+                self._collect()
+                self._enabled = enabled
+                self._engine.enable_events(enabled)
             self._programs.clear()
-            self._enabled = enabled
-            self._engine.enable_events(enabled)
 
     def append(self, build: Callable[[], IpuTraceEvent], timestamp: float | None = None) -> None:
         """Records an event, if events are being recorded.
