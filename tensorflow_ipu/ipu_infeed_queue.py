@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.data.ops import options as options_lib
 from tensorflow.python.data.util import structure
 from tensorflow.python.eager import context
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.runtime import native
@@ -84,7 +85,8 @@ class IPUInfeedQueue:
         )
         self._device_ordinal = _feeds.check_ordinal(device_ordinal)
         self._prefetch_depth = _check_prefetch_depth(prefetch_depth)
-        self._dataset = _without_extra_prefetch(dataset)._apply_debug_options()
+        self._source = dataset
+        self._dataset = _for_queue(dataset)
         self._structure = self._dataset.element_spec
         self._types = structure.get_flat_tensor_types(self._structure)
         self._shapes = structure.get_flat_tensor_shapes(self._structure)
@@ -133,6 +135,31 @@ class IPUInfeedQueue:
                 output_types=self._types,
                 output_shapes=self._shapes,
             )
+
+    def restart(self, dataset: dataset_ops.DatasetV2) -> None:
+        """Lets programs read a dataset from its beginning, in eager mode.
+
+        What was read ahead is dropped. Programs that read the queue stay as they are.
+
+        Args:
+            dataset: The dataset of the queue again, or another with the same types and shapes.
+
+        Raises:
+            ValueError: If its elements are others.
+        """
+        if dataset.element_spec != self._structure:
+            raise ValueError(
+                "An infeed queue can only go on with elements of the same form. Expected: "
+                f"{self._structure}. Received: {dataset.element_spec}"
+            )
+        if dataset is not self._source:
+            # TensorFlow optimizes a dataset once, so it pays to keep it.
+            self._source = dataset
+            self._dataset = _for_queue(dataset)
+        # One that has not come to its end would be in the way of the new one.
+        with contextlib.suppress(errors.NotFoundError):
+            self.deleter  # noqa: B018  (reading it deletes)
+        self.initializer  # noqa: B018  (reading it initializes)
 
     @property
     def deleter(self) -> ops.Operation | None:
@@ -183,14 +210,19 @@ class IPUInfeedQueue:
         return structure.from_compatible_tensor_list(self._structure, tensors)
 
 
-def _without_extra_prefetch(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
-    """Keeps tf.data from adding a prefetch of its own at the end.
+def _for_queue(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
+    """Returns a dataset that leaves to the queue what the queue does.
 
-    The queue prefetches already; another thread in between would only add work.
+    * The queue prefetches: another thread in between would only add work.
+    * Without a thread that tunes the dataset, what is to be tuned uses all cores from the start.
+      That thread often does not see that its dataset is deleted, and keeps whoever deletes it
+      waiting for up to a minute (`CancellationManager` calls its callbacks before it says that it
+      is cancelled).
     """
     options = options_lib.Options()
     options.experimental_optimization.inject_prefetch = False
-    return dataset.with_options(options)
+    options.autotune.enabled = False
+    return dataset.with_options(options)._apply_debug_options()
 
 
 def _check_prefetch_depth(depth: int | None) -> int:

@@ -507,6 +507,34 @@ def test_synthetic_data_can_be_random(
         assert len(np.unique(arrived)) > 1
 
 
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_all_that_replicas_have_read_before_the_end_is_sent(configure: Any, replicas: int) -> None:
+    configure(replicas)
+    with ipu_strategy.IPUStrategy().scope():
+        infeed = IPUInfeedQueue(numbers(3 * replicas))
+        outfeed = IPUOutfeedQueue()
+
+        @tf.function(jit_compile=True)
+        def program() -> None:
+            loops.repeat(8, outfeed.enqueue, [], infeed)
+
+        # Which replica comes to the end first is a matter of luck.
+        for _ in range(25):
+            infeed.restart(numbers(3 * replicas))
+            with pytest.raises(tf.errors.OutOfRangeError):
+                ipu_strategy.current().run(program)
+            arrived = outfeed.dequeue().numpy()
+            np.testing.assert_array_equal(arrived.reshape(-1), np.arange(3 * replicas))
+
+
+def test_restart_wants_elements_of_the_same_form(configure: Any) -> None:
+    configure(1)
+    queue = IPUInfeedQueue(numbers(4))
+    queue.restart(numbers(8))
+    with pytest.raises(ValueError, match="elements of the same form"):
+        queue.restart(numbers(4).batch(2, drop_remainder=True))
+
+
 # Eager mode and iterators.
 
 

@@ -84,6 +84,8 @@ struct ReplicatedVariable {
 struct Replica {
   RefCountPtr<LaunchContext> context;
   std::unique_ptr<tensorflow::ScopedStepContainer> container;
+  // TensorFlow cancels it when an op fails, which need not be the end of the other replicas.
+  std::unique_ptr<CancellationManager> cancellation;
   std::vector<Tensor> results;
 };
 
@@ -180,7 +182,8 @@ class Launcher {
         options.step_id,
         [resources](const std::string& name) { resources->Cleanup(name).IgnoreError(); });
     options.step_container = replica.container.get();
-    options.cancellation_manager = &cancellation_;
+    replica.cancellation = std::make_unique<CancellationManager>(&cancellation_);
+    options.cancellation_manager = replica.cancellation.get();
     options.collective_executor = replica.context.get();
     options.runner = ctx_->runner();
     options.source_device = loaded_.runtime->device()->name();
@@ -203,11 +206,19 @@ class Launcher {
         tensorflow::mutex_lock lock(mu_);
         if (status_.ok() || (IsConsequence(status_) && !IsConsequence(status))) status_ = status;
       }
-      rendezvous_->Abort(status);
-      cancellation_.StartCancel();
+      StopOthers(replica, status);
     }
     if (pending_.fetch_sub(1) > 1) return;
     End();
+  }
+
+  // Lets the other replicas end because one has failed.
+  void StopOthers(int replica, const Status& status) {
+    // An infeed gives all replicas as many elements: those that are not at its end yet have results
+    // to send, and will come to it.
+    if (tensorflow::errors::IsOutOfRange(status) && rendezvous_->End(replica).ok()) return;
+    rendezvous_->Abort(status);
+    cancellation_.StartCancel();
   }
 
   void End() {
