@@ -27,6 +27,7 @@ class PipelineArguments:
         devices: For each stage the IPU of each of its functions.
         memory: Options that decide where variables and activations are kept.
         stage_options: Poplar options, as dicts, by part of the pipeline.
+        accumulate_captured: Whether captured gradients are accumulated.
     """
 
     stages: tuple[tuple[Stage, ...], ...]
@@ -48,6 +49,7 @@ class PipelineArguments:
     accumulate_outfeed_dtype: AccumulatorDtype
     memory: dict[str, bool | None]
     stage_options: dict[str, Any]
+    accumulate_captured: bool
     name: str
 
     @property

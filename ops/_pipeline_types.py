@@ -7,6 +7,12 @@ from typing import Any
 
 from tensorflow.python.training import optimizer as v1_optimizer
 
+from tensorflow_ipu import ipu_outfeed_queue
+from tensorflow_ipu.ops import grad_util_ops
+
+_Context = grad_util_ops.GradientCaptureContext
+_Outfeed = ipu_outfeed_queue.IPUOutfeedQueue
+
 
 class PipelineStageOptions:
     """Poplar options for the convolutions and matrix multiplications of one stage.
@@ -61,6 +67,8 @@ class OptimizerFunctionOutput:
         apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
         variables: What to train.
         tape: Has watched the variables that a Keras optimizer trains.
+        gradient_capture_context: Gets the captured gradients of a mini-batch.
+        captured_gradient_outfeed: Gets the captured gradients of each update.
     """
 
     def __init__(
@@ -73,8 +81,8 @@ class OptimizerFunctionOutput:
         apply_gradients_kwargs: Mapping[str, Any] | None = None,
         variables: Sequence[Any] | None = None,
         tape: Any = None,
-        gradient_capture_context: Any = None,
-        captured_gradient_outfeed: Any = None,
+        gradient_capture_context: grad_util_ops.GradientCaptureContext | None = None,
+        captured_gradient_outfeed: ipu_outfeed_queue.IPUOutfeedQueue | None = None,
     ) -> None:
         """Makes the output of an optimizer function.
 
@@ -88,13 +96,15 @@ class OptimizerFunctionOutput:
             variables: What to train. When None, all trainable variables of the graph, or with a
                 Keras optimizer all that the tape watched.
             tape: A `tf.GradientTape` that is recording the stages, for a Keras optimizer.
-            gradient_capture_context: Context in which upstream gradients were captured.
-            captured_gradient_outfeed: Outfeed for the captured gradients.
+            gradient_capture_context: Context for captured gradients. They are passed to
+                `opt.apply_gradients`, if that has the argument `captured_grads`. When None there
+                is one of the pipeline's own, if the optimizer or the outfeed wants them.
+            captured_gradient_outfeed: Outfeed for captured gradients: a dict by tag for each
+                update, with what the optimizer gets.
 
         Raises:
             TypeError: If an argument is of another type.
             RuntimeError: If a Keras optimizer has neither `variables` nor a `tape`.
-            NotImplementedError: If captured gradients are asked for.
         """
         _check_sequence("compute_gradients_args", compute_gradients_args)
         _check_sequence("apply_gradients_args", apply_gradients_args)
@@ -102,11 +112,8 @@ class OptimizerFunctionOutput:
         _check_dict("apply_gradients_kwargs", apply_gradients_kwargs)
         if not isinstance(opt, v1_optimizer.Optimizer):
             _check_keras(opt, variables, tape)
-        if gradient_capture_context is not None or captured_gradient_outfeed is not None:
-            raise NotImplementedError(
-                "gradient_capture_context and captured_gradient_outfeed belong to Keras models on "
-                "the IPU, which this release does not have yet. Leave them out."
-            )
+        _check_class("gradient_capture_context", gradient_capture_context, _Context)
+        _check_class("captured_gradient_outfeed", captured_gradient_outfeed, _Outfeed)
         self.opt = opt
         self.loss = loss
         self.compute_gradients_args = tuple(compute_gradients_args or ())
@@ -115,6 +122,13 @@ class OptimizerFunctionOutput:
         self.apply_gradients_kwargs = dict(apply_gradients_kwargs or {})
         self.variables = variables
         self.tape = tape
+        self.gradient_capture_context = gradient_capture_context
+        self.captured_gradient_outfeed = captured_gradient_outfeed
+
+
+def _check_class(name: str, value: Any, wanted: type) -> None:
+    if not isinstance(value, (wanted, type(None))):
+        raise TypeError(f"{name} must be of the class {wanted.__name__}. Received: {value!r}")
 
 
 def _check_sequence(name: str, value: Any) -> None:

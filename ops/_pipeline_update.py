@@ -8,14 +8,15 @@ from typing import Any
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
-from tensorflow.python.ops import gradients
 from tensorflow.python.training import optimizer as v1_optimizer
 
+from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu._accumulators import Accumulator, accumulator_dtype
 from tensorflow_ipu.compiler import sharding
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
+from tensorflow_ipu.ops._pipeline_captures import Captures
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
 
@@ -32,7 +33,9 @@ class WeightUpdate:
         """Computes the gradients of this mini-batch."""
         self._output = output
         self._runner = runner
-        self._pairs = _compute_gradients(output)
+        self._captures = Captures(arguments, output)
+        with self._captures.open():
+            self._pairs = _compute_gradients(output)
         self._arguments = arguments
         self._totals: _Pairs = []
         self._ipus: dict[int, int] = {}
@@ -54,6 +57,7 @@ class WeightUpdate:
                 )
             self._ipus[handle_key(total.handle)] = ipu
             self._totals.append((total, variable))
+        self._captures.accumulate(batches)
 
     def apply(self) -> list[ops.Operation]:
         """Builds the step of the optimizer."""
@@ -62,12 +66,19 @@ class WeightUpdate:
             (total.value() if isinstance(total, Accumulator) else None, variable)
             for total, variable in self._totals
         ]
-        step = output.opt.apply_gradients(
-            pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
+        captured = self._captures.values()
+        step = _optimizer_steps.apply_gradients(
+            output.opt,
+            pairs,
+            captured,
+            *output.apply_gradients_args,
+            **output.apply_gradients_kwargs,
         )
         known = {key: ipu for key, (_, ipu) in self._runner.homes.items()}
         _follow_variables(ops.get_default_graph(), {**known, **self._ipus})
-        return [step.op if isinstance(step, tensor_lib.Tensor) else step]
+        # Some optimizers, such as those that scale the loss, return nothing.
+        done = [] if step is None else [step.op if isinstance(step, tensor_lib.Tensor) else step]
+        return [*done, *self._captures.enqueue(captured)]
 
     def _home(self, variable: Any) -> tuple[int, int]:
         """Returns the stage and IPU of a variable: the last ones if no stage uses it."""
@@ -84,11 +95,7 @@ def _compute_gradients(output: OptimizerFunctionOutput) -> _Pairs:
             output.opt.compute_gradients(output.loss, *output.compute_gradients_args, **named)
         )
     variables = list(output.variables or output.tape.watched_variables())
-    if output.tape is not None:
-        found = output.tape.gradient(output.loss, variables)
-    else:
-        found = gradients.gradients(output.loss, [variable.handle for variable in variables])
-    return list(zip(found, variables))
+    return _optimizer_steps.compute_gradients(output.opt, output.loss, variables, output.tape)
 
 
 def _follow_variables(graph: ops.Graph, ipu_of_handle: Mapping[int, int]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextvars
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -65,10 +66,23 @@ class GradientCaptureContext:
             name = f"{tag}_{number}"
         self._captured[name] = gradients
 
+    def replace_gradients(self, captured: Mapping[str, Any]) -> None:
+        """Records gradients by tag, in the place of those that have these tags already.
+
+        Args:
+            captured: Gradients by tag.
+        """
+        self._captured.update(captured)
+
 
 _current: contextvars.ContextVar[GradientCaptureContext | None] = contextvars.ContextVar(
     "ipu_gradient_capture_context", default=None
 )
+
+
+def current() -> GradientCaptureContext | None:
+    """Returns the innermost context that is open, None if there is none."""
+    return _current.get()
 
 
 def capture_upstream_gradients(args: Any, tag: str = "") -> Any:

@@ -115,8 +115,8 @@ def pipeline(
         outfeed_mask: For each result of the last stage, whether to leave it out of the outfeed.
         name: Name for the pipeline.
         reduction_method: How the gradients of mini-batches become one.
-        gradient_accumulation_for_captured_grads: Whether captured gradients are accumulated too.
-            Has no effect without captured gradients.
+        gradient_accumulation_for_captured_grads: Whether captured gradients are accumulated like
+            the others. If not, the optimizer gets those of the last mini-batch.
 
     Returns:
         The operation that runs the pipeline. Results come through the outfeed.
@@ -128,7 +128,6 @@ def pipeline(
             over several IPUs or with another schedule than Sequential, the Interleaved schedule
             with two trained stages on one IPU.
     """
-    del gradient_accumulation_for_captured_grads
     if continuous_weight_updates:
         raise NotImplementedError(
             "Continuous weight updates are not implemented. Leave continuous_weight_updates False: "
@@ -184,6 +183,7 @@ def pipeline(
             weight_update_poplar_options,
             len(stages),
         ),
+        accumulate_captured=bool(gradient_accumulation_for_captured_grads),
         name=name or "pipeline",
     )
     return _pipeline_loop.build(arguments)

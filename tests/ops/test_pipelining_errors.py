@@ -236,7 +236,8 @@ def test_two_pipelines_in_one_program() -> None:
         ({"apply_gradients_kwargs": 1}, TypeError),
         ({"opt": "sgd"}, TypeError),
         ({"opt": tf.keras.optimizers.SGD()}, RuntimeError),
-        ({"captured_gradient_outfeed": IPUOutfeedQueue()}, NotImplementedError),
+        ({"captured_gradient_outfeed": "queue"}, TypeError),
+        ({"gradient_capture_context": {}}, TypeError),
     ],
 )
 def test_bad_optimizer_function_outputs(arguments: dict[str, Any], error: type[Exception]) -> None:

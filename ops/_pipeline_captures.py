@@ -1,0 +1,79 @@
+"""Captured gradients of a pipeline: from the backward pass to the optimizer and an outfeed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from tensorflow.python.framework import ops
+from tensorflow.python.util import nest
+
+from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu._accumulators import accumulator_dtype
+from tensorflow_ipu.gradient_accumulation import MiniBatches
+from tensorflow_ipu.ops import grad_util_ops
+from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
+from tensorflow_ipu.ops._pipeline_stages import stage_scope
+from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
+
+
+class Captures:
+    """The gradients that are captured in the backward pass of a mini-batch, if any are wanted."""
+
+    def __init__(self, arguments: PipelineArguments, output: OptimizerFunctionOutput) -> None:
+        """Finds out whether any are wanted."""
+        self._arguments = arguments
+        self._outfeed = output.captured_gradient_outfeed
+        self._context = output.gradient_capture_context or grad_util_ops.current()
+        self._wanted = (
+            output.gradient_capture_context is not None
+            or self._outfeed is not None
+            or _optimizer_steps.takes_captured_gradients(output.opt)
+        )
+        # A new one each time: a program may be traced again, and the user's context has what was
+        # captured then.
+        self._found = grad_util_ops.GradientCaptureContext()
+        self._get_values: Callable[[], dict[str, Any]] = dict
+
+    def open(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns a scope for the backward pass."""
+        return self._found if self._wanted else contextlib.nullcontext()
+
+    def accumulate(self, batches: MiniBatches) -> None:
+        """Adds them to accumulators, or leaves them as they are.
+
+        Raises:
+            ValueError: If nothing was captured, and there is an outfeed for it.
+        """
+        found = self._found.captured_gradients
+        if self._context is not None:
+            self._context.replace_gradients(found)
+        if self._outfeed is not None and not found:
+            raise ValueError(
+                "There is a captured_gradient_outfeed, but no gradients were captured. Use "
+                "capture_upstream_gradients in a stage, on tensors that the loss depends on."
+            )
+        if not self._arguments.accumulate_captured:
+            self._get_values = lambda: found
+            return
+        arguments = self._arguments
+        with stage_scope(len(arguments.stages) - 1, arguments.devices[-1][-1]):
+            totals = nest.map_structure(
+                lambda gradient: batches.accumulate(
+                    gradient,
+                    accumulator_dtype(arguments.gradient_dtype, gradient),
+                    arguments.reduction,
+                    name="captured",
+                ),
+                found,
+            )
+        self._get_values = lambda: nest.map_structure(lambda total: total.value(), totals)
+
+    def values(self) -> dict[str, Any]:
+        """Reads them, in the update."""
+        return self._get_values()
+
+    def enqueue(self, values: dict[str, Any]) -> list[ops.Operation]:
+        """Sends what `values` returned to the outfeed, if there is one."""
+        return [] if self._outfeed is None else [self._outfeed.enqueue(values)]

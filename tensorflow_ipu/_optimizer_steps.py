@@ -1,0 +1,126 @@
+"""One step of any optimizer in two halves, for code that has something to do in between.
+
+Gradient accumulation, pipelines and gradient capture come between the gradients and the update.
+Here the gradients are computed by the optimizer itself, so that one that scales the loss does so
+there as well: it is asked through the methods that Keras's own `minimize` calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorflow.python.eager import backprop
+from tensorflow.python.ops import gradients
+
+_Pairs = list[tuple[Any, Any]]
+
+
+def compute_gradients(
+    optimizer: Any, loss: Any, variables: Sequence[Any], tape: Any = None
+) -> _Pairs:
+    """Computes what `optimizer.apply_gradients` takes.
+
+    Args:
+        optimizer: A Keras optimizer of either generation, or another object with
+            `apply_gradients`.
+        loss: The loss, a tensor, as the user means it. An optimizer that scales it does so here.
+        variables: What to differentiate by.
+        tape: A `tf.GradientTape` that recorded the loss, and may be recording still. None to
+            differentiate the graph.
+
+    Returns:
+        Pairs of gradient and variable. Some gradients may be scaled still, for `apply_gradients`
+        to undo; None where the loss does not depend on the variable.
+    """
+    source = _GraphGradients() if tape is None else reentrant(tape)
+    variables = list(variables)
+    if hasattr(optimizer, "_compute_gradients"):  # Keras up to 2.10, now "legacy"
+        return list(optimizer._compute_gradients(loss, var_list=variables, tape=source))
+    if hasattr(optimizer, "compute_gradients"):
+        return list(optimizer.compute_gradients(loss, variables, tape=source))
+    return list(zip(source.gradient(loss, variables), variables))
+
+
+def apply_gradients(
+    optimizer: Any, pairs: _Pairs, captured: Mapping[str, Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Applies gradients, and passes captured ones on to an optimizer that wants them.
+
+    Args:
+        optimizer: The optimizer.
+        pairs: Pairs of gradient and variable, as from `compute_gradients`.
+        captured: Captured gradients by tag: tensors or structures of tensors.
+        *args: Further arguments of `optimizer.apply_gradients`.
+        **kwargs: Likewise.
+
+    Returns:
+        What `optimizer.apply_gradients` returns.
+    """
+    if captured and takes_captured_gradients(optimizer):
+        kwargs.setdefault("captured_grads", dict(captured))
+    return optimizer.apply_gradients(pairs, *args, **kwargs)
+
+
+def takes_captured_gradients(optimizer: Any) -> bool:
+    """Returns whether `apply_gradients` of an optimizer has the argument `captured_grads`."""
+    return "captured_grads" in inspect.signature(optimizer.apply_gradients).parameters
+
+
+def reentrant(tape: Any) -> Any:
+    """Returns a tape that may be entered while it records.
+
+    An optimizer that scales the loss enters the tape to have that recorded. The tape of a pipeline
+    records already: the whole pipeline is built in its scope.
+
+    Args:
+        tape: A `tf.GradientTape`, or what this returned.
+    """
+    return _ReentrantTape(tape) if isinstance(tape, backprop.GradientTape) else tape
+
+
+class _GraphGradients:
+    """Does what a `tf.GradientTape` does, for a loss in the graph that is being built."""
+
+    def __enter__(self) -> _GraphGradients:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Has nothing to end: a graph records everything."""
+
+    def gradient(
+        self, target: Any, sources: Sequence[Any], output_gradients: Any = None
+    ) -> list[Any]:
+        """Differentiates `target` by the variables `sources`."""
+        handles = [variable.handle for variable in sources]
+        return list(gradients.gradients(target, handles, grad_ys=output_gradients))
+
+
+class _ReentrantTape:
+    """See `reentrant`."""
+
+    def __init__(self, tape: Any) -> None:
+        self._tape = tape
+        self._entered = False
+
+    def __enter__(self) -> _ReentrantTape:
+        if not self._tape._recording:
+            self._tape.__enter__()
+            self._entered = True
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._entered:
+            self._entered = False
+            self._tape.__exit__(*error)
+
+    def watch(self, variables: Any) -> None:
+        """Makes the tape watch variables."""
+        self._tape.watch(variables)
+
+    def gradient(
+        self, target: Any, sources: Sequence[Any], output_gradients: Any = None
+    ) -> list[Any]:
+        """Differentiates `target` by the variables `sources`."""
+        return list(self._tape.gradient(target, sources, output_gradients))
