@@ -1,0 +1,163 @@
+"""The rule of automatic loss scaling, and its state."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.ops import cross_replica_ops
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """How the loss scaling factor follows the gradients; see the arguments of `ALSOptimizer`."""
+
+    initial_loss_scaling_factor: float = 1
+    update_frequency: int = 8
+    increase_factor: float = 2
+    max_loss_scaling_factor: float = 32768
+    accumulate_statistics_over_update_period: bool = True
+    ratio_threshold: float = 1e-5
+    captured_grads_only: bool = False
+    lpf_alpha: float = 0.0
+    histogram_bin_edge: float = 8192
+
+    def __post_init__(self) -> None:
+        """Checks the values.
+
+        Raises:
+            ValueError: If one is not allowed.
+        """
+        for name in ("initial_loss_scaling_factor", "increase_factor", "max_loss_scaling_factor"):
+            self._check(name, _is_power_of_two, "a power of two")
+        maximum = self.max_loss_scaling_factor
+        self._check(
+            "initial_loss_scaling_factor",
+            lambda initial: initial < maximum,
+            f"less than max_loss_scaling_factor, which is {maximum!r}",
+        )
+        self._check("update_frequency", lambda value: value > 0, "a positive number of calls")
+        self._check(
+            "ratio_threshold", lambda value: 0 < value < 1, "greater than 0 and less than 1"
+        )
+
+    def _check(self, name: str, holds: Callable[[Any], bool], wanted: str) -> None:
+        value = getattr(self, name)
+        if not holds(value):
+            raise ValueError(f"{name} must be {wanted}. Received: {name}={value!r}")
+
+
+def _is_power_of_two(value: Any) -> bool:
+    return value > 0 and math.frexp(value)[0] == 0.5
+
+
+class State:
+    """The variables of automatic loss scaling.
+
+    With several replicas, histograms are added up over the replicas, so that all of them come to
+    the same factor.
+
+    Attributes:
+        gradient_histogram: `[2]` float32: how many gradients are small, and how many large.
+        lsf_update_counter: int32: calls since the last update.
+        loss_scaling_factor: float32.
+        prev_loss_scaling_factor: float32: the factor before the last update.
+    """
+
+    def __init__(self, initial_factor: float) -> None:
+        """Makes the variables, outside of what is being traced."""
+
+        def variable(value: Any, dtype: tf.DType, name: str) -> tf.Variable:
+            return tf.Variable(value, trainable=False, dtype=dtype, name=name)
+
+        with tf.init_scope():
+            self.gradient_histogram = variable([0.0, 0.0], tf.float32, "gradient_histogram")
+            self.lsf_update_counter = variable(0, tf.int32, "lsf_update_counter")
+            self.loss_scaling_factor = variable(initial_factor, tf.float32, "loss_scaling_factor")
+            self.prev_loss_scaling_factor = variable(
+                initial_factor, tf.float32, "prev_loss_scaling_factor"
+            )
+
+    def reset(self, initial_factor: float) -> list[Any]:
+        """Goes back to the start, with a factor."""
+        return [
+            self.gradient_histogram.assign([0.0, 0.0]),
+            self.lsf_update_counter.assign(0),
+            self.loss_scaling_factor.assign(initial_factor),
+            self.prev_loss_scaling_factor.assign(initial_factor),
+        ]
+
+    def observe(self, gradients: Sequence[Any], rule: Rule) -> list[Any]:
+        """Counts gradients, and updates the factor when that is due.
+
+        Args:
+            gradients: The scaled gradients of a step.
+            rule: The rule.
+
+        Returns:
+            The assignments.
+        """
+        counter = tf.convert_to_tensor(self.lsf_update_counter)
+        factor = tf.convert_to_tensor(self.loss_scaling_factor)
+        due = tf.equal(counter % rule.update_frequency, 0)
+        if rule.update_frequency != 1:
+            due &= counter > 0
+        histogram = self._next_histogram(gradients, rule, due)
+        following = tf.where(due, _next_factor(histogram, factor, rule), factor)
+        # Everything is read before anything is written.
+        with tf.control_dependencies([following, histogram, counter]):
+            return [
+                self.prev_loss_scaling_factor.assign(
+                    tf.where(due, factor, self.prev_loss_scaling_factor)
+                ),
+                self.loss_scaling_factor.assign(following),
+                self.gradient_histogram.assign(tf.where(due, tf.zeros_like(histogram), histogram)),
+                self.lsf_update_counter.assign(tf.where(due, 0, counter + 1)),
+            ]
+
+    def _next_histogram(self, gradients: Sequence[Any], rule: Rule, due: tf.Tensor) -> tf.Tensor:
+        """Returns the histogram after these gradients."""
+        old = tf.convert_to_tensor(self.gradient_histogram)
+
+        def counted() -> tf.Tensor:
+            return _histogram(gradients, rule.histogram_bin_edge)
+
+        if rule.accumulate_statistics_over_update_period:
+            return _smoothed(old, _over_replicas(counted()), rule)
+        new = _over_replicas(tf.cond(due, counted, lambda: tf.zeros_like(old)))
+        return tf.where(due, _smoothed(old, new, rule), old)
+
+
+def _smoothed(old: tf.Tensor, new: tf.Tensor, rule: Rule) -> tf.Tensor:
+    return rule.lpf_alpha * old + (1 - rule.lpf_alpha) * new
+
+
+def _over_replicas(counts: tf.Tensor) -> tf.Tensor:
+    return cross_replica_ops.cross_replica_sum(counts) if trace.in_cluster() else counts
+
+
+def _histogram(gradients: Sequence[Any], edge: float) -> tf.Tensor:
+    """Counts the elements of float16 tensors below an edge, and the others, also NaN."""
+    bins = tf.zeros([2], tf.float32)
+    for gradient in gradients:
+        values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+        if values.dtype == tf.float16:
+            small = tf.cast(tf.abs(tf.cast(values, tf.float32)) < edge, tf.float32)
+            bins += tf.stack([tf.reduce_sum(small), tf.reduce_sum(1 - small)])
+    return bins
+
+
+def _next_factor(histogram: tf.Tensor, factor: tf.Tensor, rule: Rule) -> tf.Tensor:
+    """Returns the factor after an update."""
+    ratio = histogram[1] / tf.reduce_sum(histogram)  # NaN if nothing was counted: not greater
+    smaller = factor / rule.increase_factor
+    proposed = tf.where(ratio > rule.ratio_threshold, smaller, factor * rule.increase_factor)
+    allowed = (
+        tf.math.is_finite(proposed) & (proposed < rule.max_loss_scaling_factor) & (proposed >= 1)
+    )
+    return tf.where(allowed, proposed, factor)

@@ -1,0 +1,133 @@
+"""Gradient accumulation for Keras optimizers, in the body of a loop on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu._accumulators import AccumulatorDtype, accumulator_dtype
+from tensorflow_ipu.compiler import memory_options
+from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
+from tensorflow_ipu.gradient_accumulation import (
+    GradientAccumulationReductionMethod,
+    MiniBatches,
+)
+from tensorflow_ipu.keras_layers.optimizers import step
+
+
+def apply_accumulated(
+    optimizer: Any,
+    grads_and_vars: Sequence[tuple[Any, tf.Variable]],
+    count: int,
+    method: GradientAccumulationReductionMethod,
+    memory: Mapping[str, bool | None] | None = None,
+    dtype: AccumulatorDtype = None,
+    name: str = "GradientAccumulation",
+    captured_grads: Mapping[str, Any] | None = None,
+    **apply_arguments: Any,
+) -> tf.Operation:
+    """Accumulates gradients, and lets an optimizer apply them after the last mini-batch.
+
+    Args:
+        optimizer: A Keras optimizer, of either generation.
+        grads_and_vars: Gradients of a mini-batch and their variables.
+        count: Mini-batches for one update.
+        method: How the gradients of mini-batches become one.
+        memory: Where variables are kept: see `compiler.memory_options.check_options`.
+        dtype: Type of the accumulators: see `_accumulators.accumulator_dtype`.
+        name: Name for the operations.
+        captured_grads: Captured gradients by tag: tensors or structures of tensors. They are
+            accumulated likewise, if the optimizer takes them.
+        **apply_arguments: Further arguments of `optimizer.apply_gradients`.
+
+    Returns:
+        The operation to run with every mini-batch.
+    """
+    pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+    make_variables(optimizer, [variable for _, variable in pairs])
+    memory_options.check_options(dict(memory or {}))
+    description = {
+        "optimizer": type(optimizer).__name__,
+        "name": name,
+        "num_mini_batches": count,
+        "reduction_method": method.name,
+        "wrapped_by": None,
+        "memory": dict(memory or {}),
+    }
+    batches = MiniBatches(count, ACCUMULATION_ATTRIBUTE, description, name)
+    totals = [
+        (
+            batches.accumulate(
+                gradient, accumulator_dtype(dtype, variable), method, f"{name}/accumulator"
+            ),
+            variable,
+        )
+        for gradient, variable in pairs
+    ]
+    takes_captured = _optimizer_steps.takes_captured_gradients(optimizer)
+    captured = tf.nest.map_structure(
+        lambda gradient: batches.accumulate(
+            gradient, accumulator_dtype(dtype, gradient), method, f"{name}/captured"
+        ),
+        dict(captured_grads or {}) if takes_captured else {},
+    )
+
+    def update() -> list[tf.Operation]:
+        values = [(tf.cast(total.value(), variable.dtype), variable) for total, variable in totals]
+        found = tf.nest.map_structure(lambda total: total.value(), captured)
+        done = _optimizer_steps.apply_gradients(optimizer, values, found, **apply_arguments)
+        return [] if done is None else [done.op if tf.is_tensor(done) else done]
+
+    return batches.then_update(update)
+
+
+def make_variables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
+    """Makes the variables of an optimizer, outside of what is being traced.
+
+    An optimizer makes them when it first applies gradients, which may be inside a conditional.
+
+    Args:
+        optimizer: A Keras optimizer, of either generation.
+        variables: What it will train.
+    """
+    with tf.init_scope():
+        if hasattr(optimizer, "_create_all_weights"):
+            optimizer._create_all_weights(variables)
+        else:
+            optimizer.build(variables)
+
+
+def minimize_accumulated(
+    optimizer: Any,
+    loss: tf.Tensor,
+    variables: Sequence[tf.Variable],
+    tape: tf.GradientTape,
+    count: int,
+    method: GradientAccumulationReductionMethod,
+    dtype: AccumulatorDtype = None,
+    name: str = "GradientAccumulation",
+    **memory: bool | None,
+) -> tf.Operation:
+    """Minimizes the loss of several mini-batches with one update.
+
+    Args:
+        optimizer: A Keras optimizer, of either generation.
+        loss: The loss of a mini-batch, a scalar.
+        variables: What to train.
+        tape: Has recorded the loss.
+        count: Mini-batches for one update.
+        method: How the gradients of mini-batches become one.
+        dtype: Type of the accumulators: see `_accumulators.accumulator_dtype`.
+        name: Name for the operations.
+        **memory: Where variables are kept: see `compiler.memory_options.check_options`.
+
+    Returns:
+        The operation to run with every mini-batch.
+    """
+    gradients, captured = step.compute_gradients(optimizer, loss, variables, tape)
+    return apply_accumulated(
+        optimizer, gradients, count, method, memory, dtype, name, captured_grads=captured
+    )

@@ -1,0 +1,60 @@
+"""A Keras optimizer for several replicas that averages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
+from tensorflow_ipu.ops import cross_replica_ops
+
+
+@registered
+class CrossReplicaOptimizer(IpuOptimizer):
+    """Averages gradients over the replicas of the program before they are applied.
+
+    Keras's own optimizers add them up. All replicas do the same step, so their variables stay
+    equal.
+    """
+
+    def __init__(self, opt: Any, name: str = "CrossReplicaOptimizer") -> None:
+        """Wraps an optimizer.
+
+        Args:
+            opt: A Keras optimizer.
+            name: Name of this one.
+        """
+        super().__init__(opt, name)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        *args: Any,
+        captured_grads: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Averages gradients over replicas, then updates variables.
+
+        Args:
+            grads_and_vars: Pairs of gradient and variable. With several replicas sparse gradients
+                are made dense.
+            *args: Further arguments of the wrapped optimizer's `apply_gradients`.
+            captured_grads: See `IpuOptimizer.apply_gradients`.
+            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+
+        Returns:
+            What the wrapped optimizer returns.
+        """
+        pairs = [(_mean(gradient), variable) for gradient, variable in grads_and_vars]
+        # The wrapped optimizer asks the strategy for a sum.
+        with ipu_strategy.without_reductions():
+            return super().apply_gradients(pairs, *args, captured_grads=captured_grads, **kwargs)
+
+
+def _mean(gradient: Any) -> Any:
+    if gradient is None or not trace.in_cluster():
+        return gradient
+    return cross_replica_ops.cross_replica_mean(gradient)

@@ -1,0 +1,206 @@
+"""The base of the Keras optimizers that wrap another one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.optimizers import _generations
+
+_CONFIG = "inner_optimizer_config"
+_TYPE = "inner_optimizer_type"
+
+
+@registered
+class IpuOptimizer:
+    """Passes everything on to the Keras optimizer that it wraps.
+
+    An instance is an optimizer of the generation of the wrapped one (`tf.keras.optimizers` or
+    `tf.keras.optimizers.legacy`), and has its hyperparameters, slots and weights; checkpoints are
+    those of the wrapped one. Subclasses override what they change: `apply_gradients`, or
+    `_scale_loss`.
+    """
+
+    # The class that the user sees; in classes that `_generations` makes another than `type(self)`.
+    _ipu_class: type[IpuOptimizer] | None = None
+
+    def __new__(cls, opt: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Makes an optimizer of the generation of `opt`.
+
+        Args:
+            opt: A Keras optimizer.
+            *args: Arguments of `__init__`.
+            **kwargs: Likewise.
+
+        Raises:
+            ValueError: If `opt` is no Keras optimizer, or must not be wrapped.
+        """
+        if cls._ipu_class is not None:
+            return object.__new__(cls)
+        base = _generations.generation(opt)
+        if base is None:
+            raise ValueError(
+                f"{cls.__name__} wraps a Keras optimizer: an instance of "
+                "tf.keras.optimizers.Optimizer or tf.keras.optimizers.legacy.Optimizer. Received: "
+                f"{opt!r} of type {type(opt).__name__}"
+            )
+        if isinstance(opt, IpuOptimizer) and opt._is_outermost:
+            raise ValueError(
+                f"The {type(opt).__name__} must not be wrapped by any other optimizer, but a "
+                f"{cls.__name__} is to wrap it. Make it the outermost one."
+            )
+        wrapper: Any = cls
+        return object.__new__(_generations.of_generation(wrapper, base))
+
+    # Whether no other optimizer may wrap this one.
+    _is_outermost = False
+
+    def __init__(self, opt: Any, name: str | None = None) -> None:
+        """Wraps an optimizer.
+
+        Args:
+            opt: A Keras optimizer of either generation.
+            name: Name of this one; by default that of its class.
+        """
+        # Keras's own constructors are not called: they would make state, which is in `opt`.
+        for attribute in ("_opt", "_trackable"):
+            object.__setattr__(self, attribute, opt)
+        for attribute in ("name", "_name"):
+            object.__setattr__(self, attribute, name or type(self).__name__)
+
+    def __getattr__(self, name: str) -> Any:
+        """Finds in the wrapped optimizer what this one does not have."""
+        if name == "_opt":  # not yet set
+            raise AttributeError(name)
+        return getattr(self._opt, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets what the wrapped optimizer has there, and the rest here."""
+        if "_opt" not in vars(self):  # being copied
+            object.__setattr__(self, name, value)
+        elif name in vars(self) or hasattr(type(self), name) or not _has(self._opt, name):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._opt, name, value)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = object.__new__(type(self))
+        memo[id(self)] = made
+        for name, value in vars(self).items():
+            object.__setattr__(made, name, copy.deepcopy(value, memo))
+        return made
+
+    @property
+    def inner_optimizer(self) -> Any:
+        """The wrapped optimizer."""
+        return self._opt
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        *args: Any,
+        captured_grads: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Updates variables.
+
+        Args:
+            grads_and_vars: Pairs of gradient and variable.
+            *args: Further arguments of the wrapped optimizer's `apply_gradients`.
+            captured_grads: Captured gradients by tag, for a wrapped optimizer that wants them.
+            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+
+        Returns:
+            What the wrapped optimizer returns.
+        """
+        return _optimizer_steps.apply_gradients(
+            self._opt, list(grads_and_vars), captured_grads or {}, *args, **kwargs
+        )
+
+    def _scale_loss(self, loss: Any) -> Any:
+        """Returns what is differentiated in the place of the loss: a tensor or a function."""
+        return loss
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments to make the same optimizer with."""
+        return {
+            "name": self.name,
+            _CONFIG: self._opt.get_config(),
+            _TYPE: _type_name(type(self._opt)),
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Makes an optimizer from what `get_config` returned.
+
+        Args:
+            config: The configuration.
+            custom_objects: Classes by name, for a wrapped optimizer that is not Keras's own.
+
+        Returns:
+            The optimizer.
+
+        Raises:
+            ValueError: If the wrapped optimizer is not in the configuration, or no Keras optimizer.
+        """
+        arguments = dict(config)
+        for key in (_CONFIG, _TYPE):
+            if key not in arguments:
+                raise ValueError(
+                    f"The configuration of a {cls.__name__} must have {key!r}, of the optimizer "
+                    f"that it wraps. Received the keys: {sorted(arguments)}"
+                )
+        inner = _from_config(arguments.pop(_TYPE), arguments.pop(_CONFIG), custom_objects)
+        return (cls._ipu_class or cls)(inner, **arguments)
+
+
+def _has(opt: Any, name: str) -> bool:
+    """Returns whether an optimizer has an attribute to be set by others.
+
+    What a wrapper has for itself only, as the one around it may too, does not count.
+    """
+    if isinstance(opt, IpuOptimizer):
+        return hasattr(type(opt), name) or _has(opt._opt, name)
+    return hasattr(opt, name)
+
+
+def _type_name(kind: type) -> str:
+    """Returns what Keras finds a class by; its own are known by their plain names."""
+    own = kind.__module__.startswith("keras.")
+    return kind.__name__ if own else str(tf.keras.utils.get_registered_name(kind))
+
+
+def _from_config(
+    kind: Any, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None
+) -> Any:
+    """Makes the wrapped optimizer from its class, or the name of that, and its configuration."""
+    if isinstance(kind, str):
+        serialized = {"class_name": kind, "config": dict(config)}
+        opt = tf.keras.optimizers.deserialize(
+            serialized, custom_objects=custom_objects, use_legacy_format=True
+        )
+    else:
+        opt = kind.from_config(dict(config)) if hasattr(kind, "from_config") else kind
+    if _generations.generation(opt) is None:
+        raise ValueError(
+            f"{_TYPE} must be the class of a Keras optimizer, or its name. Received: {kind!r}"
+        )
+    return opt
+
+
+def innermost(opt: Any) -> Any:
+    """Returns the optimizer inside all wrappers, those of Keras too.
+
+    Args:
+        opt: A Keras optimizer.
+    """
+    while isinstance(opt, (IpuOptimizer, tf.keras.mixed_precision.LossScaleOptimizer)):
+        opt = opt.inner_optimizer
+    return opt

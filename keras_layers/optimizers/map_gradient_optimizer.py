@@ -1,0 +1,139 @@
+"""Keras optimizers that change gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.optimizers import _generations
+from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, innermost
+
+_Mapping = Callable[[Any, Any], Any]
+
+# What the optimizers that are applying gradients now do to each of them, outermost first.
+_mappings: contextvars.ContextVar[tuple[_Mapping, ...]] = contextvars.ContextVar(
+    "ipu_gradient_mappings", default=()
+)
+
+
+class MapGradientOptimizer(IpuOptimizer):
+    """Not there for Keras optimizers: use `MapGradientOptimizerInvertedChaining`."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Refuses.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "MapGradientOptimizer is not implemented for Keras optimizers. Use "
+            "MapGradientOptimizerInvertedChaining: it changes gradients just before the wrapped "
+            "optimizer uses them."
+        )
+
+
+@registered
+class MapGradientOptimizerInvertedChaining(IpuOptimizer):
+    """Calls a function on each gradient just before the wrapped optimizer uses it.
+
+    That is after reductions over replicas and clipping. Where several are chained, the outermost
+    is first. Sparse gradients (`tf.IndexedSlices`) are left as they are.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        gradient_mapping_function: _Mapping,
+        name: str = "MapGradientOptimizerInvertedChaining",
+    ) -> None:
+        """Wraps an optimizer.
+
+        Args:
+            opt: A Keras optimizer.
+            gradient_mapping_function: Takes a gradient and its variable, and returns the gradient
+                to use instead.
+            name: Name of this optimizer.
+
+        Raises:
+            ValueError: If the function cannot be called.
+        """
+        super().__init__(opt, name)
+        if not callable(gradient_mapping_function):
+            raise ValueError(
+                "Expected gradient_mapping_function to be a function of a gradient and its "
+                f"variable, which is callable. Received: {gradient_mapping_function!r}"
+            )
+        self._gradient_mapping_function = gradient_mapping_function
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        *args: Any,
+        captured_grads: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Updates variables with changed gradients.
+
+        Args:
+            grads_and_vars: Pairs of gradient and variable.
+            *args: Further arguments of the wrapped optimizer's `apply_gradients`.
+            captured_grads: See `IpuOptimizer.apply_gradients`.
+            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+
+        Returns:
+            What the wrapped optimizer returns.
+        """
+        with _mapped(innermost(self._opt), self._gradient_mapping_function):
+            return super().apply_gradients(
+                grads_and_vars, *args, captured_grads=captured_grads, **kwargs
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments to make the same optimizer with."""
+        return {
+            **super().get_config(),
+            "gradient_mapping_function": self._gradient_mapping_function,
+        }
+
+
+@contextlib.contextmanager
+def _mapped(opt: Any, function: _Mapping) -> Iterator[None]:
+    """Lets an optimizer change gradients where it updates a variable.
+
+    The methods that Keras has for that are those that optimizers override: `update_step`, in the
+    legacy generation `_resource_apply_dense`. For the time of the update, the instance has its own.
+    """
+    outer = _mappings.get()
+    token = _mappings.set((*outer, function))
+    name = "update_step"
+    if _generations.generation(opt) is _generations.LEGACY:
+        name = "_resource_apply_dense"
+    try:
+        if not outer:
+            opt.__dict__[name] = _mapping(getattr(opt, name))
+        yield
+    finally:
+        _mappings.reset(token)
+        if not outer:
+            del opt.__dict__[name]
+
+
+def _mapping(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns an update that changes its gradient first."""
+    takes_state = "apply_state" in inspect.signature(original).parameters
+
+    # Keras looks at the names of arguments.
+    def update(gradient: Any, variable: Any, apply_state: Any = None) -> Any:
+        if not isinstance(gradient, tf.IndexedSlices):
+            for function in _mappings.get():
+                gradient = function(gradient, variable)
+        named = {"apply_state": apply_state} if takes_state else {}
+        return original(gradient, variable, **named)
+
+    return update

@@ -1,0 +1,50 @@
+"""One training step with any Keras optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu.ops import grad_util_ops
+
+
+def minimize(
+    optimizer: Any, loss: tf.Tensor, variables: Sequence[tf.Variable], tape: tf.GradientTape
+) -> Any:
+    """Makes a step like `optimizer.minimize`, with captured gradients for those that take them.
+
+    Args:
+        optimizer: A Keras optimizer of either generation.
+        loss: The loss, a scalar.
+        variables: What to train.
+        tape: Has recorded the loss.
+
+    Returns:
+        What `optimizer.minimize` or `optimizer.apply_gradients` returns.
+    """
+    if not _optimizer_steps.takes_captured_gradients(optimizer):
+        return optimizer.minimize(loss, variables, tape=tape)
+    pairs, captured = compute_gradients(optimizer, loss, variables, tape)
+    return _optimizer_steps.apply_gradients(optimizer, pairs, captured)
+
+
+def compute_gradients(
+    optimizer: Any, loss: tf.Tensor, variables: Sequence[tf.Variable], tape: tf.GradientTape
+) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
+    """Computes what `optimizer.apply_gradients` takes.
+
+    Args:
+        optimizer: A Keras optimizer of either generation. If it scales the loss, it does so here.
+        loss: The loss, a scalar.
+        variables: What to differentiate by.
+        tape: Has recorded the loss.
+
+    Returns:
+        Pairs of gradient and variable, and the captured gradients by tag.
+    """
+    with grad_util_ops.GradientCaptureContext() as context:
+        pairs = _optimizer_steps.compute_gradients(optimizer, loss, variables, tape)
+    return pairs, context.captured_gradients

@@ -1,0 +1,201 @@
+"""Gradient accumulation in training loops of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu import ipu_strategy, loops
+from tensorflow_ipu.keras_layers import optimizers
+from tests import replicas
+from tests.keras_layers.optimizers import training
+
+keras = tf.keras
+Accumulating = optimizers.GradientAccumulationOptimizer
+ALSAccumulating = optimizers.ALSGradientAccumulationOptimizer
+each_generation = pytest.mark.parametrize("generation", list(training.GENERATIONS))
+
+
+def _train(
+    make_optimizer: Any,
+    data: np.ndarray,
+    dtype: tf.DType = tf.float32,
+    step: Any = training.minimize,
+) -> tuple[Any, np.ndarray]:
+    """Trains in one loop on the device. `data` is `[iterations, replicas, 2, 3]`."""
+    replicas.configure(data.shape[1])
+    strategy = ipu_strategy.IPUStrategy()
+    with strategy.scope():
+        weight = tf.Variable(tf.cast(training.INITIAL, dtype))
+        opt = make_optimizer()
+        training.build(opt, [weight])
+
+        @tf.function(jit_compile=True)
+        def train() -> Any:
+            def body(index: tf.Tensor) -> Any:
+                target = tf.constant(data)[index, replicas.replication_ops.replication_index()]
+                step(opt, weight, tf.cast(target, dtype))
+                return index + 1
+
+            return loops.repeat(len(data), body, [tf.constant(0)])
+
+        strategy.run(train)
+    return opt, weight.numpy()
+
+
+def _expected(opt: Any, groups: np.ndarray, scale: float = 1) -> np.ndarray:
+    """Trains on the CPU, with the sum of the gradients of each group of targets."""
+    weight = tf.Variable(training.INITIAL)
+    training.build(opt, [weight])
+    for group in groups:
+        gradient = np.sum([weight.numpy() - target for target in group], axis=0) * scale
+        opt.apply_gradients([(tf.constant(np.float32(gradient)), weight)])
+    return weight.numpy()
+
+
+@each_generation
+@pytest.mark.parametrize("inner", ["momentum", "adam"])
+@pytest.mark.parametrize(
+    ("method", "count"), [("sum", 1), ("SUM", 2), ("mean", 1), ("running_mean", 1)]
+)
+def test_trains(method: str, count: int, inner: str, generation: str) -> None:
+    data = training.targets(6 * count).reshape(6, count, 2, 3)
+    opt, got = _train(
+        lambda: Accumulating(training.make(inner, generation), 3, reduction_method=method), data
+    )
+    scale = 1 if method.lower() == "sum" else 1 / 3
+    groups = data.reshape(2, 3 * count, 2, 3)
+    want = _expected(training.make(inner, generation), groups, scale)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert opt.iterations.numpy() == 2
+
+
+def test_around_a_mean_over_replicas() -> None:
+    data = training.targets(8).reshape(4, 2, 2, 3)
+    _, got = _train(
+        lambda: Accumulating(
+            optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(0.1)), 2, dtype=tf.float32
+        ),
+        data,
+    )
+    want = _expected(keras.optimizers.SGD(0.1), data.reshape(2, 4, 2, 3), 1 / 2)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@each_generation
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_around_loss_scaling_of_keras(dynamic: bool, generation: str) -> None:
+    def make() -> Any:
+        settings = {} if dynamic else {"dynamic": False}
+        return Accumulating(
+            keras.mixed_precision.LossScaleOptimizer(
+                training.make("momentum", generation), initial_scale=256, **settings
+            ),
+            2,
+        )
+
+    data = training.targets(4).reshape(4, 1, 2, 3)
+    _, got = _train(make, data)
+    want = _expected(training.make("momentum", generation), data.reshape(2, 2, 2, 3))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@each_generation
+@pytest.mark.parametrize("count", [1, 2])
+def test_loss_scaling_counts_accumulated_gradients(count: int, generation: str) -> None:
+    def step(opt: Any, weight: tf.Variable, target: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            value = opt.get_scaled_loss(tf.reduce_sum(weight * target))
+        (gradient,) = tape.gradient(value, [weight])
+        opt.apply_gradients([(gradient, weight)], captured_grads={"all": 2 * gradient})
+
+    data = np.ones([9, count, 2, 3], np.float32)
+    opt, got = _train(
+        lambda: ALSAccumulating(
+            optimizers.ALSOptimizer(
+                training.make("sgd", generation),
+                initial_loss_scaling_factor=4,
+                update_frequency=8,
+                histogram_bin_edge=3 * 4 + 1,
+            ),
+            3,
+        ),
+        data,
+        tf.float16,
+        step,
+    )
+    # Each accumulated gradient is 3 x 4 and those captured 6 x 4, on each replica.
+    np.testing.assert_array_equal(opt.histogram.numpy(), [6 * count, 6 * count])
+    assert opt.update_counter.numpy() == 3
+    np.testing.assert_allclose(got, training.INITIAL - 0.1 * 9 * count, atol=5e-3)
+
+
+def test_one_mini_batch_is_the_optimizer_itself() -> None:
+    inner = keras.optimizers.SGD()
+    assert Accumulating(inner, 1) is inner
+    als = optimizers.ALSOptimizer(inner)
+    assert ALSAccumulating(als, num_mini_batches=1) is als
+    assert ALSAccumulating(als_opt=als, num_mini_batches=2).inner_optimizer is als
+
+
+class TestErrors:
+    """What is refused."""
+
+    @pytest.mark.parametrize("count", [0, -1, 2.5, None, True, "2"])
+    def test_mini_batches(self, count: Any) -> None:
+        with pytest.raises(ValueError, match="num_mini_batches must be a positive number."):
+            Accumulating(keras.optimizers.SGD(), count)
+
+    def test_methods(self) -> None:
+        with pytest.raises(ValueError, match="as one of GradientAccumulationReductionMethod"):
+            Accumulating(keras.optimizers.SGD(), 2, reduction_method="most")
+
+    def test_memory(self) -> None:
+        with pytest.raises(ValueError, match="replicated_optimizer_state_sharding"):
+            Accumulating(
+                keras.optimizers.SGD(),
+                2,
+                offload_weight_update_variables=False,
+                replicated_optimizer_state_sharding=True,
+            )
+
+    @pytest.mark.parametrize("opt", [keras.optimizers.SGD(), None])
+    def test_als_around_others(self, opt: Any) -> None:
+        with pytest.raises(ValueError, match="wraps an ALSOptimizer"):
+            ALSAccumulating(opt, 2)
+
+    def test_wrapped(self) -> None:
+        with pytest.raises(ValueError, match="must not be wrapped by any other optimizer"):
+            optimizers.CrossReplicaOptimizer(Accumulating(keras.optimizers.SGD(), 2))
+
+    def test_eagerly(self) -> None:
+        weight = tf.Variable([1.0])
+        opt = Accumulating(keras.optimizers.SGD(), 2)
+        with pytest.raises(
+            tf.errors.FailedPreconditionError, match="which is not inside a training loop"
+        ):
+            opt.minimize(lambda: weight * 2, [weight])
+
+    @pytest.mark.parametrize("iterations", [0, 3])
+    def test_loops(self, iterations: int) -> None:
+        phrase = "evenly divide" if iterations else "which is not inside a training loop"
+        replicas.configure(1)
+        strategy = ipu_strategy.IPUStrategy()
+        with strategy.scope():
+            weight = tf.Variable(training.INITIAL)
+            opt = Accumulating(keras.optimizers.legacy.SGD(0.1), 2)
+
+            def body() -> None:
+                training.minimize(opt, weight, tf.constant(0.0))
+
+            @tf.function(jit_compile=True)
+            def train() -> Any:
+                if not iterations:
+                    return body()
+                return loops.repeat(iterations, lambda i: (body(), i)[1], [tf.constant(0)])
+
+            with pytest.raises(tf.errors.FailedPreconditionError, match=phrase):
+                strategy.run(train)
