@@ -78,10 +78,12 @@ class Cluster:
     def variable_names(self) -> dict[int, str]:
         """Returns the names of the variables among the arguments, by position.
 
-        Variables that the trace does not know, because they are passed in by hand, are left out.
+        Left out are variables that the trace does not know, because they are passed in by hand, and
+        those whose Python object is gone: the handle of a loaded model's variable outlives it.
         """
         captures = {id(inner): outer for outer, inner in self.graph.captures}
-        traced = {id(variable.handle): variable.name for variable in self.graph.variables}
+        known = [reference() for reference in self.graph._weak_variables]
+        traced = {id(variable.handle): variable.name for variable in known if variable is not None}
         names = {}
         for index, tensor in enumerate(self.graph.inputs):
             handle = captures.get(id(tensor))

@@ -45,7 +45,8 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import events, native
 
 _ids = itertools.count()
-_lock = threading.Lock()
+# Held while compiling: one program at a time.
+LOCK = threading.Lock()
 
 
 def compile_cluster(
@@ -208,7 +209,7 @@ def _read_request(request: int) -> tuple[cluster_lib.Cluster, Target]:
 def _answer(request: int) -> None:
     """Called by the engine, on any of its threads. Must not raise."""
     try:
-        with _lock:
+        with LOCK:
             cluster, target = _read_request(request)
             system.device(target.ordinal)
             executable, library = compile_cluster(cluster, target)
