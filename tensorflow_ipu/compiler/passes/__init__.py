@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorflow_ipu.compiler.passes import (
+    argument_types,
     drop_checks,
     host_once,
     host_placement,
+    negations,
     numerics,
     order_collectives,
     place_ops,
@@ -46,4 +48,6 @@ PIPELINE: dict[str, Pass] = {
 LOWERING: dict[str, Pass] = {
     "synthetic_parameters": synthetic_parameters.run,
     "numerics": numerics.run,
+    "negations": negations.run,
+    "argument_types": argument_types.run,
 }

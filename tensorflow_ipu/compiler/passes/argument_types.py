@@ -1,0 +1,38 @@
+"""Tells TensorFlow's graph optimizers what the arguments of a program are."""
+
+from __future__ import annotations
+
+from tensorflow.core.framework import attr_value_pb2
+
+from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.target import Target
+
+# Attributes of arguments that TensorFlow reads: the shape of a tensor; type and shape of the value
+# of a variable.
+_SHAPE = "_output_shapes"
+_VALUE_TYPE = "_handle_dtypes"
+_VALUE_SHAPE = "_handle_shapes"
+
+
+def run(program: Program, target: Target) -> None:
+    """Notes shapes of tensors, and types and shapes of variables, at the arguments of the entry.
+
+    TensorFlow does that for functions that it runs itself. Its optimizers then see what has no
+    effect, such as a momentum of 0, and do the same to a program as to the function that it was
+    made of.
+
+    Before: any legal Program. After: the entry's arguments have attributes that say the same as
+    the target.
+    """
+    entry = program.functions[program.entry]
+    for index, argument in enumerate(target.arguments):
+        attributes = entry.arg_attr[index].attr
+        shapes = attr_value_pb2.AttrValue()
+        shapes.list.shape.append(argument.shape.as_proto())
+        if argument.is_variable:
+            types = attr_value_pb2.AttrValue()
+            types.list.type.append(argument.dtype.as_datatype_enum)
+            attributes[_VALUE_TYPE].CopyFrom(types)
+            attributes[_VALUE_SHAPE].CopyFrom(shapes)
+        else:
+            attributes[_SHAPE].CopyFrom(shapes)
