@@ -1,0 +1,1 @@
+"""Keras models split into the stages of a pipeline."""

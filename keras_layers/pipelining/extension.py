@@ -1,0 +1,138 @@
+"""What pipelining adds to Keras models made in the scope of an `IPUStrategy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keras.src.engine import functional as functional_lib
+from keras.src.utils import generic_utils
+
+from tensorflow_ipu.keras_layers.pipelining import (
+    assignment,
+    listing,
+    saved_form,
+    state,
+    subclass,
+    summary,
+    validation,
+)
+
+# Key of the configuration of a model.
+CONFIG_KEY = "pipeline_stage_assignment"
+
+
+class PipelinedModel:
+    """Methods of a model whose layers can be in pipeline stages.
+
+    Comes before the Keras class among the base classes.
+    """
+
+    def get_pipeline_stage_assignment(self) -> list[assignment.PipelineStageAssignment]:
+        """Returns the stage of each layer, in the order in which they run.
+
+        Returns:
+            A new list. Changes to it have an effect after `set_pipeline_stage_assignment`. A
+            functional model and a subclass of `Model` have an element for each call of a layer.
+
+        Raises:
+            RuntimeError: If a subclass of `Model` has not been built.
+        """
+        return listing.listed(self)
+
+    def set_pipeline_stage_assignment(
+        self, pipeline_stage_assignment: Sequence[assignment.PipelineStageAssignment | int]
+    ) -> None:
+        """Sets the stage of each layer.
+
+        Args:
+            pipeline_stage_assignment: What `get_pipeline_stage_assignment` returns, with a stage
+                for each layer. A Sequential model also takes a list of stages.
+
+        Raises:
+            RuntimeError: If a subclass of `Model` has not been built, or the class of a functional
+                model has a `call` of its own.
+            ValueError: If the list is not for the layers of this model, or a layer would be in an
+                earlier stage than one whose output it takes.
+        """
+        elements = validation.from_user(self, pipeline_stage_assignment)
+        state.of(self).set(elements)
+        self._drop_ipu_programs()  # type: ignore[attr-defined]
+
+    def reset_pipeline_stage_assignment(self) -> None:
+        """Takes all layers out of their stages: the model is not pipelined any more."""
+        state.of(self).set(None, cleared=True)
+        self._drop_ipu_programs()  # type: ignore[attr-defined]
+
+    def print_pipeline_stage_assignment_summary(
+        self, line_length: int | None = None, print_fn: Callable[[str], Any] | None = None
+    ) -> None:
+        """Prints a table of the layers and their stages.
+
+        Args:
+            line_length: Characters of a line: 89 when None, 60 for a Sequential model.
+            print_fn: Called with each line; `print` when None.
+
+        Raises:
+            RuntimeError: If a subclass of `Model` has not been built.
+        """
+        summary.print_summary(self, line_length, print_fn)
+
+    @generic_utils.default
+    def build(self, input_shape: Any = None) -> None:
+        """Builds the model; see `tf.keras.Model.build`.
+
+        For a subclass of `Model` this also finds out which layers its `call` calls, by calling it
+        with symbolic tensors. An assignment that was set holds as long as they are the same.
+
+        Args:
+            input_shape: A shape, or a list or dict of shapes. For a subclass of `Model` also a
+                structure of `keras.Input` objects, which have a type too.
+        """
+        stock: Any = super().build  # type: ignore[misc]
+        if isinstance(self, functional_lib.Functional):
+            stock(input_shape)
+        else:
+            subclass.build(self, input_shape, stock)
+
+    @property
+    def losses(self) -> list[Any]:
+        """The losses that layers add; see `tf.keras.layers.Layer.losses`."""
+        made = state.of(self).losses
+        stock: list[Any] = super().losses if made is None else made  # type: ignore[misc]
+        return stock
+
+    def _is_pipelined(self) -> bool:
+        """Returns whether a layer has a stage."""
+        return listing.has_stage(self)
+
+    def _pipeline_ipus(self) -> int:
+        """Returns how many IPUs the stages of a pipelined model are on: the last one plus one."""
+        mapping = self._ipu_options.pipelining_device_mapping  # type: ignore[attr-defined]
+        if not self._is_pipelined():
+            return 1
+        if mapping is not None:
+            return 1 + max(mapping)
+        stages = (e.pipeline_stage for e in assignment.layer_elements(listing.listed(self)))
+        return 1 + max(stage for stage in stages if stage is not None)
+
+    def _pipeline_config(self) -> dict[str, Any]:
+        """Returns the stages of the layers as values that JSON has; empty if there are none."""
+        known = state.of(self)
+        if known.saved is not None:
+            return {CONFIG_KEY: known.saved}
+        unknown = not isinstance(self, functional_lib.Functional) and known.graph is None
+        if unknown or not self._is_pipelined():
+            return {}
+        return {CONFIG_KEY: saved_form.to_saved(listing.listed(self))}
+
+    def _restore_pipeline_config(self, config: dict[str, Any]) -> None:
+        """Takes over what `_pipeline_config` returned, as soon as the layers are there.
+
+        Args:
+            config: A configuration, with other keys too.
+        """
+        if config.get(CONFIG_KEY) is not None:
+            known = state.of(self)
+            known.set(None)
+            known.saved = list(config[CONFIG_KEY])

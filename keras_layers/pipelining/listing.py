@@ -1,0 +1,149 @@
+"""The assignment of a model as it is now, whatever kind of model it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from keras.src.engine import base_layer
+from keras.src.engine import functional as functional_lib
+
+from tensorflow_ipu.keras_layers.pipelining import (
+    assignment,
+    functional,
+    hooks,
+    saved_form,
+    state,
+    subclass,
+)
+from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, node_index
+
+
+def is_sequential(model: Any) -> bool:
+    """Returns whether a model is Sequential."""
+    return isinstance(model, tf.keras.Sequential)
+
+
+def is_functional(model: Any) -> bool:
+    """Returns whether a model is made of symbolic inputs and outputs, and not Sequential."""
+    return isinstance(model, functional_lib.Functional) and not is_sequential(model)
+
+
+def graph(model: Any, node: Any = None) -> LayerGraph:
+    """Returns the calls of a model that is not Sequential.
+
+    Args:
+        model: The model.
+        node: The call of it, for a model in another model.
+    """
+    if is_functional(model):
+        return functional.graph(model)
+    return subclass.graph(model) if node is None else subclass.nested_graph(model, node)
+
+
+def has_stage(model: Any) -> bool:
+    """Returns whether a layer of a model has a stage, without looking into what it calls.
+
+    Args:
+        model: Any Keras model.
+    """
+    known = state.of(model)
+    if known.saved is not None:
+        return any(stage is not None for stage in saved_form.stages(known.saved))
+    if known.elements is not None:
+        elements = assignment.layer_elements(known.elements)
+        return any(element.pipeline_stage is not None for element in elements)
+    if known.cleared:
+        return False
+    if is_sequential(model):
+        return any(map(_layer_has_stage, model.layers))
+    if not is_functional(model) and known.graph is None:
+        # Not built yet, or without any stage being open.
+        return subclass.marked(model)
+    return any(_layer_has_stage(call.layer, call) for call in graph(model).nodes)
+
+
+def _layer_has_stage(layer: Any, call: Any = None) -> bool:
+    if isinstance(layer, tf.keras.Model):
+        return has_stage(layer)
+    return any(hooks.stage_of(made) is not None for made in (layer, call) if made is not None)
+
+
+def listed(model: Any, node: Any = None) -> list[Any]:
+    """Returns the assignment of a model: new elements for all its layers, in execution order.
+
+    Args:
+        model: Any Keras model.
+        node: The call of it, for a model in another model.
+
+    Raises:
+        RuntimeError: If the layers of a subclass of `Model` are not known yet.
+        ValueError: If the stages that were saved with the model do not fit its layers.
+    """
+    known = state.of(model)
+    if known.elements is not None and _is_own(model, node):
+        return assignment.copied(known.elements)
+    elements = _marked(model, node)
+    if known.cleared:
+        for element in assignment.layer_elements(elements):
+            element.pipeline_stage = None
+    if known.saved is not None and _is_own(model, node):
+        saved_form.apply(known.saved, elements, model)
+        known.set(assignment.copied(elements))
+    return elements
+
+
+def _is_own(model: Any, node: Any) -> bool:
+    """Returns whether a call is of the layers that the model itself has stages for."""
+    if node is None or isinstance(model, functional_lib.Functional):
+        return True
+    return subclass.nested_graph(model, node) is state.of(model).graph
+
+
+def _marked(model: Any, node: Any) -> list[Any]:
+    """Returns elements with the stages in which layers were made or called."""
+    if is_sequential(model):
+        return [_sequential_element(layer) for layer in model.layers]
+    leaf, nested = (
+        (
+            assignment.FunctionalLayerPipelineStageAssignment,
+            assignment.FunctionalNestedModelPipelineStageAssignment,
+        )
+        if is_functional(model)
+        else (
+            assignment.ModelLayerPipelineStageAssignment,
+            assignment.NestedModelPipelineStageAssignment,
+        )
+    )
+    elements: list[Any] = []
+    stage_of_tensor: dict[int, int | None] = {}
+    for call in graph(model, node).nodes:
+        index = node_index(call)
+        if isinstance(call.layer, tf.keras.Model):
+            elements.append(nested(call.layer, index, listed(call.layer, call)))
+            continue
+        stage = _stage(call, stage_of_tensor)
+        stage_of_tensor.update((id(tensor), stage) for tensor in tf.nest.flatten(call.outputs))
+        elements.append(leaf(call.layer, index, stage))
+    return elements
+
+
+def _stage(call: Any, stage_of_tensor: dict[int, int | None]) -> int | None:
+    """Returns the stage of a call by its mark, or by that of its layer."""
+    stage = hooks.stage_of(call)
+    if stage is None:
+        stage = hooks.stage_of(call.layer)
+    if stage is None and isinstance(call.layer, (base_layer.AddLoss, base_layer.AddMetric)):
+        # Keras makes and calls these itself, for a tensor of the user's.
+        stage = stage_of_tensor.get(id(call.keras_inputs[0]))
+    return stage
+
+
+def _sequential_element(layer: Any) -> Any:
+    if not isinstance(layer, tf.keras.Model):
+        return assignment.SequentialLayerPipelineStageAssignment(layer, hooks.stage_of(layer))
+    node = None
+    if not isinstance(layer, functional_lib.Functional) and state.of(layer).inputs is None:
+        # Not built by itself, but called by the model that it is in.
+        node = layer.inbound_nodes[-1] if layer.inbound_nodes else None
+    return assignment.SequentialNestedModelPipelineStageAssignment(layer, listed(layer, node))

@@ -1,0 +1,73 @@
+"""Losses that layers add to that of the model, each in the stage of what it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from keras.src.engine import base_layer_utils
+
+from tensorflow_ipu.keras_layers.pipelining.calls import ModelCalls
+
+
+class LayerLosses:
+    """What `model.losses` is in stock Keras, stage by stage."""
+
+    def __init__(self, model: Any, calls: ModelCalls) -> None:
+        """Finds the stages of losses that are functions of variables, such as regularizers.
+
+        Args:
+            model: The model.
+            calls: Its calls.
+        """
+        self._layers = list(model._flatten_layers())
+        home = _homes(calls)
+        self._functions: dict[int, list[Callable[[], Any]]] = {}
+        for layer in self._layers:
+            for function in layer._callable_losses:
+                # One of variables that no stage uses is as good in the last stage as in another.
+                stages = [home[key] for key in _handles(function) if key in home]
+                stage = max(stages, default=calls.stages - 1)
+                self._functions.setdefault(stage, []).append(function)
+
+    def clear(self) -> None:
+        """Forgets losses of tensors that layers have added."""
+        for layer in self._layers:
+            layer._clear_losses()
+
+    def take(self, stage: int) -> list[tf.Tensor]:
+        """Returns the losses of a stage that has just been built.
+
+        Args:
+            stage: The stage.
+        """
+        placeholder = base_layer_utils.REVIVED_LOSS_PLACEHOLDER
+        taken = [
+            loss
+            for layer in self._layers
+            for loss in layer._eager_losses
+            if loss is not placeholder
+        ]
+        self.clear()
+        found = [function() for function in self._functions.get(stage, ())]
+        return taken + [loss for loss in found if loss is not None]
+
+
+def _homes(calls: ModelCalls) -> dict[int, int]:
+    """Returns the first stage that uses a variable, by `id` of its handle."""
+    home: dict[int, int] = {}
+    for call in calls.calls:
+        weights: Sequence[Any] = [] if call.layer is None else call.layer.weights
+        for variable in weights:
+            home.setdefault(id(variable.handle), call.stage)
+    return home
+
+
+def _handles(function: Callable[[], Any]) -> list[int]:
+    """Returns which variables a function uses, by `id` of their handles."""
+    with tf.init_scope():
+        graph = tf.__internal__.FuncGraph("loss")
+        with graph.as_default():
+            function()
+    return [id(captured) for captured in graph.external_captures]

@@ -1,0 +1,181 @@
+"""Training, evaluation and prediction of a Keras model as a pipeline in a program."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.keras_layers.optimizers import accumulation
+from tensorflow_ipu.keras_layers.pipelining import listing, state, statistics, validation
+from tensorflow_ipu.keras_layers.pipelining.checks import check
+from tensorflow_ipu.keras_layers.pipelining.stages import Finish, Stages
+from tensorflow_ipu.ops import pipelining_ops
+
+__all__ = ["check", "evaluate", "predict", "train"]
+
+
+def train(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operation, Any]:
+    """Adds a pipeline that trains a model to the function being traced.
+
+    Args:
+        model: A pipelined model, compiled.
+        infeed: Gives what Keras calls the data of a step.
+        outfeed: Gets loss and metrics: after each mini-batch, or with `accumulate_outfeed` once for
+            each update, their mean over its mini-batches.
+        steps: Mini-batches: a multiple of those for an update.
+
+    Returns:
+        The operation that runs it, and the form of what the outfeed gets at once: a dict with
+        loss and metrics by name, whose leaves are enqueued flattened.
+    """
+    _build(model, infeed)
+    options = model._ipu_options
+    count = options.pipelining_gradient_accumulation_steps_per_replica
+    variables = model.trainable_variables
+    accumulation.make_variables(model.optimizer, variables)
+    results = _Results(count if options.pipelining_accumulate_outfeed else None)
+    losses: list[tf.Tensor] = []
+
+    def finish(x: Any, y: Any, sample_weight: Any, y_pred: Any, layer_losses: list[Any]) -> Any:
+        with _layer_losses(model, layer_losses):
+            loss = model.compute_loss(x, y, y_pred, sample_weight)
+        model._validate_target_and_loss(y, loss)
+        losses[:] = [loss]
+        return results.sent(model.compute_metrics(x, y, y_pred, sample_weight))
+
+    def optimizer_function(*_: Any) -> pipelining_ops.OptimizerFunctionOutput:
+        # The loss is not among the results of the last stage, which are all sent to the host.
+        (loss,) = losses
+        return pipelining_ops.OptimizerFunctionOutput(model.optimizer, loss, variables=variables)
+
+    with statistics.kept(model):
+        operation = pipelining_ops.pipeline(
+            _stages(model, True, finish),
+            count,
+            repeat_count=steps // count,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=optimizer_function,
+            accumulate_outfeed=bool(options.pipelining_accumulate_outfeed),
+            reduction_method=options.gradient_accumulation_reduction_method,
+            **_arguments(model),
+        )
+    return operation, results.form
+
+
+def evaluate(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operation, Any]:
+    """Adds a pipeline that evaluates a model; see `train`.
+
+    The mean of `accumulate_outfeed` is over all steps.
+    """
+    _build(model, infeed)
+    accumulates = bool(model._ipu_options.pipelining_accumulate_outfeed)
+    results = _Results(steps if accumulates else None)
+
+    def finish(x: Any, y: Any, sample_weight: Any, y_pred: Any, layer_losses: list[Any]) -> Any:
+        with _layer_losses(model, layer_losses):
+            model.compute_loss(x, y, y_pred, sample_weight)
+        return results.sent(model.compute_metrics(x, y, y_pred, sample_weight))
+
+    operation = pipelining_ops.pipeline(
+        _stages(model, False, finish),
+        steps,
+        infeed_queue=infeed,
+        outfeed_queue=outfeed,
+        accumulate_outfeed=accumulates,
+        **_arguments(model),
+    )
+    return operation, results.form
+
+
+def predict(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operation, Any]:
+    """Adds a pipeline that predicts with a model; see `train`.
+
+    The outfeed gets the outputs of the model for each mini-batch.
+    """
+    _build(model, infeed)
+    results = _Results(None)
+
+    def finish(*arguments: Any) -> Any:
+        return results.sent(arguments[3])
+
+    operation = pipelining_ops.pipeline(
+        _stages(model, False, finish, keeps_y=False),
+        steps,
+        infeed_queue=infeed,
+        outfeed_queue=outfeed,
+        **_arguments(model),
+    )
+    return operation, results.form
+
+
+class _Results:
+    """What the last stage sends to the host.
+
+    Attributes:
+        form: Its structure, once the last stage has been built.
+    """
+
+    def __init__(self, mean_over: int | None) -> None:
+        """Makes it.
+
+        Args:
+            mean_over: Mini-batches whose values the outfeed adds up; None if it does not.
+        """
+        self.form: Any = None
+        self._mean_over = mean_over
+
+    def sent(self, results: Any) -> list[tf.Tensor]:
+        """Returns results as the last stage returns them."""
+        self.form = tf.nest.map_structure(lambda _: 0, results)
+        flat = [tf.convert_to_tensor(value) for value in tf.nest.flatten(results)]
+        if self._mean_over is None:
+            return flat
+        numbers = [v if v.dtype.is_floating else tf.cast(v, tf.float32) for v in flat]
+        return [number / tf.cast(self._mean_over, number.dtype) for number in numbers]
+
+
+def _stages(model: Any, training: bool, finish: Finish, keeps_y: bool = True) -> list[Any]:
+    """Returns the functions of the stages of a model."""
+    # What is overridden may use the inputs, which Keras's own functions do not.
+    stock = tf.keras.Model
+    keeps_x = keeps_y and (
+        type(model).compute_loss is not stock.compute_loss
+        or type(model).compute_metrics is not stock.compute_metrics
+    )
+    calls = validation.checked_calls(model)
+    return Stages(model, calls, training, finish, keeps_x, keeps_y).functions()
+
+
+def _arguments(model: Any) -> dict[str, Any]:
+    """Returns what the user has set for the pipeline itself."""
+    options = model._ipu_options
+    return {
+        "device_mapping": options.pipelining_device_mapping,
+        "gradient_accumulation_for_captured_grads": False,
+        **options.pipelining_kwargs,
+    }
+
+
+@contextlib.contextmanager
+def _layer_losses(model: Any, losses: list[Any]) -> Iterator[None]:
+    """Lets `model.losses` be what the stages have made."""
+    state.of(model).losses = losses
+    try:
+        yield
+    finally:
+        state.of(model).losses = None
+
+
+def _build(model: Any, infeed: Any) -> None:
+    """Builds a Sequential model from the shapes of its data, as its first call would."""
+    if not listing.is_sequential(model) or model._graph_initialized:
+        return
+    element = infeed._structure
+    x = tf.keras.utils.unpack_x_y_sample_weight(element)[0]
+    (spec,) = tf.nest.flatten(x)
+    # Not `build`: that does not take the type.
+    model._build_graph_network_for_inferred_shape(spec.shape, spec.dtype)

@@ -1,0 +1,52 @@
+"""Moving statistics of normalization layers, which pipelines leave as they are."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from absl import logging
+from keras.src.layers.normalization import batch_normalization
+
+from tensorflow_ipu.keras_layers.pipelining import state
+
+
+@contextlib.contextmanager
+def kept(model: Any) -> Iterator[None]:
+    """Lets the layers of a model not update moving means and variances.
+
+    In a pipeline a mini-batch is in each stage forward and backward at different times, and only
+    the optimizer changes variables.
+
+    Args:
+        model: A Keras model.
+
+    Yields:
+        Nothing.
+    """
+    layers = [layer for layer in model._flatten_layers() if _has_statistics(layer)]
+    if layers and not state.of(model).warned:
+        state.of(model).warned = True
+        logging.warning(
+            "The moving mean and variance of %s are not updated in the pipelined model %s: "
+            "evaluate() and predict() use the ones that the model started with.",
+            ", ".join(layer.name for layer in layers),
+            model.name,
+        )
+    for layer in layers:
+        # Hides the method. Not an attribute as Keras knows them, so nothing tracks it.
+        vars(layer)["add_update"] = _ignore
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del vars(layer)["add_update"]
+
+
+def _has_statistics(layer: Any) -> bool:
+    return isinstance(layer, batch_normalization.BatchNormalizationBase) and layer.trainable
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """Takes the place of `Layer.add_update`."""

@@ -1,0 +1,180 @@
+"""Stages of subclasses of `Model`: which layers their `call` calls."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import tensorflow as tf
+from keras.src.engine import base_layer, keras_tensor
+
+from tensorflow_ipu.keras_layers.pipelining import hooks, saved_form, state
+from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, post_order
+
+
+def build(model: Any, input_shape: Any, stock_build: Any) -> None:
+    """Builds a model, and traces its `call` if its layers have stages.
+
+    Args:
+        model: A subclass of `Model`.
+        input_shape: A shape, a list or dict of shapes, or a structure of symbolic tensors.
+        stock_build: Builds it from shapes as Keras does.
+    """
+    known = state.of(model)
+    if _is_symbolic(input_shape):
+        inputs = input_shape
+        built = _traced(model, (_like(inputs),), {})
+        # All that is left to do for Keras: the layers are built.
+        base_layer.Layer.build(model, tf.nest.map_structure(lambda one: one.shape, inputs))
+        opened = True
+    else:
+        with hooks.recorded() as stages:
+            stock_build(input_shape)
+        inputs = _inputs(input_shape)
+        opened = bool(stages)
+        built = None
+    pipelined = opened or known.graph is not None or known.saved is not None or marked(model)
+    known.inputs = inputs
+    if pipelined and built is None:
+        built = _traced(model, (_like(inputs),), {})
+    _adopt(known, built)
+
+
+def graph(model: Any) -> LayerGraph:
+    """Returns the calls of a model.
+
+    Args:
+        model: A subclass of `Model`.
+
+    Raises:
+        RuntimeError: If it has not been built.
+    """
+    known = state.of(model)
+    if known.graph is None:
+        if known.inputs is None:
+            raise RuntimeError(
+                f"The layers that the model {model.name} calls are not known yet. Please call "
+                "`model.build()` first, with the shapes of its inputs or with keras.Input objects."
+            )
+        known.graph = _traced(model, (_like(known.inputs),), {})
+    return known.graph
+
+
+def nested_graph(model: Any, node: Any) -> LayerGraph:
+    """Returns the calls that a model makes where another calls it.
+
+    Its inputs are all symbolic tensors among the arguments of that call, flattened.
+
+    Args:
+        model: A subclass of `Model`.
+        node: The call.
+    """
+    known = state.of(model)
+    # What is passed as `training` is for when the layers are called in earnest.
+    kwargs = {name: value for name, value in node.call_kwargs.items() if name != "training"}
+    arguments = (node.call_args, kwargs)
+    if known.graph is not None and _is_symbolic(arguments):
+        if _signature(known.graph.inputs) == _signature(arguments):
+            return known.graph
+    if node not in known.nested_graphs:
+        known.nested_graphs[node] = _traced(model, *_like(arguments))
+    return known.nested_graphs[node]
+
+
+def check_mode(model: Any, training: bool) -> None:
+    """Refuses a model that calls other layers in this mode.
+
+    Args:
+        model: A subclass of `Model`.
+        training: What is passed as `training`.
+
+    Raises:
+        ValueError: If other layers are called than without a value for `training`.
+    """
+    known = state.of(model)
+    expected = graph(model)
+    if training not in known.in_modes:
+        same = True
+        if "training" in inspect.signature(model.call).parameters:
+            traced = _traced(model, (_like(known.inputs),), {"training": training})
+            same = traced.signature() == expected.signature()
+        known.in_modes[training] = same
+    if not known.in_modes[training]:
+        raise ValueError(
+            f"`call` of the model {model.name} calls other layers with training={training} than "
+            "it did when the model was built, so they have no stages. Call the same layers always, "
+            "and pass `training` on to them."
+        )
+
+
+def _adopt(known: state.PipelineState, built: LayerGraph | None) -> None:
+    """Takes over a new graph; the assignment stays if the graph is the same as before."""
+    before = known.graph
+    if before is not None and built is not None and known.elements is not None:
+        same = before.signature() == built.signature()
+        # The calls are others, in the same order: like those of a model that was saved.
+        saved = saved_form.to_saved(known.elements) if same else None
+        known.set(None)
+        known.saved = saved
+    known.graph = built
+    known.in_modes.clear()
+
+
+def _traced(model: Any, args: Any, kwargs: Any) -> LayerGraph:
+    """Calls a model on symbolic tensors and returns the calls of layers that it made."""
+    parameters = inspect.signature(model.call).parameters
+    if "training" in parameters and len(args) < 2:
+        # A default would be written into the calls of layers that it is passed to.
+        kwargs = {"training": None, **kwargs}
+    added = len(model._losses)
+    with tf.init_scope():
+        outputs = model.call(*args, **kwargs)
+    # Losses of symbolic tensors belong to this trace only.
+    losses = tuple(model._losses[added:])
+    del model._losses[added:]
+    inputs = [one for one in tf.nest.flatten((args, kwargs)) if _is_symbolic(one)]
+    ends = tf.nest.flatten((outputs, losses))
+    if not all(_is_symbolic(end) for end in ends):
+        raise ValueError(
+            f"`call` of the model {model.name} must return tensors that depend on its inputs, for "
+            f"the model to be pipelined. Received: {outputs!r}"
+        )
+    return LayerGraph(tuple(post_order(ends)), inputs, outputs, losses)
+
+
+def _like(inputs: Any) -> Any:
+    """Returns a structure with new inputs in the place of symbolic tensors."""
+
+    def like(one: Any) -> Any:
+        if not _is_symbolic(one):
+            return one
+        return tf.keras.Input(batch_shape=one.shape, dtype=one.dtype)
+
+    return tf.nest.map_structure(like, inputs)
+
+
+def _inputs(shapes: Any) -> Any:
+    """Returns symbolic inputs for what Keras takes as shapes."""
+    if isinstance(shapes, dict):
+        return {name: _inputs(shape) for name, shape in shapes.items()}
+    one = isinstance(shapes, tf.TensorShape) or all(
+        size is None or isinstance(size, int) for size in shapes
+    )
+    if one:
+        return tf.keras.Input(batch_shape=tuple(shapes))
+    return [_inputs(shape) for shape in shapes]
+
+
+def _is_symbolic(value: Any) -> bool:
+    flat = tf.nest.flatten(value)
+    return bool(flat) and all(isinstance(one, keras_tensor.KerasTensor) for one in flat)
+
+
+def _signature(inputs: Any) -> list[Any]:
+    return [(one.shape.as_list(), one.dtype) for one in tf.nest.flatten(inputs)]
+
+
+def marked(model: Any) -> bool:
+    """Returns whether a layer of a model has been made in a stage."""
+    layers = model._flatten_layers(include_self=False)
+    return any(hooks.stage_of(layer) is not None for layer in layers)

@@ -1,0 +1,75 @@
+"""Stage assignments in configurations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.keras_layers.pipelining import assignment
+from tests import keras_pipelines
+from tests.keras_pipelines import MODELS, dense, no_stage
+
+
+@pytest.fixture(autouse=True)
+def scope() -> Iterator[None]:
+    with keras_pipelines.strategy(1).scope():
+        yield
+
+
+def stages(model: Any) -> list[int | None]:
+    elements = assignment.layer_elements(model.get_pipeline_stage_assignment())
+    return [element.pipeline_stage for element in elements]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_another_model_gets_the_same_stages(kind: str) -> None:
+    model, other = MODELS[kind](), MODELS[kind](no_stage)
+    config = json.loads(json.dumps(model._pipeline_config()))
+    other._restore_pipeline_config(config)
+    assert other._is_pipelined()
+    assert other._pipeline_config() == config
+    if kind == "subclass":
+        with pytest.raises(RuntimeError, match="first"):
+            other.get_pipeline_stage_assignment()
+        other.build(tf.keras.Input((4,)))
+    assert stages(other) == stages(model)
+    assert other._pipeline_ipus() == model._pipeline_ipus()
+    assert other._pipeline_config() == config
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_without_stages_there_is_nothing(kind: str) -> None:
+    model = MODELS[kind](no_stage)
+    assert model._pipeline_config() == {}
+    model._restore_pipeline_config({"another": 1})
+    assert not model._is_pipelined()
+
+
+def test_setting_replaces_what_was_saved() -> None:
+    model = MODELS["sequential"](no_stage)
+    model._restore_pipeline_config(MODELS["sequential"]()._pipeline_config())
+    model.set_pipeline_stage_assignment([0, 1, 1, 1])
+    assert stages(model) == [0, 1, 1, 1]
+    model._restore_pipeline_config(MODELS["sequential"]()._pipeline_config())
+    model.reset_pipeline_stage_assignment()
+    assert not model._is_pipelined()
+
+
+def test_other_layers() -> None:
+    model = tf.keras.Sequential([dense(3, 1)])
+    model._restore_pipeline_config(MODELS["sequential"]()._pipeline_config())
+    with pytest.raises(ValueError, match="do not fit its layers"):
+        model.get_pipeline_stage_assignment()
+
+
+def test_from_config_and_files(tmp_path: Any) -> None:
+    model = MODELS["functional"]()
+    again = type(model).from_config(model.get_config())
+    assert stages(again) == stages(model)
+    model.save(tmp_path / "model.keras")
+    loaded = tf.keras.models.load_model(tmp_path / "model.keras", compile=False)
+    assert stages(loaded) == stages(model)
