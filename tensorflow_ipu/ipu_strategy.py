@@ -7,6 +7,7 @@ import contextvars
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tensorflow.python.data.ops import dataset_ops, iterator_ops
 from tensorflow.python.distribute import distribute_lib, one_device_strategy, reduce_util
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
@@ -25,7 +26,8 @@ _reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing",
 _TF_FUNCTIONS = (functions.Function, functions.ConcreteFunction)
 
 
-class IPUStrategyV1(distribute_lib.StrategyV1):
+# Keras scales losses only under the strategies that it knows, of which this is one kind.
+class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
     """Runs functions on one IPU device, which may have several IPUs.
 
     Variables made in its `scope()` are on the device; their initial values are computed on the
@@ -48,7 +50,7 @@ class IPUStrategyV1(distribute_lib.StrategyV1):
                 programs on the device read through an infeed.
             enable_keras_extensions: Whether Keras models made in the scope run as IPU programs.
         """
-        super().__init__(_IPUExtended(self, ipu_device, cpu_device))
+        distribute_lib.StrategyV1.__init__(self, _IPUExtended(self, ipu_device, cpu_device))
         self._ipu_device = ipu_device
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
@@ -82,6 +84,10 @@ class IPUStrategyV1(distribute_lib.StrategyV1):
     def supports_loss_scaling(self) -> bool:
         """Always true."""
         return True
+
+    def scope(self) -> contextlib.AbstractContextManager[IPUStrategyV1]:
+        """Returns a context in which variables and Keras models are made for the device."""
+        return _Scope(super().scope(), self._enable_keras_extensions)
 
     def run(
         self,
@@ -132,6 +138,29 @@ class IPUStrategyV1(distribute_lib.StrategyV1):
 IPUStrategy = IPUStrategyV1
 
 
+class _Scope:
+    """The scope of a strategy, in which Keras models are those of the IPU."""
+
+    def __init__(self, scope: Any, enable_keras_extensions: bool) -> None:
+        self._scope = scope
+        self._enable_keras_extensions = enable_keras_extensions
+        self._open: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> Any:
+        with contextlib.ExitStack() as stack:
+            strategy = stack.enter_context(self._scope)
+            if self._enable_keras_extensions:
+                # Models need strategies; and a program without a scope needs no Keras.
+                from tensorflow_ipu.keras_layers.models import hooks
+
+                stack.enter_context(hooks.extended_models())
+            self._open.append(stack.pop_all())
+        return strategy
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.pop().__exit__(*error)
+
+
 def _launcher(function: Any) -> Callable[..., Any]:
     """Returns a function that launches `function` with its arguments."""
 
@@ -169,6 +198,10 @@ class _IPUExtended(one_device_strategy.OneDeviceExtended):
             kwargs["initial_value"] = on_cpu
         return super()._create_variable(next_creator, **kwargs)
 
+    def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
+        del options
+        return _HostDataset(dataset)
+
     def _reduce_to(
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
@@ -184,6 +217,19 @@ class _IPUExtended(one_device_strategy.OneDeviceExtended):
             reduce_util.ReduceOp.MEAN: cross_replica_ops.cross_replica_mean,
         }[reduce_op]
         return nest.map_structure(reduce, value)
+
+
+class _HostDataset(dataset_ops.UnaryUnchangedStructureDataset):
+    """A distributed dataset: read by a function on the host, which calls `IPUStrategy.run`.
+
+    So does Keras itself, in its own `fit` and in `train_on_batch`.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(dataset, dataset._variant_tensor)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iterator_ops.OwnedIterator(self)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,1 @@
+"""Keras models on the IPU: what an `IPUStrategy` adds to models made in its scope."""

@@ -1,0 +1,104 @@
+"""What `fit`, `evaluate` and `predict` have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras import callbacks as callbacks_lib
+from keras.src.engine import training as training_lib
+
+from tensorflow_ipu.keras_layers.models import replicas
+from tensorflow_ipu.keras_layers.models import steps as steps_lib
+from tensorflow_ipu.keras_layers.models.data import Data
+from tensorflow_ipu.keras_layers.models.steps import Steps
+
+
+def plan(model: Any, data: Data, argument: str, requested: int | None, epochs: int = 1) -> Steps:
+    """Returns the steps that a model runs.
+
+    Args:
+        model: An extended model.
+        data: The batches.
+        argument: Name of the argument for the number of batches.
+        requested: What the user passed for it.
+        epochs: Number of epochs that run.
+    """
+    ipus = model._pipeline_ipus() if model._is_pipelined() else 1
+    ordinal = model.distribute_strategy.device_ordinal
+    number = replicas.replication_factor(ordinal, ipus)
+    return steps_lib.plan(data, argument, requested, per_execution(model), number, epochs)
+
+
+def per_execution(model: Any) -> int:
+    """Returns `steps_per_execution` of a model; 1 for one that was not compiled."""
+    counter = model._steps_per_execution
+    return 1 if counter is None else int(counter.numpy())
+
+
+def callback_list(model: Any, callbacks: Any, verbose: Any, epochs: int, steps: Steps) -> Any:
+    """Returns a list of callbacks as Keras makes it.
+
+    Args:
+        model: The model.
+        callbacks: What the user passed, or the list of the `fit` that this is part of.
+        verbose: Whether there is a progress bar.
+        epochs: Number of epochs.
+        steps: What is run.
+    """
+    if isinstance(callbacks, callbacks_lib.CallbackList):
+        return callbacks
+    verbose = training_lib._get_verbosity(verbose, model.distribute_strategy)
+    callbacks = tf.nest.flatten(callbacks) if callbacks else []
+    if verbose and not any(isinstance(one, callbacks_lib.ProgbarLogger) for one in callbacks):
+        callbacks = [*callbacks, _ProgressBar(count_mode="steps")]
+    made = callbacks_lib.CallbackList(
+        callbacks,
+        add_history=True,
+        add_progbar=verbose != 0,
+        model=model,
+        verbose=verbose,
+        epochs=epochs,
+        steps=steps.per_epoch,
+    )
+    for callback in made:
+        if isinstance(callback, callbacks_lib.BackupAndRestore):
+            # It lists the strategies it knows. To a checkpoint, this one is as good as none.
+            callback._supported_strategies += (type(model.distribute_strategy),)
+    return made
+
+
+def checked_logs(logs: Any, step: str) -> dict[str, Any]:
+    """Returns the logs of an epoch.
+
+    Args:
+        logs: What the last step gave.
+        step: Name of the method that did.
+
+    Raises:
+        ValueError: If that is no dict.
+    """
+    if not isinstance(logs, dict):
+        raise ValueError(
+            f"{step}() of the model must return a dict of loss and metrics by name. "
+            f"Received: {logs!r}"
+        )
+    return logs
+
+
+class _ProgressBar(callbacks_lib.ProgbarLogger):
+    """Shows one value where there is one of each replica: their mean."""
+
+    def _batch_update_progbar(self, batch: int, logs: Any = None) -> None:
+        super()._batch_update_progbar(batch, _means(logs))
+
+    def _finalize_progbar(self, logs: Any, counter: Any) -> None:
+        super()._finalize_progbar(_means(logs), counter)
+
+
+def _means(logs: Any) -> dict[str, Any]:
+    return {
+        name: np.mean(value) if isinstance(value, list) else value
+        for name, value in (logs or {}).items()
+    }

@@ -1,0 +1,115 @@
+"""What a model must be for its programs to run on the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from keras.src.engine import training as training_lib
+from keras.src.optimizers import optimizer as new_optimizer
+from keras.src.optimizers.legacy import optimizer_v2
+
+from tensorflow_ipu.keras_layers.pipelining import program as pipelined
+
+# Methods that programs take the place of, by the method that a user calls.
+_REPLACED = {
+    "fit": ("train_step", "make_train_function"),
+    "evaluate": ("make_test_function",),
+    "predict": ("make_predict_function",),
+}
+
+
+def check(model: Any, method: str) -> None:
+    """Refuses a model that cannot be run.
+
+    Args:
+        model: An extended model.
+        method: What was called: "fit", "evaluate" or "predict".
+
+    Raises:
+        RuntimeError: If it is to run eagerly, or has methods of its own in the place of those that
+            programs are made of.
+        ValueError: If `call` takes several positional arguments, steps for an execution are to
+            be found automatically, or the optimizer does not allow for gradients to be
+            accumulated.
+    """
+    if method != "predict":
+        model._assert_compile_was_called()
+    # Keras's own checks, of the arguments of `call` and of where this is called.
+    model._check_call_args(method)
+    training_lib._disallow_inside_tf_function(method)
+    if model.run_eagerly:
+        raise RuntimeError(
+            "Keras models cannot run eagerly when using `IPUStrategy`: their steps are compiled "
+            "for the IPU. Leave out run_eagerly=True in compile(), and do not use "
+            "tf.config.run_functions_eagerly(True)."
+        )
+    if model.autotune_steps_per_execution:
+        raise ValueError(
+            'steps_per_execution="auto" is not supported on the IPU, where a program has a fixed '
+            "number of steps. Pass a number to compile()."
+        )
+    for name in _REPLACED[method]:
+        _check_not_overridden(model, method, name)
+    if model._is_pipelined():
+        pipelined.check(model, method)
+    if method == "fit" and (model._is_pipelined() or accumulation_steps(model) > 1):
+        check_optimizer(model.optimizer)
+
+
+def accumulation_steps(model: Any) -> int:
+    """Returns the mini-batches of each replica for one update in `fit`; 1 without accumulation."""
+    options = model._ipu_options
+    if model._is_pipelined():
+        return options.pipelining_gradient_accumulation_steps_per_replica or 1
+    return options.gradient_accumulation_steps_per_replica or 1
+
+
+def check_accumulation(model: Any, per_execution: int) -> None:
+    """Refuses executions that do not end with an update.
+
+    Args:
+        model: An extended model.
+        per_execution: Steps of an execution.
+
+    Raises:
+        RuntimeError: If they are no multiple of the steps for an update.
+    """
+    count = accumulation_steps(model)
+    if per_execution % count:
+        raise RuntimeError(
+            f"The model has been configured with {per_execution} step(s) for each execution, which "
+            "is not divisible by `gradient_accumulation_steps_per_replica` "
+            f"({count}): every execution has to end with an update. Choose a multiple of {count} "
+            "for `steps_per_execution` in compile()."
+        )
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuses optimizers whose gradients are not to be had.
+
+    Args:
+        optimizer: A Keras optimizer, of either generation.
+
+    Raises:
+        ValueError: If its class has a `minimize` of its own.
+    """
+    stock = (optimizer_v2.OptimizerV2.minimize, new_optimizer._BaseOptimizer.minimize)
+    if type(optimizer).minimize not in stock:
+        raise ValueError(
+            "With gradient accumulation or pipelining, the optimizer must not override "
+            "OptimizerV2.minimize, because gradients are computed and applied at different times. "
+            "Override apply_gradients instead. Received: a "
+            f"{type(optimizer).__name__}, which has a minimize() of its own"
+        )
+
+
+def _check_not_overridden(model: Any, method: str, name: str) -> None:
+    """Refuses a method of the user's model in the place of one of Keras's."""
+    if getattr(type(model), name) is getattr(tf.keras.Model, name):
+        return
+    raise RuntimeError(
+        f"The function `{name}` for the model {model.name} has been overridden. {method}() does "
+        "not call it, because it makes programs for the IPU in its place. Remove it, or create the "
+        "strategy with IPUStrategy(enable_keras_extensions=False) for plain Keras."
+    )

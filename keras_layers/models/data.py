@@ -1,0 +1,182 @@
+"""What a user passes to `fit`, `evaluate` and `predict`, as a dataset of known shapes."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Any, NoReturn
+
+import tensorflow as tf
+from absl import logging
+from keras.src.engine import data_adapter
+from keras.src.utils import data_utils
+
+_UNKNOWN = int(tf.data.experimental.UNKNOWN_CARDINALITY)
+_INFINITE = int(tf.data.experimental.INFINITE_CARDINALITY)
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Batches for a model.
+
+    Attributes:
+        dataset: A dataset of what Keras calls data: `x`, `(x, y)` or `(x, y, sample_weight)`.
+        size: Batches of one epoch; None if that is not known.
+        is_infinite: Whether the dataset has no end.
+        is_one_dataset: Whether all epochs are in the dataset, one after the other. Otherwise the
+            dataset is one epoch, unless a number of steps asks for another length.
+        batch_size: Batch size of data in memory; None if the dataset has its own.
+    """
+
+    dataset: tf.data.Dataset
+    size: int | None
+    is_infinite: bool
+    is_one_dataset: bool
+    batch_size: int | None = None
+
+
+def from_arguments(
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    batch_size: int | None = None,
+    steps: int | None = None,
+    epochs: int = 1,
+    shuffle: Any = False,
+    class_weight: Any = None,
+) -> Data:
+    """Returns the batches that the arguments of a method mean.
+
+    Args:
+        x: Inputs: arrays, tensors or structures of them, or a dataset with everything.
+        y: Targets, like `x`.
+        sample_weight: Weights, like `x`.
+        batch_size: Samples in a batch; 32 when None. Datasets have batches already.
+        steps: Batches for an epoch that the user asked for; None for all there are.
+        epochs: Number of epochs.
+        shuffle: Whether to shuffle data in memory, as in stock Keras.
+        class_weight: Weight of each class, by index.
+
+    Raises:
+        ValueError: If there are no data, a batch is smaller than the others, or an element has
+            an unknown shape; and for generators, which have no shapes at all.
+    """
+    if isinstance(x, tf.data.Dataset):
+        data = _from_dataset(x, y, sample_weight, batch_size)
+    else:
+        data = _from_memory(x, y, sample_weight, batch_size, steps, epochs, shuffle)
+    if data.size == 0:
+        _refuse_nothing(x, y)
+    dataset = data.dataset
+    if class_weight:
+        dataset = dataset.map(data_adapter._make_class_weight_map_fn(class_weight))
+    dataset = _for_device(dataset, data.batch_size)
+    _check_shapes(dataset.element_spec)
+    return dataclasses.replace(data, dataset=dataset)
+
+
+def _from_dataset(x: tf.data.Dataset, y: Any, sample_weight: Any, batch_size: Any) -> Data:
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if not data_adapter.is_none_or_empty(value):
+            raise ValueError(
+                f"`{name}` argument is not supported when using dataset as input: the elements of "
+                f"the dataset must be (x, y) or (x, y, sample_weight). Received: {name}={value!r}"
+            )
+    if batch_size is not None:
+        raise ValueError(
+            "The `batch_size` argument must not be specified when using dataset as an input: batch "
+            f"the dataset with dataset.batch(). Received: batch_size={batch_size}"
+        )
+    size = int(x.cardinality())
+    return Data(x, None if size < 0 else size, size == _INFINITE, is_one_dataset=False)
+
+
+def _from_memory(
+    x: Any, y: Any, sample_weight: Any, batch_size: Any, steps: Any, epochs: int, shuffle: Any
+) -> Data:
+    if data_adapter.is_none_or_empty(x):
+        _refuse_nothing(x, y)
+    if isinstance(x, (data_utils.Sequence, types.GeneratorType)) or callable(
+        getattr(x, "__next__", None)
+    ):
+        raise ValueError(
+            "Generators and keras.utils.Sequence objects are not supported on the IPU, because the "
+            "shapes of what they give are not known. Use tf.data.Dataset.from_generator with an "
+            f"output_signature of known shapes. Received: x={x!r}"
+        )
+    logging.log_first_n(
+        logging.WARNING,
+        "Data in memory are copied on the host for every batch. A tf.data.Dataset is faster.",
+        1,
+    )
+    adapter = data_adapter.select_data_adapter(x, y)(
+        x,
+        y,
+        batch_size=batch_size,
+        steps=steps,
+        epochs=epochs,
+        sample_weights=sample_weight,
+        shuffle=shuffle,
+        distribution_strategy=tf.distribute.get_strategy(),
+    )
+    if adapter.has_partial_batch():
+        raise ValueError(
+            f"The data have a size that is not a multiple of the batch size: the last of "
+            f"{adapter.get_size()} batches has a partial batch of {adapter.partial_batch_size()} "
+            f"instead of {adapter.batch_size()} samples, and programs on the IPU have fixed "
+            "shapes. Leave those samples out, or choose a batch_size that divides their number."
+        )
+    size = adapter.get_size()
+    return Data(adapter.get_dataset(), size, False, True, adapter.batch_size())
+
+
+def _refuse_nothing(x: Any, y: Any) -> NoReturn:
+    raise ValueError(f"Expect x to be a non-empty array or dataset. Received: x={x!r}, y={y!r}")
+
+
+def without_remainder(data: Data, left_out: int) -> tf.data.Dataset:
+    """Returns a dataset of all epochs without the last batches of each.
+
+    Args:
+        data: All epochs.
+        left_out: Number of batches to leave out.
+    """
+    if not left_out or data.size is None:
+        return data.dataset
+    size = data.size
+    numbered = data.dataset.enumerate()
+    kept = numbered.filter(lambda number, _: number % size < size - left_out)
+    return kept.map(lambda _, element: element)
+
+
+def _for_device(dataset: tf.data.Dataset, batch_size: int | None) -> tf.data.Dataset:
+    """Gives elements the types that the device has, and the shapes that are known here."""
+    flat = tf.nest.flatten(dataset.element_spec)
+    has_float64 = any(getattr(spec, "dtype", None) == tf.float64 for spec in flat)
+    if batch_size is None and not has_float64:
+        return dataset
+
+    def convert(tensor: tf.Tensor) -> tf.Tensor:
+        if tensor.dtype == tf.float64:
+            tensor = tf.cast(tensor, tf.float32)
+        if batch_size is not None and tensor.shape.rank:
+            tensor = tf.ensure_shape(tensor, [batch_size, *tensor.shape[1:]])
+        return tensor
+
+    def convert_all(*element: Any) -> Any:
+        converted = tf.nest.map_structure(convert, element)
+        return converted if isinstance(dataset.element_spec, tuple) else converted[0]
+
+    return dataset.map(convert_all)
+
+
+def _check_shapes(element_spec: Any) -> None:
+    for spec in tf.nest.flatten(element_spec):
+        if not spec.shape.is_fully_defined():
+            raise ValueError(
+                f"The dataset has elements of unknown shape, {spec.shape}, but programs on the IPU "
+                "need to know all shapes. Batch the dataset with drop_remainder=True, as in "
+                "dataset.batch(batch_size, drop_remainder=True), or set shapes with "
+                f"tf.ensure_shape in a map. Received: element_spec={element_spec}"
+            )

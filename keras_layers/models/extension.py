@@ -1,0 +1,188 @@
+"""What models are made of that are built in the scope of an `IPUStrategy`."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import tensorflow as tf
+from keras.src import backend
+from keras.src.engine import functional as functional_lib
+from keras.src.engine import training as training_lib
+
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.keras_layers.models import (
+    evaluation,
+    prediction,
+    programs,
+    saving,
+    training,
+)
+from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
+from tensorflow_ipu.keras_layers.models.saving import SavedOptions
+from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
+from tensorflow_ipu.keras_layers.pipelining.sequential import PipelinedSequential
+from tensorflow_ipu.keras_layers.serving import Serving
+
+_PROGRAMS = "_ipu_programs"
+# Attribute of a class made here: the class of the user. A class that derives from the one made
+# first would be in the way when stock Keras finds out that the user's class is a functional one.
+_MADE_OF = "_ipu_made_of"
+# What a class made here takes over from that of the user, to be taken for it when it is saved.
+_IDENTITY = ("__module__", "__doc__", "_keras_api_names", "_keras_api_names_v1")
+
+
+class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.keras.Model):
+    """A `keras.Model` whose `fit`, `evaluate` and `predict` run programs on the IPU.
+
+    A model made in the scope of an `IPUStrategy` derives from its own class and this one. All
+    that is not here is what it is in Keras.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Makes a model; see `tf.keras.Model`."""
+        if is_functional(args, kwargs) and not isinstance(self, functional_lib.Functional):
+            # A subclass turns out to be a functional model. Keras would change the base classes
+            # of all its instances, and those of this class.
+            own = vars(type(self)).get(_MADE_OF, type(self))
+            self.__class__ = _derived(own, FunctionalExtension)
+            functional_lib.Functional.__init__(self, *args, **kwargs)
+            return
+        super().__init__(*args, **kwargs)
+
+    def fit(self, *args: Any, **kwargs: Any) -> tf.keras.callbacks.History:
+        """Trains the model on the device; takes what `tf.keras.Model.fit` takes.
+
+        One execution of a program makes `steps_per_execution` steps on each replica. Callbacks
+        for batches are called once for each execution.
+
+        Returns:
+            A record of the losses and metrics of each epoch.
+
+        Raises:
+            RuntimeError: If the model is not compiled, runs eagerly, or overrides what programs
+                are made of; or if executions do not end with an update.
+            ValueError: If the data do not fit: shapes, sizes, steps.
+        """
+        return training.fit(self, *args, **kwargs)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes loss and metrics on the device; takes what `tf.keras.Model.evaluate` takes.
+
+        Returns:
+            The loss, or a list of loss and metrics; a dict with `return_dict=True`.
+
+        Raises:
+            RuntimeError: As for `fit`.
+            ValueError: As for `fit`.
+        """
+        return evaluation.evaluate(self, *args, **kwargs)
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes outputs on the device; takes what `tf.keras.Model.predict` takes.
+
+        Returns:
+            NumPy arrays of the outputs for all samples, in the order of the data.
+
+        Raises:
+            RuntimeError: As for `fit`.
+            ValueError: As for `fit`.
+        """
+        return prediction.predict(self, *args, **kwargs)
+
+    def _get_optimizer(self, optimizer: Any) -> Any:
+        """Returns the optimizer that `compile` was given, scaling the loss where that is needed."""
+        if hasattr(optimizer, "get_scaled_loss"):
+            return optimizer  # Keras would scale it once more with the policy mixed_float16.
+        return super()._get_optimizer(optimizer)
+
+    def _reset_compile_cache(self) -> None:
+        super()._reset_compile_cache()
+        self._drop_ipu_programs()
+
+    def _drop_ipu_programs(self) -> None:
+        """Forgets all programs: they are made anew when they are needed."""
+        self.__dict__.pop(_PROGRAMS, None)
+
+    def _ipu_program(
+        self, mode: str, dataset: tf.data.Dataset, steps: int, replicas: int, every_step: bool
+    ) -> programs.Program:
+        """Returns the program for a mode and a form of data; the arguments are those of Program."""
+        spec = dataset.element_spec
+        ordinal = ipu_strategy.current_ordinal()
+        key = (mode, repr(spec), steps, replicas, every_step, ordinal)
+        # Not an attribute as Keras knows them: it is not part of the model.
+        made = self.__dict__.setdefault(_PROGRAMS, {})
+        if key not in made:
+            made[key] = programs.Program(self, mode, dataset, steps, replicas, every_step)
+        program: programs.Program = made[key]
+        return program
+
+
+class FunctionalExtension(ModelExtension, functional_lib.Functional):
+    """A functional model for the IPU."""
+
+    # Keras reads the arguments of constructors, to know what a model can be made from.
+    __init__ = functional_lib.Functional.__init__
+
+    def _init_set_name(self, name: str | None, zero_based: bool = True) -> None:
+        if not name and type(self).__name__ == functional_lib.Functional.__name__:
+            # Keras names these after the public class, which it knows by identity.
+            name = backend.unique_object_name("model", zero_based=zero_based)
+        super()._init_set_name(name, zero_based)
+
+
+class SequentialExtension(ModelExtension, PipelinedSequential, tf.keras.Sequential):
+    """A Sequential model for the IPU."""
+
+    __init__ = tf.keras.Sequential.__init__
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what a model like this can be made from, options for the IPU included."""
+        # Not what Keras takes for its default, which would add to the configuration.
+        return super().get_config()
+
+
+def is_functional(args: Any, kwargs: Any) -> bool:
+    """Returns whether these arguments of a model are inputs and outputs."""
+    return bool(training_lib.is_functional_model_init_params(args, kwargs))
+
+
+# The classes made here, by the two that they derive from.
+_made: weakref.WeakValueDictionary[tuple[type, type], type] = weakref.WeakValueDictionary()
+
+
+def extended(cls: type) -> type:
+    """Returns the class of models on the IPU for a class of models.
+
+    Args:
+        cls: A class of Keras models.
+    """
+    if issubclass(cls, ModelExtension):
+        return cls
+    return _derived(cls, _base(cls))
+
+
+def _base(cls: type) -> type:
+    if issubclass(cls, tf.keras.Sequential):
+        return SequentialExtension
+    if issubclass(cls, functional_lib.Functional):
+        return FunctionalExtension
+    return ModelExtension
+
+
+def _derived(cls: type, base: type) -> type:
+    """Makes a class of both, which goes by the name of the first.
+
+    The user's class comes first, so it can override what the extension has; the extension comes
+    before Keras's classes, because it derives from them.
+    """
+    made = _made.get((cls, base))
+    if made is None:
+        identity = {name: vars(cls)[name] for name in _IDENTITY if name in vars(cls)}
+        bases = (base,) if issubclass(base, cls) else (cls, base)
+        identity.update({"__qualname__": cls.__qualname__, _MADE_OF: cls})
+        made = type(cls)(cls.__name__, bases, identity)
+        saving.register_like(made, cls)
+        _made[cls, base] = made
+    return made

@@ -1,0 +1,142 @@
+"""Checks of what users pass to the setters of `OptionSetters`."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tensorflow_ipu.compiler import memory_options
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.ops import pipelining_ops
+from tensorflow_ipu.optimizers.gradient_accumulation_optimizer import (
+    GradientAccumulationOptimizerV2,
+)
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """Returns a number of steps.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What the user passed.
+
+    Raises:
+        ValueError: If it is no integer, or less than 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(f"Expected `{name}` to be a positive integer. Received: {value!r}")
+    return int(value)
+
+
+def device_mapping(value: Any) -> list[int]:
+    """Returns a copy of a device mapping.
+
+    Args:
+        value: What the user passed: a list with the IPU of each stage.
+
+    Raises:
+        ValueError: If it is no list of integers.
+    """
+    if not isinstance(value, list) or not all(
+        isinstance(ipu, numbers.Integral) and not isinstance(ipu, bool) for ipu in value
+    ):
+        raise ValueError(
+            "Expected `device_mapping` to be a list of integers, the IPU of each pipeline stage. "
+            f"Received: {value!r}"
+        )
+    return [int(ipu) for ipu in value]
+
+
+_AUTOMATIC = "It is set automatically by Keras: leave it out."
+_INCOMPATIBLE = "It is incompatible with Keras: leave it out."
+_REDUCTION = "Set the `gradient_accumulation_reduction_method` argument instead."
+
+# For each setter with further arguments: what takes them, and which of its arguments are refused.
+_REFUSED: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
+    "gradient_accumulation_optimizer_kwargs": (
+        GradientAccumulationOptimizerV2.__init__,
+        {
+            "opt": _AUTOMATIC,
+            "num_mini_batches": "Set the `gradient_accumulation_steps_per_replica` argument "
+            "instead.",
+            "experimental_normalize_gradients": "It has been removed. Set the "
+            "`gradient_accumulation_reduction_method` argument to 'mean' instead.",
+            "reduction_method": _REDUCTION,
+        },
+    ),
+    "pipelining_kwargs": (
+        pipelining_ops.pipeline,
+        {
+            "gradient_accumulation_count": "Set the `gradient_accumulation_steps_per_replica` "
+            "argument instead.",
+            "device_mapping": "Set the `device_mapping` argument instead.",
+            "accumulate_outfeed": "Set the `accumulate_outfeed` argument instead.",
+            "reduction_method": _REDUCTION,
+            **dict.fromkeys(
+                (
+                    "computational_stages",
+                    "repeat_count",
+                    "inputs",
+                    "infeed_queue",
+                    "outfeed_queue",
+                    "optimizer_function",
+                ),
+                _AUTOMATIC,
+            ),
+            **dict.fromkeys(
+                ("outfeed_loss", "outfeed_mask", "batch_serialization_iterations"), _INCOMPATIBLE
+            ),
+        },
+    ),
+    "infeed_kwargs": (
+        IPUInfeedQueue.__init__,
+        dict.fromkeys(("dataset", "infeed_spec", "element_spec", "device_ordinal"), _AUTOMATIC),
+    ),
+    "outfeed_kwargs": (
+        IPUOutfeedQueue.__init__,
+        dict.fromkeys(("outfeed_mode", "device_ordinal"), _AUTOMATIC),
+    ),
+}
+
+
+# Arguments that say where variables are kept.
+_MEMORY = (
+    "offload_weight_update_variables",
+    "replicated_optimizer_state_sharding",
+    "offload_activations",
+    "offload_gradient_accumulation_buffers",
+    "replicated_weight_sharding",
+    "offload_weights",
+)
+
+
+def checked_kwargs(option: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy of the further arguments that a setter got.
+
+    Args:
+        option: Name of the option that they become: an attribute of `ModelOptions`.
+        kwargs: The arguments.
+
+    Raises:
+        TypeError: If what they are for has no such argument, or a memory option is no bool.
+        ValueError: If one of them is not for users of Keras to set, or memory options contradict
+            each other.
+        tf.errors.UnimplementedError: If weights are to be split, but not in remote memory.
+    """
+    function, refused = _REFUSED[option]
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    accepted = [name for name in names if name not in refused]
+    for name in kwargs:
+        if name in refused:
+            raise ValueError(f"Found `{name}` in `{option}`. {refused[name]}")
+        if name not in accepted:
+            raise TypeError(
+                f"Found `{name}` in `{option}`, which there is no such argument for. Expected some "
+                f"of {', '.join(accepted)}."
+            )
+    memory = {name: kwargs[name] for name in _MEMORY if name in kwargs}
+    memory_options.check_options(memory)
+    return dict(kwargs)

@@ -1,0 +1,185 @@
+"""The methods of a model that set its options for the IPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.keras_layers.models import option_arguments
+from tensorflow_ipu.keras_layers.models.options import (
+    ModelOptions,
+    ReplicatedMetricReductionMethod,
+)
+
+
+class OptionSetters:
+    """Adds the setters to a model.
+
+    Options can be set before and after `compile`. The next call of `fit`, `evaluate` or `predict`
+    uses them; programs that were compiled with others are dropped.
+    """
+
+    # Of the model.
+    _drop_ipu_programs: Any
+
+    @property
+    def _ipu_options(self) -> ModelOptions:
+        """The options of the model, which Keras does not track."""
+        created: ModelOptions = self.__dict__.setdefault("_ipu_options", ModelOptions())
+        return created
+
+    def set_gradient_accumulation_options(
+        self,
+        gradient_accumulation_steps_per_replica: int | None = None,
+        gradient_accumulation_reduction_method: GradientAccumulationReductionMethod | str = "sum",
+        use_v2_gradient_accumulation_optimizer: bool = False,
+        **gradient_accumulation_optimizer_kwargs: Any,
+    ) -> None:
+        """Makes `fit` update the weights once for several mini-batches.
+
+        Models with pipeline stages are set with `set_pipelining_options` instead.
+
+        Args:
+            gradient_accumulation_steps_per_replica: Mini-batches of each replica for one update.
+                It has to divide `steps_per_execution`. None for what was set before.
+            gradient_accumulation_reduction_method: How the gradients of mini-batches become one:
+                a `GradientAccumulationReductionMethod` or its name. Shared with
+                `set_pipelining_options`.
+            use_v2_gradient_accumulation_optimizer: Has no effect: all optimizers work with the
+                one accumulation that there is.
+            **gradient_accumulation_optimizer_kwargs: Further arguments of
+                `GradientAccumulationOptimizerV2`. They replace those of the last call, and are not
+                saved with the model.
+
+        Raises:
+            TypeError: If there is no such further argument, or one is of the wrong type.
+            ValueError: If the number of steps is no positive integer, there is no such method, or
+                a further argument is not for users of Keras to set or contradicts another.
+        """
+        steps = gradient_accumulation_steps_per_replica
+        if steps is not None:
+            steps = option_arguments.positive_integer(
+                "gradient_accumulation_steps_per_replica", steps
+            )
+        method = GradientAccumulationReductionMethod.parse(gradient_accumulation_reduction_method)
+        kwargs = option_arguments.checked_kwargs(
+            "gradient_accumulation_optimizer_kwargs", gradient_accumulation_optimizer_kwargs
+        )
+        self._set_ipu_options(
+            gradient_accumulation_steps_per_replica=steps,
+            gradient_accumulation_reduction_method=method,
+            use_v2_gradient_accumulation_optimizer=bool(use_v2_gradient_accumulation_optimizer),
+            gradient_accumulation_optimizer_kwargs=kwargs,
+        )
+
+    def set_pipelining_options(
+        self,
+        gradient_accumulation_steps_per_replica: int | None = None,
+        device_mapping: list[int] | None = None,
+        accumulate_outfeed: bool | None = None,
+        gradient_accumulation_reduction_method: GradientAccumulationReductionMethod | str = "sum",
+        **pipelining_kwargs: Any,
+    ) -> None:
+        """Says how a model with pipeline stages runs.
+
+        Args:
+            gradient_accumulation_steps_per_replica: Mini-batches of each replica for one update,
+                which are what one execution of the pipeline in `fit` takes. None for what was set
+                before.
+            device_mapping: The IPU of each stage. None for what was set before: at first, stage
+                `i` is on IPU `i`.
+            accumulate_outfeed: Whether the host gets losses and metrics once for each update, as
+                means over its mini-batches. None for what was set before: at first, it does not.
+            gradient_accumulation_reduction_method: How the gradients of mini-batches become one:
+                a `GradientAccumulationReductionMethod` or its name. Shared with
+                `set_gradient_accumulation_options`.
+            **pipelining_kwargs: Further arguments of `pipelining_ops.pipeline`. They replace those
+                of the last call, and are not saved with the model.
+
+        Raises:
+            TypeError: If there is no such further argument, or one is of the wrong type.
+            ValueError: If the number of steps is no positive integer, the mapping is no list of
+                integers, there is no such method, or a further argument is not for users of Keras
+                to set or contradicts another.
+            tf.errors.UnimplementedError: If weights are to be split over replicas, but not in
+                remote memory.
+        """
+        steps = gradient_accumulation_steps_per_replica
+        if steps is not None:
+            steps = option_arguments.positive_integer(
+                "gradient_accumulation_steps_per_replica", steps
+            )
+        mapping = (
+            None if device_mapping is None else option_arguments.device_mapping(device_mapping)
+        )
+        method = GradientAccumulationReductionMethod.parse(gradient_accumulation_reduction_method)
+        kwargs = option_arguments.checked_kwargs("pipelining_kwargs", pipelining_kwargs)
+        self._set_ipu_options(
+            pipelining_gradient_accumulation_steps_per_replica=steps,
+            pipelining_device_mapping=mapping,
+            pipelining_accumulate_outfeed=(
+                None if accumulate_outfeed is None else bool(accumulate_outfeed)
+            ),
+            gradient_accumulation_reduction_method=method,
+            pipelining_kwargs=kwargs,
+        )
+
+    def set_infeed_queue_options(self, **kwargs: Any) -> None:
+        """Says how data reach the device.
+
+        Args:
+            **kwargs: Arguments of `IPUInfeedQueue`, such as `prefetch_depth` and
+                `optimise_latency`. They replace those of the last call.
+
+        Raises:
+            TypeError: If the queue has no such argument.
+            ValueError: If one of them is for Keras to set.
+        """
+        self._set_ipu_options(
+            infeed_kwargs=option_arguments.checked_kwargs("infeed_kwargs", kwargs)
+        )
+
+    def set_outfeed_queue_options(self, **kwargs: Any) -> None:
+        """Says how results reach the host.
+
+        Args:
+            **kwargs: Arguments of `IPUOutfeedQueue`, such as `buffer_depth` and
+                `optimise_latency`. They replace those of the last call.
+
+        Raises:
+            TypeError: If the queue has no such argument.
+            ValueError: If one of them is for Keras to set.
+        """
+        self._set_ipu_options(
+            outfeed_kwargs=option_arguments.checked_kwargs("outfeed_kwargs", kwargs)
+        )
+
+    def set_replication_options(
+        self, replicated_metric_reduction_method: ReplicatedMetricReductionMethod | str = "NONE"
+    ) -> None:
+        """Says what becomes of the losses and metrics of several replicas.
+
+        Args:
+            replicated_metric_reduction_method: A `ReplicatedMetricReductionMethod` or its name.
+
+        Raises:
+            ValueError: If there is no such method.
+        """
+        method = ReplicatedMetricReductionMethod.parse(replicated_metric_reduction_method)
+        self._set_ipu_options(replicated_metric_reduction_method=method)
+
+    def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
+        """Says whether callbacks are called while the device runs.
+
+        Args:
+            asynchronous: Whether the hooks for batches are called for each step, as soon as its
+                results are there. Otherwise they are called once for each execution.
+        """
+        self._set_ipu_options(asynchronous_callbacks=bool(asynchronous))
+
+    def _set_ipu_options(self, **values: Any) -> None:
+        """Sets options, apart from those that are None, and drops what was compiled without."""
+        for name, value in values.items():
+            if value is not None:
+                setattr(self._ipu_options, name, value)
+        self._drop_ipu_programs()

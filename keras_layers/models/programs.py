@@ -1,0 +1,171 @@
+"""Programs that run steps of a model on the device, with a dataset in and results out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu import _feeds, loops, tensorflow_hooks
+from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.keras_layers.models import train_step
+from tensorflow_ipu.keras_layers.pipelining import program as pipelined
+from tensorflow_ipu.runtime import native
+
+TRAIN = "train"
+TEST = "test"
+PREDICT = "predict"
+
+# Adds all steps to the function being traced. Takes the infeed; returns the operation that runs
+# them, and the form of what one step sends to the outfeed.
+_Builder = Callable[[IPUInfeedQueue, IPUOutfeedQueue, int], tuple[tf.Operation, Any]]
+
+
+class Program:
+    """Runs a fixed number of steps of a model each time it is called.
+
+    Attributes:
+        steps: Steps of each replica in one execution.
+        every_step: Whether the outfeed keeps the results of all steps, or of the last one only.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        mode: str,
+        dataset: tf.data.Dataset,
+        steps: int,
+        replicas: int,
+        every_step: bool,
+    ) -> None:
+        """Makes a program; it is traced when it first runs.
+
+        Args:
+            model: An extended model.
+            mode: `TRAIN`, `TEST` or `PREDICT`.
+            dataset: What it reads first: see `restart`.
+            steps: Steps of each replica in one execution.
+            replicas: Number of replicas that will run it.
+            every_step: Whether the results of every step are wanted.
+        """
+        options = model._ipu_options
+        self.steps = steps
+        self.every_step = every_step
+        self._replicas = replicas
+        # Whether zeros are to take the place of results that the device has not sent.
+        self._zeros_due = False
+        self._strategy = model.distribute_strategy
+        self._infeed = IPUInfeedQueue(dataset, device_ordinal=None, **options.infeed_kwargs)
+        self._outfeed = IPUOutfeedQueue(
+            outfeed_mode=IPUOutfeedMode.ALL if every_step else IPUOutfeedMode.LAST,
+            device_ordinal=None,
+            **options.outfeed_kwargs,
+        )
+        self._structure: Any = None
+        self._function = tf.function(
+            functools.partial(self._build, _builder(model, mode)), jit_compile=True
+        )
+        self._delete_with_self()
+
+    def restart(self, dataset: tf.data.Dataset) -> None:
+        """Lets the next execution read from the beginning of a dataset.
+
+        Args:
+            dataset: With elements of the same types and shapes as the first one.
+        """
+        self._infeed.restart(dataset)
+        if self.every_step:
+            # An execution that failed, or whose callbacks did, has left results behind.
+            self.results()
+        self._zeros_due = False
+
+    def run(self) -> None:
+        """Executes the program once, and waits for it."""
+        # Scopes belong to threads, and this may be another than that of the call of `fit`.
+        with self._strategy.scope():
+            self._strategy.run(self._function)
+        self._zeros_due = _feeds.is_synthetic(SyntheticDataCategory.Outfeed)
+
+    def results(self) -> Any:
+        """Takes what was sent to the host since the last call.
+
+        Returns:
+            What a step gives, with NumPy arrays `[R, ...]` if only the last step is wanted, else
+            `[n, R, ...]` for the `n` steps that have ended. Without the dimension of the replicas
+            if there is one replica. None before anything could be sent.
+        """
+        if self._structure is None:
+            return None  # still being traced, in another thread
+        if _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
+            return self._zeros()
+        taken = [tensor.numpy() for tensor in tf.nest.flatten(self._outfeed.dequeue())]
+        return tf.nest.pack_sequence_as(self._structure, taken)
+
+    def _zeros(self) -> Any:
+        """Returns what `results` does where no data move from the device; None if nothing ran."""
+        if not self._zeros_due:
+            return None
+        self._zeros_due = False
+        leading = [self.steps] if self.every_step else []
+        leading += [self._replicas] if self._replicas > 1 else []
+        zeros = [
+            np.zeros([*leading, *spec.shape], spec.dtype.as_numpy_dtype)
+            for spec in tf.nest.flatten(self._outfeed._structure)
+        ]
+        return tf.nest.pack_sequence_as(self._structure, zeros)
+
+    def _build(self, builder: _Builder) -> None:
+        operation, structure = builder(self._infeed, self._outfeed, self.steps)
+        self._structure = structure
+        with tf.control_dependencies([operation]):
+            tf.no_op()
+
+    def _delete_with_self(self) -> None:
+        """Frees the native queues when this program goes."""
+        ops = native.ops()
+        for delete, queue in (
+            (ops.ipu_infeed_delete, self._infeed),
+            (ops.ipu_outfeed_delete, self._outfeed),
+        ):
+            _feeds.delete_with(
+                self,
+                functools.partial(
+                    delete, feed_id=queue._feed_id, device_ordinal=queue._device_ordinal
+                ),
+            )
+
+
+def _builder(model: Any, mode: str) -> _Builder:
+    """Returns what adds the steps of a mode to a program."""
+    if model._is_pipelined():
+        build = {
+            TRAIN: pipelined.train,
+            TEST: pipelined.evaluate,
+            PREDICT: pipelined.predict,
+        }[mode]
+        return functools.partial(build, model)
+    step = {
+        TRAIN: lambda: train_step.train_step(model),
+        TEST: lambda: lambda data: model.test_step(data),
+        PREDICT: lambda: lambda data: model.predict_step(data),
+    }[mode]
+    return functools.partial(_loop, tensorflow_hooks.converted(step()))
+
+
+def _loop(
+    step: Callable[[Any], Any], infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, steps: int
+) -> tuple[tf.Operation, Any]:
+    """Adds a loop over steps to a program."""
+    form: list[Any] = []
+
+    def body() -> tf.Operation:
+        results = step(infeed._dequeue())
+        form[:] = [tf.nest.map_structure(lambda _: 0, results)]
+        return outfeed.enqueue(tf.nest.flatten(results))
+
+    return loops.repeat(steps, body), form[0]

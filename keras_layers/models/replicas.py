@@ -1,0 +1,50 @@
+"""How many replicas of a model a device runs, and what becomes of the values that each has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorflow_ipu.device import system
+from tensorflow_ipu.keras_layers.models.options import ReplicatedMetricReductionMethod
+
+
+def replication_factor(ordinal: int, ipus: int) -> int:
+    """Returns how many replicas of a model run on a device.
+
+    Args:
+        ordinal: The device, `/device:IPU:<ordinal>`.
+        ipus: IPUs that the model has stages on: 1 if it is not pipelined.
+
+    Raises:
+        ValueError: If the device has fewer IPUs than the model needs.
+    """
+    needed = 1 << (ipus - 1).bit_length()
+    available = system.device(ordinal).num_ipus
+    if available < needed:
+        raise ValueError(
+            f"The device /device:IPU:{ordinal} has {available} IPU(s), but the current model "
+            f"requires a multiple of {needed} IPUs. Set IPUConfig.auto_select_ipus to a multiple "
+            f"of {needed}, or put the stages of the model on fewer IPUs."
+        )
+    return system.replication_factor(ordinal, needed)
+
+
+def reduced(value: np.ndarray, method: ReplicatedMetricReductionMethod) -> Any:
+    """Returns one value for those of all replicas.
+
+    Args:
+        value: A value of each replica, `[replicas, ...]`.
+        method: How to reduce it.
+
+    Returns:
+        The value of the last replica, or the sum or mean; for `LIST`, the list of all of them.
+    """
+    if method is ReplicatedMetricReductionMethod.LIST:
+        return list(value)
+    if method is ReplicatedMetricReductionMethod.SUM:
+        return np.sum(value, axis=0)
+    if method is ReplicatedMetricReductionMethod.MEAN:
+        return np.mean(value, axis=0)
+    return value[-1]

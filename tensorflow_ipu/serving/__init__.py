@@ -1,0 +1,233 @@
+"""Exporting models for serving: the public module `ipu.serving`.
+
+Each function writes a SavedModel whose signature `serving_default` takes the tensors of one
+mini-batch and returns a dict of outputs. It has TensorFlow's own operations and the weights as they
+were, so any TensorFlow can load and run it, with this package or without:
+
+    outputs = tf.saved_model.load(export_dir).signatures["serving_default"](x=images)
+
+Called like that, it runs on the host. To run it on the device, load it where variables are made for
+that, and launch it:
+
+    with strategy.scope():
+        model = tf.saved_model.load(export_dir)
+        outputs = strategy.run(model.signatures["serving_default"], kwargs={"x": images})
+
+The steps before and after the model are for the host; of a model that has them,
+`strategy.run(model.predict_step, args)` launches what is in between.
+
+Among the assets is `application_<uuid>.popef`: the compiled program, with all `iterations` of its
+loop or pipeline, as it would be for the serving runtime of the chip. It describes the program, for
+reports; nothing loads it to run it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorflow_ipu import tensorflow_hooks
+from tensorflow_ipu.serving import application
+from tensorflow_ipu.serving.export import Flow, export, predict_arguments
+from tensorflow_ipu.serving.request import Request
+from tensorflow_ipu.serving.stages import Stages
+
+__all__ = ["export_keras", "export_pipeline", "export_single_step"]
+
+tensorflow_hooks.install()
+
+
+def export_single_step(
+    predict_step: Callable[..., Any],
+    export_dir: Any,
+    iterations: int,
+    inputs: Sequence[Any] | None = None,
+    predict_step_signature: Any = None,
+    input_dataset: Any = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Exports a function that runs on one IPU.
+
+    Its inputs are described by exactly one of: the `input_signature` of a `tf.function`,
+    `predict_step_signature`, `input_dataset`. With a `preprocessing_step` that holds for this one
+    (with `preprocessing_step_signature`), and the function takes what it returns.
+
+    Args:
+        predict_step: Takes tensors and returns a tensor, or a nest of them.
+        export_dir: Directory for the SavedModel, new or empty.
+        iterations: Mini-batches in one execution of the compiled program.
+        inputs: Further arguments of `predict_step`, before those of a request: the same in each.
+        predict_step_signature: List of `tf.TensorSpec` with all dimensions, one for each argument.
+        input_dataset: A `tf.data.Dataset` whose elements are such arguments: a tuple of positional
+            ones, or a dict of those with names.
+        output_names: Name or list of names of the outputs; for None those of a dict that is
+            returned, else `output_0`, `output_1`, ...
+        preprocessing_step: Runs on the host, before `predict_step`.
+        preprocessing_step_signature: List of `tf.TensorSpec` of any type and shape.
+        postprocessing_step: Runs on the host, after `predict_step`.
+        postprocessing_step_signature: List of `tf.TensorSpec`; for None, what `predict_step`
+            returns.
+        purge_export_dir: Whether to delete what is in the directory before.
+
+    Returns:
+        A `tf.function` that does what the signature does, with the weights as they are now, and
+        runs `predict_step` as a program on the device.
+
+    Raises:
+        RuntimeError: In graph mode.
+        TypeError: If an argument is of the wrong type, or the device lacks the type of a tensor.
+        ValueError: If the directory is not empty, the signature does not come from one source or
+            has unknown dimensions, steps do not fit together, or the number of names is wrong.
+        tf.errors.OpError: What compiling raises. Nothing has been written then.
+    """
+    request = Request(
+        export_dir=export_dir,
+        iterations=iterations,
+        predict_step_signature=predict_step_signature,
+        input_dataset=input_dataset,
+        output_names=output_names,
+        preprocessing_step=preprocessing_step,
+        preprocessing_step_signature=preprocessing_step_signature,
+        postprocessing_step=postprocessing_step,
+        postprocessing_step_signature=postprocessing_step_signature,
+        purge_export_dir=purge_export_dir,
+    )
+    request.check()
+    if not callable(predict_step):
+        raise TypeError(f"predict_step must be a function. Received: {predict_step!r}")
+    given = tuple(inputs or ())
+    flow = Flow(
+        request,
+        functools.partial(predict_step, *given) if given else predict_step,
+        predict_arguments(request, predict_step, len(given)),
+    )
+    build = application.single_step(flow.predict, iterations)
+    return export(request, flow, build, flow.predict.arguments.specs, "predict_step")
+
+
+def export_pipeline(
+    computational_stages: Sequence[Any],
+    export_dir: Any,
+    iterations: int,
+    inputs: Sequence[Any] | None = None,
+    device_mapping: Sequence[Any] | None = None,
+    pipeline_schedule: Any = None,
+    poplar_options: Sequence[Any] | None = None,
+    name: str | None = None,
+    predict_step_signature: Any = None,
+    input_dataset: Any = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Exports a pipeline over several IPUs; see `export_single_step` for what is not said here.
+
+    Args:
+        computational_stages: A function for each stage, as for `pipelining_ops.pipeline`. The
+            signature is that of the first.
+        export_dir: Directory for the SavedModel, new or empty.
+        iterations: Mini-batches in one execution of the pipeline.
+        inputs: Further arguments of the first stage, before those of a request.
+        device_mapping: The IPU of each stage; stage `i` is on IPU `i` when None.
+        pipeline_schedule: A `PipelineSchedule`; Grouped when None.
+        poplar_options: A `PipelineStageOptions` for each stage.
+        name: Name for the pipeline.
+        predict_step_signature: List of `tf.TensorSpec`, one for each argument of the first stage.
+        input_dataset: Elements are arguments of the first stage.
+        output_names: Names of the outputs.
+        preprocessing_step: Runs on the host, before the first stage.
+        preprocessing_step_signature: List of `tf.TensorSpec`.
+        postprocessing_step: Runs on the host, after the last stage.
+        postprocessing_step_signature: List of `tf.TensorSpec`.
+        purge_export_dir: Whether to delete what is in the directory before.
+
+    Returns:
+        As `export_single_step`; each call runs one mini-batch through the stages on their IPUs.
+
+    Raises:
+        RuntimeError: In graph mode.
+        TypeError: As for `export_single_step` and `pipelining_ops.pipeline`.
+        ValueError: As for these two.
+    """
+    request = Request(
+        export_dir=export_dir,
+        iterations=iterations,
+        predict_step_signature=predict_step_signature,
+        input_dataset=input_dataset,
+        output_names=output_names,
+        preprocessing_step=preprocessing_step,
+        preprocessing_step_signature=preprocessing_step_signature,
+        postprocessing_step=postprocessing_step,
+        postprocessing_step_signature=postprocessing_step_signature,
+        purge_export_dir=purge_export_dir,
+    )
+    request.check()
+    options = {
+        "pipeline_schedule": pipeline_schedule,
+        "forward_propagation_stages_poplar_options": poplar_options,
+        "name": name,
+    }
+    stages = Stages(computational_stages, tuple(inputs or ()), device_mapping, options)
+    find = predict_arguments(request, stages.first, len(stages.inputs))
+    flow = Flow(request, stages.call, find)
+    build = stages.builder(flow.predict.arguments, iterations)
+    return export(request, flow, build, flow.predict.arguments.specs, name or "pipeline")
+
+
+def export_keras(
+    model: Any,
+    export_dir: Any,
+    batch_size: int | None = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Exports a Keras model: the same as its method `export_for_ipu_serving`.
+
+    Args:
+        model: A model that was made in the scope of an `IPUStrategy`.
+        export_dir: Directory for the SavedModel, new or empty.
+        batch_size: Size of the batches of a request; None for what the model was built with.
+        output_names: Names of the outputs.
+        preprocessing_step: Runs on the host, before the model.
+        preprocessing_step_signature: List of `tf.TensorSpec`.
+        postprocessing_step: Runs on the host, after the model.
+        postprocessing_step_signature: List of `tf.TensorSpec`.
+        purge_export_dir: Whether to delete what is in the directory before.
+
+    Returns:
+        As `export_single_step`.
+
+    Raises:
+        RuntimeError: In graph mode.
+        TypeError: As for `export_single_step`.
+        ValueError: If the model was made elsewhere, and as for `export_for_ipu_serving`.
+    """
+    if not hasattr(model, "export_for_ipu_serving"):
+        raise ValueError(
+            "export_keras needs a Keras model that was made in the scope of an IPUStrategy, with "
+            f"enable_keras_extensions=True. Received: {model!r}. Make the model inside "
+            "`with strategy.scope():` and load its weights there."
+        )
+    return model.export_for_ipu_serving(
+        export_dir,
+        batch_size=batch_size,
+        output_names=output_names,
+        preprocessing_step=preprocessing_step,
+        preprocessing_step_signature=preprocessing_step_signature,
+        postprocessing_step=postprocessing_step,
+        postprocessing_step_signature=postprocessing_step_signature,
+        purge_export_dir=purge_export_dir,
+    )

@@ -1,0 +1,61 @@
+"""The program that an exported model is compiled to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.util import nest
+
+from tensorflow_ipu import loops
+from tensorflow_ipu.compiler import ahead_of_time, trace
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.serving.steps import Step
+
+# Adds all iterations of a program to the function being traced.
+Builder = Callable[[IPUInfeedQueue, IPUOutfeedQueue], Any]
+
+
+def single_step(step: Step, iterations: int) -> Builder:
+    """Returns what builds a loop over a step, which takes one element and sends its results."""
+
+    def build(infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:
+        def body(*tensors: Any) -> Any:
+            return outfeed.enqueue(nest.flatten(step.concrete(*tensors)))
+
+        return loops.repeat(iterations, body, [], infeed)
+
+    return build
+
+
+def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Executable:
+    """Compiles a program with an infeed and an outfeed, without running it.
+
+    Args:
+        name: What a user would recognise.
+        build: Builds it.
+        element: Nest of `tf.TensorSpec`, what the infeed gives.
+        ordinal: Compile for the device `/device:IPU:<ordinal>`.
+    """
+    # The dataset only says what elements look like: nothing reads it.
+    zeros = nest.map_structure(
+        lambda spec: np.zeros(spec.shape.as_list(), spec.dtype.as_numpy_dtype), element
+    )
+    infeed = IPUInfeedQueue(dataset_ops.Dataset.from_tensors(zeros), device_ordinal=ordinal)
+    outfeed = IPUOutfeedQueue(device_ordinal=ordinal)
+
+    def program() -> None:
+        build(infeed, outfeed)
+
+    function = polymorphic_function.function(program, input_signature=(), autograph=False)
+    with trace.cluster_scope():
+        concrete = function.get_concrete_function()
+    return ahead_of_time.compile_cluster(
+        Cluster.from_graph(concrete.graph, name, owner=concrete), ordinal
+    )

@@ -1,0 +1,191 @@
+"""Putting the steps of an exported model together."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import logging
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.framework import ops
+from tensorflow.python.util import nest
+
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.compiler import launch as launch_lib
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.serving import application, saved_model
+from tensorflow_ipu.serving.arguments import Arguments, required, resolve
+from tensorflow_ipu.serving.request import Request, output_names
+from tensorflow_ipu.serving.steps import Captures, Step, check_device_tensors, ipu_ops, traced
+
+_HOST = "/device:CPU:0"
+
+
+class Flow:
+    """The steps of a model, from the tensors of a request to those of the answer.
+
+    Attributes:
+        predict: The part that runs on the device.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        predict: Callable[..., Any],
+        arguments: Callable[[Step | None], Arguments],
+    ) -> None:
+        """Traces all steps.
+
+        Args:
+            request: What the user asked for.
+            predict: The part for the device.
+            arguments: Returns what it takes, given that of the step before, or None.
+
+        Raises:
+            TypeError: If the device lacks the type of a tensor.
+            ValueError: If steps do not fit together, or shapes are unknown.
+        """
+        self._before = _preprocessing(request)
+        found = arguments(self._before)
+        check_device_tensors("input", found.specs)
+        self.predict = traced("predict_step", predict, found)
+        check_device_tensors("output", nest.flatten(self.predict.results))
+        self._after = _postprocessing(request, self.predict)
+        self._names = output_names(self.steps[-1].results, request.output_names)
+        for first, second in zip(self.steps, self.steps[1:]):
+            second.arguments.flatten(first.results, f"{first.name} and {second.name}")
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps in order."""
+        return [step for step in (self._before, self.predict, self._after) if step is not None]
+
+    def function(self, captures: Captures, predict: Callable[..., Any]) -> Any:
+        """Returns the whole flow as a `tf.function` that returns a dict.
+
+        Args:
+            captures: Copies for the steps on the host.
+            predict: Runs the part for the device: flat tensors in, its results out.
+        """
+        for step in (self._before, self._after):
+            if step is not None:
+                captures.of(step)  # the values they have now
+
+        def serve(*tensors: Any) -> dict[str, Any]:
+            values: Any = list(tensors)
+            if self._before is not None:
+                values = self._before.call(values, captures.of(self._before))
+                values = self.predict.arguments.flatten(values, "the steps")
+            values = predict(values)
+            if self._after is not None:
+                values = self._after.arguments.flatten(values, "the steps")
+                values = self._after.call(values, captures.of(self._after))
+            return dict(zip(self._names, nest.flatten(values)))
+
+        return _with_parameters(serve, self.steps[0].arguments)
+
+
+def export(
+    request: Request, flow: Flow, build: application.Builder, element: Any, name: str
+) -> Any:
+    """Compiles a program and writes the SavedModel.
+
+    Args:
+        request: What the user asked for.
+        flow: The traced steps.
+        build: Builds the program, with all iterations.
+        element: Nest of `tf.TensorSpec`, what its infeed gives.
+        name: Name of the program.
+
+    Returns:
+        A `tf.function` that does what the signature does, with the device.
+    """
+    ordinal = ipu_strategy.current_ordinal()
+    name = re.sub(r"\W+", "_", name)
+    needed = sorted(set().union(*map(ipu_ops, flow.steps)))
+    if needed:
+        logging.warning(
+            "The exported model uses %s, which stock TensorFlow does not have: it can be loaded "
+            "only where tensorflow_ipu is installed.",
+            ", ".join(needed),
+        )
+    executable = application.compiled(name, build, element, ordinal)
+    captures = Captures(_HOST)
+    captures.of(flow.predict)
+
+    def on_host(tensors: Sequence[Any]) -> Any:
+        return flow.predict.call(tensors, captures.of(flow.predict))
+
+    def predict_step(*tensors: Any) -> Any:
+        return on_host(tensors)
+
+    serve = flow.function(captures, on_host)
+    predict = _with_parameters(predict_step, flow.predict.arguments)
+    export_dir = str(request.export_dir)
+    saved_model.write(export_dir, serve, predict, captures.owners, executable)
+    return flow.function(Captures(_HOST), _on_device(flow.predict, ordinal, name))
+
+
+def _on_device(step: Step, ordinal: int, name: str) -> Callable[[Sequence[Any]], Any]:
+    """Returns what launches a step, with the values that variables have now."""
+    cluster = Cluster.from_graph(step.concrete.graph, name, owner=step.concrete)
+    device = f"/device:IPU:{ordinal}"
+    captures = Captures(device)
+    captures.of(step)  # the values they have now
+
+    def predict(tensors: Sequence[Any]) -> Any:
+        with ops.device(device):
+            launched: Any = launch_lib.launch(cluster, [*tensors, *captures.of(step)])
+        return nest.pack_sequence_as(step.results, list(launched))
+
+    return predict
+
+
+def _preprocessing(request: Request) -> Step | None:
+    step, role = request.preprocessing_step, "preprocessing_step"
+    if step is None:
+        return None
+    signature = request.preprocessing_step_signature
+    found = resolve(role, step, signature, request.input_dataset)
+    return traced(role, step, required(role, found))
+
+
+def _postprocessing(request: Request, predict: Step) -> Step | None:
+    step, role = request.postprocessing_step, "postprocessing_step"
+    if step is None:
+        return None
+    found = resolve(role, step, request.postprocessing_step_signature)
+    return traced(role, step, found or Arguments.of(predict.results))
+
+
+def predict_arguments(
+    request: Request, predict: Callable[..., Any], skip: int
+) -> Callable[[Step | None], Arguments]:
+    """Returns what finds the arguments of a user's predict step; see `Flow`.
+
+    Args:
+        request: What the user asked for.
+        predict: The step, or the first stage.
+        skip: How many of its first arguments are given otherwise.
+    """
+
+    def find(before: Step | None) -> Arguments:
+        role = "predict_step"
+        dataset = request.input_dataset if before is None else None
+        found = resolve(role, predict, request.predict_step_signature, dataset, skip)
+        if found is None and before is not None:
+            return Arguments.of(before.results)
+        return required(role, found)
+
+    return find
+
+
+def _with_parameters(function: Callable[..., Any], arguments: Arguments) -> Any:
+    """Returns a `tf.function` whose parameters have the names of the tensors they take."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind) for name in arguments.names]
+    )
+    return polymorphic_function.function(function, input_signature=arguments.specs, autograph=False)

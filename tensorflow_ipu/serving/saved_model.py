@@ -1,0 +1,114 @@
+"""Writing an exported model: the SavedModel and the compiled program among its assets."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from absl import logging
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+from tensorflow.python.framework import ops
+from tensorflow.python.lib.io import file_io
+from tensorflow.python.saved_model import (
+    constants,
+    fingerprinting_utils,
+    save,
+    signature_constants,
+)
+from tensorflow.python.trackable import asset, autotrackable
+
+from tensorflow_ipu import placement
+from tensorflow_ipu.compiler import store
+from tensorflow_ipu.compiler.executable import Executable
+
+APPLICATION_SUFFIX = ".popef"
+
+
+def check_directory(export_dir: str, purge: bool) -> None:
+    """Refuses a directory that an export would not leave as it is.
+
+    Args:
+        export_dir: Where to export to.
+        purge: Whether what is there may go.
+
+    Raises:
+        ValueError: If there is something in it, or it is a file.
+    """
+    if not file_io.file_exists_v2(export_dir):
+        return
+    if not file_io.is_directory_v2(export_dir):
+        raise ValueError(f'"{export_dir}" is not a directory. Pass a new or empty one.')
+    if file_io.list_directory_v2(export_dir) and not purge:
+        raise ValueError(
+            f'Directory "{export_dir}" is not empty. Pass another one, or purge_export_dir=True '
+            "to delete what is in it."
+        )
+
+
+def write(
+    export_dir: str,
+    serve: Function,
+    predict: Function,
+    owners: Sequence[Any],
+    executable: Executable,
+) -> None:
+    """Writes an exported model, in place of what is in the directory.
+
+    Args:
+        export_dir: Where to write.
+        serve: The signature `serving_default`: named tensors in, a dict of tensors out.
+        predict: The part of it that is for the device.
+        owners: Variables and other objects that both use.
+        executable: What the model was compiled to.
+    """
+    _empty(export_dir)
+    module = autotrackable.AutoTrackable()
+    module.state = list(owners)
+    module.predict_step = predict
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"application_{uuid.uuid4()}{APPLICATION_SUFFIX}")
+        store.save(executable, path)
+        with ops.device("/device:CPU:0"):
+            module.application = asset.Asset(str(path))
+            signatures = {
+                signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY: serve.get_concrete_function()
+            }
+            save.save(module, export_dir, signatures)
+    _forget_ipus(export_dir)
+    logging.info("Exported a model for serving to %s", export_dir)
+
+
+def _empty(export_dir: str) -> None:
+    """Deletes what is in a directory, if there is one."""
+    if not file_io.file_exists_v2(export_dir):
+        return
+    for name in file_io.list_directory_v2(export_dir):
+        path = file_io.join(export_dir, name)
+        if file_io.is_directory_v2(path):
+            file_io.delete_recursively_v2(path)
+        else:
+            file_io.delete_file_v2(path)
+
+
+def _forget_ipus(export_dir: str) -> None:
+    """Takes the names of IPU devices out of a SavedModel, for servers that have none."""
+    path = file_io.join(export_dir, constants.SAVED_MODEL_FILENAME_PB)
+    with file_io.FileIO(path, "rb") as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    for graph in (meta_graph.graph_def for meta_graph in model.meta_graphs):
+        _clear(graph.node)
+        for function in graph.library.function:
+            _clear(function.node_def)
+    file_io.atomic_write_string_to_file(path, model.SerializeToString(deterministic=True))
+    fingerprinting_utils.write_fingerprint(export_dir)
+
+
+def _clear(nodes: Sequence[node_def_pb2.NodeDef]) -> None:
+    for node in nodes:
+        if placement.is_ipu(node.device):
+            node.device = ""

@@ -1,0 +1,203 @@
+"""The steps of an exported model, each traced once, and what they capture."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorflow.python.eager.polymorphic_function import polymorphic_function
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
+from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.ops import array_ops, resource_variable_ops
+from tensorflow.python.util import nest
+
+from tensorflow_ipu import _feeds, tensorflow_hooks
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.ipu_strategy import without_reductions
+from tensorflow_ipu.serving.arguments import Arguments
+
+# What a program exchanges data with is not there when a model is served.
+_NOT_SERVED = ("Infeed", "Outfeed", "HostEmbedding", "IpuLaunch")
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A traced function of tensors.
+
+    Attributes:
+        name: What it is called, such as "predict_step".
+        arguments: What it takes.
+        concrete: The trace: flat tensors in, a nest of tensors out.
+    """
+
+    name: str
+    arguments: Arguments
+    concrete: ConcreteFunction
+
+    @property
+    def results(self) -> Any:
+        """What the step returns: a nest of symbolic tensors, with types and shapes."""
+        return self.concrete.structured_outputs
+
+    @property
+    def atomic(self) -> Any:
+        """The function that TensorFlow's runtime has: flat tensors and captures in, flat out."""
+        return self.concrete._inference_function
+
+    def call(self, tensors: Sequence[Any], captures: Sequence[Any]) -> Any:
+        """Adds a call to the graph being built.
+
+        Args:
+            tensors: The step's tensors.
+            captures: What to use in the place of what it captured.
+
+        Returns:
+            What the step returns.
+        """
+        fitted = [
+            tensor
+            if spec.shape.rank is None
+            else array_ops.ensure_shape(tensor, spec.shape)
+            if tensor.shape != spec.shape
+            else tensor
+            for tensor, spec in zip(tensors, self.arguments.specs)
+        ]
+        outputs = self.atomic.call_flat(*fitted, *captures)
+        return nest.pack_sequence_as(self.results, list(outputs))
+
+
+def traced(name: str, function: Callable[..., Any], arguments: Arguments) -> Step:
+    """Traces a step.
+
+    Args:
+        name: What it is called.
+        function: The step: any Python function, Keras layer or `tf.function`.
+        arguments: What it takes.
+
+    Raises:
+        ValueError: If it returns no tensors, or uses feeds.
+    """
+
+    def call(*tensors: Any) -> Any:
+        positional, named = arguments.pack(tensors)
+        results = tensorflow_hooks.converted(function)(*positional, **named)
+        flat = nest.flatten(results)
+        if not flat or any(value is None for value in flat):
+            raise ValueError(f"{name} must return tensors only. Received: {results!r}")
+        return nest.map_structure(ops.convert_to_tensor, results)
+
+    whole = polymorphic_function.function(call, input_signature=arguments.specs)
+    # As in a program: a function with jit_compile=True inside is no launch of its own, and not for
+    # XLA either, which a server may not have.
+    with trace.cluster_scope(), without_reductions(), ops.device(None):
+        concrete = whole.get_concrete_function()
+    step = Step(name, arguments, concrete)
+    _check_ops(step)
+    return step
+
+
+def check_device_tensors(role: str, tensors: Sequence[Any]) -> None:
+    """Refuses what cannot pass between host and device.
+
+    Args:
+        role: What the tensors are, for the message.
+        tensors: Specs or symbolic tensors.
+
+    Raises:
+        TypeError: If the device lacks a type.
+        ValueError: If a shape is not fully defined.
+    """
+    for index, tensor in enumerate(tensors):
+        if tensor.dtype not in _feeds.SUPPORTED_DTYPES:
+            supported = ", ".join(dtype.name for dtype in _feeds.SUPPORTED_DTYPES)
+            raise TypeError(
+                f"Unsupported data type {tensor.dtype.name} of {role} {index} ({tensor.name}). The "
+                f"IPU has {supported}. Cast it on the host: in a preprocessing_step or "
+                "postprocessing_step."
+            )
+        if not tensor.shape.is_fully_defined():
+            raise ValueError(
+                f"The shape {tensor.shape} of {role} {index} ({tensor.name}) is not fully defined, "
+                "but a compiled program needs to know all dimensions. Give all of them in the "
+                "signature; with a dataset, use batch(..., drop_remainder=True)."
+            )
+
+
+class Captures:
+    """Copies of the variables that steps use, on one device, with the values they have now."""
+
+    def __init__(self, device: str) -> None:
+        """Starts without copies.
+
+        Args:
+            device: Where to make them.
+        """
+        self._device = device
+        self._copies: dict[int, resource_variable_ops.ResourceVariable] = {}
+        self._resources: dict[int, Any] = {}
+        self._found: dict[str, list[Any]] = {}
+
+    @property
+    def owners(self) -> list[Any]:
+        """The copies, and other objects like lookup tables, which a SavedModel has to track."""
+        return [*self._copies.values(), *self._resources.values()]
+
+    def of(self, step: Step) -> list[Any]:
+        """Returns what a step captures, with variables replaced by their copies.
+
+        Raises:
+            ValueError: If it uses something that cannot be saved.
+        """
+        if step.name in self._found:
+            return self._found[step.name]
+        variables = {id(variable.handle): variable for variable in step.concrete.graph.variables}
+        found = self._found[step.name] = []
+        for captured in step.concrete.captured_inputs:
+            if id(captured) in variables:
+                found.append(self._copy(variables[id(captured)]).handle)
+            elif captured.dtype in (dtypes.resource, dtypes.variant):
+                self._keep_owner(step, captured)
+                found.append(captured)
+            else:
+                found.append(captured)
+        return found
+
+    def _copy(self, variable: Any) -> resource_variable_ops.ResourceVariable:
+        copy = self._copies.get(id(variable.handle))
+        if copy is None:
+            # Not `tf.Variable`, which a strategy in scope would put on a device of its own.
+            with ops.init_scope(), ops.device(self._device):
+                copy = resource_variable_ops.ResourceVariable(
+                    variable.numpy(), trainable=False, name=variable.name.split(":")[0]
+                )
+            self._copies[id(variable.handle)] = copy
+        return copy
+
+    def _keep_owner(self, step: Step, captured: Any) -> None:
+        owner = getattr(captured, "_parent_trackable", lambda: None)()
+        if owner is None:
+            raise ValueError(
+                f"{step.name} uses {captured!r}, which cannot be saved. Exported steps may use "
+                "variables and lookup tables; make other values inside the step."
+            )
+        self._resources[id(captured)] = owner
+
+
+def ipu_ops(step: Step) -> set[str]:
+    """Returns the operations in a step that stock TensorFlow does not have."""
+    definition = step.concrete.graph.as_graph_def()
+    nodes = [*definition.node]
+    for function in definition.library.function:
+        nodes.extend(function.node_def)
+    return {node.op for node in nodes if node.op.startswith("Ipu")}
+
+
+def _check_ops(step: Step) -> None:
+    refused = sorted(op for op in ipu_ops(step) if any(part in op for part in _NOT_SERVED))
+    if refused:
+        raise ValueError(
+            f"{step.name} cannot be exported: it uses {', '.join(refused)}, and feeds, host "
+            "embeddings and launches are not there when a model is served. Take its inputs as "
+            "arguments and return its outputs."
+        )
