@@ -24,7 +24,7 @@ HEADERS = ROOT / "native" / "include"
 EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
 
 # Every interpreter runs this when it starts, as it is in tensorflow_ipu.pth. Importing the package
-# makes the names `tensorflow.python.ipu.*` known (tensorflow_ipu/_api.py). Without the package, say
+# makes the names `tensorflow.python.ipu.*` known (tensorflow_ipu/_finder.py). Without the package, say
 # because a checkout was deleted, the interpreter starts as if nothing was installed.
 START = "try:\n    import tensorflow_ipu\nexcept ImportError:\n    pass\n"
 

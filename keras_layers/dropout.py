@@ -8,9 +8,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import smart_cond
 
+from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.ops import rand_ops
 
 
+@registered
 class Dropout(tf.keras.layers.Layer):
     """Drops elements of its inputs at random in training, and does nothing else.
 
@@ -72,14 +74,16 @@ class Dropout(tf.keras.layers.Layer):
         )
 
     def _dropped(self, inputs: Any) -> tf.Tensor:
-        return rand_ops.dropout(
-            inputs,
-            rate=self.rate,
-            noise_shape=_noise_shape(self.noise_shape, inputs),
-            seed=self.seed,
-            name=self.name,
-            ref=self.ref,
-        )
+        inputs = tf.convert_to_tensor(inputs)
+        shape = _noise_shape(self.noise_shape, inputs)
+        options = {"rate": self.rate, "seed": self.seed, "name": self.name, "ref": self.ref}
+        if not isinstance(shape, list) or None not in shape:
+            return rand_ops.dropout(inputs, noise_shape=shape, **options)
+        # Lengths that are not known yet, as in a model that is saved, which has no batch size.
+        now = tf.unstack(tf.shape(inputs), num=len(shape))
+        lengths = [d if length is None else length for length, d in zip(shape, now)]
+        mask = rand_ops.dropout(tf.ones(lengths, inputs.dtype), **options)
+        return tf.where(mask == 0, tf.zeros([], inputs.dtype), inputs * mask)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of the results: that of the inputs."""
@@ -96,13 +100,18 @@ class Dropout(tf.keras.layers.Layer):
         }
 
 
-def _noise_shape(noise_shape: Any, inputs: Any) -> Any:
-    """Returns the shape of the mask with the lengths of the inputs in the place of None."""
+def _noise_shape(noise_shape: Any, inputs: tf.Tensor) -> Any:
+    """Returns the shape of the mask with the lengths of the inputs, if known, for None."""
     if not isinstance(noise_shape, (list, tuple)) or None not in noise_shape:
         return noise_shape
-    shape = tf.convert_to_tensor(inputs).shape
+    shape = inputs.shape
     if shape.rank != len(noise_shape):
         return [1 if length is None else length for length in noise_shape]  # refused there
+    if any(n not in (None, 1, d) and d is not None for n, d in zip(noise_shape, shape)):
+        raise ValueError(
+            "Dimension mismatch: each length of noise_shape must be None, 1 or that of the inputs, "
+            f"which have the shape {shape}. Received: noise_shape={list(noise_shape)}"
+        )
     return [d if length is None else length for length, d in zip(noise_shape, shape)]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.ops import _serial_loop, embedding_ops, math_ops
 
 _DIMENSIONS = {
@@ -15,6 +16,7 @@ _DIMENSIONS = {
 }
 
 
+@registered
 class Embedding(tf.keras.layers.Layer):
     """Turns integers into vectors, with a table that is trained.
 
@@ -114,6 +116,7 @@ class Embedding(tf.keras.layers.Layer):
         }
 
 
+@registered
 class SerialDense(tf.keras.layers.Dense):
     """A dense layer whose matrix product is done in parts, one after the other.
 

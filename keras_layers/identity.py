@@ -6,9 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.ops import cross_replica_ops, pipelining_ops
 
 
+@registered
 class RecomputationCheckpoint(tf.keras.layers.Layer):
     """Marks values of a pipeline stage that are kept rather than recomputed.
 
@@ -29,6 +31,7 @@ class RecomputationCheckpoint(tf.keras.layers.Layer):
         return pipelining_ops.recomputation_checkpoint(inputs, name=self.name)
 
 
+@registered
 class AssumeEqualAcrossReplicas(tf.keras.layers.Layer):
     """Promises that its inputs are equal on all replicas, so that control flow may use them.
 

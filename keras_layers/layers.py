@@ -1,6 +1,12 @@
 """The Keras layers of the reference: the public module `ipu.keras.layers`."""
 
+from tensorflow_ipu.keras_layers.capture import (
+    CaptureActivationGradients,
+    CaptureUpstreamGradients,
+)
+from tensorflow_ipu.keras_layers.ctc import CTCInferenceLayer, CTCPredictionsLayer
 from tensorflow_ipu.keras_layers.dropout import Dropout
+from tensorflow_ipu.keras_layers.effective_transformer import EffectiveTransformer
 from tensorflow_ipu.keras_layers.embedding import Embedding, SerialDense
 from tensorflow_ipu.keras_layers.identity import AssumeEqualAcrossReplicas, RecomputationCheckpoint
 from tensorflow_ipu.keras_layers.normalization import (
@@ -19,7 +25,12 @@ __all__ = [
     "PopnnGRU",
     "PopnnLSTM",
     "AssumeEqualAcrossReplicas",
+    "CTCInferenceLayer",
+    "CTCPredictionsLayer",
+    "CaptureActivationGradients",
+    "CaptureUpstreamGradients",
     "Dropout",
+    "EffectiveTransformer",
     "Embedding",
     "RecomputationCheckpoint",
     "GroupNorm",

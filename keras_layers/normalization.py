@@ -6,11 +6,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.ops import _group_normalization, normalization_ops
 
 Initializer = Any  # whatever `tf.keras.initializers.get` takes
 
 
+@registered
 class GroupNormalization(tf.keras.layers.Layer):
     """Normalises each sample over groups of its channels (https://arxiv.org/abs/1803.08494).
 
@@ -126,6 +128,7 @@ class GroupNormalization(tf.keras.layers.Layer):
         }
 
 
+@registered
 class InstanceNormalization(GroupNormalization):
     """Normalises each channel of each sample (https://arxiv.org/abs/1607.08022).
 
@@ -181,6 +184,7 @@ class InstanceNormalization(GroupNormalization):
         return config
 
 
+@registered
 class LayerNormalization(tf.keras.layers.LayerNormalization):
     """Normalises over axes of the input (https://arxiv.org/abs/1607.06450).
 

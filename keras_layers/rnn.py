@@ -13,12 +13,14 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import _rnn_base
+from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers._rnn_base import LSTMStateTuple, PopnnLayer
 from tensorflow_ipu.ops import _rnn_cells
 
 __all__ = ["GRU", "LSTM", "PopnnGRU", "PopnnLSTM"]
 
 
+@registered
 class PopnnLSTM(PopnnLayer, tf.keras.layers.LSTM):
     """An LSTM; arguments and results are those of `tf.keras.layers.LSTM`, but for the following.
 
@@ -134,6 +136,7 @@ class PopnnLSTM(PopnnLayer, tf.keras.layers.LSTM):
         return {**super().get_config(), **self._own_config()}
 
 
+@registered
 class PopnnGRU(PopnnLayer, tf.keras.layers.GRU):
     """A GRU; arguments and results are those of `tf.keras.layers.GRU`, but as in `PopnnLSTM`.
 

@@ -4,9 +4,9 @@
 public modules are listed in `_api.py`, and imported when first used.
 """
 
-from tensorflow_ipu import _api
+from tensorflow_ipu import _api, _finder
 
 __version__ = "0.1.0"
 
-_api.install()
+_finder.install()
 __getattr__, __dir__ = _api.lazy_modules(__name__)

@@ -1,5 +1,9 @@
-"""Keras on the IPU: the public module `ipu.keras`."""
+"""Keras on the IPU: the public module `ipu.keras`, which is also `keras.ipu`.
+
+Its modules and classes are imported when first used: `_api.py` says where they are.
+"""
 
 from tensorflow_ipu import _api
 
 __getattr__, __dir__ = _api.lazy_modules(__name__)
+_api.show_in_keras()

@@ -1,0 +1,215 @@
+"""The finder that imports the modules of the tables in `_api.py`, under all their names.
+
+Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts; what
+is said in `_api.py` holds here too.
+
+IPU programs reach `ipu.keras` through Keras as well: `tf.keras.ipu.PipelineStage`. So the modules
+of Keras have it as an attribute `ipu`: one that is not there could only be found with a function
+`__getattr__` in modules that are not ours, and importing them early would cost every program time.
+They get it when the program imports something of ours, or when they are loaded after that. In other
+programs Keras is loaded as if nothing was installed.
+"""
+
+import os
+import sys
+
+from tensorflow_ipu import _api
+from tensorflow_ipu._api import ADDONS, KERAS, KERAS_IPU, PACKAGE, PLUGIN, POPLAR, PUBLIC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any, Optional
+
+# Packages above the modules of the tables that no file stands for.
+_PACKAGES = (
+    *(PLUGIN, POPLAR, POPLAR + ".driver", POPLAR + ".ops"),
+    *(ADDONS, ADDONS + ".keras", ADDONS + ".v1"),
+)
+
+# Public package -> what its modules are called in which table.
+_ROOTS = {
+    PACKAGE: ("", _api.MODULES),
+    PUBLIC: ("", _api.MODULES),
+    POPLAR: ("", _api.POPLAR_MODULES),
+    ADDONS: ("", _api.ADDONS_MODULES),
+    **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
+}
+
+# What the names begin with that are looked at; others pass at once.
+_BEGINNINGS = (PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, *(name + ".ipu" for name in KERAS))
+
+
+class _Package:
+    """Loads a package that has nothing but modules of the tables, which it imports when used."""
+
+    @staticmethod
+    def create_module(spec: "ModuleSpec") -> None:
+        """Leaves making the module to the import system."""
+
+    @staticmethod
+    def exec_module(module: "ModuleType") -> None:
+        """Gives the module a function that finds its modules."""
+        prefix = module.__name__ + "."
+        inside = [n[len(prefix) :].split(".")[0] for n in _full_names() if n.startswith(prefix)]
+
+        def get_attribute(name: str) -> "Any":
+            if name in inside:
+                import importlib
+
+                return importlib.import_module(prefix + name)
+            if prefix.startswith(ADDONS):
+                raise AttributeError(_missing_addon(prefix + name))
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+        module.__getattr__ = get_attribute  # type: ignore[method-assign]
+        module.__dir__ = lambda: sorted({*vars(module), *inside})  # type: ignore[method-assign]
+
+
+class _Alias:
+    """Loads one more name for a module."""
+
+    def __init__(self, module: str) -> None:
+        """Remembers the name that the module has already."""
+        self.module = module
+
+    @staticmethod
+    def create_module(spec: "ModuleSpec") -> None:
+        """Leaves making a module to the import system; `exec_module` throws it away."""
+
+    def exec_module(self, module: "ModuleType") -> None:
+        """Puts the real module in the place of the new one.
+
+        The import system then hands that out, with its own `__name__` and `__spec__`.
+        """
+        import importlib
+
+        sys.modules[module.__name__] = importlib.import_module(self.module)
+
+
+class _KerasLoader:
+    """Loads a module of Keras as its own loader does, and gives it the attribute `ipu`."""
+
+    def __init__(self, loader: "Any") -> None:
+        """Remembers the module's own loader."""
+        self.loader = loader
+
+    def create_module(self, spec: "ModuleSpec") -> "Any":
+        """Makes the module as its own loader does."""
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: "Any") -> None:
+        """Loads the module, which keeps no trace of this loader."""
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        _api.show_in_keras()
+
+
+class Finder:
+    """Finds the modules of the tables, under all their names."""
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: "Optional[Sequence[str]]" = None, target: "Any" = None
+    ) -> "Optional[ModuleSpec]":
+        """Finds a module; the import system calls this.
+
+        Args:
+            fullname: name of the module.
+            path: where its package is.
+            target: module to be reloaded, if any.
+
+        Returns:
+            How to load it, or None when other finders know.
+
+        Raises:
+            ModuleNotFoundError: there is no public module of this name.
+        """
+        if not fullname.startswith(_BEGINNINGS):  # quick: every import of every program comes here
+            return _find_keras(fullname, path) if fullname in KERAS else None
+        if fullname in _PACKAGES:
+            return _spec(fullname, _Package)
+        if not (fullname + ".").startswith(tuple(root + "." for root in _ROOTS)):
+            return None
+        _use(fullname)
+        return _find_public(fullname, path)
+
+
+def install() -> None:
+    """Makes the public names importable in this process."""
+    if Finder not in sys.meta_path:
+        sys.meta_path.insert(0, Finder)
+
+
+def _find_public(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[ModuleSpec]":
+    """Finds a module of the tables, or of our folders."""
+    if fullname == PUBLIC:
+        return _spec(fullname, _Alias(PACKAGE))
+    root, name, table = _split(fullname)
+    if name in table and f"{PACKAGE}.{table[name]}" != fullname:
+        return _spec(fullname, _Alias(f"{PACKAGE}.{table[name]}"))
+    if root == PACKAGE and name in _api.FOLDERS:
+        return _find_folder(fullname, path or ())
+    # Without the attribute `name` of the error: the statement `from package import module` takes
+    # an error with it for its own, and words it anew without the reason.
+    if root == ADDONS:
+        raise ModuleNotFoundError(_missing_addon(fullname))
+    if root != POPLAR and name in _api.PLANNED:
+        raise ModuleNotFoundError(_api.planned(fullname, name))
+    if root == PACKAGE:
+        return None
+    raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def _split(fullname: str) -> "tuple[str, str, dict[str, str]]":
+    """Splits a name into the package, and the name in a table."""
+    root = next(root for root in _ROOTS if (fullname + ".").startswith(root + "."))
+    prefix, table = _ROOTS[root]
+    return root, (prefix + fullname[len(root) + 1 :]).rstrip("."), table
+
+
+def _use(fullname: str) -> None:
+    """Notes that the program uses IPUs: from now on Keras has the attribute `ipu`."""
+    if KERAS_IPU not in sys.modules and fullname != KERAS_IPU:
+        import importlib
+
+        importlib.import_module(KERAS_IPU)
+
+
+def _find_keras(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[ModuleSpec]":
+    """Finds a module of Keras, where it has to get the attribute `ipu`."""
+    if KERAS_IPU not in sys.modules:
+        return None
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec(fullname, path)
+    if spec is not None and spec.loader is not None:
+        spec.loader = _KerasLoader(spec.loader)  # type: ignore[assignment]
+    return spec
+
+
+def _spec(fullname: str, loader: "Any") -> "ModuleSpec":
+    from importlib.machinery import ModuleSpec
+
+    return ModuleSpec(fullname, loader, is_package=loader is _Package)
+
+
+def _find_folder(fullname: str, path: "Sequence[str]") -> "Optional[ModuleSpec]":
+    """Finds a subpackage of `FOLDERS`: inside the package, or in a checkout beside it."""
+    from importlib.machinery import PathFinder
+
+    beside = [os.path.dirname(folder) for folder in path]
+    return PathFinder.find_spec(fullname, path) or PathFinder.find_spec(fullname, beside)
+
+
+def _full_names() -> "list[str]":
+    """Returns the names of all that is in packages which no file stands for."""
+    modules = [*(f"{ADDONS}.{name}" for name in _api.ADDONS_MODULES), *_PACKAGES]
+    return [*modules, *(f"{POPLAR}.{name}" for name in _api.POPLAR_MODULES)]
+
+
+def _missing_addon(fullname: str) -> str:
+    modules = ", ".join(f"{ADDONS}.{name}" for name in _api.ADDONS_MODULES)
+    return f"tensorflow_ipu has no {fullname}. Of {ADDONS} it has: {modules}."

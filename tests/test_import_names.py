@@ -1,0 +1,138 @@
+"""The names by which programs written for the original reach Keras and the add-ons."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu import _api
+from tensorflow_ipu.keras_layers import layers, losses
+from tensorflow_ipu.ops import rnn_ops
+
+# Below `keras.ipu` and `tensorflow.python.ipu.keras`.
+CLASSES = [name[len("keras.") :] for name in _api.NAMES if name.startswith("keras.")]
+MODULES = [name[len("keras.") :] for name in _api.MODULES if name.startswith("keras.")]
+
+LAYERS = """AssumeEqualAcrossReplicas CTCInferenceLayer CTCPredictionsLayer
+    CaptureActivationGradients
+    CaptureUpstreamGradients Dropout EffectiveTransformer Embedding GroupNorm GroupNormalization GRU
+    InstanceNorm InstanceNormalization LayerNorm LayerNormalization LSTM PopnnGRU PopnnLSTM
+    RecomputationCheckpoint SerialDense""".split()
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("keras", [*_api.KERAS, "tensorflow.python"])
+def test_module_below_each_keras(keras, name):
+    package = f"{keras}.ipu.keras" if keras == "tensorflow.python" else f"{keras}.ipu"
+    module = importlib.import_module(f"{package}.{name}")
+    assert module is sys.modules[f"tensorflow_ipu.{_api.MODULES['keras.' + name]}"]
+    assert getattr(tf.keras.ipu, name) is module
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_class_of_keras_ipu(name):
+    found = getattr(tf.keras.ipu, name)
+    assert isinstance(found, type) and found.__name__ == name
+    assert name in dir(tf.keras.ipu)
+
+
+def test_documented_classes():
+    assert sorted(layers.__all__) == sorted(LAYERS)
+    assert losses.__all__ == ["CTCLoss"]
+    assert {"PipelineStage", "ReplicatedMetricReductionMethod"} < set(CLASSES)
+
+
+IMPORTS = [
+    "import tensorflow.keras.ipu\nipu = tensorflow.keras.ipu",
+    "from tensorflow.keras import ipu",
+    "import keras.ipu\nipu = keras.ipu",
+    "from keras import ipu",
+    "from tensorflow.python import ipu\nimport tensorflow as tf\nipu = tf.keras.ipu",
+    "from tensorflow import keras\nimport tensorflow.python.ipu.config\nipu = keras.ipu",
+    "import tensorflow.keras as k\nimport tensorflow.python.ipu.config\nipu = k.ipu",
+    # Nothing of Keras is loaded when ours is.
+    "import tensorflow_ipu.configs\nfrom tensorflow import keras\nipu = keras.ipu",
+    "import tensorflow_ipu.configs\nimport tensorflow.keras as k\nipu = k.ipu",
+]
+
+
+@pytest.mark.parametrize("statements", IMPORTS)
+def test_import_statement_alone(run_python, statements):
+    """In a process of its own: each statement would do for those that follow."""
+    run_python(
+        f"{statements}\n"
+        "import sys\n"
+        "assert ipu is sys.modules['tensorflow_ipu.keras'], ipu\n"
+        "assert 'tensorflow_ipu.keras_layers' not in sys.modules\n"
+        "import keras, tensorflow as tf, tensorflow.keras as second\n"
+        "for module in (keras, tf.keras, second):\n"
+        "    assert module.ipu is ipu and 'ipu' in dir(module), module\n"
+        "    loader = module.__spec__.loader\n"
+        "    assert loader is module.__loader__, loader\n"
+        "    assert type(loader).__module__.startswith('_frozen_importlib'), loader\n"
+        "assert ipu.PipelineStage.__name__ == 'PipelineStage'\n"
+    )
+
+
+def test_programs_without_ipus_have_their_keras(run_python):
+    run_python(
+        "import sys\n"
+        "import keras, tensorflow as tf, tensorflow.keras as second\n"
+        "for module in (keras, tf.keras, second):\n"
+        "    assert not hasattr(module, 'ipu') and 'ipu' not in dir(module), module\n"
+        "ours = [name for name in sys.modules if name.startswith('tensorflow_ipu')]\n"
+        "assert len(ours) == 3, ours\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["keras.ipu.nothing", "tensorflow.keras.ipu.layers.nothing"])
+def test_unknown_module_of_keras_ipu(name):
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
+        importlib.import_module(name)
+
+
+def test_unknown_name_of_keras_ipu():
+    with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
+        exec("from tensorflow.keras.ipu import Nothing")
+
+
+def test_names_like_those_of_our_roots_are_not_ours():
+    for name in ("keras.ipus", "ipu_tensorflow_addons_of_others", "tensorflow.python.ipus"):
+        with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
+            importlib.import_module(name)
+
+
+def test_addons():
+    import ipu_tensorflow_addons as addons
+    import ipu_tensorflow_addons.keras.layers
+    from ipu_tensorflow_addons.keras import layers as keras_layers
+    from ipu_tensorflow_addons.v1 import layers as v1_layers
+
+    assert keras_layers is layers and addons.keras.layers is layers
+    assert v1_layers is rnn_ops and v1_layers.PopnnLSTM is rnn_ops.PopnnLSTM
+    assert addons.keras.losses is losses
+    assert {"keras", "v1"} < set(dir(addons)) and "layers" in dir(addons.keras)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ipu_tensorflow_addons.keras.optimizers",
+        "from ipu_tensorflow_addons.keras import optimizers",
+        "import ipu_tensorflow_addons.v2",
+    ],
+)
+def test_addon_that_is_not_there(statement):
+    with pytest.raises(ImportError, match="tensorflow_ipu has no ipu_tensorflow_addons.* it has:"):
+        exec(statement)
+
+
+def test_attribute_of_addons_that_is_not_there():
+    from ipu_tensorflow_addons import v1
+
+    with pytest.raises(AttributeError, match="has no ipu_tensorflow_addons.v1.optimizers"):
+        v1.optimizers  # noqa: B018
+    assert not hasattr(v1, "optimizers")
