@@ -1,0 +1,135 @@
+"""Checks of what estimators and their methods are called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tensorflow.python.util import function_utils
+
+from tensorflow_ipu.estimators.ipu_run_config import RunConfig
+
+
+def check_config(config: Any) -> None:
+    """Refuses configurations that estimators for IPUs cannot run with.
+
+    Raises:
+        ValueError: If it is not the `RunConfig` for IPUs.
+        NotImplementedError: If it asks for a distribution strategy.
+    """
+    if not isinstance(config, RunConfig):
+        raise ValueError(
+            "`config` must be provided with type `ipu.ipu_run_config.RunConfig`. "
+            f"Received: {type(config).__name__}"
+        )
+    if config.train_distribute is not None or config.eval_distribute is not None:
+        raise NotImplementedError(
+            "Estimators for IPUs cannot run with a distribution strategy: train_distribute and "
+            "eval_distribute must be None, with iterations_per_loop > 1 in any case. Train on "
+            "several IPUs with num_replicas of the IPURunConfig."
+        )
+
+
+def check_params(params: Any) -> None:
+    """Refuses `params` that cannot be passed on.
+
+    Raises:
+        ValueError: If they are no dict, or have a reserved key.
+    """
+    if params is None:
+        return
+    if not isinstance(params, dict):
+        raise ValueError(f"`params` must be a dict. Received: {type(params).__name__}")
+    if "input_fn" in params:
+        raise ValueError(
+            "`params` has the key 'input_fn', which is reserved. Give it another name."
+        )
+
+
+def check_batch_sizes(params: dict[str, Any] | None, sizes: dict[str, Any], shares: int) -> None:
+    """Checks the global batch sizes of a constructor.
+
+    Args:
+        params: Those of the user.
+        sizes: The argument for each mode, by its name; None where it was not given.
+        shares: Number of replicas in all processes.
+
+    Raises:
+        ValueError: If a size cannot be divided, or `params` has one too.
+    """
+    given = {name: size for name, size in sizes.items() if size is not None}
+    if given and params is not None and "batch_size" in params:
+        raise ValueError(
+            f"`params` has the key 'batch_size' and the estimator {', '.join(given)}, from which "
+            "params['batch_size'] is made. Give one of them."
+        )
+    for name, size in given.items():
+        if size < 1:
+            raise ValueError(f"{name} must be positive. Received: {name}={size}")
+        if size % shares:
+            raise ValueError(
+                f"{name} is the size of a batch of all replicas together, so it must be divisible "
+                f"by their number, {shares}. Received: {name}={size}"
+            )
+
+
+def check_training_steps(steps: int | None, max_steps: int | None, iterations: int) -> None:
+    """Checks how long to train.
+
+    Raises:
+        ValueError: If not exactly one number is given, or runs do not divide it.
+    """
+    if steps is None and max_steps is None:
+        raise ValueError(
+            "One of `num_steps` or `final_step` must be given, that is `steps` or `max_steps` of "
+            "train: estimators for IPUs do not train until the dataset ends."
+        )
+    if steps is not None and max_steps is not None:
+        raise ValueError(
+            "Only one of `num_steps` or `final_step` can be given, that is `steps` or `max_steps` "
+            f"of train. Can not provide both steps and max_steps. Received: {steps}, {max_steps}"
+        )
+    if steps is not None:
+        _check_multiple(steps, iterations)
+
+
+def check_evaluation_steps(steps: int | None, iterations: int) -> None:
+    """Checks how long to evaluate.
+
+    Raises:
+        ValueError: If the number is missing, or runs do not divide it.
+    """
+    if steps is None:
+        raise ValueError(
+            "`steps` of evaluate must be given: estimators for IPUs do not evaluate until the "
+            "dataset ends. Received: steps=None"
+        )
+    _check_multiple(steps, iterations)
+
+
+def _check_multiple(steps: int, iterations: int) -> None:
+    if steps % iterations:
+        raise ValueError(
+            f"steps ({steps}) must be a multiple of iterations_per_loop ({iterations}), as each "
+            "run of the session does so many."
+        )
+
+
+def check_accepts_params(input_fn: Callable[..., Any]) -> None:
+    """Refuses an `input_fn` that cannot be told the size of its batches.
+
+    Raises:
+        ValueError: If it has no argument `params`.
+    """
+    if "params" not in function_utils.fn_args(input_fn):
+        raise ValueError(
+            f"input_fn ({function_utils.get_func_name(input_fn)}) does not include params "
+            "argument, required by IPUEstimator to pass batch size as params['batch_size'], since "
+            "a batch size was given to its constructor."
+        )
+
+
+def accepted_by(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns those arguments that a user's function takes by name."""
+    names = function_utils.fn_args(function)
+    return {name: value for name, value in arguments.items() if name in names}

@@ -1,0 +1,216 @@
+"""What a model function returns to `IPUPipelineEstimator`."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.ops import _pipeline_arguments, _pipeline_mapping
+
+ModeKeys = tf.estimator.ModeKeys
+
+# What the pipeline of each mode cannot do without.
+_REQUIRED = {ModeKeys.TRAIN: "optimizer_function", ModeKeys.EVAL: "eval_metrics_fn"}
+# Arguments of the pipeline that the estimator sets -> what to use instead.
+_SET_BY_ESTIMATOR = {
+    "accumulate_outfeed": "It sums up the loss of each execution when it trains.",
+    "accumulate_outfeed_dtype": "Use loss_accumulator_dtype.",
+    "infeed_queue": "It feeds the dataset of input_fn.",
+    "outfeed_queue": "It takes losses and predictions to the host.",
+    "outfeed_loss": "It takes the loss to the host when it trains.",
+    "outfeed_mask": "It takes all outputs to the host, and the loss alone when it trains.",
+    "repeat_count": "It is iterations_per_loop divided by gradient_accumulation_count.",
+}
+
+
+class IPUPipelineEstimatorSpec(
+    collections.namedtuple(
+        "IPUPipelineEstimatorSpec",
+        [
+            "mode",
+            "computational_stages",
+            "gradient_accumulation_count",
+            "eval_metrics_fn",
+            "optimizer_function",
+            "device_mapping",
+            "loss_accumulator_dtype",
+            "training_hooks",
+            "evaluation_hooks",
+            "prediction_hooks",
+            "reduction_method",
+            "pipeline_op_kwargs",
+        ],
+    )
+):
+    """What a model function returns to `IPUPipelineEstimator`: the parts of a pipeline."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        mode: str,
+        computational_stages: Sequence[Any],
+        gradient_accumulation_count: int | None = None,
+        eval_metrics_fn: Callable[..., dict[str, Any]] | None = None,
+        optimizer_function: Callable[..., Any] | None = None,
+        device_mapping: Sequence[Any] | None = None,
+        loss_accumulator_dtype: Any = None,
+        training_hooks: Iterable[Any] | None = None,
+        evaluation_hooks: Iterable[Any] | None = None,
+        prediction_hooks: Iterable[Any] | None = None,
+        reduction_method: GradientAccumulationReductionMethod
+        | str = GradientAccumulationReductionMethod.SUM,
+        **pipeline_op_kwargs: Any,
+    ) -> IPUPipelineEstimatorSpec:
+        """Checks the parts and keeps them.
+
+        Args:
+            mode: The `tf.estimator.ModeKeys` that the model function was called with.
+            computational_stages: A function for each stage, as for `pipelining_ops.pipeline`. The
+                first one gets the element of the dataset: members of a tuple as positional
+                arguments, a dict as keyword arguments.
+            gradient_accumulation_count: Mini-batches for each weight update.
+            eval_metrics_fn: Takes what the last stage returned, for all mini-batches of a run
+                (`[iterations_per_loop, (num_replicas), ...]`), on the host. Returns a dict with the
+                tensor "loss", and pairs of value and update op. Required to evaluate.
+            optimizer_function: Takes what the last stage returned, and returns an
+                `OptimizerFunctionOutput`. Required to train.
+            device_mapping: The IPU of each stage; stage `i` is on IPU `i` when None.
+            loss_accumulator_dtype: Type in which the loss is summed up: that of the loss when None.
+            training_hooks: Hooks for sessions that train.
+            evaluation_hooks: Hooks for sessions that evaluate.
+            prediction_hooks: Hooks for sessions that predict.
+            reduction_method: How the gradients of mini-batches become one.
+            **pipeline_op_kwargs: Further arguments of `pipelining_ops.pipeline`.
+
+        Returns:
+            The specification.
+
+        Raises:
+            ValueError: If something that the mode needs is missing, or an argument of the pipeline
+                is given that the estimator sets.
+            TypeError: If something has the wrong type.
+        """
+        if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT):
+            raise ValueError(f"mode must be a tf.estimator.ModeKeys. Received: {mode!r}")
+        _check_keywords(pipeline_op_kwargs)
+        _pipeline_mapping.stage_list(computational_stages)
+        spec = super().__new__(
+            cls,
+            mode,
+            computational_stages,
+            _pipeline_arguments.mini_batch_count(gradient_accumulation_count),
+            _callable("eval_metrics_fn", eval_metrics_fn),
+            _callable("optimizer_function", optimizer_function),
+            device_mapping,
+            loss_accumulator_dtype,
+            _hooks("training_hooks", training_hooks),
+            _hooks("evaluation_hooks", evaluation_hooks),
+            _hooks("prediction_hooks", prediction_hooks),
+            GradientAccumulationReductionMethod.parse(reduction_method),
+            pipeline_op_kwargs,
+        )
+        check_required(spec, mode)
+        return spec
+
+    @property
+    def mini_batches_per_execution(self) -> int:
+        """Mini-batches of one replica from one weight update to the next."""
+        return int(self.gradient_accumulation_count) * self._serialization
+
+    @property
+    def devices(self) -> frozenset[int]:
+        """The IPUs that the stages are on, within those of a replica."""
+        devices = _pipeline_mapping.stage_devices(
+            self.device_mapping, self.computational_stages, self._serialization
+        )
+        return frozenset(ipu for members in devices for ipu in members)
+
+    @property
+    def _serialization(self) -> int:
+        return int(self.pipeline_op_kwargs.get("batch_serialization_iterations", 1))
+
+
+def check_required(spec: IPUPipelineEstimatorSpec, mode: str) -> None:
+    """Refuses a specification that lacks what a mode needs.
+
+    Args:
+        spec: The specification.
+        mode: The mode.
+
+    Raises:
+        ValueError: If so.
+    """
+    name = _REQUIRED.get(mode)
+    if name is not None and getattr(spec, name) is None:
+        raise ValueError(
+            f"`IPUPipelineEstimatorSpec` must contain `{name}` for mode '{mode}'. "
+            f"Received: {name}=None"
+        )
+
+
+def repeat_count(spec: IPUPipelineEstimatorSpec, iterations_per_loop: int) -> int:
+    """Returns how often the pipeline is executed in one run.
+
+    Args:
+        spec: The pipeline.
+        iterations_per_loop: Mini-batches of one replica in one run.
+
+    Raises:
+        ValueError: If that is not a number of whole executions.
+    """
+    size = spec.mini_batches_per_execution
+    if iterations_per_loop < size or iterations_per_loop % size:
+        raise ValueError(
+            f"iterations_per_loop ({iterations_per_loop}) must be a multiple of "
+            f"gradient_accumulation_count ({spec.gradient_accumulation_count}), and at least as "
+            f"much: each execution of the pipeline takes {size} mini-batches."
+        )
+    return iterations_per_loop // size
+
+
+def check_devices(spec: IPUPipelineEstimatorSpec, num_shards: int) -> None:
+    """Refuses a pipeline that does not go with the IPUs of a replica.
+
+    Args:
+        spec: The pipeline.
+        num_shards: IPUs of each replica.
+
+    Raises:
+        ValueError: If it needs more of them, or leaves half of them unused.
+    """
+    used = len(spec.devices)
+    if not num_shards / 2 < used <= num_shards:
+        raise ValueError(
+            f"This pipeline requires {used} IPU(s) for each replica, but `IPURunConfig` has "
+            f"num_shards={num_shards}. Set num_shards to {used}, or to the next power of two."
+        )
+
+
+def _check_keywords(pipeline_op_kwargs: dict[str, Any]) -> None:
+    for name, instead in _SET_BY_ESTIMATOR.items():
+        if name in pipeline_op_kwargs:
+            raise ValueError(
+                f"`{name}` cannot be passed to `IPUPipelineEstimatorSpec`: the estimator sets it. "
+                f"{instead} Received: {name}={pipeline_op_kwargs[name]!r}"
+            )
+
+
+def _callable(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise TypeError(f"`{name}` must be a function. Received: {value!r}")
+    return value
+
+
+def _hooks(name: str, hooks: Iterable[Any] | None) -> tuple[Any, ...]:
+    found = tuple(hooks or ())
+    for hook in found:
+        if not isinstance(hook, tf.estimator.SessionRunHook):
+            raise TypeError(
+                f"All entries of `{name}` must be tf.estimator.SessionRunHook. Received: {hook!r}"
+            )
+    return found

@@ -1,0 +1,130 @@
+"""Estimators of models in stages: the public module `ipu.ipu_pipeline_estimator`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.util import function_utils
+
+from tensorflow_ipu.estimators import (
+    _arguments,
+    _base,
+    _pipeline_export,
+    _pipeline_programs,
+    _pipeline_spec,
+)
+from tensorflow_ipu.estimators._input import Batches
+from tensorflow_ipu.estimators._pipeline_spec import IPUPipelineEstimatorSpec
+from tensorflow_ipu.estimators.ipu_run_config import RunConfig
+
+__all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
+
+
+class IPUPipelineEstimator(_base.IPUEstimatorBase):
+    """An estimator that trains, evaluates and predicts with a pipeline over several IPUs.
+
+    The model function says what the stages are; the first one takes the elements of the dataset.
+    One run of the session takes `iterations_per_loop` mini-batches through the pipeline of each of
+    `num_replicas` replicas, and updates the weights after every `gradient_accumulation_count` of
+    them. With several replicas the optimizer has to be wrapped in a `CrossReplicaOptimizer`.
+    """
+
+    def __init__(
+        self,
+        model_fn: Callable[..., IPUPipelineEstimatorSpec],
+        model_dir: Any = None,
+        config: RunConfig | None = None,
+        params: dict[str, Any] | None = None,
+        warm_start_from: Any = None,
+    ) -> None:
+        """Makes the estimator.
+
+        Args:
+            model_fn: Takes of `mode`, `params` and `config` what it needs; returns an
+                `IPUPipelineEstimatorSpec`.
+            model_dir: Folder for checkpoints and summaries; that of `config` if None, or a
+                temporary one.
+            config: How and where to run; the defaults of `RunConfig` if None.
+            params: Passed to functions that take `params`.
+            warm_start_from: Checkpoint or SavedModel to take initial values from, or
+                `tf.estimator.WarmStartSettings`.
+
+        Raises:
+            ValueError: If an argument is wrong.
+            NotImplementedError: If the configuration has a distribution strategy.
+        """
+        _check_model_fn(model_fn)
+        self._user_model_fn = model_fn
+        takes_params = "params" in function_utils.fn_args(model_fn)
+        form = _with_params if takes_params else _without_params
+        super().__init__(form, model_dir, config, params, warm_start_from)
+
+    def _call_user_model(self, mode: str, config: Any) -> IPUPipelineEstimatorSpec:
+        """Calls the model function with the arguments that it takes.
+
+        Raises:
+            TypeError: If it returns no `IPUPipelineEstimatorSpec`.
+        """
+        available = {"mode": mode, "params": self._params_for(mode), "config": config}
+        spec = self._user_model_fn(**_arguments.accepted_by(self._user_model_fn, available))
+        if not isinstance(spec, IPUPipelineEstimatorSpec):
+            raise TypeError(
+                "The model_fn of an IPUPipelineEstimator must return an IPUPipelineEstimatorSpec. "
+                f"Received: {type(spec).__name__}"
+            )
+        _pipeline_spec.check_required(spec, mode)
+        return spec
+
+    def _prepare_dataset(self, dataset: tf.data.Dataset, mode: str) -> tf.data.Dataset:
+        """Leaves elements as they are: the first stage takes them."""
+        del mode
+        return dataset
+
+    def _training_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
+        return _pipeline_programs.training(self, batches, config)
+
+    def _evaluation_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
+        return _pipeline_programs.evaluation(self, batches, config)
+
+    def _prediction_program(self, batches: Batches, config: Any) -> _base.PredictionProgram:
+        return _pipeline_programs.prediction(self, batches, config)
+
+    def _host_spec(
+        self, features: Any, labels: Any, mode: str, config: Any
+    ) -> tf.estimator.EstimatorSpec:
+        spec = self._call_user_model(mode, config)
+        return _pipeline_export.host_spec(spec, features, labels, mode)
+
+
+def _with_params(features: Any, labels: Any, mode: str, params: Any, config: Any) -> None:
+    """Stands for the model function where stock `Estimator` checks its arguments."""
+
+
+def _without_params(features: Any, labels: Any, mode: str, config: Any) -> None:
+    """Stands for a model function without `params`."""
+
+
+def _check_model_fn(model_fn: Any) -> None:
+    """Refuses what is no model function of a pipeline.
+
+    Raises:
+        ValueError: If it is missing, or takes other arguments.
+    """
+    if model_fn is None:
+        raise ValueError("model_fn must be provided to IPUPipelineEstimator.")
+    names = function_utils.fn_args(model_fn)
+    for name in ("features", "labels"):
+        if name in names:
+            raise ValueError(
+                f"The model_fn of an IPUPipelineEstimator cannot have the argument `{name}`: the "
+                "first of its computational_stages gets the elements of the dataset. Received: "
+                f"model_fn({', '.join(names)})"
+            )
+    unknown = [name for name in names if name not in ("mode", "params", "config")]
+    if unknown:
+        raise ValueError(
+            "The model_fn of an IPUPipelineEstimator is called with `mode`, `params` and `config`. "
+            f"Received a function that also takes: {', '.join(unknown)}"
+        )

@@ -1,0 +1,215 @@
+"""How an estimator runs on IPUs: the public module `ipu.ipu_run_config`."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.configs import translate
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.device import system
+
+__all__ = ["IPURunConfig", "RunConfig"]
+
+
+class IPURunConfig(
+    collections.namedtuple(
+        "IPURunConfig",
+        [
+            "iterations_per_loop",
+            "ipu_options",
+            "compile_summary",
+            "num_replicas",
+            "num_shards",
+            "ordinal",
+            "prefetch_depth",
+        ],
+    )
+):
+    """What an estimator needs to know about the IPUs it runs on."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        iterations_per_loop: int = 1,
+        ipu_options: IPUConfig | IpuOptions | None = None,
+        compile_summary: bool = False,
+        num_replicas: int = 1,
+        num_shards: int = 1,
+        ordinal: int = 0,
+        prefetch_depth: int | None = None,
+    ) -> IPURunConfig:
+        """Checks the options and keeps them.
+
+        Args:
+            iterations_per_loop: Mini-batches that each replica processes in one `Session.run`; the
+                global step grows by so many.
+            ipu_options: The configuration that the estimator puts in force for its programs. None
+                if the program around it has configured the IPU system.
+            compile_summary: Whether to write the trace events of programs as summaries.
+            num_replicas: Copies of the model that share the batches.
+            num_shards: IPUs that one copy is sharded over.
+            ordinal: k of the device `/device:IPU:k` to run on.
+            prefetch_depth: Elements to read ahead for each replica; None for the infeed's default.
+
+        Returns:
+            The options.
+
+        Raises:
+            TypeError: If `ipu_options` is no configuration.
+            ValueError: If a count is less than 1, or `ipu_options` has other devices than those
+                that the replicas and shards need.
+        """
+        counts = {
+            "iterations_per_loop": iterations_per_loop,
+            "num_replicas": num_replicas,
+            "num_shards": num_shards,
+        }
+        for name, count in counts.items():
+            if count < 1:
+                raise ValueError(f"{name} must be at least 1. Received: {name}={count}")
+        if ordinal < 0:
+            raise ValueError(f"ordinal must be at least 0. Received: ordinal={ordinal}")
+        options = super().__new__(
+            cls,
+            iterations_per_loop,
+            ipu_options,
+            compile_summary,
+            num_replicas,
+            num_shards,
+            ordinal,
+            prefetch_depth,
+        )
+        _check_options(options)
+        return options
+
+    @property
+    def num_ipus(self) -> int:
+        """IPUs that the replicas need together."""
+        return self.num_replicas * self.num_shards
+
+    @property
+    def device(self) -> str:
+        """Name of the TensorFlow device to run on."""
+        return f"/device:IPU:{self.ordinal}"
+
+
+class RunConfig(tf.compat.v1.estimator.RunConfig):
+    """The configuration of an estimator for IPUs."""
+
+    def __init__(
+        self,
+        ipu_run_config: IPURunConfig | None = None,
+        master: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Makes a configuration.
+
+        Args:
+            ipu_run_config: What concerns IPUs; the defaults of `IPURunConfig` if None.
+            master: Address of the TensorFlow server to run sessions on; in this process if None.
+            **kwargs: Arguments of `tf.estimator.RunConfig`.
+
+        Raises:
+            TypeError: If `ipu_run_config` is something else.
+        """
+        super().__init__(**kwargs)
+        ipu_run_config = IPURunConfig() if ipu_run_config is None else ipu_run_config
+        if not isinstance(ipu_run_config, IPURunConfig):
+            raise TypeError(
+                "`ipu_run_config` must be an `IPURunConfig`. "
+                f"Received: {type(ipu_run_config).__name__}"
+            )
+        self._ipu_run_config = ipu_run_config
+        if master is not None:
+            # Where stock RunConfig keeps what it finds in the environment.
+            self._master = master
+            self._evaluation_master = master
+
+    @property
+    def ipu_run_config(self) -> IPURunConfig:
+        """What concerns IPUs."""
+        return self._ipu_run_config
+
+    @property
+    def evaluator_master(self) -> str:
+        """Address of the TensorFlow server to evaluate on, as `evaluation_master`."""
+        return self.evaluation_master
+
+
+def configure(options: IPURunConfig) -> None:
+    """Puts the configuration of an estimator in force, if it has one.
+
+    With the same configuration in force already nothing happens.
+
+    Args:
+        options: What the estimator was given.
+
+    Raises:
+        ValueError: If the device has another number of IPUs than the replicas and shards need.
+        Exception: As `IPUConfig.configure_ipu_system`.
+    """
+    if options.ipu_options is None:
+        return
+    system.configure_ipu_system(options.ipu_options)
+    devices = system.current().devices
+    _check_ordinal(options, len(devices))
+    _check_count(options, devices[options.ordinal].num_ipus)
+
+
+def _check_options(options: IPURunConfig) -> None:
+    """Compares the IPUs that are needed with those that `ipu_options` selects.
+
+    Which IPUs ids stand for is known only when the system is configured; see `configure`.
+    """
+    if options.ipu_options is None:
+        if options.num_ipus > 1:
+            raise ValueError(
+                f"`IPURunConfig` with num_replicas={options.num_replicas} and "
+                f"num_shards={options.num_shards} requires more than one device, but `ipu_options` "
+                f"is None. Pass an IPUConfig with auto_select_ipus = {options.num_ipus}."
+            )
+        return
+    config = _as_config(options.ipu_options)
+    if config.select_ipus:
+        _check_ordinal(options, len(_as_list(config.select_ipus)))
+        return
+    counts = _as_list(config.auto_select_ipus) or [1]
+    _check_ordinal(options, len(counts))
+    _check_count(options, counts[options.ordinal])
+
+
+def _as_config(ipu_options: Any) -> IPUConfig:
+    if isinstance(ipu_options, IPUConfig):
+        return ipu_options
+    if isinstance(ipu_options, IpuOptions):
+        return translate.from_options(ipu_options)
+    raise TypeError(
+        "`ipu_options` must be an IPUConfig, or an IpuOptions made by create_ipu_config. "
+        f"Received: {type(ipu_options).__name__}"
+    )
+
+
+def _as_list(value: int | list[int] | tuple[int, ...]) -> list[int]:
+    return [value] if isinstance(value, int) else list(value)
+
+
+def _check_ordinal(options: IPURunConfig, devices: int) -> None:
+    if options.ordinal >= devices:
+        raise ValueError(
+            f"`IPURunConfig` configured with ordinal {options.ordinal}, but `ipu_options` has only "
+            f"{devices} device(s) available to choose from: 0 to {devices - 1}."
+        )
+
+
+def _check_count(options: IPURunConfig, ipus: int) -> None:
+    if ipus != options.num_ipus:
+        raise ValueError(
+            f"`IPURunConfig` configured with {options.num_ipus} IPU(s), num_replicas="
+            f"{options.num_replicas} times num_shards={options.num_shards}, but `ipu_options` "
+            f"configured with {ipus} IPU(s) for ordinal {options.ordinal}. Make them equal."
+        )

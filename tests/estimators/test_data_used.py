@@ -1,0 +1,29 @@
+"""How many batches estimators take: those of the steps, and not one more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import estimator_models as models
+from tests.estimators import test_ipu_pipeline_estimator as pipelined
+
+ITERATIONS, RUNS = 4, 2
+
+
+def estimator(pipeline: bool, replicas: int) -> tuple[Any, Any]:
+    """Returns an estimator, and a function for a dataset of so many batches."""
+    if pipeline:
+        return pipelined.estimator(ITERATIONS, replicas), pipelined.dataset
+    config = models.run_config(ITERATIONS, replicas)
+    return models.estimator(config), lambda number: models.dataset().take(number)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("pipeline", [False, True])
+@pytest.mark.parametrize("method", ["train", "evaluate"])
+def test_a_dataset_of_all_steps_is_enough(method: str, pipeline: bool, replicas: int) -> None:
+    made, data = estimator(pipeline, replicas)
+    steps = RUNS * ITERATIONS
+    getattr(made, method)(lambda: data(steps * replicas), steps=steps)

@@ -1,0 +1,46 @@
+"""Programs that start with `disable_v2_behavior`, as those for TensorFlow 1 do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+CODE = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+tf.disable_v2_behavior()
+from tests import estimator_models as models
+
+
+def model_fn(features, labels, mode):
+    x = tf.layers.batch_normalization(features, momentum=0.5, training=mode == "train")
+    predictions = tf.layers.dense(x, 1)
+    if mode == "infer":
+        return tf.estimator.EstimatorSpec(mode, predictions=predictions)
+    loss = tf.losses.mean_squared_error(labels, predictions)
+    if mode == "eval":
+        metrics = {"error": tf.metrics.mean_absolute_error(labels, predictions)}
+        return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+    rate = tf.train.exponential_decay(0.1, tf.train.get_or_create_global_step(), 10, 0.5)
+    optimizer = tf.train.MomentumOptimizer(rate, 0.9)
+    optimizer = ipu.cross_replica_optimizer.CrossReplicaOptimizer(optimizer)
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        train_op = optimizer.minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+estimator = models.estimator(models.run_config(4, replicas=2, tf_random_seed=1), model_fn)
+before = estimator.evaluate(models.repeated, steps=12)
+estimator.train(models.repeated, steps=24)
+after = estimator.evaluate(models.repeated, steps=12)
+assert after["loss"] < 0.8 * before["loss"], (before, after)
+assert after["global_step"] == 24
+assert len(list(estimator.predict(models.dataset))) == 24
+"""
+
+
+def test_a_model_of_layers(run_python) -> None:
+    run_python(CODE, cwd=ROOT)

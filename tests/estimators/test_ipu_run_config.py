@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+import tensorflow as tf
+from tensorflow.python import ipu
+
+from tests import estimator_models as models
+
+IPURunConfig = ipu.ipu_run_config.IPURunConfig
+RunConfig = ipu.ipu_run_config.RunConfig
+
+
+def _options(**values):
+    options = ipu.config.IPUConfig()
+    for name, value in values.items():
+        setattr(options, name, value)
+    return options
+
+
+def test_defaults() -> None:
+    config = IPURunConfig()
+    assert config == (1, None, False, 1, 1, 0, None)
+    assert RunConfig().ipu_run_config == config
+    assert RunConfig().master == ""
+
+
+def test_run_config_keeps_what_it_is_given() -> None:
+    config = IPURunConfig(2, _options(auto_select_ipus=[1, 4]), True, 2, 2, 1, 5)
+    run_config = RunConfig(config, master="local", tf_random_seed=3, save_summary_steps=7)
+    # As estimators do.
+    copied = copy.deepcopy(run_config.replace(model_dir="x"))
+    assert copied.ipu_run_config[:1] == (2,)
+    assert copied.ipu_run_config.ipu_options.auto_select_ipus == [1, 4]
+    assert copied.ipu_run_config[2:] == (True, 2, 2, 1, 5)
+    assert (copied.master, copied.evaluation_master) == ("local", "local")
+    assert (copied.tf_random_seed, copied.save_summary_steps) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "phrases"),
+    [
+        ({"num_replicas": 2}, ValueError, ["requires more than one device, but `ipu_options` is"]),
+        ({"num_shards": 2}, ValueError, ["requires more than one device, but `ipu_options` is"]),
+        ({"ipu_options": {"auto_select_ipus": 1}}, TypeError, ["ipu_options", "dict"]),
+        (
+            {"ipu_options": _options(auto_select_ipus=[1, 1]), "ordinal": 2},
+            ValueError,
+            ["available to choose from"],
+        ),
+        (
+            {"ipu_options": _options(select_ipus=[0, 1]), "ordinal": 2},
+            ValueError,
+            ["available to choose from"],
+        ),
+        (
+            {"ipu_options": _options(auto_select_ipus=4), "num_replicas": 2},
+            ValueError,
+            ["`IPURunConfig` configured with 2", "but `ipu_options` configured with 4"],
+        ),
+        (
+            {"ipu_options": _options(auto_select_ipus=[2, 4]), "num_shards": 2, "ordinal": 1},
+            ValueError,
+            ["`IPURunConfig` configured with 2", "but `ipu_options` configured with 4"],
+        ),
+        (
+            {"ipu_options": _options(), "num_replicas": 2},
+            ValueError,
+            ["`IPURunConfig` configured with 2", "but `ipu_options` configured with 1"],
+        ),
+        ({"iterations_per_loop": 0}, ValueError, ["iterations_per_loop"]),
+        ({"num_replicas": 0}, ValueError, ["num_replicas"]),
+        ({"num_shards": -1}, ValueError, ["num_shards"]),
+        ({"ordinal": -1}, ValueError, ["ordinal"]),
+    ],
+)
+def test_errors(arguments, error, phrases) -> None:
+    with pytest.raises(error) as raised:
+        IPURunConfig(**arguments)
+    for phrase in phrases:
+        assert phrase in str(raised.value)
+
+
+def test_run_config_of_something_else() -> None:
+    with pytest.raises(TypeError, match="IPURunConfig"):
+        RunConfig({"num_replicas": 1})
+
+
+def test_options_as_a_message() -> None:
+    options = ipu.utils.auto_select_ipus(ipu.utils.create_ipu_config(), [1, 2])
+    assert IPURunConfig(ipu_options=options, num_replicas=2, ordinal=1).num_ipus == 2
+    with pytest.raises(ValueError, match="but `ipu_options` configured with 2"):
+        IPURunConfig(ipu_options=options, ordinal=1)
+
+
+def test_selected_ids_are_checked_when_the_session_starts() -> None:
+    """Only the system knows that the id 16 of the listing stands for two IPUs."""
+    listed = {"ipu_options": _options(select_ipus=[0, 16])}
+    wrong = models.run_config(ipu={**listed, "ordinal": 1})
+    with pytest.raises(ValueError, match="but `ipu_options` configured with 2"):
+        models.estimator(wrong).train(models.repeated, steps=1)
+    right = models.run_config(replicas=2, ipu={**listed, "ordinal": 1})
+    models.estimator(right).train(models.repeated, steps=1)
+
+
+def test_stock_configuration_is_no_configuration_for_ipus() -> None:
+    with pytest.raises(ValueError, match="RunConfig"):
+        models.estimator(tf.estimator.RunConfig())
+
+
+@pytest.mark.parametrize("argument", ["train_distribute", "eval_distribute"])
+@pytest.mark.parametrize("iterations", [1, 2])
+def test_distribution_strategies(argument: str, iterations: int) -> None:
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    with pytest.raises(NotImplementedError, match="iterations_per_loop"):
+        models.estimator(models.run_config(iterations, **{argument: strategy}))
