@@ -13,18 +13,31 @@ using tensorflow::Status;
 using tensorflow::data::DatasetBase;
 using tensorflow::data::IteratorContext;
 
+namespace {
+
+// Returns `dataset` as it is to be read. It belongs to the dataset, which keeps it for the next
+// time: rewriting takes longer than reading a few elements.
+tensorflow::StatusOr<DatasetBase*> Finalized(OpKernelContext* ctx, DatasetBase* dataset) {
+  using Owned = tensorflow::core::RefCountPtr<DatasetBase>;
+  return dataset->Finalize(ctx, [ctx, dataset]() -> tensorflow::StatusOr<Owned> {
+    DatasetBase* finalized;
+    TF_RETURN_IF_ERROR(tensorflow::data::FinalizeDataset(ctx, dataset, &finalized));
+    return Owned(finalized);
+  });
+}
+
+}  // namespace
+
 Status DatasetReader::Create(OpKernelContext* ctx, const tensorflow::Tensor& variant,
                              int graph_def_version, std::unique_ptr<DatasetReader>* reader) {
   DatasetBase* dataset;
   TF_RETURN_IF_ERROR(tensorflow::data::GetDatasetFromVariantTensor(variant, &dataset));
   std::unique_ptr<DatasetReader> made(new DatasetReader);
   TF_RETURN_IF_ERROR(made->MakeRuntime(ctx, graph_def_version));
-  // The finalized dataset does not own what it wraps.
   dataset->Ref();
   made->dataset_.reset(dataset);
   DatasetBase* finalized;
-  TF_RETURN_IF_ERROR(tensorflow::data::FinalizeDataset(ctx, dataset, &finalized));
-  made->finalized_.reset(finalized);
+  TF_ASSIGN_OR_RETURN(finalized, Finalized(ctx, dataset));
   made->context_ = std::make_unique<IteratorContext>(made->IteratorParams(ctx));
   TF_RETURN_IF_ERROR(finalized->MakeIterator(made->context_.get(), /*parent=*/nullptr, "IpuFeed",
                                              &made->iterator_));

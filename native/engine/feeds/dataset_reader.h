@@ -53,7 +53,6 @@ class DatasetReader {
   std::unique_ptr<tensorflow::FunctionHandleCache> function_handles_;
   std::unique_ptr<tensorflow::data::UnboundedThreadPool> threads_;
   tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> dataset_;
-  tensorflow::core::RefCountPtr<tensorflow::data::DatasetBase> finalized_;
   std::unique_ptr<tensorflow::data::IteratorContext> context_;
   std::unique_ptr<tensorflow::data::IteratorBase> iterator_;
 };
