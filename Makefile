@@ -27,7 +27,7 @@ demo: $(VENV)/.with-examples native
 	$(PYTHON) examples/digits.py
 
 test: $(VENV)/.with-test native
-	$(VENV)/bin/pytest $(PYTEST_ARGS)
+	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done
