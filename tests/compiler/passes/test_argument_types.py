@@ -1,0 +1,26 @@
+"""The pass that tells TensorFlow what the arguments of a program are."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.passes import argument_types
+from tensorflow_ipu.compiler.target import Argument, Target
+from tests.compiler.programs import program_of
+
+
+def test_the_entry_has_shapes_and_types():
+    variable = tf.Variable(tf.zeros([3], tf.float16))
+    program = program_of(lambda x: x * tf.cast(variable, tf.float32), tf.TensorSpec([2, 3]))
+    arguments = (
+        Argument(tf.float32, tf.TensorShape([2, 3]), is_variable=False),
+        Argument(tf.float16, tf.TensorShape([3]), is_variable=True),
+    )
+    argument_types.run(program, Target(ordinal=0, generation=0, arguments=arguments))
+    tensor, handle = (program.functions[program.entry].arg_attr[i].attr for i in range(2))
+    (shape,) = tensor["_output_shapes"].list.shape
+    assert tf.TensorShape(shape) == [2, 3]
+    assert "_handle_shapes" not in tensor
+    (shape,) = handle["_handle_shapes"].list.shape
+    assert tf.TensorShape(shape) == [3]
+    assert list(handle["_handle_dtypes"].list.type) == [tf.float16.as_datatype_enum]
