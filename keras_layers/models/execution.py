@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -110,21 +111,25 @@ class Runner:
     def _run_asynchronously(self, step: int, hooks: Hooks) -> Any:
         """Executes in another thread, and calls the hooks while that goes on."""
         taken: list[Any] = []
-        for number, results in enumerate(self._results_while_running()):
-            taken.append(results)
-            now = step + number // self.steps.replicas
-            hooks.begin(now)
-            if number % self.steps.replicas == 0:
-                self._counter.assign_add(1)
-            hooks.end(now, results)
+        # Closed, so that an error in a hook is not seen before the device has stopped.
+        with contextlib.closing(self._results_while_running()) as running:
+            for number, results in enumerate(running):
+                taken.append(results)
+                now = step + number // self.steps.replicas
+                hooks.begin(now)
+                if number % self.steps.replicas == 0:
+                    self._counter.assign_add(1)
+                hooks.end(now, results)
         if self._predicts:
-            return tf.nest.map_structure(lambda *values: np.concatenate(values), *taken)
+            return tf.nest.map_structure(
+                lambda *values: np.concatenate([np.atleast_1d(value) for value in values]), *taken
+            )
         if self.steps.replicas == 1:
             return taken[-1]
         last = taken[-self.steps.replicas :]
         return tf.nest.map_structure(lambda *values: self._reduced(np.stack(values)), *last)
 
-    def _results_while_running(self) -> Iterator[Any]:
+    def _results_while_running(self) -> Generator[Any, None, None]:
         """Yields the results of every step and replica of one execution."""
         failure: list[BaseException] = []
 

@@ -1,0 +1,272 @@
+"""Datasets made of what users pass to `fit`, `evaluate` and `predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+from keras.src.engine import data_adapter
+
+from tensorflow_ipu.keras_layers.models import data as data_lib
+from tensorflow_ipu.keras_layers.models.data import Data
+from tests import keras_models
+from tests.keras_models import BATCH, KINDS, MLP, SAMPLES, X, Y, assert_close, dataset, train_both
+
+pytestmark = keras_models.KERAS_WARNINGS
+
+from_arguments = data_lib.from_arguments
+
+
+def _elements(data: Data) -> list[Any]:
+    return list(data.dataset.as_numpy_iterator())
+
+
+def _stock(**arguments: Any) -> list[Any]:
+    """Returns the batches that stock Keras makes of the arguments."""
+    handler = data_adapter.DataHandler(**arguments)
+    found: list[Any] = []
+    for _, iterator in handler.enumerate_epochs():
+        found += [
+            tf.nest.map_structure(lambda tensor: tensor.numpy(), next(iterator))
+            for _ in handler.steps()
+        ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x": X, "y": Y, "batch_size": 4},
+        {"x": X, "y": Y, "sample_weight": X[:, 0], "batch_size": 8, "epochs": 2},
+        {"x": tf.constant(X), "y": tf.constant(Y), "batch_size": 4},
+        {"x": X, "batch_size": 6},
+        {"x": [X, Y], "y": Y, "batch_size": 4},
+        {"x": {"a": X, "b": Y}, "y": {"c": Y}, "batch_size": 4},
+        {"x": (X.tolist()), "y": Y.tolist(), "batch_size": 4},
+        {"x": X[:, 0], "y": Y[:, 0], "batch_size": 4},
+        {"x": X, "y": {"a": Y, "b": Y}, "sample_weight": {"a": X[:, 0]}, "batch_size": 4},
+        {"x": X, "y": Y, "steps": 4},
+        {"x": np.repeat(X, 4, 0)},
+        {"x": X, "y": keras_models.labels(2, SAMPLES), "class_weight": {0: 0.5, 1: 2.0},
+         "batch_size": 4},
+        {"x": X, "y": np.eye(2, dtype="float32")[keras_models.labels(2, SAMPLES)],
+         "class_weight": {0: 0.5, 1: 2.0}, "sample_weight": X[:, 0], "batch_size": 4},
+        {"x": X, "y": Y, "batch_size": 4, "epochs": 3, "shuffle": True},
+        {"x": X, "y": Y, "batch_size": 4, "epochs": 2, "shuffle": "batch"},
+    ],
+    ids=[
+        "arrays", "weights", "tensors", "x_only", "list", "dict", "lists_of_lists", "scalars",
+        "partial_weights", "steps", "default_batch_size", "class_weight", "one_hot_class_weight",
+        "shuffled", "shuffled_batches",
+    ],
+)  # fmt: skip
+def test_data_in_memory_are_those_of_stock_keras(arguments: dict[str, Any]) -> None:
+    theirs = dict(arguments)
+    theirs["steps_per_epoch"] = theirs.pop("steps", None)
+    tf.random.set_seed(5)
+    expected = _stock(**theirs)
+    tf.random.set_seed(5)
+    data = from_arguments(**arguments)
+    found = _elements(data)
+    assert data.size is not None and data.size * arguments.get("epochs", 1) == len(expected)
+    assert data.is_one_dataset and not data.is_infinite
+    batch = tf.nest.flatten(found[0])[0].shape[0]
+    assert data.batch_size == batch
+    tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
+    assert all(spec.shape[0] == batch for spec in tf.nest.flatten(data.dataset.element_spec))
+
+
+def test_data_frames() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    found = _elements(from_arguments(frame, frame["a"], batch_size=BATCH))
+    np.testing.assert_array_equal(np.concatenate([x for x, _ in found]), X)
+    np.testing.assert_array_equal(np.concatenate([y for _, y in found])[:, 0], X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("made", "size", "infinite"),
+    [
+        (lambda: dataset(), 6, False),
+        (lambda: dataset(epochs=3), 18, False),
+        (lambda: dataset(epochs=None), None, True),
+        (lambda: dataset().filter(lambda *_: True), None, False),
+        (
+            lambda: (
+                dataset().filter(lambda *_: True).apply(tf.data.experimental.assert_cardinality(6))
+            ),
+            6,
+            False,
+        ),
+    ],
+    ids=["finite", "repeated", "infinite", "unknown", "asserted"],
+)
+def test_sizes_of_datasets(
+    made: Callable[[], tf.data.Dataset], size: int | None, infinite: bool
+) -> None:
+    given = made()
+    data = from_arguments(given)
+    assert (data.size, data.is_infinite, data.is_one_dataset) == (size, infinite, False)
+    assert data.batch_size is None
+    assert data.dataset is given
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        X,
+        (X,),
+        (X, Y),
+        (X, Y, X[:, 0]),
+        {"a": X, "b": Y},
+        ({"a": X, "b": Y}, {"c": Y}),
+        ((X, Y), Y),
+    ],
+    ids=["x", "tuple_of_x", "x_y", "x_y_weight", "dict", "dicts", "nested"],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_structures_of_datasets(element: Any, dtype: Any) -> None:
+    given = tf.nest.map_structure(lambda array: array.astype(dtype), element)
+    made = tf.data.Dataset.from_tensor_slices(given).batch(BATCH, drop_remainder=True)
+    found = from_arguments(made)
+    tf.nest.map_structure(
+        np.testing.assert_array_equal,
+        _elements(found)[0],
+        tf.nest.map_structure(lambda array: array[:BATCH].astype(np.float32), element),
+    )
+    specs = tf.nest.flatten(found.dataset.element_spec)
+    assert {spec.dtype for spec in specs} == {tf.float32}
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_])
+def test_other_types_stay(dtype: Any) -> None:
+    x = keras_models.labels(2, 8, 3).astype(dtype)
+    (found,) = _elements(from_arguments(x, batch_size=8))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, x)
+
+
+def test_a_class_weight_applies_to_datasets() -> None:
+    y = keras_models.labels(2, SAMPLES)
+    data = from_arguments(dataset(X, y), class_weight={0: 0.5, 1: 2.0})
+    weights = np.concatenate([weight for _, _, weight in _elements(data)])
+    np.testing.assert_array_equal(weights, np.where(y == 1, 2.0, 0.5))
+
+
+def test_batches_that_replicas_do_not_share_are_left_out_of_each_epoch() -> None:
+    data = from_arguments(X[:, 0], batch_size=4, epochs=2)
+    kept = data_lib.without_remainder(data, left_out=2)
+    found = np.concatenate(list(kept.as_numpy_iterator()))
+    np.testing.assert_array_equal(found, np.concatenate([X[:16, 0], X[:16, 0]]))
+    assert data_lib.without_remainder(data, 0) is data.dataset
+
+
+def _generator() -> Iterator[Any]:
+    yield X[:4], Y[:4]
+
+
+class _Sequence(tf.keras.utils.Sequence):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        return X[:4], Y[:4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        ({"x": None}, "Expect x to be a non-empty array or dataset"),
+        ({"x": None, "y": Y}, "Expect x to be a non-empty array or dataset"),
+        ({"x": []}, "Expect x to be a non-empty array or dataset"),
+        ({"x": np.zeros((0, 3), np.float32)}, "Expect x to be a non-empty array or dataset"),
+        ({"x": tf.data.Dataset.from_tensor_slices(X[:0])}, "Expect x to be a non-empty array"),
+        ({"x": X, "y": Y, "batch_size": 5}, "has a partial batch"),
+        ({"x": X[:5], "batch_size": 8}, "has a partial batch"),
+        ({"x": _generator()}, "Generators"),
+        ({"x": iter(dataset())}, "Generators"),
+        ({"x": _Sequence()}, "Sequence"),
+        ({"x": dataset(), "y": Y}, "`y` argument is not supported"),
+        ({"x": dataset(), "sample_weight": Y}, "`sample_weight` argument is not supported"),
+        ({"x": dataset(), "batch_size": 4}, "`batch_size` argument must not be specified"),
+        (
+            {"x": tf.data.Dataset.from_tensor_slices((X, Y)).batch(4)},
+            "drop_remainder=True",
+        ),
+        (
+            {
+                "x": tf.data.Dataset.from_generator(
+                    _generator, output_types=(tf.float32, tf.float32)
+                )
+            },
+            "drop_remainder=True",
+        ),
+        ({"x": X, "y": Y[:8], "batch_size": 4}, "Data cardinality is ambiguous"),
+    ],
+    ids=[
+        "none", "only_y", "empty_list", "no_samples", "empty_dataset", "partial_batch",
+        "less_than_a_batch", "generator", "iterator", "sequence", "dataset_and_y",
+        "dataset_and_weights",
+        "dataset_and_batch_size", "unknown_batch", "unknown_rank", "other_sizes",
+    ],
+)  # fmt: skip
+def test_data_that_are_refused(arguments: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(ValueError, match=phrase):
+        from_arguments(**arguments)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_methods_refuse_such_data(method: str) -> None:
+    with keras_models.strategy().scope():
+        model = MLP.compiled()
+        for x, phrase in (
+            (None, "Expect x to be a non-empty array or dataset"),
+            (_generator(), "Generators"),
+            (X[:6], "has a partial batch"),
+            (tf.data.Dataset.from_tensor_slices((X, Y)).batch(4), "drop_remainder=True"),
+        ):
+            with pytest.raises(ValueError, match=phrase):
+                getattr(model, method)(x=x)
+
+
+def test_data_in_memory_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[str] = []
+    monkeypatch.setattr(
+        logging, "log_first_n", lambda level, text, n, *args: messages.append(text % args)
+    )
+    from_arguments(dataset())
+    assert messages == []
+    from_arguments(X, Y, batch_size=BATCH)
+    assert "tf.data.Dataset is faster" in messages[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x": dataset(epochs=None), "steps_per_epoch": 6},
+        {"x": dataset().filter(lambda *_: True), "steps_per_epoch": 6, "epochs": 1},
+        {"x": dataset(X.astype(np.float64), Y.astype(np.float64))},
+        {"x": X.astype(np.float64), "y": Y.astype(np.float64), "batch_size": BATCH},
+        {"x": X.tolist(), "y": Y.tolist(), "batch_size": BATCH},
+    ],
+    ids=["infinite", "unknown", "float64_dataset", "float64_arrays", "lists"],
+)
+def test_kinds_of_data_train_a_model(arguments: dict[str, Any]) -> None:
+    train_both(MLP, data=lambda: arguments, compile_with={"steps_per_execution": 3})
+
+
+def test_a_dataset_of_dicts_trains_a_model() -> None:
+    kind = KINDS["several_outputs"]
+    made = dataset(kind.x, kind.y)
+    train_both(kind, data=lambda: {"x": made}, compile_with={"steps_per_execution": 6})
+
+
+def test_tensors_made_in_the_scope() -> None:
+    with keras_models.strategy().scope():
+        found = from_arguments(tf.constant(X), tf.constant(Y), batch_size=BATCH)
+    x, y = next(found.dataset.as_numpy_iterator())
+    assert_close([x, y], [X[:BATCH], Y[:BATCH]], 0)
