@@ -1,8 +1,8 @@
-"""Runs the programs of a page and writes what they print into it: `python docs/make_outputs.py`.
+"""Runs the programs of pages and writes what they print into them: `python docs/make_outputs.py`.
 
-The Python blocks of the page run from top to bottom as one program. A block of text right after one
-of them is what it prints. With `--check` nothing is written, and a page that is out of date is an
-error.
+The Python blocks of a page run from top to bottom as one program. A block of text right after one
+of them is what it prints. Pages can be named (`python docs/make_outputs.py keras.md`). With
+`--check` nothing is written, and a page that is out of date is an error.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import contextlib
 import difflib
 import io
 import re
+import subprocess
 import sys
 import tempfile
 import types
 from pathlib import Path
 
-PAGE = Path(__file__).with_name("parallelism.md")
+PAGES = ("estimators.md", "keras.md", "parallelism.md")
 
 _BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n.*?```\n)?", re.DOTALL)
 
@@ -47,15 +48,38 @@ def render(text: str) -> str:
         return _BLOCK.sub(with_output, text)
 
 
-def main() -> None:
-    """Renews the page, or checks it."""
-    written = PAGE.read_text(encoding="utf-8")
+def renew(page: Path, check: bool) -> None:
+    """Renews a page, or checks it.
+
+    Args:
+        page: File of the page.
+        check: Whether to write nothing.
+
+    Raises:
+        SystemExit: If the page is to be checked and is out of date.
+    """
+    written = page.read_text(encoding="utf-8")
     rendered = render(written)
-    if "--check" not in sys.argv:
-        PAGE.write_text(rendered, encoding="utf-8")
+    if not check:
+        page.write_text(rendered, encoding="utf-8")
     elif rendered != written:
         print(*difflib.unified_diff(written.splitlines(), rendered.splitlines()), sep="\n")
-        sys.exit(f"{PAGE} is out of date: run python docs/make_outputs.py")
+        sys.exit(f"{page} is out of date: run python docs/make_outputs.py")
+
+
+def main() -> None:
+    """Renews the pages, or checks them. Each page is a program, with a process of its own."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--check"]
+    pages, check = arguments or PAGES, "--check" in sys.argv
+    if len(pages) == 1:
+        renew(Path(__file__).with_name(pages[0]), check)
+        return
+    flags = ["--check"] if check else []
+    failed = [
+        page for page in pages if subprocess.call([sys.executable, __file__, *flags, page]) != 0
+    ]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 CHECK = """
 import runpy, sys
-sys.argv = [{path!r}, "--check"]
+sys.argv = [{path!r}, "--check", "parallelism.md"]
 runpy.run_path({path!r}, run_name="__main__")
 """
 
