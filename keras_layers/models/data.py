@@ -52,7 +52,7 @@ def from_arguments(
         x: Inputs: arrays, tensors or structures of them, or a dataset with everything.
         y: Targets, like `x`.
         sample_weight: Weights, like `x`.
-        batch_size: Samples in a batch; 32 when None. Datasets have batches already.
+        batch_size: Samples in a batch; 32 when None. Ignored for a dataset, with a warning.
         steps: Batches for an epoch that the user asked for; None for all there are.
         epochs: Number of epochs.
         shuffle: Whether to shuffle data in memory, as in stock Keras.
@@ -84,9 +84,9 @@ def _from_dataset(x: tf.data.Dataset, y: Any, sample_weight: Any, batch_size: An
                 f"the dataset must be (x, y) or (x, y, sample_weight). Received: {name}={value!r}"
             )
     if batch_size is not None:
-        raise ValueError(
-            "The `batch_size` argument must not be specified when using dataset as an input: batch "
-            f"the dataset with dataset.batch(). Received: batch_size={batch_size}"
+        # As stock Keras does, but not without a word.
+        logging.warning(
+            "batch_size=%s is ignored: x is a dataset, which has batches already.", batch_size
         )
     size = int(x.cardinality())
     return Data(x, None if size < 0 else size, size == _INFINITE, is_one_dataset=False)

@@ -192,7 +192,6 @@ class _Sequence(tf.keras.utils.Sequence):
         ({"x": _Sequence()}, "Sequence"),
         ({"x": dataset(), "y": Y}, "`y` argument is not supported"),
         ({"x": dataset(), "sample_weight": Y}, "`sample_weight` argument is not supported"),
-        ({"x": dataset(), "batch_size": 4}, "`batch_size` argument must not be specified"),
         (
             {"x": tf.data.Dataset.from_tensor_slices((X, Y)).batch(4)},
             "drop_remainder=True",
@@ -211,7 +210,7 @@ class _Sequence(tf.keras.utils.Sequence):
         "none", "only_y", "empty_list", "no_samples", "empty_dataset", "partial_batch",
         "less_than_a_batch", "generator", "iterator", "sequence", "dataset_and_y",
         "dataset_and_weights",
-        "dataset_and_batch_size", "unknown_batch", "unknown_rank", "other_sizes",
+        "unknown_batch", "unknown_rank", "other_sizes",
     ],
 )  # fmt: skip
 def test_data_that_are_refused(arguments: dict[str, Any], phrase: str) -> None:
@@ -242,6 +241,16 @@ def test_data_in_memory_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert messages == []
     from_arguments(X, Y, batch_size=BATCH)
     assert "tf.data.Dataset is faster" in messages[0]
+
+
+def test_a_batch_size_for_a_dataset_is_ignored_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    messages: list[str] = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: messages.append(text % args))
+    found = from_arguments(dataset(), batch_size=3)
+    assert "batch_size=3 is ignored" in messages[0]
+    assert found.dataset.element_spec[0].shape == (BATCH, 3)
 
 
 @pytest.mark.parametrize(
