@@ -3,6 +3,33 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class NamedEnum(enum.Enum):
+    """An enumeration whose members users may also give by name."""
+
+    @classmethod
+    def parse(cls, value: Self | str) -> Self:
+        """Returns the member that a user's argument means.
+
+        Args:
+            value: A member, or the name of one in any case.
+
+        Raises:
+            ValueError: If it is neither.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str) and value.upper() in cls.__members__:
+            return cls[value.upper()]
+        raise ValueError(
+            f"Cannot parse {value!r} as one of {cls.__name__}: expected a member, or one of the "
+            f"names {', '.join(cls.__members__)}."
+        )
 
 
 class DeviceConnectionType(enum.Enum):

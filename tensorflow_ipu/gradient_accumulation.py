@@ -7,7 +7,6 @@ of one run of the program (`IpuProgramVariable`), so nothing of it is among the 
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,11 +18,12 @@ from tensorflow.python.ops import cond, control_flow_ops, math_ops
 
 from tensorflow_ipu._accumulators import Accumulator, SingleValue
 from tensorflow_ipu.compiler.program import MEMORY_ATTRIBUTE, PHASE_ATTRIBUTE
+from tensorflow_ipu.configs.enums import NamedEnum
 
 UPDATE_PHASE = "update"
 
 
-class GradientAccumulationReductionMethod(enum.Enum):
+class GradientAccumulationReductionMethod(NamedEnum):
     """How the gradients of mini-batches become one.
 
     Attributes:
@@ -36,27 +36,6 @@ class GradientAccumulationReductionMethod(enum.Enum):
     SUM = 0
     MEAN = 1
     RUNNING_MEAN = 2
-
-    @classmethod
-    def parse(
-        cls, value: GradientAccumulationReductionMethod | str
-    ) -> GradientAccumulationReductionMethod:
-        """Returns the method that a user's argument means.
-
-        Args:
-            value: A member, or the name of one in any case.
-
-        Raises:
-            ValueError: If it is neither.
-        """
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str) and value.upper() in cls.__members__:
-            return cls[value.upper()]
-        raise ValueError(
-            f"Cannot parse {value!r} as one of GradientAccumulationReductionMethod: expected a "
-            f"member, or one of the names {', '.join(cls.__members__)}."
-        )
 
 
 class MiniBatches:

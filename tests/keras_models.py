@@ -21,7 +21,6 @@ TOLERANCE = 1e-5
 
 # Keras's own, of a seed that is set for the process, and of weights made in a trace.
 KERAS_WARNINGS = [
-    pytest.mark.filterwarnings("ignore:non-integer arguments to randrange"),
     pytest.mark.filterwarnings("ignore:The initializer .* is unseeded"),
 ]
 

@@ -7,13 +7,14 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from tensorflow_ipu.configs.enums import NamedEnum
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.keras_layers.models import option_arguments
 
-_Method = TypeVar("_Method", bound=enum.Enum)
+_Method = TypeVar("_Method", bound=NamedEnum)
 
 
-class ReplicatedMetricReductionMethod(enum.Enum):
+class ReplicatedMetricReductionMethod(NamedEnum):
     """What becomes of the values that the replicas have for a metric or a loss.
 
     Attributes:
@@ -27,25 +28,6 @@ class ReplicatedMetricReductionMethod(enum.Enum):
     LIST = 1
     SUM = 2
     MEAN = 3
-
-    @classmethod
-    def parse(cls, value: ReplicatedMetricReductionMethod | str) -> ReplicatedMetricReductionMethod:
-        """Returns the method that a user's argument means.
-
-        Args:
-            value: A member, or the name of one in any case.
-
-        Raises:
-            ValueError: If it is neither.
-        """
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str) and value.upper() in cls.__members__:
-            return cls[value.upper()]
-        raise ValueError(
-            f"Cannot parse {value!r} as one of ReplicatedMetricReductionMethod: expected a "
-            f"member, or one of the names {', '.join(cls.__members__)}."
-        )
 
 
 @dataclasses.dataclass
@@ -133,7 +115,7 @@ def _member(methods: type[_Method]) -> Callable[[Any], _Method]:
     def read(value: Any) -> _Method:
         if isinstance(value, int):
             return methods(value)
-        parsed: _Method = methods.parse(value)  # type: ignore[attr-defined]
+        parsed = methods.parse(value)
         return parsed
 
     return read
