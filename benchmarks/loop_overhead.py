@@ -116,8 +116,8 @@ def ipu_loop(name: str) -> Callable[[], object]:
     return lambda: strategy.run(loop)
 
 
-def keras_fit(name: str) -> Callable[[], object]:
-    """Returns a function that runs one epoch of `STEPS` steps of stock Keras `fit`."""
+def keras_model(name: str) -> tf.keras.Sequential:
+    """Returns a model of `MODELS`, of Keras layers."""
     layers = tf.keras.layers
     hidden = {
         "mlp": [layers.Flatten(), layers.Dense(256, "relu")],
@@ -129,7 +129,12 @@ def keras_fit(name: str) -> Callable[[], object]:
             layers.Flatten(),
         ],
     }[name]
-    model = tf.keras.Sequential([*hidden, layers.Dense(10)])
+    return tf.keras.Sequential([*hidden, layers.Dense(10)])
+
+
+def keras_fit(name: str) -> Callable[[], object]:
+    """Returns a function that runs one epoch of `STEPS` steps of stock Keras `fit`."""
+    model = keras_model(name)
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(tf.keras.optimizers.SGD(LEARNING_RATE), loss)
     batches = dataset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import estimator_models as models
@@ -26,4 +27,9 @@ def estimator(pipeline: bool, replicas: int) -> tuple[Any, Any]:
 def test_a_dataset_of_all_steps_is_enough(method: str, pipeline: bool, replicas: int) -> None:
     made, data = estimator(pipeline, replicas)
     steps = RUNS * ITERATIONS
-    getattr(made, method)(lambda: data(steps * replicas), steps=steps)
+    # With one batch less the dataset would end before the steps do, which is an error.
+    result = getattr(made, method)(lambda: data(steps * replicas), steps=steps)
+    if method == "train":
+        assert made.get_variable_value("global_step") == steps
+    else:
+        assert np.isfinite(result["loss"])

@@ -1,0 +1,42 @@
+"""Tests that what the pages show is what their programs print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+CHECK = """
+import runpy, sys
+sys.argv = [{path!r}, "--check", {page!r}]
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+# Page, outputs on it at least, and how often it says that weights are the same.
+PAGES = [("parallelism.md", 20, None), ("keras.md", 12, 5), ("estimators.md", 8, 3)]
+
+
+@pytest.mark.parametrize("page", [page for page, _, _ in PAGES])
+def test_the_outputs_are_up_to_date(run_python, page):
+    code = CHECK.format(path=str(DOCS / "make_outputs.py"), page=page)
+    process = run_python(code, timeout=300)
+    assert "could not transform" not in process.stderr, "AutoGraph has not found all sources"
+
+
+@pytest.mark.parametrize(("page", "least", "same"), PAGES)
+def test_every_output_is_that_of_a_program(page, least, same):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    outputs = len(re.findall(r"```\n\n```text\n", text))
+    assert text.count("```python\n") >= outputs > least
+    assert text.count("```text\n") == outputs
+    assert same is None or text.count("same weights: True") == same
+    assert not re.search("same.*False", text)
+
+
+def test_the_pictures_are_on_the_page():
+    text = (DOCS / "parallelism.md").read_text(encoding="utf-8")
+    shown = re.findall(r"!\[.+\]\(pictures/(\w+\.svg)\)", text)
+    assert sorted(shown) == sorted(path.name for path in (DOCS / "pictures").iterdir())
