@@ -16,6 +16,7 @@ class Status(enum.Enum):
 
     PUBLISHED = "published"  # by the vendor, or in a paper
     DERIVED = "derived"  # by arithmetic from published figures
+    CALIBRATED = "calibrated"  # fitted to a group of measured rows, which the source names
     UNCERTAIN = "uncertain"  # unofficial, conflicting or assumed from another chip
 
 
@@ -59,6 +60,11 @@ class Chip:
     half_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp16 accumulated in fp16")
     mixed_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp16 accumulated in fp32")
     float_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp32")
+    half_output_channels: int = _unit("output channels per pass of the matrix unit, fp16 in fp16")
+    mixed_output_channels: int = _unit("output channels per pass of the matrix unit, fp16 in fp32")
+    float_output_channels: int = _unit("output channels per pass of the matrix unit, fp32")
+    half_input_channels: int = _unit("input channels per pass of the matrix unit, fp16")
+    float_input_channels: int = _unit("input channels per pass of the matrix unit, fp32")
     half_vector_width: int = _unit("elements per worker instruction, fp16")
     float_vector_width: int = _unit("elements per worker instruction, fp32")
     weight_load_rate: int = _unit("bytes per tile and cycle into the matrix unit")
@@ -69,14 +75,33 @@ class Chip:
     sync_cycles: int = _unit("cycles per synchronisation of the tiles of one IPU")
     sync_hop_time: float = _unit("s per hop of a synchronisation between IPUs")
     vertex_launch_cycles: int = _unit("cycles to start a vertex on all workers")
+    compute_set_cycles: int = _unit("cycles to enter and leave a compute set, besides its vertices")
+    elementwise_cycles: int = _unit("cycles of an elementwise vertex besides its estimate")
     link_count: int = _unit("IPU-Links")
     link_bandwidth: float = _unit("bytes/s per IPU-Link and direction")
     link_efficiency: float = _unit("part of the link bandwidth that carries data")
+    collective_efficiency: float = _unit("part of the rate of links that collectives reach")
+    link_latency: float = _unit("s that a transfer to another IPU takes besides its bytes")
+    pair_links: int = _unit("IPU-Links between the two IPUs of a pair")
+    ring_links: int = _unit("IPU-Links between an IPU and the next one of its ring")
+    link_domain: int = _unit("IPUs that IPU-Links join; beyond are gateways")
+    gateway_bandwidth: float = _unit("bytes/s per IPU and direction between groups of 64 IPUs")
+    gateway_latency: float = _unit("s that a transfer through gateways takes besides its bytes")
     host_bandwidth: float = _unit("bytes/s per direction between the IPU and its host")
     streaming_memory: int = _unit("bytes of streaming memory per IPU")
     streaming_bandwidth: float = _unit("bytes/s per IPU to or from streaming memory")
     transfer_chunk: int = _unit("bytes of the largest single remote buffer transfer")
     reserved_memory_per_tile: int = _unit("bytes per tile used by a nearly empty program")
+    mapping_block: int = _unit("bytes of a tensor that are not spread over several tiles")
+    stack_per_tile: int = _unit("bytes per tile of stacks of the supervisor and the workers")
+    control_code_per_tile: int = _unit("bytes per tile of control code of a nearly empty program")
+    vertex_code_per_tile: int = _unit("bytes per tile of vertex code of a nearly empty program")
+    host_exchange_code: int = _unit("bytes per tile of code for exchange with the host")
+    internal_exchange_code: int = _unit("bytes per tile of exchange code of a nearly empty program")
+    packet_headers_per_tile: int = _unit("bytes per tile of headers of packets to the host")
+    gap_per_tile: int = _unit("bytes per tile lost to alignment and memory regions")
+    control_code_per_op: int = _unit("bytes per tile of control code that an op adds")
+    vertex_code_per_codelet: int = _unit("bytes per tile of code of a vertex type")
     power_limit: float = _unit("W per IPU")
 
     def __post_init__(self) -> None:
@@ -91,6 +116,10 @@ class Chip:
     def __repr__(self) -> str:
         """Short: the figures are in `figures`."""
         return f"Chip({self.name!r}, tiles={self.tiles})"
+
+    def __hash__(self) -> int:
+        """Short too: costs are remembered by chip, thousands of them in a plan."""
+        return hash((self.name, self.tiles))
 
     def figures(self) -> tuple[Figure, ...]:
         """All figures with unit and source, in order of declaration."""
@@ -157,25 +186,84 @@ _LINKS = Source("10 IPU-Links, 320 GB/s over both directions (thecharlieblake.co
 _LINK_RATE = Source("320 GB/s over both directions of 10 links", _D)
 _JIA_PEAK = "peak of Jia et al. (arXiv:1912.03413) / tiles / clock / 2"
 _EXCHANGE = Source("published aggregate of 7.8 TB/s (Mk2) and 10.9 TB/s (Bow) / tiles / clock", _D)
-_UNOFFICIAL = Source("third-party ipu21 cost table", _U)
+# Cycles of one step of a 3x3 blur on GC2 by phase, measured with half4, float2 and float data on 1
+# and 16 IPUs. half4 has half the bytes of the other two, so twice the cycles of half4 minus those
+# of float2 is what does not depend on bytes.
+_STENCIL = "thorbenlouw/lbm-graphcore, exchange-vs-compute.csv, "
+_C = Status.CALIBRATED
+# 1 IPU: 2 x 637 - 1173 = 101; 16 IPUs: 2 x 263 - 397 = 129. A third-party table for ipu21 has 600,
+# but a whole small program takes 284 cycles on Bow.
+_STENCIL_EXCHANGE = Source(_STENCIL + "rows of phase 'exchange', 1 and 16 IPUs", _C)
+# 64, 117 and 117: a mean of 99. The old default of poplibs' model is 500.
+_STENCIL_SYNC = Source(_STENCIL + "rows of phase 'sync' on 1 IPU", _C)
+# 501, 642 and 640 with waits for slow tiles: a mean of 594. 15 ns, as in poplibs' tests, gives 340.
+_STENCIL_SYNC_16 = Source(_STENCIL + "rows of phase 'sync' on 16 IPUs", _C)
+# 2 x 3043 - (4017 + 4048) / 2 = 2053 cycles at 1.6 GHz are 1.28 us.
+_STENCIL_LINKS = Source(_STENCIL + "rows of 'globExchange' on 16 IPUs", _C)
+# What is left of the time of an update when its mini-batches are taken off does not depend on the
+# number of replicas: about 10 ms for ResNet-50 and 100 ms for BERT-Large, five times what the sum
+# of gradients would take at the full rate of the links. See docs/accuracy.md.
+_MLPERF_COLLECTIVES = Source(
+    "24 rows of MLPerf Training v1.0 and v1.1 on GC200, ResNet-50 and BERT-Large", _C
+)
+_GATEWAY = Source("2 x 100 Gbit/s per machine (Bow-2000 datasheet) / 4 IPUs", _D)
 _STREAMING = Source("20 GB/s per machine of 4 IPUs, recalled from vendor material", _U)
+# Measured minus the estimate of `costs.amp.vertex_1x1`, mean over the 82 rows of N = 16, 96, ...
+# 2048 of the series [N,16] x [16,16] in fp16: 37.6; smallest 36.3, largest 49.0 (at N = 16).
+_COMPUTE_SET = Source(
+    "82 rows of tessellate-ipu, notebook 'IPU Peak Flops', on Bow", Status.CALIBRATED
+)
+# poplibs has 4 for Mk1; with its 8 cycles per position that would be half the peak rate.
+_MK1_FLOAT = Source("8 cycles per position x 8 MACs per cycle / 8 input channels", _D)
 _FREE_PROGRAM = "stack, control, vertex and exchange code and packet headers of a small program"
+
+# Bytes per tile in the memory report of a program that adds two vectors on Mk1. Other chips have as
+# many workers and the same instruction set.
+_ADDER = Source("TensorFlow 1 user guide, memory report of an addition on Mk1 / 1216 tiles", _D)
+
+# 10 values: 329.5 measured - 45 of measuring - 203 estimated - 38 of the compute set = 44; 1,024
+# values: 1860 - 45 - 1733 - 38 = 44.
+_ELEMENTWISE = Source(
+    "3 rows of fp32 additions of tessellate-ipu, basics notebook, on Bow", Status.CALIBRATED
+)
 
 # Figures that are the same for every chip, most of them defaults of the library's cost models.
 _COMMON: dict[str, tuple[int | float, Source]] = {
+    "half_input_channels": (16, _POPLIBS),
+    "float_input_channels": (8, _POPLIBS),
     "half_vector_width": (4, _PUPILLI),
     "float_vector_width": (2, _PUPILLI),
     "load_rate": (16, Source("128-bit loads (ipu-hpc-cookbook)", _P)),
     "exchange_rate": (4, _EXCHANGE),
-    "exchange_overhead": (600, _UNOFFICIAL),
-    "sync_cycles": (500, _POPLIBS),
-    "sync_hop_time": (15e-9, _POPLIBS),
+    "exchange_overhead": (115, _STENCIL_EXCHANGE),
+    "sync_cycles": (100, _STENCIL_SYNC),
+    "sync_hop_time": (30e-9, _STENCIL_SYNC_16),
     "vertex_launch_cycles": (11, _POPLIBS),
+    "compute_set_cycles": (38, _COMPUTE_SET),
+    "elementwise_cycles": (44, _ELEMENTWISE),
     "link_count": (10, _LINKS),
     "link_bandwidth": (16e9, _LINK_RATE),
     "link_efficiency": (0.85, _POPLIBS),
+    "collective_efficiency": (0.2, _MLPERF_COLLECTIVES),
+    "link_latency": (1.28e-6, _STENCIL_LINKS),
+    "pair_links": (4, Source("ladder of the hardware model in poplibs' tests", _P)),
+    "ring_links": (2, Source("ladder of the hardware model in poplibs' tests", _P)),
+    "link_domain": (64, Source("a Pod of more than 64 IPUs is Pod64s joined by gateways", _P)),
+    "gateway_bandwidth": (6.25e9, _GATEWAY),
+    "gateway_latency": (5e-6, Source("a few hops of 100 Gbit/s Ethernet; assumed", _U)),
     "streaming_bandwidth": (5e9, _STREAMING),
     "transfer_chunk": (128 * _MIB, _COOKBOOK),
+    "mapping_block": (128, Source("least bytes per tile of a linear mapping in poplibs", _P)),
+    "stack_per_tile": (3168, _ADDER),
+    "control_code_per_tile": (700, _ADDER),
+    "vertex_code_per_tile": (140, _ADDER),
+    "host_exchange_code": (289, _ADDER),
+    "internal_exchange_code": (50, _ADDER),
+    "packet_headers_per_tile": (9, _ADDER),
+    # Total with gaps minus the sum of the parts, by tiles: (23,878,396 - 5,350,728) / 1216.
+    "gap_per_tile": (15236, Source("memory report of a small program, with and without gaps", _D)),
+    "control_code_per_op": (64, Source("16 instructions for syncs, calls and exchange", _U)),
+    "vertex_code_per_codelet": (512, Source("128 instructions; no public table", _U)),
 }
 
 _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
@@ -187,8 +275,12 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "half_macs_per_cycle": (32, Source("taken to equal the mixed rate", _U)),
         "mixed_macs_per_cycle": (32, Source("124.5 TFLOP/s " + _JIA_PEAK, _D)),
         "float_macs_per_cycle": (8, Source("31.1 TFLOP/s " + _JIA_PEAK, _D)),
+        "half_output_channels": (8, _POPLIBS),
+        "mixed_output_channels": (8, _POPLIBS),
+        "float_output_channels": (8, _MK1_FLOAT),
         "weight_load_rate": (16, _POPLIBS),
         "store_rate": (8, Source("assumed as on Mk2", _U)),
+        "pair_links": (6, Source("192 GB/s both ways in a C2 card (legacy README) / 2 / link", _D)),
         "host_bandwidth": (64e9, Source("2 x PCIe Gen4 x16 at 32 GB/s per direction", _D)),
         "streaming_memory": (64 * _GB, Source("held in the host's memory; size assumed", _U)),
         "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + " (TensorFlow 1 guide)", _D)),
@@ -202,6 +294,9 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "half_macs_per_cycle": (64, Source("250 TFLOP/s (Hot Chips 33) / tiles / clock / 2", _D)),
         "mixed_macs_per_cycle": (32, Source("number of units in poplibs: half of fp16", _D)),
         "float_macs_per_cycle": (16, Source("62.5 TFLOP/s (Hot Chips 33) / tiles / clock / 2", _D)),
+        "half_output_channels": (16, _POPLIBS),
+        "mixed_output_channels": (8, _POPLIBS),
+        "float_output_channels": (16, _POPLIBS),
         "weight_load_rate": (16, Source("fits measured convolutions; not published", _U)),
         "store_rate": (8, Source("47 TB/s (Hot Chips 33) / tiles / clock - 16 B loaded", _D)),
         "host_bandwidth": (32e9, Source("PCIe Gen4 x16: 64 GB/s over both directions", _D)),
@@ -217,6 +312,9 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "half_macs_per_cycle": (64, Source("350 TFLOP/s (Bow datasheet) / tiles / clock / 2", _D)),
         "mixed_macs_per_cycle": (32, Source("number of units in poplibs: half of fp16", _D)),
         "float_macs_per_cycle": (16, Source("22.31 PFLOP/s of 256 IPUs (Bow datasheet)", _D)),
+        "half_output_channels": (16, _POPLIBS),
+        "mixed_output_channels": (8, _POPLIBS),
+        "float_output_channels": (16, _POPLIBS),
         "weight_load_rate": (16, Source("assumed as on Mk2", _U)),
         "store_rate": (8, Source("same logic as Mk2", _U)),
         "host_bandwidth": (32e9, Source("PCIe Gen4 x16, as Mk2", _D)),

@@ -1,0 +1,227 @@
+"""Tile cycles of the accumulating matrix product (AMP) unit and of the vertices besides it.
+
+Each function takes whole numbers or NumPy arrays of them, and returns the cycles of one tile from
+the start of the vertex to its end. Constants are those of poplibs' cost estimators (poplin,
+`PerformanceEstimation.hpp`), published as source code. A worker issues once in as many cycles as
+the tile has workers, so its cycles count that many times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorflow_ipu.configs.chips import Chip
+
+# A whole number or an array of them.
+Number = Any
+
+# Cycles besides the weight load of each pass over a kernel position, by the number of kernel rows
+# that the unit takes at once.
+_PASS = {1: 15, 2: 46, 4: 60}
+
+
+class Unit(NamedTuple):
+    """The matrix unit of a tile as one pair of types uses it.
+
+    Args:
+        input_channels: that one pass adds up.
+        output_channels: that one pass makes.
+        macs: multiply-adds per cycle.
+        weight_load: cycles to load the weights of one pass.
+        half: whether inputs are float16.
+        half_partials: whether sums are float16.
+        workers: of the tile.
+        lanes: elements of a vector instruction, for what is done without the unit.
+        launch: cycles to start a vertex on all workers.
+    """
+
+    input_channels: int
+    output_channels: int
+    macs: int
+    weight_load: float
+    half: bool
+    half_partials: bool
+    workers: int
+    lanes: int
+    launch: int
+
+    @property
+    def position_cycles(self) -> float:
+        """Cycles for one field position: input channels x output channels / MACs per cycle."""
+        return self.input_channels * self.output_channels / self.macs
+
+
+def unit(chip: Chip, dtype: str, partials: str) -> Unit:
+    """Returns how the matrix unit works with inputs and sums of some types.
+
+    Weight load = bytes of the weights of one pass / load rate. Source: poplibs (`ConvModel.cpp`).
+
+    Args:
+        chip: the chip.
+        dtype: `float16` or `float32`, of the inputs.
+        partials: the same, of the sums; sums of float32 products are float32.
+
+    Raises:
+        ValueError: another type.
+    """
+    for role, name in (("inputs", dtype), ("sums", partials)):
+        if name not in ("float16", "float32"):
+            raise ValueError(
+                f"The matrix unit has float16 and float32 {role}; received '{name}'. Use vector "
+                f"arithmetic for other types."
+            )
+    half, half_partials = dtype == "float16", dtype == partials == "float16"
+    if half_partials:
+        outputs, macs = chip.half_output_channels, chip.half_macs_per_cycle
+    elif half:
+        outputs, macs = chip.mixed_output_channels, chip.mixed_macs_per_cycle
+    else:
+        outputs, macs = chip.float_output_channels, chip.float_macs_per_cycle
+    inputs = chip.half_input_channels if half else chip.float_input_channels
+    load = inputs * outputs * (2 if half else 4) / chip.weight_load_rate
+    lanes = chip.half_vector_width if half else chip.float_vector_width
+    workers, launch = chip.workers_per_tile, chip.vertex_launch_cycles
+    return Unit(inputs, outputs, macs, load, half, half_partials, workers, lanes, launch)
+
+
+def worker_1x1(unit: Unit, positions: Number, zeroing: bool = False) -> Number:
+    """Cycles of one worker of a 1x1 vertex.
+
+    float16, n positions, z = 1 when sums are set to zero, else 2: 20 + z, 31 + z, 40 + z for
+    n = 0, 1, 2, then 36 + z + p (n - 3), with p cycles per position. float32: 24, 47, 46, then
+    46 + p (n - 3); setting sums to zero takes 2 + (channels / 2) n more. Source: poplibs.
+
+    Args:
+        unit: the matrix unit.
+        positions: n.
+        zeroing: whether it sets the sums to zero first.
+    """
+    return _worker_1x1(unit, np.asarray(positions), zeroing, _table_1x1(unit, zeroing))
+
+
+def _table_1x1(unit: Unit, zeroing: bool) -> list[int]:
+    """Cycles for 0, 1, 2 and 3 positions, without those that float32 takes to set sums to zero."""
+    z = 1 if zeroing else 2
+    return [20 + z, 31 + z, 40 + z, 36 + z] if unit.half else [24, 47, 46, 46]
+
+
+def _worker_1x1(unit: Unit, n: np.ndarray, zeroing: bool, table: list[int]) -> Number:
+    """Cycles of one worker for n positions, by a table for those up to 3."""
+    cycles = np.array(table)[np.minimum(n, 3)] + unit.position_cycles * np.maximum(n - 3, 0)
+    if unit.half or not zeroing:
+        return cycles
+    return cycles + (n > 0) * (2 + unit.output_channels // 2 * n)
+
+
+def _inner_1x1(unit: Unit, positions: Number, zeroing: bool) -> Number:
+    """Cycles of all workers for one block of weights.
+
+    workers x slowest worker, at least workers x fastest + 14; each has ceil(positions / workers)
+    and the last what remains. A float16 worker keeps its state between blocks, which saves 7.
+    Source: poplibs. There, two positions take longer than three; here as long, and the 14 count
+    from three on: more work is never less time.
+    """
+    n, saved = np.asarray(positions), 7 if unit.half else 0
+    table = np.minimum.accumulate(_table_1x1(unit, zeroing)[::-1])[::-1].tolist()
+    each = -(-n // unit.workers)
+    last = np.maximum(n - (unit.workers - 1) * each, 0)
+    slowest, fastest = (
+        unit.workers * (_worker_1x1(unit, share, zeroing, table) - saved) for share in (each, last)
+    )
+    return np.where(each < 3, slowest, np.maximum(slowest, fastest + 14))
+
+
+def vertex_1x1(
+    unit: Unit,
+    positions: Number,
+    input_groups: Number = 1,
+    output_groups: Number = 1,
+    conv_groups: Number = 1,
+) -> Number:
+    """Cycles of a 1x1 vertex: `positions` x inputs times inputs x outputs, in `conv_groups`.
+
+    With G, I, O groups and a weight load of L cycles: 50 + 6 (7 + 3 (I G - 1)) + G {13 + (I - 1)
+    [15 + O (25 + L + inner)] + 11 + O [25 + L + inner0]}, one pass for each output group; `inner0`
+    sets the sums to zero. Source: poplibs. Without the cycles of the compute set.
+
+    Args:
+        unit: the matrix unit.
+        positions: field positions, or rows of a matrix.
+        input_groups: I, input channels / channels of the unit.
+        output_groups: O, output channels / channels of the unit.
+        conv_groups: G, products of that size.
+    """
+    inputs, outputs, groups = (np.asarray(x) for x in (input_groups, output_groups, conv_groups))
+    inner, first = (_inner_1x1(unit, positions, zeroing) for zeroing in (False, True))
+    rest = (inputs - 1) * (15 + outputs * (19 + 6 + unit.weight_load + inner))
+    zeroed = 11 + outputs * (18 + 7 + unit.weight_load + first)
+    return 50 + 6 * (7 + 3 * (inputs * groups - 1)) + groups * (13 + rest + zeroed)
+
+
+def worker_nx1(unit: Unit, positions: Number, entries: Number = 1) -> Number:
+    """Cycles of one worker of an n x 1 vertex for one kernel position and pass.
+
+    17, + 1 with float16 sums, + for each entry of the worklist 3 + f(n), - 9. f(n) for n = 0, 1, 2:
+    17, 29, 33 in float16 and 17, 33, 44 in float32; then 34 + p (n - 3) or 45 + p (n - 3), with p
+    cycles per position. Source: poplibs.
+
+    Args:
+        unit: the matrix unit.
+        positions: of the worker, all entries together.
+        entries: pieces of rows that these are in.
+    """
+    n, pieces = np.asarray(positions), np.asarray(entries)
+    shortest = (17, 29, 33) if unit.half else (17, 33, 44)
+    constant = 34 if unit.half else 45
+    # An entry of 3 or more costs constant - 3 p besides its positions. Rows are taken as equal.
+    mean = n / np.maximum(pieces, 1)
+    table = np.interp(mean, [0, 1, 2, 3], [*shortest, constant])
+    each = np.where(mean > 3, constant + unit.position_cycles * (mean - 3), table)
+    return 17 + unit.half_partials + pieces * (3 + each) - 9
+
+
+def vertex_nx1(
+    unit: Unit,
+    positions: Number,
+    entries: Number = 1,
+    kernel: Number = 1,
+    input_groups: Number = 1,
+    output_groups: Number = 1,
+    conv_groups: Number = 1,
+    rows: int = 1,
+) -> Number:
+    """Cycles of an n x 1 vertex: kernel positions are added up on the tile.
+
+    109 + zeroing + G (16 + I (14 + O (14 + K (L + o + 3 + workers x worker)))), with o = 15, 46 or
+    60 for 1, 2 or 4 kernel rows at once and K steps over the kernel. Zeroing stores 8 bytes per
+    cycle. Source: poplibs. Without the cycles of the compute set.
+
+    Args:
+        unit: the matrix unit.
+        positions: field positions of the tile.
+        entries: of the worklist of each worker.
+        kernel: K, kernel positions / `rows`.
+        input_groups: I, input channels / (channels of the unit / `rows`).
+        output_groups: O, output channels / channels of the unit.
+        conv_groups: G.
+        rows: kernel rows that share the input channels of the unit: 1, 2 or 4.
+
+    Raises:
+        ValueError: another number of kernel rows.
+    """
+    if rows not in _PASS:
+        raise ValueError(f"Expected 1, 2 or 4 kernel rows at once; received {rows}.")
+    n = -(-np.asarray(positions) // unit.workers)
+    once = unit.weight_load + _PASS[rows] + 3 + unit.workers * worker_nx1(unit, n, entries)
+    groups = np.asarray(conv_groups)
+    zeroing = groups * output_groups * zeroing_cycles(unit, positions)
+    inner = 14 + np.asarray(kernel) * once
+    return 109 + zeroing + groups * (16 + input_groups * (14 + output_groups * inner))
+
+
+def zeroing_cycles(unit: Unit, positions: Number) -> Number:
+    """Cycles to set the sums of one output group to zero, 8 bytes per cycle."""
+    size = 2 if unit.half_partials else 4
+    return np.asarray(positions) * unit.output_channels * size / 8

@@ -1,0 +1,103 @@
+"""The cost of any op, by its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from tensorflow_ipu.costs import (
+    alignment,
+    elementwise,
+    free,
+    layout,
+    normalisation,
+    pooling,
+    products,
+    randomness,
+    recurrent,
+    reduction,
+    slicing,
+    softmax,
+    sorting,
+    update,
+)
+from tensorflow_ipu.costs.convolution import convolution
+from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.rule import Rule, rules
+
+# Costs that are kept: a large program has some thousand different ones.
+_KEPT = 65536
+
+_CONVOLUTIONS = """
+    Conv2D Conv2DBackpropInput Conv2DBackpropFilter
+    Conv3D Conv3DBackpropInput Conv3DBackpropInputV2 Conv3DBackpropFilter Conv3DBackpropFilterV2
+    DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput DepthwiseConv2dNativeBackpropFilter
+    """
+_CONVOLUTION_ATTRIBUTES = "strides padding explicit_paddings dilations data_format"
+
+#: The rule of each op type that is known.
+RULES: Mapping[str, Rule] = {
+    **rules(convolution, _CONVOLUTIONS, _CONVOLUTION_ATTRIBUTES),
+    **alignment.RULES,
+    **elementwise.RULES,
+    **free.RULES,
+    **layout.RULES,
+    **normalisation.RULES,
+    **pooling.RULES,
+    **products.RULES,
+    **randomness.RULES,
+    **recurrent.RULES,
+    **reduction.RULES,
+    **slicing.RULES,
+    **softmax.RULES,
+    **sorting.RULES,
+    **update.RULES,
+}
+
+#: For what is in no table: user ops and what TensorFlow has besides.
+UNKNOWN = Rule(elementwise.unknown)
+
+
+def cost_of(spec: OpSpec, resources: Resources) -> Cost:
+    """Returns the cost of one execution of an op on one IPU.
+
+    Args:
+        spec: the op. Of its attributes only those count that its rule reads.
+        resources: what it has at its disposal.
+
+    Returns:
+        The cost; none when the results have no elements. An unknown op type costs three simple
+        operations on each element of its largest operand or result, and its label is `assumed`.
+        The same goes for an op whose shapes are of another rank than its type has, because they
+        are unknown.
+    """
+    given, reads = spec.attributes, RULES.get(spec.type, UNKNOWN).reads
+    attributes = tuple([(name, _frozen(given[name])) for name in reads if name in given])
+    return _cost(spec.type, spec.inputs, spec.outputs, attributes, resources)
+
+
+def _frozen(value: Any) -> Any:
+    """A value of an attribute that can be a key: lists become tuples."""
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return tuple(_frozen(item) for item in value)
+    return value
+
+
+@lru_cache(maxsize=_KEPT)
+def _cost(
+    op_type: str,
+    inputs: tuple[TensorType, ...],
+    outputs: tuple[TensorType, ...],
+    attributes: tuple[tuple[str, Any], ...],
+    resources: Resources,
+) -> Cost:
+    """The cost by what it depends on."""
+    if outputs and not any(tensor.elements for tensor in outputs):
+        return FREE
+    spec = OpSpec(op_type, inputs, outputs, dict(attributes))
+    try:
+        return RULES.get(op_type, UNKNOWN).cost(spec, resources)
+    except (IndexError, StopIteration, ValueError):
+        # Shapes of unknown rank, or others than the op type has: its rule cannot be applied.
+        return UNKNOWN.cost(spec, resources)

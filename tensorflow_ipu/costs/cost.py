@@ -1,0 +1,141 @@
+"""The cost of one execution of an op on one IPU, and what it is a function of."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.label import Label, worst
+
+# Bytes of an element in the chip's memory. 64-bit integers and floats exist on the host only, but
+# programs may hold them, so they count what they are; strings and handles take no room.
+_SIZES = {
+    **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8", "float8_e4m3fn"), 1),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
+    "complex128": 16,
+}
+
+
+class TensorType(NamedTuple):
+    """Type and shape of a tensor.
+
+    Args:
+        dtype: name of the element type, such as `float16`.
+        shape: dimensions; unknown ones count as 1 and make a cost `assumed`.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def element_size(self) -> int:
+        """Bytes of one element, 0 for handles and strings."""
+        return _SIZES.get(self.dtype, 0)
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in bytes."""
+        return self.elements * self.element_size
+
+
+class OpSpec(NamedTuple):
+    """An op as its cost sees it.
+
+    Args:
+        type: op type of TensorFlow, such as `Conv2D`.
+        inputs: its data inputs; a variable's handle stands as the variable's type and shape.
+        outputs: its results.
+        attributes: the op's attributes that are numbers, texts, booleans or lists of them.
+    """
+
+    type: str
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    attributes: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    """What an op has at its disposal.
+
+    Attributes:
+        chip: The chip.
+        tiles: Tiles that compute, at most those of the chip.
+        memory_proportion: Part of a tile's memory that temporaries of the op should not exceed
+            (`availableMemoryProportion`).
+        partials: Type of sums of float16 products, `float16` or `float32`.
+        replicas: Copies of the program, for collectives.
+    """
+
+    chip: Chip
+    tiles: int
+    memory_proportion: float = 0.6
+    partials: str = "float32"
+    replicas: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What one execution of an op costs on one IPU.
+
+    Attributes:
+        compute: Cycles of the slowest tile in its workers.
+        exchange: Cycles of exchange between tiles.
+        sync: Cycles of synchronisation.
+        temporary: Bytes on the fullest tile that are needed only while the op runs, besides inputs
+            and results.
+        codelets: Names of the vertex types it uses; their code is on a tile once, however many
+            ops use them.
+        vertex_state: Bytes of vertex descriptions per tile.
+        exchange_code: Bytes of exchange code per tile.
+        label: How far the cycles can be trusted.
+    """
+
+    compute: float = 0.0
+    exchange: float = 0.0
+    sync: float = 0.0
+    temporary: int = 0
+    codelets: tuple[str, ...] = ()
+    vertex_state: int = 0
+    exchange_code: int = 0
+    label: Label = Label.MODELLED
+
+    @property
+    def cycles(self) -> float:
+        """All cycles together."""
+        return self.compute + self.exchange + self.sync
+
+    def __add__(self, other: Cost) -> Cost:
+        """The cost of one after the other."""
+        return Cost(
+            self.compute + other.compute,
+            self.exchange + other.exchange,
+            self.sync + other.sync,
+            max(self.temporary, other.temporary),
+            tuple(dict.fromkeys(self.codelets + other.codelets)),
+            self.vertex_state + other.vertex_state,
+            self.exchange_code + other.exchange_code,
+            worst((self.label, other.label)),
+        )
+
+    def times(self, count: int) -> Cost:
+        """The cost of the same thing several times in a row, its code and state being shared."""
+        return dataclasses.replace(
+            self,
+            compute=self.compute * count,
+            exchange=self.exchange * count,
+            sync=self.sync * count,
+        )
+
+
+FREE = Cost(label=Label.EXACT)

@@ -1,0 +1,178 @@
+"""The catalogue: which op types it has, what it does with others, and how it remembers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tensorflow_ipu.compiler import float_catalogue, flops
+from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.costs import update
+from tensorflow_ipu.costs.catalogue import RULES, cost_of
+from tensorflow_ipu.costs.convolution import convolution
+from tensorflow_ipu.costs.cost import FREE, OpSpec, Resources
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.matmul import matmul
+from tests.costs.op_specs import f16, f32, i32, lstm, op
+
+ALL = Resources(BOW, BOW.tiles)
+NATIVE = Path(__file__).parents[2] / "native"
+# TensorFlow counts the arithmetic of these itself, so they are in none of our tables.
+COUNTED_BY_TENSORFLOW = """
+    Add AddN AddV2 ArgMax ArgMin AvgPool AvgPoolGrad BatchMatMul BatchMatMulV2 BatchMatMulV3
+    BiasAdd BiasAddGrad Conv2D Conv2DBackpropFilter Conv2DBackpropInput Conv3D
+    DepthwiseConv2dNative Dilation2D Equal Greater GreaterEqual L2Loss Less LessEqual Log MatMul
+    MaxPool MaxPoolGrad Maximum Mean Minimum Mul Neg NotEqual Pow RealDiv Reciprocal Rsqrt
+    RsqrtGrad Softmax Square SquaredDifference Sub Sum
+    """.split()
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        pytest.param(flops.FORMULAS, id="formulas"),
+        pytest.param(flops.DATA_MOVEMENT, id="data movement"),
+        pytest.param(flops.CONTROL, id="control"),
+        pytest.param(float_catalogue.ARITHMETIC, id="arithmetic"),
+        pytest.param(float_catalogue.EXACT, id="exact"),
+        pytest.param(float_catalogue.UPDATES, id="updates"),
+        pytest.param(COUNTED_BY_TENSORFLOW, id="TensorFlow"),
+    ],
+)
+def test_no_op_type_of_the_project_is_unknown(types):
+    assert sorted(set(types) - set(RULES)) == []
+
+
+def test_every_op_of_our_own_is_known():
+    sources = "".join(path.read_text() for path in sorted(NATIVE.rglob("*.cc")))
+    own = set(re.findall(r'REGISTER_OP\("(\w+)"\)', sources))
+    assert len(own) > 20
+    assert sorted(own - set(RULES)) == []
+
+
+@pytest.mark.parametrize("op_type", ["MyUserOp", "Tricubic"])
+def test_an_unknown_op_is_taken_for_three_operations(op_type):
+    whole = f32(1472, 1024)
+    cost = cost_of(op(op_type, (whole, f32()), whole), ALL)
+    assert cost.label is Label.ASSUMED
+    fixed = BOW.elementwise_cycles + BOW.compute_set_cycles
+    assert cost.compute - fixed == 11 + 6 * (29 + 86 * (3 + 3 + 4))
+    assert cost.temporary == 4096
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        op("Reshape", (f32(4, 4), i32(1)), f32(16)),
+        op("Const", (), f32(4)),
+        op("ReadVariableOp", f32(4), f32(4)),
+        op("While", (f32(4),), (f32(4),)),
+        op("Shape", f32(4), i32(1)),
+        op("IpuCrossReplicaSum", f32(4), f32(4)),
+        op("IpuInfeedDequeue", (), f32(4)),
+        op("ConcatV2", (f32(0), f32(0), i32()), f32(0)),
+    ],
+    ids=lambda spec: spec.type,
+)
+def test_what_makes_no_data_is_free(spec):
+    assert cost_of(spec, ALL) is FREE
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        op("MatMul", (f32(), f32()), f32()),
+        op("Sum", (), ()),
+        op("IpuCtcLoss", (f32(3), i32()), f32()),
+        op("ResourceSparseApplyAdagrad", (f32(3), f32(3)), ()),
+    ],
+    ids=lambda spec: spec.type,
+)
+def test_shapes_of_unknown_rank_are_taken_for_an_unknown_op(spec):
+    assert cost_of(spec, ALL).label is Label.ASSUMED
+
+
+def test_a_handle_takes_no_work():
+    spec = op("SomethingWithHandles", (), ())
+    assert cost_of(spec, ALL).compute < 1000
+
+
+def test_costs_are_remembered_by_what_they_depend_on():
+    inputs, attributes = (f32(40, 30), i32(1)), {"axes": [1], "keep_dims": False}
+    first = cost_of(OpSpec("Sum", inputs, (f32(40),), attributes), ALL)
+    again = cost_of(OpSpec("Sum", inputs, (f32(40),), {**attributes, "Tidx": "int32"}), ALL)
+    other = cost_of(OpSpec("Sum", inputs, (f32(30),), {"axes": [0]}), ALL)
+    assert again is first
+    assert other is not first
+
+
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "result", "sizes"),
+    [
+        ("ij,jk->ik", (30, 40), (40, 50), (30, 50), (1, 30, 40, 50)),
+        ("bhqd,bhkd->bhqk", (2, 3, 40, 8), (2, 3, 50, 8), (2, 3, 40, 50), (6, 40, 8, 50)),
+        ("abc,cde->abde", (4, 5, 64), (64, 7, 8), (4, 5, 7, 8), (1, 20, 64, 56)),
+    ],
+)
+def test_einsum_is_a_product(equation, left, right, result, sizes):
+    spec = op("Einsum", (f16(*left), f16(*right)), f16(*result), equation=equation)
+    assert cost_of(spec, ALL) == matmul(*sizes, "float16", ALL)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "result"), [("...ij->...i", [(4, 5)], (4,)), ("", [(4, 5)], (4,))]
+)
+def test_einsum_that_is_not_understood_is_assumed(equation, shapes, result):
+    inputs = [f32(*shape) for shape in shapes]
+    cost = cost_of(op("Einsum", inputs, f32(*result), equation=equation), ALL)
+    assert cost.label is Label.ASSUMED
+
+
+def test_einsum_of_one_operand_moves_or_sums():
+    moved = cost_of(op("Einsum", f32(64, 32), f32(32, 64), equation="ij->ji"), ALL)
+    summed = cost_of(op("Einsum", f32(64, 32), f32(64), equation="ij->i"), ALL)
+    assert moved.codelets == ("Rearrange_4",)
+    assert summed.codelets == ("ReduceSum_float",)
+
+
+@pytest.mark.parametrize("name", ["transpose_a", "adj_x"])
+def test_transposed_operands(name):
+    spec = op("MatMul", (f16(40, 30), f16(40, 50)), f16(30, 50), **{name: True})
+    assert cost_of(spec, ALL) == matmul(1, 30, 40, 50, "float16", ALL)
+
+
+def test_convolutions_have_their_own_module():
+    spec = op(
+        "Conv2D",
+        (f16(2, 16, 16, 32), f16(3, 3, 32, 64)),
+        f16(2, 16, 16, 64),
+        strides=[1, 1, 1, 1],
+        padding="SAME",
+        data_format="NHWC",
+    )
+    assert cost_of(spec, ALL) == convolution(spec, ALL)
+
+
+def test_recurrent_layers_go_step_by_step():
+    make = lstm("BlockLSTMV2")
+    one, ten = cost_of(make(1, 16, 64), ALL), cost_of(make(10, 16, 64), ALL)
+    assert ten.cycles == pytest.approx(10 * one.cycles)
+    assert (ten.temporary, ten.vertex_state) == (one.temporary, one.vertex_state)
+
+
+def test_scaled_add():
+    assert update.scaled_add_cycles(1024, "float32", BOW) == 38 + 6 * (21 + 3 * 86)
+    assert update.scaled_add_cycles(1024, "float16", BOW) == 38 + 6 * (21 + 3 * 43)
+
+
+def test_optimizers_take_longer_the_more_they_compute():
+    weights = f32(1024, 1024)
+    momentum = cost_of(op("ResourceApplyMomentum", (weights,) * 3, ()), ALL)
+    adam = cost_of(op("ResourceApplyAdam", (weights,) * 4, ()), ALL)
+    assert (
+        adam.cycles
+        > momentum.cycles
+        > cost_of(op("ResourceApplyGradientDescent", (weights, f32(), weights), ()), ALL).cycles
+    )

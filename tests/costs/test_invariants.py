@@ -1,0 +1,51 @@
+"""What holds for the cost of every op: more work never takes less, more tiles need no more room."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.costs.catalogue import cost_of
+from tensorflow_ipu.costs.cost import Resources
+from tests.costs.op_specs import FAMILIES
+
+FEW = settings(max_examples=12, deadline=None, derandomize=True)
+# Small and large ones, around the sizes at which tiles and vectors fill up.
+DIMENSIONS = st.tuples(*[st.sampled_from((1, 2, 3, 7, 15, 16, 17, 31, 64, 100, 257))] * 3)
+families = pytest.mark.parametrize("family", FAMILIES)
+
+
+@families
+@FEW
+@given(sizes=DIMENSIONS, axis=st.integers(0, 2), more=st.sampled_from((1, 2, 5, 30)))
+def test_cycles_never_fall_when_a_dimension_grows(family, sizes, axis, more):
+    larger = list(sizes)
+    larger[axis] += more
+    resources = Resources(BOW, BOW.tiles)
+    small = cost_of(FAMILIES[family](*sizes), resources)
+    large = cost_of(FAMILIES[family](*larger), resources)
+    assert large.cycles >= small.cycles > 0
+
+
+@families
+@FEW
+@given(sizes=DIMENSIONS, tiles=st.integers(1, BOW.tiles - 1), more=st.integers(1, 400))
+def test_no_tile_needs_more_memory_when_there_are_more_tiles(family, sizes, tiles, more):
+    spec = FAMILIES[family](*sizes)
+    few = cost_of(spec, Resources(BOW, tiles))
+    many = cost_of(spec, Resources(BOW, min(tiles + more, BOW.tiles)))
+    assert many.temporary <= few.temporary
+    assert many.vertex_state <= few.vertex_state
+    assert many.exchange_code <= few.exchange_code
+
+
+@families
+@FEW
+@given(sizes=DIMENSIONS)
+def test_every_part_of_a_cost_is_a_number_of_something(family, sizes):
+    cost = cost_of(FAMILIES[family](*sizes), Resources(BOW, 100))
+    assert min(cost.compute, cost.exchange, cost.sync) >= 0
+    assert isinstance(cost.temporary, int) and cost.temporary >= 0
+    assert cost.codelets and cost.vertex_state > 0
