@@ -19,16 +19,14 @@ The rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tensorflow.core.framework import function_pb2
-
-from tensorflow_ipu.compiler.call_tree import call_tree
+from tensorflow_ipu.compiler.call_tree import Call
 from tensorflow_ipu.compiler.copy_values import Operands, Value, Variable
 from tensorflow_ipu.compiler.copy_walk import Walk
-from tensorflow_ipu.compiler.listing_text import aligned, human_bytes
 from tensorflow_ipu.compiler.op_record import ArgumentSpec, CopyRecord, OpRecord
+from tensorflow_ipu.text import aligned, human_bytes
 
 
 class CopyTotal(NamedTuple):
@@ -49,18 +47,16 @@ class CopyTotal(NamedTuple):
 
 
 def list_copies(
-    library: function_pb2.FunctionDefLibrary,
-    entry: str,
+    tree: Callable[[], Call],
     inputs: Sequence[ArgumentSpec],
     records: Sequence[OpRecord],
 ) -> tuple[CopyRecord, ...]:
     """Lists the copies between IPUs of a compiled program, in the order of its ops.
 
     Args:
-        library: the program's functions.
-        entry: name of the function that is the program.
+        tree: returns the listing as a tree; not asked for when all is on one IPU.
         inputs: one description for each argument of the entry, captures included.
-        records: what `listing.list_ops` returns for all these.
+        records: what `listing.list_ops` returns for the program.
 
     Returns:
         The copies, one for each tensor, IPU that uses it, and function it is used in.
@@ -72,7 +68,7 @@ def list_copies(
         for spec in inputs
     ]
     walk = Walk()
-    walk.run(call_tree(library, entry, records), arguments)
+    walk.run(tree(), arguments)
     return tuple(walk.copies)
 
 

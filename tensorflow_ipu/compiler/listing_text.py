@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from tensorflow_ipu.text import aligned, human_bytes, human_count
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tensorflow_ipu.compiler.listing import OpRecord
 
-_UNKNOWN = "-"
 _FLOPS_MARKS = {"exact": "", "modelled": "~", "assumed": "?"}
 _TYPES_SHOWN = 8
 
@@ -86,32 +87,9 @@ def format_listing(records: Sequence[OpRecord]) -> str:
     return "\n".join([*aligned(rows, right=(0, 3, 4, 5)), "", *_totals(records)])
 
 
-def human_bytes(count: int | None) -> str:
-    """Bytes in binary units with three digits, as in `1.50 KiB`."""
-    return _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
-
-
-def human_count(count: int | None) -> str:
-    """A number in decimal units with three digits, as in `1.50 M`."""
-    return _scaled(count, 1000, ("", "k", "M", "G", "T", "P", "E"))
-
-
 def _runs(record: OpRecord) -> int:
     """Executions of an op to count with."""
     return 1 if record.runs is None else record.runs
-
-
-def _scaled(count: int | None, base: int, units: tuple[str, ...]) -> str:
-    """A number divided by the largest fitting power of `base`, with that power's unit."""
-    if count is None:
-        return _UNKNOWN
-    value = float(count)
-    for unit in units:
-        if abs(value) < base or unit == units[-1]:
-            break
-        value /= base
-    number = str(count) if value == count else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-    return f"{number} {unit}".rstrip()
 
 
 def _row(record: OpRecord) -> tuple[str, ...]:
@@ -134,24 +112,6 @@ def _row(record: OpRecord) -> tuple[str, ...]:
 def _stage(record: OpRecord) -> str:
     """The cell of an op's pipeline stage and phase, as in `2 backward`."""
     return f"{'' if record.stage is None else record.stage} {record.phase}".strip()
-
-
-def aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
-    """Returns rows with columns as wide as their widest cell.
-
-    Args:
-        rows: the cells of each row.
-        right: the columns that are aligned to the right.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if index in right else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def _totals(records: Sequence[OpRecord]) -> list[str]:

@@ -1,0 +1,151 @@
+"""The report on a program that does not fit on the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tensorflow_ipu.planner.plan import IpuMemory, Plan
+from tensorflow_ipu.planner.remedies import Remedy
+
+_TENSORS = 8
+_WIDTH = 44
+
+
+def report(plan: Plan, exact_fits: bool, remedies: Sequence[Remedy]) -> str:
+    """Describes what does not fit, where, and what would help.
+
+    Args:
+        plan: of the program.
+        exact_fits: whether what is always live for certain fits.
+        remedies: what would help, best first.
+    """
+    memory = plan.fullest
+    lines = [
+        *_head(plan, memory, exact_fits),
+        "",
+        f"Memory of IPU {memory.ipu} by category:",
+        *_categories(memory),
+        "",
+        f"Largest live tensors at the peak{_peak(plan, memory)}:",
+        *_tensors(memory),
+        "",
+        *_remedies(remedies),
+    ]
+    return "\n".join(lines)
+
+
+def number(num_bytes: float) -> str:
+    """Returns bytes as `1,234,567 B`."""
+    return f"{int(num_bytes):,} B"
+
+
+def human(num_bytes: float) -> str:
+    """Returns bytes with the unit that suits them, as `1.5 MiB`."""
+    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if abs(num_bytes) >= 1024**power:
+            return f"{num_bytes / 1024**power:.1f} {unit}"
+    return f"{int(num_bytes)} B"
+
+
+def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Returns rows of text with aligned columns.
+
+    Args:
+        rows: the rows, equally long.
+        right: columns that are aligned on the right.
+    """
+    ends = set(right)
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index in ends else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _head(plan: Plan, memory: IpuMemory, exact_fits: bool) -> list[str]:
+    chip = plan.settings.chip
+    over = int((memory.peak > memory.capacity).sum())
+    certain = (
+        "This is what the model of the chip says; the variables alone would fit."
+        if exact_fits
+        else "What is always live, such as variables, does not fit: no model is needed to see that."
+    )
+    share = 100 * memory.worst_bytes / memory.capacity
+    return [
+        f"The program {plan.workload.name} is out of memory on IPU {memory.ipu} of "
+        f"{plan.workload.ipus} ({chip.title}): {over:,} of {len(memory.peak):,} tiles have more "
+        f"than the {number(memory.capacity)} that fit.",
+        f"Worst tile {memory.worst_tile}: {number(memory.worst_bytes)} of "
+        f"{number(memory.capacity)} ({share:.0f} %). All tiles: {human(memory.total)} of "
+        f"{human(memory.capacity * len(memory.peak))}.",
+        certain,
+    ]
+
+
+def _categories(memory: IpuMemory) -> list[str]:
+    worst = memory.worst_tile
+    rows = [("category", "live", "all tiles", "worst tile", "label")]
+    rows += [
+        (
+            category.name,
+            "always" if category.always_live else "at times",
+            human(category.total),
+            number(category.tiles[worst]),
+            category.label.value,
+        )
+        for category in sorted(memory.categories, key=lambda c: -c.total)
+        if category.total
+    ]
+    return ["  " + line for line in table(rows, right=(2, 3))]
+
+
+def _peak(plan: Plan, memory: IpuMemory) -> str:
+    if memory.peak_op is None:
+        return ""
+    op = plan.workload.ops[memory.peak_op]
+    place = f" ({op.source})" if op.source else ""
+    return f", in the op {op.name}{place}"
+
+
+def _tensors(memory: IpuMemory) -> list[str]:
+    if not memory.at_peak:
+        return ["  none"]
+    rows = [
+        (human(live.num_bytes), _short(live.name), live.category, live.source)
+        for live in memory.at_peak[:_TENSORS]
+    ]
+    lines = ["  " + line for line in table(rows, right=(0,))]
+    rest = memory.at_peak[_TENSORS:]
+    if rest:
+        size = human(sum(live.num_bytes for live in rest))
+        lines.append(f"  and {len(rest):,} more with {size}")
+    return lines
+
+
+def _remedies(remedies: Sequence[Remedy]) -> list[str]:
+    if not remedies:
+        return ["Remedies: smaller mini-batches, more IPUs, recomputation; see docs/capacity.md."]
+    lines = ["Remedies, those that suffice first:"]
+    for place, remedy in enumerate(remedies, 1):
+        fits = "fits" if remedy.fits else "does not fit alone"
+        lines.append(
+            f"  {place}. {remedy.name}: worst tile {number(remedy.worst)}, saves "
+            f"{number(remedy.saving)} there, {human(remedy.total_saving)} in all; {fits}"
+            f"{_ratio(remedy)}, {remedy.label.value}"
+        )
+        lines += [f"     {line}" for line in remedy.instruction.splitlines()]
+    return lines
+
+
+def _ratio(remedy: Remedy) -> str:
+    if remedy.cycles_ratio is None:
+        return ""
+    return f"; {remedy.cycles_ratio:.2f} times the IPU cycles for each element"
+
+
+def _short(name: str) -> str:
+    """The end of a long name, which says most."""
+    return name if len(name) <= _WIDTH else "..." + name[3 - _WIDTH :]

@@ -1,0 +1,72 @@
+"""Memory of tiles that holds no tensors: code, vertex state, stacks, packet headers, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tensorflow_ipu.costs.cost import FREE, Cost
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Op
+
+CONTROL = "control code"
+VERTEX = "vertex code"
+STATE = "vertex state"
+EXCHANGE = "exchange code"
+STACK = "stack"
+HEADERS = "packet headers"
+GAPS = "gaps"
+
+
+class Part(NamedTuple):
+    """One kind of memory that each tile has the same amount of.
+
+    Args:
+        name: of the category.
+        num_bytes: on each tile.
+        label: how far it can be trusted.
+    """
+
+    name: str
+    num_bytes: int
+    label: Label
+
+
+def parts(
+    ops: Sequence[tuple[Op, Cost]], settings: Settings, host_exchange: bool = True
+) -> tuple[Part, ...]:
+    """Returns what the code of some ops takes on each tile of their IPU.
+
+    control code   = control_code_per_tile + control_code_per_op x (ops - 1)
+    vertex code    = vertex_code_per_tile + vertex_code_per_codelet x (different codelets - 1)
+    exchange code  = internal_exchange_code + host_exchange_code + that of the ops
+    vertex state   = that of the ops
+
+    With outlining, ops of the same type, operands and options are one op. The figures of the chip
+    are those of a program of one op, and what each further op adds, which is assumed.
+
+    Args:
+        ops: the ops of one IPU that do something there, with their costs.
+        settings: the chip, and whether equal ops share code.
+        host_exchange: whether the IPU talks to the host.
+    """
+    chip = settings.chip
+    busy = [(op, cost) for op, cost in ops if cost is not FREE]
+    distinct = {(op.type, id(cost)): cost for op, cost in busy} if settings.outlining else None
+    counted = [cost for _, cost in busy] if distinct is None else list(distinct.values())
+    codelets = {name for cost in counted for name in cost.codelets}
+    exchange = chip.internal_exchange_code + chip.host_exchange_code * host_exchange
+    assumed, modelled = Label.ASSUMED, Label.MODELLED
+    more_ops, more_codelets = max(len(counted) - 1, 0), max(len(codelets) - 1, 0)
+    control = chip.control_code_per_tile + chip.control_code_per_op * more_ops
+    vertex = chip.vertex_code_per_tile + chip.vertex_code_per_codelet * more_codelets
+    return (
+        Part(CONTROL, control, assumed if more_ops else modelled),
+        Part(VERTEX, vertex, assumed if more_codelets else modelled),
+        Part(EXCHANGE, exchange + sum(cost.exchange_code for cost in counted), modelled),
+        Part(STATE, sum(cost.vertex_state for _, cost in busy), modelled),
+        Part(STACK, chip.stack_per_tile, modelled),
+        Part(HEADERS, chip.packet_headers_per_tile, modelled),
+        Part(GAPS, chip.gap_per_tile, assumed),
+    )

@@ -1,0 +1,81 @@
+"""Changes to a Workload that stand for changes to the user's program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tensorflow_ipu.planner.workload import Op, Operand, Workload
+
+FULL = "float32"
+HALF = "float16"
+
+
+def to_half(workload: Workload) -> Workload:
+    """Returns the program with float16 in place of all float32.
+
+    Args:
+        workload: the program.
+    """
+    return dataclasses.replace(
+        workload,
+        ops=tuple(_half_op(op) for op in workload.ops),
+        buffers=tuple(b._replace(dtype=_half(b.dtype)) for b in workload.buffers),
+        variables=tuple(v._replace(dtype=_half(v.dtype)) for v in workload.variables),
+        copies=tuple(
+            c._replace(num_bytes=c.num_bytes // 2) if _is_full(workload, c.tensor) else c
+            for c in workload.copies
+        ),
+    )
+
+
+def has_full(workload: Workload) -> bool:
+    """Whether a program has tensors in float32 that are more than a number."""
+    return any(buffer.dtype == FULL and buffer.type.elements > 1 for buffer in workload.buffers)
+
+
+def offloaded(workload: Workload, variables: Collection[int], split: int | None = None) -> Workload:
+    """Returns the program with some variables in streaming memory.
+
+    Args:
+        workload: the program.
+        variables: their indices.
+        split: over how many replicas they are split; None leaves that.
+    """
+    changed = tuple(
+        variable._replace(offloaded=True, split=variable.split if split is None else split)
+        if index in variables
+        else variable
+        for index, variable in enumerate(workload.variables)
+    )
+    return dataclasses.replace(workload, variables=changed)
+
+
+def _is_full(workload: Workload, tensor: str) -> bool:
+    """Whether a tensor that is copied is float32."""
+    return any(buffer.name == tensor and buffer.dtype == FULL for buffer in workload.buffers)
+
+
+def _half(dtype: str) -> str:
+    return HALF if dtype == FULL else dtype
+
+
+def _half_op(op: Op) -> Op:
+    return dataclasses.replace(
+        op,
+        inputs=tuple(_half_operand(operand) for operand in op.inputs),
+        outputs=tuple(_half_operand(operand) for operand in op.outputs),
+        attributes=_half_attributes(op.attributes),
+    )
+
+
+def _half_operand(operand: Operand) -> Operand:
+    return operand._replace(dtype=_half(operand.dtype))
+
+
+def _half_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Types are texts among the attributes."""
+    if FULL not in attributes.values():
+        return attributes
+    return {key: HALF if value == FULL else value for key, value in attributes.items()}

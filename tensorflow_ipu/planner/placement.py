@@ -1,0 +1,128 @@
+"""Which IPU has what, once the stages of a pipeline are where the settings want them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from tensorflow_ipu.compiler.schedule import PipelineDescription
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import TENSOR, Op, Workload
+
+# Stands for the host, and for buffers that the host keeps.
+HOST = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where everything is, within a replica.
+
+    Attributes:
+        ops: IPU of each op, int32; -1 for the host.
+        buffers: IPU of each buffer, int32; -1 for what the host keeps.
+        variables: IPU of each variable, int32.
+        ipus: Number of IPUs of a replica.
+    """
+
+    ops: np.ndarray
+    buffers: np.ndarray
+    variables: np.ndarray
+    ipus: int
+
+
+def description_of(workload: Workload, settings: Settings) -> PipelineDescription | None:
+    """Returns the pipeline with its stages where the settings want them; None without one.
+
+    Args:
+        workload: the program.
+        settings: may move stages.
+
+    Raises:
+        ValueError: the settings have another number of stages than the program.
+    """
+    description, devices = workload.pipeline, settings.stage_devices
+    if devices is None:
+        return description
+    if description is None or len(devices) != description.stages:
+        stages = 0 if description is None else description.stages
+        raise ValueError(
+            f"stage_devices must have one IPU for each pipeline stage, of which the program has "
+            f"{stages}; received {len(devices)}: {devices}."
+        )
+    return dataclasses.replace(description, device_mapping=tuple(devices))
+
+
+def place(workload: Workload, settings: Settings) -> Placement:
+    """Finds the IPU of each op, buffer and variable.
+
+    Ops of a pipeline stage are on the stage's IPU. What an op makes is where the op is; a variable
+    is on the IPU of the first stage that uses it.
+
+    Args:
+        workload: the program.
+        settings: may move stages.
+
+    Raises:
+        ValueError: the settings do not suit the program's pipeline.
+    """
+    description = description_of(workload, settings)
+    moved = {} if description is None else _moves(workload, description)
+    ops = np.fromiter((_ipu(op, moved) for op in workload.ops), np.int32, len(workload.ops))
+    buffers = np.fromiter(
+        (HOST if b.ipu is None else b.ipu for b in workload.buffers),
+        np.int32,
+        len(workload.buffers),
+    )
+    variables = np.fromiter((v.ipu for v in workload.variables), np.int32, len(workload.variables))
+    if moved:
+        _follow(workload, moved, ops, buffers, variables)
+    used = max((int(found.max(initial=-1)) for found in (ops, buffers, variables)), default=-1)
+    if moved and description is not None:
+        return Placement(ops, buffers, variables, max(used, *description.ipus) + 1)
+    return Placement(ops, buffers, variables, max(used + 1, workload.ipus))
+
+
+def _moves(workload: Workload, description: PipelineDescription) -> Mapping[int, int]:
+    """The IPU of each stage whose ops are elsewhere. Parallel stages stay where they are."""
+    found: dict[int, int] = {}
+    for op in workload.ops:
+        if op.stage is not None and op.ipu is not None and op.stage < description.stages:
+            device = description.device_mapping[op.stage]
+            if isinstance(device, int) and device != op.ipu:
+                found[op.stage] = device
+    return found
+
+
+def _ipu(op: Op, moved: Mapping[int, int]) -> int:
+    """The IPU of an op."""
+    if op.ipu is None:
+        return HOST
+    return moved.get(op.stage, op.ipu) if op.stage is not None else op.ipu
+
+
+def _follow(
+    workload: Workload,
+    moved: Mapping[int, int],
+    ops: np.ndarray,
+    buffers: np.ndarray,
+    variables: np.ndarray,
+) -> None:
+    """Moves what ops of moved stages make, and what they are the first to use."""
+    seen: set[int] = set()
+    for index, op in enumerate(workload.ops):
+        if op.stage is None or op.ipu is None:
+            continue
+        made = [operand.buffer for operand in op.outputs]
+        for buffer in [*(operand.buffer for operand in op.inputs), *made]:
+            if buffer is None or buffer in seen or buffers[buffer] == HOST:
+                continue
+            if workload.buffers[buffer].kind == TENSOR and buffer not in made:
+                continue
+            seen.add(buffer)
+            if op.stage in moved:
+                buffers[buffer] = ops[index]
+    for index, kept in enumerate(workload.buffers):
+        if kept.variable is not None and index in seen:
+            variables[kept.variable] = buffers[index]

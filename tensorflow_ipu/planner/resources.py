@@ -1,0 +1,80 @@
+"""What each op of a Workload has at its disposal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tensorflow_ipu.costs.cost import Resources
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Op
+
+CONVOLUTION = "convolution"
+MATMUL = "matmul"
+SLICE = "slice"
+
+_SLICES = ("Gather", "Scatter", "Slice", "Segment", "Embedding")
+_PARTIALS = {"half": "float16", "float": "float32"}
+
+
+class ResourceTable:
+    """The Resources of ops, made once for each family of ops, stage and phase.
+
+    Args:
+        settings: what the program is planned for.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._known: dict[tuple[str, int | None, str], Resources] = {}
+
+    def of(self, op: Op) -> Resources:
+        """Returns what an op has at its disposal.
+
+        Args:
+            op: the op.
+        """
+        key = (family(op.type), op.stage, op.phase)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._make(*key)
+        return found
+
+    def _make(self, of_family: str, stage: int | None, phase: str) -> Resources:
+        settings = self._settings
+        options: Mapping[str, str] = {}
+        if stage is not None and phase in ("", "backward"):
+            options = settings.stage_options.get((stage, phase or "forward"), {})
+        library, proportion, partials = {
+            CONVOLUTION: (
+                "convolutions",
+                settings.convolution_proportion,
+                settings.convolution_partials,
+            ),
+            MATMUL: ("matmuls", settings.matmul_proportion, settings.matmul_partials),
+            SLICE: ("slices", settings.slice_proportion, settings.matmul_partials),
+        }[of_family]
+
+        def option(name: str, default: float | str) -> float | str:
+            return options.get(f"{library}.{name}", options.get(name, default))
+
+        chosen = str(option("partialsType", partials))
+        return Resources(
+            settings.chip,
+            settings.compute_tiles,
+            float(option("availableMemoryProportion", proportion)),
+            _PARTIALS.get(chosen, chosen),
+            settings.replicas,
+        )
+
+
+@lru_cache(maxsize=1024)
+def family(op_type: str) -> str:
+    """Returns whose options apply to an op: those of `convolution`, `matmul` or `slice`.
+
+    Args:
+        op_type: type of the op. What is none of these has the options of matrix multiplications.
+    """
+    if "Conv" in op_type:
+        return CONVOLUTION
+    return SLICE if any(part in op_type for part in _SLICES) else MATMUL

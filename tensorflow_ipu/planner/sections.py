@@ -1,0 +1,86 @@
+"""Which ops are the forward pass, the backward pass and the weight update of a program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tensorflow_ipu.planner.workload import VARIABLE, Op, Workload
+
+FORWARD = "forward"
+BACKWARD = "backward"
+UPDATE = "update"
+INFEED = "IpuInfeedDequeue"
+
+# TensorFlow's names for what `tf.gradients` and `tf.GradientTape` make.
+_GRADIENT_SCOPE = re.compile(r"(^|/)(gradients|gradient_tape)(_\d+)?/")
+_ASSIGNMENTS = ("ResourceApply", "ResourceSparseApply", "Assign")
+
+
+def mini_batches(workload: Workload) -> int:
+    """Returns how many mini-batches one replica works through in one launch.
+
+    Args:
+        workload: the program. Without feeds and pipelines a launch is one mini-batch.
+    """
+    if workload.pipeline is not None:
+        return max(1, workload.pipeline.mini_batches * workload.pipeline.repeat_count)
+    return max((op.runs for op in workload.ops if op.type == INFEED), default=1) or 1
+
+
+def is_gradient(op: Op) -> bool:
+    """Whether an op belongs to a backward pass."""
+    if op.phase:
+        return op.phase == BACKWARD
+    return _GRADIENT_SCOPE.search(op.name) is not None
+
+
+def is_assignment(op: Op) -> bool:
+    """Whether an op writes a variable."""
+    return op.type.startswith(_ASSIGNMENTS)
+
+
+def variables_of(workload: Workload, op: Op) -> set[int]:
+    """Returns the indices of the variables that an op reads or writes."""
+    found = set()
+    for operand in (*op.inputs, *op.outputs):
+        if operand.buffer is not None:
+            buffer = workload.buffers[operand.buffer]
+            if buffer.kind == VARIABLE and buffer.variable is not None:
+                found.add(buffer.variable)
+    return found
+
+
+def sections_of(workload: Workload) -> tuple[str, ...]:
+    """Returns the section of each op: `forward`, `backward`, `update` or empty.
+
+    Args:
+        workload: the program.
+    """
+    ops = workload.ops
+    gradients = [index for index, op in enumerate(ops) if is_gradient(op)]
+    first = gradients[0] if gradients else len(ops)
+    begin, end = _loop(ops, gradients)
+    sections = []
+    for index, op in enumerate(ops):
+        if not begin <= index < end:
+            sections.append("")
+        elif op.phase in (BACKWARD, UPDATE):
+            sections.append(op.phase)
+        elif op.stage is not None or index < first:
+            sections.append(FORWARD)
+        else:
+            sections.append(BACKWARD if is_gradient(op) else UPDATE)
+    return tuple(sections)
+
+
+def _loop(ops: Sequence[Op], gradients: Sequence[int]) -> tuple[int, int]:
+    """Begin and end of the ops of the innermost loop with all gradients, else with the feeds."""
+    wanted = gradients or [i for i, op in enumerate(ops) if op.type == INFEED]
+    begin, end = 0, len(ops)
+    if not wanted:
+        return begin, end
+    for index, op in enumerate(ops):
+        if op.end > index + 1 and index < wanted[0] and wanted[-1] < op.end:
+            begin, end = index + 1, op.end
+    return begin, end

@@ -1,0 +1,69 @@
+"""What a Workload is planned for: a chip, a number of replicas, options."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tensorflow_ipu.configs import chips
+from tensorflow_ipu.configs.chips import Chip
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The target of a plan.
+
+    Attributes:
+        chip: The chip, with as many tiles as are to be used.
+        replicas: Copies of the program that run at once.
+        io_tiles: Tiles of each IPU that only move data.
+        place_ops_on_io_tiles: Whether feeds and remote buffers go through the I/O tiles.
+        io_memory_proportion: Part of the memory of I/O tiles that may hold data.
+        recompute: Whether activations may be computed again in the backward pass.
+        ordering: Name of a `SchedulingAlgorithm`, such as `CHOOSE_BEST`.
+        convolution_proportion: `availableMemoryProportion` of convolutions.
+        matmul_proportion: That of matrix multiplications.
+        slice_proportion: That of gathers and scatters.
+        stage_options: For each pipeline stage and phase (`forward`, `backward`) the library options
+            that override the above: `{(stage, phase): {"availableMemoryProportion": "0.2"}}`. With
+            `convolutions.` or `matmuls.` in front of its name an option holds for these only.
+        convolution_partials: Type of sums of float16 products, `float16` or `float32`.
+        matmul_partials: That of matrix multiplications.
+        outlining: Whether equal parts of the program share code.
+        merged_bytes: Up to how many bytes of collectives and copies are merged into one, by the
+            name of the option, such as `maximum_cross_replica_sum_buffer_size`.
+        prefetch: Whether infeed data is fetched while the program runs.
+        stage_devices: IPU of each pipeline stage, to move stages; None leaves them.
+        offload_activations: Whether the stashes of a pipeline are in streaming memory.
+    """
+
+    chip: Chip = chips.DEFAULT
+    replicas: int = 1
+    io_tiles: int = 0
+    place_ops_on_io_tiles: bool = False
+    io_memory_proportion: float = 0.9
+    recompute: bool = False
+    ordering: str = "CHOOSE_BEST"
+    convolution_proportion: float = 0.6
+    matmul_proportion: float = 0.6
+    slice_proportion: float = 0.6
+    stage_options: Mapping[tuple[int, str], Mapping[str, str]] = dataclasses.field(
+        default_factory=dict
+    )
+    convolution_partials: str = "float32"
+    matmul_partials: str = "float32"
+    outlining: bool = True
+    merged_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    prefetch: bool = True
+    stage_devices: tuple[int, ...] | None = None
+    offload_activations: bool = False
+
+    @property
+    def compute_tiles(self) -> int:
+        """Tiles of each IPU that compute."""
+        return self.chip.tiles - self.io_tiles
+
+    def replace(self, **changes: Any) -> Settings:
+        """Returns settings with some attributes changed."""
+        return dataclasses.replace(self, **changes)

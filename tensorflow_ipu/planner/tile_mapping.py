@@ -1,0 +1,205 @@
+"""Which bytes of which tensor are on which tile.
+
+Tensors are cut into blocks of 128 B, the least that the library puts on a tile; grains of vector
+instructions (8 B) divide that. The last block of a tensor may be smaller.
+
+* What is always live is laid out by list scheduling: tensors in fixed order, block by block, each
+  block on the tile that has least. Then the tiles are numbered from the fullest one. Taking a block
+  away, making one smaller or adding a tile never raises the fullest tile: the sorted loads of the
+  tiles stay below what they were, block by block.
+* What is not always live is spread evenly from tile 0: of `n` blocks on `T` tiles the first
+  `n mod T` tiles have `n div T + 1`. So tile 0 has most of everything, and it is the fullest tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorflow_ipu.costs.cost import TensorType
+
+# Bytes of a vector instruction's operand: 4 float16 or 2 float32 (`Chip.half_vector_width`). All
+# elements of one grain are on one tile. Blocks are a multiple of it.
+GRAIN = 8
+# `Chip.mapping_block`; the same on each chip.
+BLOCK = 128
+
+
+class Interval(NamedTuple):
+    """A part of a tensor on a tile.
+
+    Args:
+        tile: the tile.
+        elements: how many elements of the flattened tensor it has, after those of the tiles before.
+    """
+
+    tile: int
+    elements: int
+
+
+class Share(NamedTuple):
+    """What a tile has of a buffer that is spread evenly, in bytes.
+
+    Args:
+        full: on each tile that has a share.
+        extra: more on each of the first `first` tiles.
+        first: how many tiles have more.
+        last: tile with the partial block, which is `missing` smaller.
+        missing: bytes that the last block lacks.
+    """
+
+    full: int
+    extra: int
+    first: int
+    last: int
+    missing: int
+
+
+def linear(tensor: TensorType, tiles: int) -> tuple[Interval, ...]:
+    """Returns the mapping of a tensor that is not always live.
+
+    Args:
+        tensor: type and shape.
+        tiles: number of tiles.
+
+    Returns:
+        Tiles from 0 in order, with the elements of each. Nothing for what takes no memory.
+    """
+    share = spread(tensor.num_bytes, tiles)
+    size = max(tensor.element_size, 1)
+    counts = share_bytes(share, tiles) // size
+    return tuple(Interval(tile, int(n)) for tile, n in enumerate(counts.tolist()) if n)
+
+
+def spread(num_bytes: int, tiles: int) -> Share:
+    """Returns how a buffer that is not always live is spread over tiles from tile 0.
+
+    Args:
+        num_bytes: its size.
+        tiles: number of tiles.
+    """
+    blocks = -(-num_bytes // BLOCK)
+    rounds, first = divmod(blocks, tiles)
+    last = min(blocks, tiles) - 1
+    return Share(rounds * BLOCK, BLOCK, first, last, blocks * BLOCK - num_bytes)
+
+
+def share_bytes(share: Share, tiles: int) -> np.ndarray:
+    """Returns the bytes on each tile, int64.
+
+    Args:
+        share: how the buffer is spread.
+        tiles: number of tiles.
+    """
+    found = np.full(tiles, share.full, np.int64)
+    found[: share.first] += share.extra
+    if share.last >= 0:
+        found[share.last] -= share.missing
+    return found
+
+
+def fullest(num_bytes: np.ndarray, tiles: int) -> np.ndarray:
+    """Returns the bytes that tile 0 has of buffers that are spread evenly from it, int64.
+
+    Args:
+        num_bytes: their sizes, int64.
+        tiles: number of tiles.
+    """
+    blocks = -(-num_bytes // BLOCK)
+    rounds = -(-blocks // tiles) * BLOCK
+    # The partial block is on tile 0 only where there is no other tile.
+    alone = (blocks <= 1) | (tiles == 1)
+    found: np.ndarray = np.where(alone, num_bytes, rounds)
+    return found
+
+
+class Layout:
+    """Lays out buffers that are always live, one after the other.
+
+    Args:
+        tiles: number of tiles.
+    """
+
+    def __init__(self, tiles: int) -> None:
+        self._loads = np.zeros(tiles, np.int64)
+        self._placed: list[np.ndarray] = []
+
+    def add(self, num_bytes: int) -> int:
+        """Places a buffer; returns its number.
+
+        Args:
+            num_bytes: its size.
+        """
+        tiles = len(self._loads)
+        blocks, rest = divmod(num_bytes, BLOCK)
+        rounds, left = divmod(blocks, tiles)
+        counts = np.full(tiles, rounds * BLOCK, np.int64)
+        if left:
+            # Loads differ by no more than a block, so each round gives one block to each tile.
+            counts[np.argsort(self._loads, kind="stable")[:left]] += BLOCK
+        if rest:
+            counts[int((self._loads + counts).argmin())] += rest
+        self._loads += counts
+        self._placed.append(counts)
+        return len(self._placed) - 1
+
+    def order(self) -> np.ndarray:
+        """Returns the tiles from the fullest, int64: the numbers that `tiles` counts by."""
+        return np.argsort(-self._loads, kind="stable")
+
+    def tiles(self, index: int, order: np.ndarray) -> np.ndarray:
+        """Returns the bytes of a placed buffer on each tile, int64.
+
+        Args:
+            index: number of the buffer.
+            order: what `order` returned.
+        """
+        return self._placed[index][order]
+
+    def total(self, indices: Iterable[int], order: np.ndarray) -> np.ndarray:
+        """Returns the bytes of several placed buffers on each tile, int64.
+
+        Args:
+            indices: their numbers.
+            order: what `order` returned.
+        """
+        found = np.zeros(len(self._loads), np.int64)
+        for index in indices:
+            found += self._placed[index]
+        return found[order]
+
+
+def always_live(
+    tensors: Sequence[TensorType], tiles: int, shares: Sequence[int] | None = None
+) -> list[tuple[Interval, ...]]:
+    """Returns the mappings of tensors that are always live, in their order.
+
+    Args:
+        tensors: types and shapes.
+        tiles: number of tiles.
+        shares: bytes that are kept of each, all of them if not given.
+    """
+    layout = Layout(tiles)
+    sizes = [t.num_bytes for t in tensors] if shares is None else list(shares)
+    numbers = [layout.add(size) for size in sizes]
+    order = layout.order()
+    return [
+        intervals(layout.tiles(number, order), max(tensor.element_size, 1))
+        for number, tensor in zip(numbers, tensors)
+    ]
+
+
+def intervals(counts: np.ndarray, size: int) -> tuple[Interval, ...]:
+    """Returns the tiles that have something, with the number of elements.
+
+    Args:
+        counts: bytes on each tile.
+        size: bytes of an element.
+    """
+    found = np.flatnonzero(counts)
+    return tuple(
+        Interval(tile, math.ceil(n / size)) for tile, n in zip(found.tolist(), counts[found])
+    )

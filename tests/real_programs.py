@@ -1,0 +1,119 @@
+"""Workloads of small Keras models that are really compiled, for tests of the planner."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.compiler import cache, describe
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.device import system
+from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.planner.workload import Workload
+
+layers = tf.keras.layers
+CLASSES = 10
+STEPS = 2
+
+
+def mlp() -> Any:
+    """Two dense layers."""
+    return tf.keras.Sequential(
+        [
+            layers.Input((16,)),
+            layers.Dense(32, "relu", name="first"),
+            layers.Dense(CLASSES, name="second"),
+        ]
+    )
+
+
+def cnn() -> Any:
+    """Convolutions with normalisation and pooling."""
+    return tf.keras.Sequential(
+        [
+            layers.Input((12, 12, 3)),
+            layers.Conv2D(8, 3, padding="same"),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.MaxPool2D(),
+            layers.Conv2D(16, 3),
+            layers.Flatten(),
+            layers.Dense(CLASSES),
+        ]
+    )
+
+
+def attention() -> Any:
+    """Attention with a residual connection and layer normalisation."""
+    x = layers.Input((6, 24))
+    mixed = layers.MultiHeadAttention(3, 8)(x, x)
+    pooled = layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x + mixed))
+    return tf.keras.Model(x, layers.Dense(CLASSES)(pooled))
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "mlp": mlp,
+    "cnn": cnn,
+    "attention": attention,
+}
+
+
+@functools.cache
+def workload(name: str, batch: int, replicas: int = 1) -> Workload:
+    """Returns the training program of a model.
+
+    Args:
+        name: of the model.
+        batch: elements of a mini-batch.
+        replicas: how many copies of it.
+    """
+    system.reset_ipu_configuration()
+    config = IPUConfig()
+    config.auto_select_ipus = replicas
+    config.configure_ipu_system()
+    with ipu_strategy.IPUStrategy().scope():
+        model = MODELS[name]()
+        model.compile(
+            tf.keras.optimizers.SGD(0.1, 0.9),
+            tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            steps_per_execution=STEPS * replicas,
+        )
+        shape = (batch, *model.input_shape[1:])
+        element = (np.zeros(shape, np.float32), np.zeros(batch, np.int32))
+        dataset = tf.data.Dataset.from_tensors(element).repeat(STEPS * replicas)
+        model.fit(dataset, verbose=0)
+    executable = max(cache.executables(), key=lambda e: len(e.variables))
+    return describe.workload(executable)
+
+
+def stack(depth: int, stages: tuple[int, ...] = (), count: int = 1) -> Executable:
+    """Compiles a stack of dense layers, pipelined or not.
+
+    Args:
+        depth: number of layers, called `dense0` and so on.
+        stages: stage of each layer; none without a pipeline.
+        count: mini-batches of an update.
+    """
+    system.reset_ipu_configuration()
+    config = IPUConfig()
+    config.auto_select_ipus = max(stages, default=0) + 1
+    config.configure_ipu_system()
+    with ipu_strategy.IPUStrategy().scope():
+        x = value = tf.keras.Input((256,))
+        for index in range(depth):
+            with PipelineStage(stages[index]) if stages else contextlib.nullcontext():
+                value = layers.Dense(256, name=f"dense{index}")(value)
+        model = tf.keras.Model(x, value)
+        if stages:
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=count)
+        model.compile(tf.keras.optimizers.SGD(0.1, 0.9), "mse", steps_per_execution=count)
+        batch = np.zeros((16, 256), np.float32)
+        model.fit(tf.data.Dataset.from_tensors((batch, batch)).repeat(count), verbose=0)
+    return max(cache.executables(), key=lambda e: len(e.variables))
