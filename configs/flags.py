@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,6 +31,8 @@ RUNTIME_OPTIONS = "POPLAR_RUNTIME_OPTIONS"
 _MODEL_FLAG = "--use_ipu_model"
 _INITIALIZERS = ("uniform", "normal", "random")
 _PROGRESS_BAR = ("true", "false", "auto")
+#: Values of --capacity_policy.
+CAPACITY_POLICIES = ("default", "raise", "warn", "mark")
 _MINIMUM_POLL_TIME = 100  # ms
 
 _T = TypeVar("_T")
@@ -92,9 +94,9 @@ class Flags:
     )
     log_cycle_count: int = _flag(
         -1,
-        _IGNORED,
-        "Not simulated yet. Tile whose modelled cycles of each execution are "
-        "logged; negative: off.",
+        _EFFECT,
+        "Tile whose modelled cycles are logged after each execution, level INFO; negative: off. "
+        "All tiles take as long: a launch begins and ends with a synchronisation.",
         hashed=True,
     )
     while_loop_brute_force_max_trip_count: int = _flag(
@@ -108,6 +110,12 @@ class Flags:
     max_infeed_threads: int = _flag(
         -1, _NO_OP, "Threads that read infeeds; -1: no limit. Each infeed has one here."
     )
+    capacity_policy: str = _flag(
+        "default",
+        _MODEL,
+        "What happens to a program that does not fit on the chip: raise an error, warn, mark it in "
+        "its report, or default: raise if its variables do not fit, else warn.",
+    )
     executable_cache_path: str = _flag(
         "", _EFFECT, "Directory in which compiled executables are kept and found again."
     )
@@ -115,13 +123,22 @@ class Flags:
         "", _IGNORED, "Directory for vertex graphs. There are no vertices here."
     )
     save_interval_report: str = _flag(
-        "", _IGNORED, "Not simulated yet. Directory for reports of live memory as CSV."
+        "",
+        _EFFECT,
+        "Directory where each program writes <program>.csv when it is compiled: the bytes that are "
+        "live at each of its ops.",
     )
     tensor_map_file_path: str = _flag(
-        "", _IGNORED, "Not simulated yet. Directory for tile maps of tensors as JSON."
+        "",
+        _EFFECT,
+        "Directory where each program writes <program>.json when it is compiled: the tiles that "
+        "the results of its ops are on.",
     )
     dump_schedule_as_dot: bool = _flag(
-        False, _IGNORED, "Write schedules as graphs. The listing of an executable shows its order."
+        False,
+        _EFFECT,
+        "Write the order of each program's ops as a graph, <program>.schedule.dot, to where "
+        "--xla_dump_to in XLA_FLAGS says, else to the current folder.",
     )
     fallback_scheduler: bool = _flag(
         False, _NO_OP, "A simpler scheduler. Any order gives the same results.", hashed=True
@@ -280,11 +297,8 @@ def _check(flags: Flags) -> None:
             )
     if flags.synthetic_data_initializer:
         _check_initializer(flags)
-    if flags.show_progress_bar not in _PROGRESS_BAR:
-        raise ValueError(
-            f"--show_progress_bar takes {', '.join(_PROGRESS_BAR)}; received "
-            f"'{flags.show_progress_bar}'."
-        )
+    _check_choice("show_progress_bar", flags.show_progress_bar, _PROGRESS_BAR)
+    _check_choice("capacity_policy", flags.capacity_policy, CAPACITY_POLICIES)
     if flags.on_demand_device_poll_time < _MINIMUM_POLL_TIME:
         raise ValueError(
             f"--on_demand_device_poll_time is at least {_MINIMUM_POLL_TIME} ms; received "
@@ -297,6 +311,12 @@ def _check(flags: Flags) -> None:
         )
     if flags.ipu_model_tiles != -1 and not flags.use_ipu_model:
         raise ValueError("--ipu_model_tiles only applies together with --use_ipu_model.")
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Checks that the value of a flag is one of those that there are."""
+    if value not in choices:
+        raise ValueError(f"--{name} takes {', '.join(choices)}; received '{value}'.")
 
 
 def _check_initializer(flags: Flags) -> None:

@@ -24,6 +24,9 @@ _EFFECT, _NO_OP, _MODEL, _IGNORED = Effect.EFFECT, Effect.NO_OP, Effect.MODEL, E
 #: Begins the description of what the simulator will do, but does not do yet.
 _LATER = "Not simulated yet. "
 
+#: Begins the description of what the memory and cycle model has no formula for.
+_UNMODELLED = "Not modelled. "
+
 
 def _library_options(name: str, what: str, effect: Effect) -> Group:
     """A category whose only own option is the dictionary passed to a library."""
@@ -85,16 +88,19 @@ _TOP = (
         "compilation_poplar_options",
         dict,
         {},
-        _MODEL,
+        _EFFECT,
         "Engine options, names and values both strings; `poplar_options.ENGINE` lists their "
-        "groups. POPLAR_ENGINE_OPTIONS in the environment overrides them.",
+        "groups. POPLAR_ENGINE_OPTIONS in the environment overrides them. Those of reports "
+        "(`autoReport`, docs/reports.md) and `debug.allowOutOfMemory` (docs/capacity.md) have an "
+        "effect; the others are for the device's code, which there is none of.",
     ),
     Option(
         "gcl_poplar_options",
         dict,
         {},
-        _MODEL,
-        "Options of the collective communication library, names and values both strings.",
+        _IGNORED,
+        _UNMODELLED
+        + "Options of the collective communication library, names and values both strings.",
     ),
 )
 
@@ -143,15 +149,17 @@ _EXPERIMENTAL = Group(
             "always_rearrange_copies_on_the_host",
             bool,
             False,
-            _MODEL,
-            "Charges changes of layout of streamed data to the host instead of the device.",
+            _IGNORED,
+            _UNMODELLED
+            + "Charges changes of layout of streamed data to the host instead of the device.",
         ),
         Option(
             "enable_remote_buffer_embedding",
             bool,
             False,
-            _MODEL,
-            "Keeps host embeddings in remote buffers. Lookups and updates give the same values.",
+            _IGNORED,
+            _UNMODELLED
+            + "Keeps host embeddings in remote buffers. Lookups and updates give the same values.",
         ),
         Option(
             "enable_prng_stability",
@@ -290,8 +298,9 @@ _MATMULS = Group(
             "clear_pass_type",
             bool,
             False,
-            _MODEL,
-            "Plans every matrix multiplication as for inference, not by its role in training.",
+            _IGNORED,
+            _UNMODELLED
+            + "Plans every matrix multiplication as for inference, not by its role in training.",
         ),
         _library_dict(f"matrix multiplications{_PARTIALS}", _EFFECT),
     ),
@@ -328,13 +337,13 @@ _NORMS = Group(
 )
 
 
-def _buffer_size(name: str, what: str) -> Option:
+def _buffer_size(name: str, what: str, effect: Effect = _MODEL) -> Option:
     """An option limiting how many bytes of like operations are merged into one."""
     doc = (
         f"Up to how many bytes of {what} are merged into one operation; 0 merges none. Changes "
         "memory and cycles, and results at most in the order of summation."
     )
-    return Option(name, int, 0, _MODEL, doc)
+    return Option(name, int, 0, effect, doc if effect is _MODEL else _UNMODELLED + doc)
 
 
 _OPTIMIZATIONS = Group(
@@ -346,21 +355,22 @@ _OPTIMIZATIONS = Group(
             bool,
             True,
             _MODEL,
-            "Overlaps fetching of infeed data with execution. Here feeds always prefetch.",
+            "Overlaps fetching of infeed data with execution. Running here always prefetches.",
         ),
         Option(
             "combine_embedding_lookups",
             bool,
             False,
-            _MODEL,
-            "Merges lookups into the same table. Results are the same.",
+            _IGNORED,
+            _UNMODELLED + "Merges lookups into the same table. Results are the same.",
         ),
         Option(
             "combine_matmuls",
             bool,
             False,
-            _MODEL,
-            "Merges matrix multiplications that share an operand. Results are the same.",
+            _IGNORED,
+            _UNMODELLED
+            + "Merges matrix multiplications that share an operand. Results are the same.",
         ),
         Option(
             "enable_graph_outlining",
@@ -373,16 +383,19 @@ _OPTIMIZATIONS = Group(
             "merge_infeed_io_copies",
             bool,
             False,
-            _MODEL,
-            "Merges the copies of all tensors of an infeed element into one. The default is "
+            _IGNORED,
+            _UNMODELLED
+            + "Merges the copies of all tensors of an infeed element into one. The default is "
             "that of "
             "releases for TensorFlow 1; those for TensorFlow 2 have it on.",
         ),
         _buffer_size("maximum_cross_replica_sum_buffer_size", "cross-replica sums"),
         _buffer_size("maximum_reduce_scatter_buffer_size", "reduce-scatters"),
         _buffer_size("maximum_inter_ipu_copies_buffer_size", "copies between IPUs"),
-        _buffer_size("maximum_send_recv_cluster_size", "sends to and receives from the host"),
-        _buffer_size("maximum_reduce_many_buffer_size", "reductions"),
+        _buffer_size(
+            "maximum_send_recv_cluster_size", "sends to and receives from the host", _IGNORED
+        ),
+        _buffer_size("maximum_reduce_many_buffer_size", "reductions", _IGNORED),
         _buffer_size("maximum_all_gather_buffer_size", "all-gathers"),
         Option(
             "minimum_remote_tensor_size",
@@ -396,29 +409,30 @@ _OPTIMIZATIONS = Group(
             "merge_remote_buffers",
             MergeRemoteBuffersBehaviour,
             MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
-            _MODEL,
-            "Whether compatible remote buffers are merged.",
+            _IGNORED,
+            _UNMODELLED + "Whether compatible remote buffers are merged.",
         ),
         Option(
             "enable_gather_simplifier",
             bool,
             True,
-            _MODEL,
-            "Turns gathers that are lookups into the cheaper lookup.",
+            _IGNORED,
+            _UNMODELLED + "Turns gathers that are lookups into the cheaper lookup.",
         ),
         Option(
             "triangular_solve_expander_block_size",
             int,
             0,
-            _MODEL,
-            "Block size of triangular solves; 0 leaves the choice to the system.",
+            _IGNORED,
+            _UNMODELLED + "Block size of triangular solves; 0 leaves the choice to the system.",
         ),
         Option(
             "cholesky_block_size",
             int,
             0,
-            _MODEL,
-            "Block size of Cholesky factorisations; 0 leaves the choice to the system.",
+            _IGNORED,
+            _UNMODELLED
+            + "Block size of Cholesky factorisations; 0 leaves the choice to the system.",
         ),
         Option(
             "enable_fast_math",
@@ -433,8 +447,8 @@ _OPTIMIZATIONS = Group(
             "enable_dynamic_slice_replacement",
             bool,
             True,
-            _MODEL,
-            "Replaces dynamic slices by lookups where that is cheaper.",
+            _IGNORED,
+            _UNMODELLED + "Replaces dynamic slices by lookups where that is cheaper.",
         ),
         Group(
             "math",
@@ -476,15 +490,15 @@ _SCHEDULING = Group(
             "maximum_scheduler_lookahead_depth",
             int,
             5,
-            _MODEL,
-            "How far `LOOK_AHEAD` looks past a decision, in ops.",
+            _IGNORED,
+            _UNMODELLED + "How far `LOOK_AHEAD` looks past a decision, in ops.",
         ),
         Option(
             "maximum_scheduler_search_space_size",
             int,
             64,
-            _MODEL,
-            "How many schedules `LOOK_AHEAD` compares at a decision at most.",
+            _IGNORED,
+            _UNMODELLED + "How many schedules `LOOK_AHEAD` compares at a decision at most.",
         ),
     ),
 )
@@ -496,7 +510,11 @@ _PROFILING = Group(
         Option("profiling", bool, False, _EFFECT, "Record trace events with reports."),
         Option("enable_ipu_events", bool, False, _EFFECT, "Record trace events without reports."),
         Option(
-            "use_poplar_text_report", bool, False, _IGNORED, _LATER + "Reports as text, not JSON."
+            "use_poplar_text_report",
+            bool,
+            False,
+            _EFFECT,
+            "Reports in files are text only (summary.txt), not JSON and HTML too.",
         ),
         Option(
             "use_poplar_cbor_report",
@@ -509,8 +527,9 @@ _PROFILING = Group(
             "profile_execution",
             ExecutionProfileType,
             ExecutionProfileType.NO_PROFILE,
-            _IGNORED,
-            _LATER + "How finely executions are profiled. Needs `profiling`.",
+            _EFFECT,
+            "Whether reports in files have the timeline of a launch, trace.json. Any kind of "
+            "profile gives the same one, by IPU. Needs `profiling`.",
         ),
         Option(
             "enable_poplar_serialized_graph",
@@ -523,18 +542,25 @@ _PROFILING = Group(
             "report_every_nth_execution",
             int,
             0,
-            _IGNORED,
-            _LATER + "Report each Nth execution; 0 reports the first only.",
+            _NO_OP,
+            "Report each Nth execution; 0 reports the first only. All executions of a program are "
+            "modelled alike, so its one report stands for all of them.",
         ),
         Option(
-            "max_report_size", int, 0x10000000, _IGNORED, _LATER + "Largest report kept, in bytes."
+            "max_report_size",
+            int,
+            0x10000000,
+            _EFFECT,
+            "Largest file of a report that is written, and largest tensor map in an event, in "
+            "bytes.",
         ),
         Option(
             "report_directory",
             str,
             "",
-            _IGNORED,
-            _LATER + "Write reports to files here instead of putting them into events.",
+            _EFFECT,
+            "Write a report of each program in a directory of its own here: see docs/reports.md. "
+            "The engine option autoReport.directory wins over it.",
         ),
         Option("graph_poplar_options", dict, {}, _IGNORED, "Options of the graph report."),
         Option("execution_poplar_options", dict, {}, _IGNORED, "Options of the execution report."),
@@ -542,8 +568,8 @@ _PROFILING = Group(
             "auto_assign_report_subdirectories",
             bool,
             False,
-            _IGNORED,
-            _LATER + "A directory of its own for each program's reports.",
+            _NO_OP,
+            "A directory of its own for each program's reports. Each always has one.",
         ),
     ),
 )
@@ -562,7 +588,7 @@ TREE = Group(
         _MATMULS,
         _NORMS,
         _OPTIMIZATIONS,
-        _library_options("pooling", "pooling", _MODEL),
+        _library_options("pooling", "pooling", _IGNORED),
         _SCHEDULING,
         _library_options("slices", "slices and embedding lookups", _MODEL),
         _PROFILING,

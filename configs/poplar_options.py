@@ -99,6 +99,10 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "partialsType": ("half", "float"),
     "target.deterministicWorkers": ("true", "false", "portable"),
     "debug.instrument": ("true", "false"),
+    "autoReport.all": ("true", "false"),
+    "autoReport.outputGraphProfile": ("true", "false"),
+    "autoReport.outputExecutionProfile": ("true", "false"),
+    "autoReport.outputDebugInfo": ("true", "false"),
     "poolUseIntrospectiveMapping": ("true", "false"),
 }
 

@@ -15,9 +15,9 @@ _HEAD = """\
 
 Made by `docs/make_options.py` from `configs/ipu_config.py` and `configs/flags.py`.
 
-*effect*: read, and changes what you see. *model*: read by the memory and cycle model only, which
-comes with a later issue; never changes results. *no-op*: accepted; by design it changes nothing
-here. *ignored-with-warning*: setting it logs one warning that it is ignored.
+*effect*: read, and changes what you see. *model*: read by the memory and cycle model only; never
+changes results. *no-op*: accepted; by design it changes nothing here. *ignored-with-warning*:
+setting it logs one warning that it is ignored.
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tensorflow.core.framework import function_pb2, node_def_pb2
+from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu.compiler.function_graphs import FunctionImporter, invariant_arguments
@@ -17,12 +17,14 @@ class CalledOp(NamedTuple):
 
     Args:
         record: what the listing says of it.
+        node: its definition.
         inputs: names of the tensors it is given, as in `Call.arguments`.
         stateful: whether TensorFlow says that it has state.
         calls: the functions it runs.
     """
 
     record: OpRecord
+    node: node_def_pb2.NodeDef
     inputs: tuple[str, ...]
     stateful: bool
     calls: tuple[Call, ...]
@@ -46,20 +48,18 @@ class Call(NamedTuple):
     ops: tuple[CalledOp, ...]
 
 
-def call_tree(
-    library: function_pb2.FunctionDefLibrary, entry: str, records: Sequence[OpRecord]
-) -> Call:
+def call_tree(importer: FunctionImporter, entry: str, records: Sequence[OpRecord]) -> Call:
     """Returns the tree of a listing.
 
     Args:
-        library: the program's functions.
+        importer: has the program's functions.
         entry: name of the function that is the program.
         records: what `listing.list_ops` returns for these.
 
     Raises:
         ValueError: the listing is one of other functions.
     """
-    return _Builder(FunctionImporter(library), iter(records)).call(entry)
+    return _Builder(importer, iter(records)).call(entry)
 
 
 class _Builder:
@@ -68,16 +68,13 @@ class _Builder:
     def __init__(self, importer: FunctionImporter, records: Iterator[OpRecord]) -> None:
         self._importer = importer
         self._records = records
-        self._tensors: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def call(self, name: str) -> Call:
         """Takes the records of a function."""
         definition = self._importer.definition(name)
         nodes = {node.name: node for node in definition.node_def}
         ops = tuple(self._op(name, nodes) for _ in nodes)
-        if name not in self._tensors:
-            self._tensors[name] = self._importer.tensors(name)
-        arguments, results = self._tensors[name]
+        arguments, results = self._importer.tensors(name)
         invariant = frozenset(invariant_arguments(definition))
         return Call(name, arguments, results, invariant, ops)
 
@@ -93,6 +90,7 @@ class _Builder:
         definition = op_def_registry.get(node.op)
         return CalledOp(
             record,
+            node,
             tuple(name if ":" in name else name + ":0" for name in record.inputs),
             definition is not None and definition.is_stateful,
             tuple(self.call(name) for name in self._called(node)),

@@ -15,6 +15,7 @@ from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_spe
 
 from tensorflow_ipu.compiler import (
     accumulation_check,
+    capacity_check,
     collectives,
     feed_check,
     fingerprint,
@@ -26,6 +27,7 @@ from tensorflow_ipu.compiler import (
     pipeline_plan,
     pre_compile,
     replica_uniform,
+    reporting,
     run_passes,
     sharding,
     source_map,
@@ -147,8 +149,11 @@ def _executable(
         pipeline=pipeline_plan.plan(program),
         sources=source_map.SourceMap(cluster.graph, cluster.entry),
         remote_memory=remote_memory,
+        system=system.current(),
     )
     accumulation_check.check(program, lambda: executable.ops)
+    reporting.compiled(executable)  # what does not fit has its report, too
+    capacity_check.check(executable, cluster.graph)
     return executable
 
 
@@ -242,6 +247,7 @@ def ensure_registered() -> Any:
     """Makes this the engine's compiler, once. Returns what has to stay alive."""
     native.ops()
     callback = native.set_compiler(_answer)
+    system.subscribe(reporting.configuring, first=True)
     system.subscribe(CACHE.clear)
     system.subscribe(events.configure)
     return callback

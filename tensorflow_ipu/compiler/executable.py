@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import TYPE_CHECKING
 
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import tensor_spec
 
-from tensorflow_ipu.compiler import copies as copies_lib
 from tensorflow_ipu.compiler import (
+    call_tree,
+    function_graphs,
     listing,
     memory_options,
     op_record,
@@ -17,7 +19,14 @@ from tensorflow_ipu.compiler import (
     source_map,
     variable_placement,
 )
+from tensorflow_ipu.compiler import copies as copies_lib
+from tensorflow_ipu.device import attachment
 from tensorflow_ipu.runtime import native
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.planner.plan import Plan
+    from tensorflow_ipu.planner.settings import Settings
+    from tensorflow_ipu.planner.workload import Workload
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,6 +49,7 @@ class Executable:
         sources: Where the ops came from in the user's program.
         pipeline: What its pipeline does when; None without one.
         remote_memory: What the configuration says of memory outside of the IPUs.
+        system: What was configured when it was compiled; None for one that was not compiled here.
     """
 
     id: str
@@ -57,16 +67,30 @@ class Executable:
     sources: source_map.SourceMap = dataclasses.field(repr=False)
     pipeline: pipeline_plan.PipelinePlan | None = dataclasses.field(default=None, repr=False)
     remote_memory: memory_options.RemoteMemory = memory_options.RemoteMemory(False, 0)
+    system: attachment.System | None = dataclasses.field(default=None, repr=False)
 
     @functools.cached_property
     def ops(self) -> tuple[listing.OpRecord, ...]:
         """The ops in order, those of inner functions right after their caller."""
-        return listing.list_ops(self.library, self.entry, self.arguments, self.sources)
+        importer = self._importer
+        found = listing.list_ops(self.library, self.entry, self.arguments, self.sources, importer)
+        importer.forget_graphs()  # they take more memory than all else
+        return found
+
+    @functools.cached_property
+    def tree(self) -> call_tree.Call:
+        """The ops as a tree of functions."""
+        return call_tree.call_tree(self._importer, self.entry, self.ops)
+
+    @functools.cached_property
+    def _importer(self) -> function_graphs.FunctionImporter:
+        """What `ops` and `tree` know the functions from."""
+        return function_graphs.FunctionImporter(self.library)
 
     @functools.cached_property
     def copies(self) -> tuple[op_record.CopyRecord, ...]:
         """The tensors that one replica copies from IPU to IPU, in the order of the ops."""
-        return copies_lib.list_copies(self.library, self.entry, self.arguments, self.ops)
+        return copies_lib.list_copies(lambda: self.tree, self.arguments, self.ops)
 
     @functools.cached_property
     def variables(self) -> tuple[variable_placement.VariableRecord, ...]:
@@ -74,6 +98,36 @@ class Executable:
         return variable_placement.place(
             self.library, self.entry, self.arguments, self.replicas, self.remote_memory
         )
+
+    def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Returns the tiles of an op's result of some type and shape, with their elements."""
+        from tensorflow_ipu.compiler import tensor_maps
+
+        return tensor_maps.tile_counts(dtype, shape, self.settings.compute_tiles)
+
+    # The planner is imported by the properties that need it: importing TensorFlow imports this
+    # module, and most programs are never planned.
+
+    @functools.cached_property
+    def workload(self) -> Workload:
+        """The program as data: what memory and time on the chip depend on."""
+        from tensorflow_ipu.compiler import describe
+
+        return describe.workload(self)
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """What the configuration that it was compiled for says to the planner."""
+        from tensorflow_ipu.compiler import describe
+
+        return describe.settings(self)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """Memory and time on the chip."""
+        from tensorflow_ipu.planner import planning
+
+        return planning.plan(self.workload, self.settings)
 
     @property
     def launches(self) -> int:

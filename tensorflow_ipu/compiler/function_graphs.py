@@ -77,6 +77,7 @@ class FunctionImporter:
     def __init__(self, library: function_pb2.FunctionDefLibrary) -> None:
         self._definitions = {f.signature.name: f for f in library.function}
         self._imported: dict[tuple[str, tuple[Binding, ...]], FunctionGraph] = {}
+        self._tensors: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         # The graph in which TensorFlow's conversion looks functions up. It only reads definitions;
         # adding the functions for good would take as long as importing them.
         self._scratch = tf.Graph()
@@ -107,13 +108,13 @@ class FunctionImporter:
         Raises:
             ValueError: the library has no function of this name.
         """
-        definition = self.definition(name)
-        with self._scratch.as_default():
-            _, names = function_def_to_graph.function_def_to_graph_def(definition)
-        signature = definition.signature
-        arguments = tuple(names[argument.name] for argument in signature.input_arg)
-        results = (names[definition.ret[result.name]] for result in signature.output_arg)
-        return arguments, tuple(results)
+        if name not in self._tensors:
+            self._graph_def(self.definition(name))
+        return self._tensors[name]
+
+    def forget_graphs(self) -> None:
+        """Drops the imported graphs, but not what `tensors` knows."""
+        self._imported.clear()
 
     def graph(self, name: str, bindings: Sequence[Binding]) -> FunctionGraph:
         """Imports a function.
@@ -145,8 +146,7 @@ class FunctionImporter:
                 f"Expected {len(arguments)} arguments for function {name!r}, received "
                 f"{len(bindings)}. Describe each argument of the function, captures included."
             )
-        with self._scratch.as_default():
-            graph_def, flat_names = function_def_to_graph.function_def_to_graph_def(definition)
+        graph_def = self._graph_def(definition)
         for node, binding in zip(graph_def.node, bindings):
             _bind(node, binding)
         graph_def.ClearField("library")
@@ -155,17 +155,25 @@ class FunctionImporter:
         with graph.as_default():
             importer.import_graph_def_for_function(graph_def, name="")
         _set_scratch_shapes(graph, graph_def)
-        tensor = graph.get_tensor_by_name
+        inputs, outputs = self._tensors[name]
         return FunctionGraph(
             name,
             graph,
             topological(graph_def.node[len(bindings) :]),
-            tuple(tensor(flat_names[argument.name]) for argument in arguments),
-            tuple(
-                tensor(flat_names[definition.ret[result.name]])
-                for result in definition.signature.output_arg
-            ),
+            tuple(map(graph.get_tensor_by_name, inputs)),
+            tuple(map(graph.get_tensor_by_name, outputs)),
         )
+
+    def _graph_def(self, definition: function_pb2.FunctionDef) -> graph_pb2.GraphDef:
+        """Converts a function, and notes the names of its arguments and results."""
+        with self._scratch.as_default():
+            graph_def, names = function_def_to_graph.function_def_to_graph_def(definition)
+        signature = definition.signature
+        self._tensors[signature.name] = (
+            tuple(names[argument.name] for argument in signature.input_arg),
+            tuple(names[definition.ret[result.name]] for result in signature.output_arg),
+        )
+        return graph_def
 
     def _called_by(self, definition: function_pb2.FunctionDef) -> list[function_pb2.FunctionDef]:
         """The functions whose results' shapes depend on those of the arguments: plain calls."""

@@ -27,10 +27,10 @@ from tensorflow_ipu.compiler.node_facts import (
 )
 from tensorflow_ipu.compiler.op_record import OpRecord, TensorRecord
 from tensorflow_ipu.compiler.trip_count import Trips, trips
-from tensorflow_ipu.compiler.variable_traffic import bytes_of, num_bytes
+from tensorflow_ipu.compiler.variable_traffic import bytes_of, num_bytes, record_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tensorflow.core.framework import node_def_pb2
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tensorflow_ipu.compiler.source_map import SourceLocation
 
 _LOOPS = ("While", "StatelessWhile")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
 
 
@@ -46,6 +47,9 @@ class Program(Protocol):
 
     def records(self, name: str, bindings: tuple[Binding, ...]) -> tuple[OpRecord, ...]:
         """Returns the ops of a function and of all functions it runs."""
+
+    def results(self, name: str, bindings: tuple[Binding, ...]) -> Mapping[int, np.ndarray]:
+        """Returns the results of a function that are constants, by index, once it was listed."""
 
     def may_run_functions(self, op: tf.Operation) -> bool:
         """Returns whether ops of this type run functions."""
@@ -72,7 +76,8 @@ class FunctionLister:
         self._sizes: dict[str, int | None] = {
             tensor.name: num_bytes(tensor) for tensor in function.inputs
         }
-        # Final values of loop counters, which TensorFlow cannot evaluate: (loop, output) -> value.
+        # Results of loops (their counters) and calls that are constants, which TensorFlow cannot
+        # evaluate: (op, output) -> value.
         self._counters: dict[tuple[str, int], np.ndarray] = {}
 
     def records(self) -> tuple[OpRecord, ...]:
@@ -80,8 +85,9 @@ class FunctionLister:
         listed: list[OpRecord] = []
         frames: dict[str, int] = {}
         has_frames = any(node.op in ("Enter", "RefEnter") for node in self._function.nodes)
+        operations = {op.name: op for op in self._function.graph.get_operations()}
         for node in self._function.nodes:
-            op = self._function.graph.get_operation_by_name(node.name)
+            op = operations[node.name]
             record = self._record(op, node)
             bodies: list[OpRecord] = []
             if node.op in _LOOPS:
@@ -95,10 +101,15 @@ class FunctionLister:
             listed += [record, *bodies] if not frame else _in_frame([record, *bodies], frame)
         return tuple(listed)
 
+    def results(self) -> dict[int, np.ndarray]:
+        """Returns those of the function's results that are constants, by index."""
+        values = enumerate(map(self._constant, self._function.outputs))
+        return {index: value for index, value in values if value is not None}
+
     def _record(self, op: tf.Operation, node: node_def_pb2.NodeDef) -> OpRecord:
         """Describes an op without the functions it runs."""
-        outputs = op.outputs
-        results = [num_bytes(tensor) for tensor in outputs]
+        outputs = tuple([TensorRecord(t.dtype.name, dimensions(t.shape)) for t in op.outputs])
+        results = [record_bytes(tensor) for tensor in outputs]
         for index, size in enumerate(results):
             self._sizes[f"{node.name}:{index}"] = size
         inputs = tuple(name for name in node.input if not name.startswith("^"))
@@ -112,7 +123,7 @@ class FunctionLister:
             depth=0,
             ipus=ipus_of(node),
             inputs=inputs,
-            outputs=tuple(TensorRecord(t.dtype.name, dimensions(t.shape)) for t in outputs),
+            outputs=outputs,
             bytes_in=_total((*operands, read)),
             bytes_out=_total((*results, written)),
             flops=flops.count,
@@ -175,11 +186,16 @@ class FunctionLister:
         if not self._program.may_run_functions(op):
             return []
         bindings = tuple(binding_of(t, self._constant(t)) for t in op.inputs)
-        return [
-            nested
-            for name in function_names(op, self._importer)
-            for nested in self._nested(name, self._fitting(name, bindings), record, 1)
+        names = function_names(op, self._importer)
+        nested = [
+            inner
+            for name in names
+            for inner in self._nested(name, self._fitting(name, bindings), record, 1)
         ]
+        if op.type in _CALLS and len(names) == 1:
+            known = self._program.results(names[0], self._fitting(names[0], bindings))
+            self._counters.update(((op.name, index), value) for index, value in known.items())
+        return nested
 
     def _fitting(self, name: str, bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
         """The bindings, or unknown shapes for an op that does not just pass its inputs on."""
@@ -193,7 +209,10 @@ class FunctionLister:
     ) -> list[OpRecord]:
         """The ops of a function, one level deeper than the op that runs it."""
         return [
-            placed(record, caller.ipus, caller.stage, caller.phase)._replace(
+            record._replace(
+                ipus=caller.ipus if record.ipus == INHERITED else record.ipus,
+                stage=caller.stage if record.stage is None else record.stage,
+                phase=record.phase or caller.phase,
                 depth=record.depth + 1,
                 runs=None if runs is None or record.runs is None else record.runs * runs,
             )
@@ -201,15 +220,9 @@ class FunctionLister:
         ]
 
 
-def placed(
-    record: OpRecord, ipus: tuple[int, ...], stage: int | None = None, phase: str = ""
-) -> OpRecord:
-    """Returns a record with the IPUs, stage and phase of its caller where it has none itself."""
-    return record._replace(
-        ipus=ipus if record.ipus == INHERITED else record.ipus,
-        stage=stage if record.stage is None else record.stage,
-        phase=record.phase or phase,
-    )
+def placed(record: OpRecord, ipus: tuple[int, ...]) -> OpRecord:
+    """Returns a record of the entry, on these IPUs if it names none itself."""
+    return record._replace(ipus=ipus) if record.ipus == INHERITED else record
 
 
 def _in_frame(records: Iterable[OpRecord], frame: int) -> list[OpRecord]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.compiler.collections_off import without_collections
 from tensorflow_ipu.compiler.function_graphs import Binding, FunctionImporter
 from tensorflow_ipu.compiler.function_listing import FunctionLister, placed
 from tensorflow_ipu.compiler.listing_text import format_listing
@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.node_facts import function_attributes
 from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord, TensorRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tensorflow.core.framework import function_pb2
 
@@ -36,6 +36,7 @@ def list_ops(
     entry: str,
     inputs: Sequence[ArgumentSpec],
     sources: SourceLookup | None = None,
+    importer: FunctionImporter | None = None,
 ) -> tuple[OpRecord, ...]:
     """Lists the ops of a compiled program.
 
@@ -48,6 +49,7 @@ def list_ops(
         entry: name of the function that is the program.
         inputs: one description for each argument of the entry, captures included.
         sources: where to ask for source locations.
+        importer: imports the functions of the library; to be given when others need it too.
 
     Returns:
         The ops.
@@ -59,25 +61,9 @@ def list_ops(
     bindings = tuple(
         Binding(tf.as_dtype(spec.dtype), tuple(spec.shape), spec.is_variable) for spec in inputs
     )
-    with _without_collections():
-        lister = _Lister(FunctionImporter(library), sources)
+    with without_collections():
+        lister = _Lister(importer or FunctionImporter(library), sources)
         return tuple(placed(record, (0,)) for record in lister.records(entry, bindings))
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Puts off Python's cycle collector, which takes a third of the time of a large listing.
-
-    A listing makes many objects that live until its end, so there is nothing to collect.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class _Lister:
@@ -91,6 +77,7 @@ class _Lister:
         self._importer = importer
         self._sources = sources
         self._known: dict[tuple[str, tuple[Binding, ...]], tuple[OpRecord, ...]] = {}
+        self._results: dict[tuple[str, tuple[Binding, ...]], dict[int, np.ndarray]] = {}
         self._running: list[str] = []
         self._runs_functions: dict[str, bool] = {}
 
@@ -106,10 +93,15 @@ class _Lister:
             )
         self._running.append(name)
         function = self._importer.graph(name, bindings)
-        listed = FunctionLister(self, self._importer, function).records()
+        lister = FunctionLister(self, self._importer, function)
+        self._known[key] = listed = lister.records()
+        self._results[key] = lister.results()
         self._running.pop()
-        self._known[key] = listed
         return listed
+
+    def results(self, name: str, bindings: tuple[Binding, ...]) -> dict[int, np.ndarray]:
+        """Returns the results of a listed function that are constants, by index."""
+        return self._results.get((name, bindings), {})
 
     def may_run_functions(self, op: tf.Operation) -> bool:
         """Whether ops of this type run functions; asked for every op, so remembered."""

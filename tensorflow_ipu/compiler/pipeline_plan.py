@@ -22,12 +22,14 @@ class PipelinePlan:
         stages: Names of the functions of each stage; several for a parallel stage.
         schedule: Which stage of which mini-batch is on which IPU at which time step.
         options: Poplar options of the parts: `forward` and `backward` for each stage, `update`.
+        offload_activations: Whether what is put aside between stages is in remote memory.
     """
 
     name: str
     stages: tuple[tuple[str, ...], ...]
     schedule: schedule.Schedule
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    offload_activations: bool = False
 
     def __str__(self) -> str:
         """The stages, then the schedule as a grid."""
@@ -72,6 +74,7 @@ def plan(program: Program) -> PipelinePlan | None:
         stages=tuple(tuple(functions) for functions in attribute["stages"]),
         schedule=schedule.build(description),
         options=attribute["options"],
+        offload_activations=bool(attribute["memory"].get("offload_activations")),
     )
 
 

@@ -23,7 +23,6 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, tensor_shape
 
 from tensorflow_ipu.compiler import memory_options, resource_uses
-from tensorflow_ipu.compiler.listing_text import aligned, human_bytes
 from tensorflow_ipu.compiler.op_record import ArgumentSpec
 from tensorflow_ipu.compiler.program import (
     ACCUMULATION_ATTRIBUTE,
@@ -32,6 +31,7 @@ from tensorflow_ipu.compiler.program import (
     PIPELINE_ATTRIBUTE,
     Program,
 )
+from tensorflow_ipu.text import aligned, human_bytes
 
 IN_PROCESSOR = "in-processor"
 REMOTE = "remote"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import tensorflow as tf
+
+from tensorflow_ipu.compiler.op_record import TensorRecord
 
 # Optimizer updates touch as much of each of their variables as the gradient is large, scatter
 # updates as much as they are given.
@@ -48,6 +52,26 @@ def num_bytes(tensor: tf.Tensor) -> int | None:
         return 0
     count = tensor.shape.num_elements()
     return None if count is None or dtype is tf.string else int(count) * dtype.size
+
+
+def record_bytes(tensor: TensorRecord) -> int | None:
+    """Returns the same of a tensor that a listing describes."""
+    if tensor.dtype in ("resource", "variant"):
+        return 0
+    if tensor.shape is None or tensor.dtype == "string":
+        return None
+    size = _element_bytes(tensor.dtype)
+    for dimension in tensor.shape:
+        if dimension is None:
+            return None
+        size *= dimension
+    return size
+
+
+@lru_cache(maxsize=64)
+def _element_bytes(dtype: str) -> int:
+    """Returns the bytes of one element of a type, by its name."""
+    return int(tf.as_dtype(dtype).size)
 
 
 def _updated_bytes(op: tf.Operation) -> int | None:

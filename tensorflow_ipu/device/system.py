@@ -109,7 +109,7 @@ def device(ordinal: int) -> AttachedDevice:
     return current().device(ordinal)
 
 
-def subscribe(callback: Callable[[System], None]) -> None:
+def subscribe(callback: Callable[[System], None], first: bool = False) -> None:
     """Asks to be called with the new `System` after each attach and reset, and once now.
 
     Calls are made one at a time, by the thread that configures, before it returns to its caller.
@@ -117,9 +117,11 @@ def subscribe(callback: Callable[[System], None]) -> None:
 
     Args:
         callback: called with the system that is then in force.
+        first: whether it is called before those that are there already. The engine is one of them,
+            and drops what it knows of the programs of the configuration before.
     """
     with _state.change:
-        _state.subscribers.append(callback)
+        _state.subscribers.insert(0 if first else len(_state.subscribers), callback)
         callback(_state.configured or _build_default(flags.preview()))
 
 

@@ -19,6 +19,7 @@ DOCUMENTED = {
     "while_loop_brute_force_max_trip_count": ("int", 128, "7", 7),
     "max_compilation_threads": ("int", -1, "2", 2),
     "max_infeed_threads": ("int", -1, "2", 2),
+    "capacity_policy": ("string", "default", "warn", "warn"),
     "executable_cache_path": ("string", "", "/tmp/a", "/tmp/a"),
     "save_vertex_graph": ("string", "", "d", "d"),
     "save_interval_report": ("string", "", "d", "d"),
@@ -104,6 +105,7 @@ def test_several_flags_and_quotes():
         ("--show_progress_bar=yes", "true, false, auto; received 'yes'"),
         ("--on_demand_device_poll_time=99", "at least 100 ms; received 99"),
         ("--on_demand_device_timeout=-1", "0 or more; received -1"),
+        ("--capacity_policy=rise", "takes default, raise, warn, mark; received 'rise'"),
         ("--ipu_model_tiles=4", "only applies together with --use_ipu_model"),
     ],
 )
