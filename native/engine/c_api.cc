@@ -127,6 +127,10 @@ TFIPU_EXPORT void tfipu_statistics(const char* executable, int64_t* launches, do
   *seconds = statistics.seconds;
 }
 
+TFIPU_EXPORT void tfipu_log_launches(const char* executable, const char* line) {
+  tensorflow_ipu::Statistics::LogLaunches(executable, line);
+}
+
 // Whether the IPU has a kernel for the node of a serialised NodeDef.
 TFIPU_EXPORT int tfipu_kernel_available(const char* node_def, int64_t size) {
   tensorflow::NodeDef node;

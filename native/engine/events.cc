@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/platform/mutex.h"
 
 namespace tensorflow_ipu {
@@ -22,8 +23,13 @@ std::vector<Event>& Events() {
 
 tensorflow::mutex statistics_mu(tensorflow::LINKER_INITIALIZED);
 
-std::unordered_map<std::string, LaunchStatistics>& AllStatistics() {
-  static auto* statistics = new std::unordered_map<std::string, LaunchStatistics>;
+struct Entry {
+  LaunchStatistics statistics;
+  std::string line;  // to log after each launch; empty for none
+};
+
+std::unordered_map<std::string, Entry>& AllStatistics() {
+  static auto* statistics = new std::unordered_map<std::string, Entry>;
   return *statistics;
 }
 
@@ -50,15 +56,21 @@ std::vector<Event> EventStore::Drain() {
 
 void Statistics::Add(const std::string& executable, double seconds) {
   tensorflow::mutex_lock lock(statistics_mu);
-  LaunchStatistics& entry = AllStatistics()[executable];
-  ++entry.launches;
-  entry.seconds += seconds;
+  Entry& entry = AllStatistics()[executable];
+  ++entry.statistics.launches;
+  entry.statistics.seconds += seconds;
+  if (!entry.line.empty()) LOG(INFO) << entry.line;
+}
+
+void Statistics::LogLaunches(const std::string& executable, const std::string& line) {
+  tensorflow::mutex_lock lock(statistics_mu);
+  AllStatistics()[executable].line = line;
 }
 
 LaunchStatistics Statistics::Get(const std::string& executable) {
   tensorflow::mutex_lock lock(statistics_mu);
   const auto found = AllStatistics().find(executable);
-  return found == AllStatistics().end() ? LaunchStatistics() : found->second;
+  return found == AllStatistics().end() ? LaunchStatistics() : found->second.statistics;
 }
 
 void Statistics::Clear() {

@@ -39,6 +39,8 @@ struct LaunchStatistics {
 class Statistics {
  public:
   static void Add(const std::string& executable, double seconds);
+  // Has a line logged after each launch of an executable, until Clear.
+  static void LogLaunches(const std::string& executable, const std::string& line);
   static LaunchStatistics Get(const std::string& executable);
   static void Clear();
 };

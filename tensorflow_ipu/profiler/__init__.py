@@ -1,6 +1,41 @@
 """What programs are and have done: Executables, and reports made from them and trace events."""
 
-from tensorflow_ipu.compiler.cache import executables
-from tensorflow_ipu.profiler.text_summary import summary
+from __future__ import annotations
 
-__all__ = ["executables", "summary"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.cache import executables
+    from tensorflow_ipu.profiler.keras_callback import Callback
+    from tensorflow_ipu.profiler.report import Report
+    from tensorflow_ipu.profiler.session import profile, report_of, reports
+    from tensorflow_ipu.profiler.text_summary import summary
+
+__all__ = ["Callback", "Report", "executables", "profile", "report_of", "reports", "summary"]
+
+# Modules are imported when their names are asked for: saved reports are read without TensorFlow,
+# and Keras is for the callback only.
+_MODULES = {
+    "Callback": "profiler.keras_callback",
+    "Report": "profiler.report",
+    "executables": "compiler.cache",
+    "profile": "profiler.session",
+    "report_of": "profiler.session",
+    "reports": "profiler.session",
+    "summary": "profiler.text_summary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tensorflow_ipu.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, and what is there already."""
+    return sorted({*globals(), *__all__})

@@ -6,8 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.compiler.listing_text import human_bytes, human_count, work_total
+from tensorflow_ipu.compiler.listing_text import work_total
 from tensorflow_ipu.device import system
+from tensorflow_ipu.profiler.text_tables import cycles_text, percent, seconds_text
+from tensorflow_ipu.text import human_bytes, human_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +25,8 @@ def summary() -> str:
 
     Returns:
         Text: chip, IPUs, tiles and memory of each device; name, replicas, IPUs, sizes, ops, work,
-        launches and time of each program compiled under the configuration in force.
+        memory, modelled time and launches of each program compiled under the configuration in
+        force.
     """
     return describe(system.current(), cache.executables())
 
@@ -72,7 +75,24 @@ def _program_lines(program: Executable) -> list[str]:
         f"{_size(variables)} (one replica)",
         f"  ops: {_types(program.ops)}",
         *_work_lines(program),
+        *_plan_lines(program),
         *_time_lines(program),
+    ]
+
+
+def _plan_lines(program: Executable) -> list[str]:
+    """Memory and time on the chip, of programs that run there."""
+    if not program.on_device:
+        return ["  evaluated by the host: it takes no memory and no time of the chip"]
+    plan = program.plan
+    worst, timeline = plan.fullest, plan.timeline
+    verdict = "fits" if plan.fits else "does NOT fit"
+    return [
+        f"  memory: {verdict}; the fullest tile is tile {worst.worst_tile} of IPU {worst.ipu} with "
+        f"{human_bytes(worst.worst_bytes)} of {human_bytes(worst.capacity)} "
+        f"({percent(worst.worst_bytes, worst.capacity)})",
+        f"  a launch takes the chip {cycles_text(timeline.cycles)} cycles, "
+        f"{seconds_text(timeline.seconds)} ({timeline.label.value})",
     ]
 
 

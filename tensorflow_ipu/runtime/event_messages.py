@@ -24,7 +24,9 @@ def compile_begin(name: str, ordinal: int, timestamp: float) -> IpuTraceEvent:
     return event
 
 
-def compile_end(program: Traced, ordinal: int, timestamp: float, duration: int) -> IpuTraceEvent:
+def compile_end(
+    program: Traced, ordinal: int, timestamp: float, duration: int, max_bytes: int = 0
+) -> IpuTraceEvent:
     """Returns the event at the end of a compilation, with all it says of the program's ops.
 
     Args:
@@ -32,11 +34,12 @@ def compile_end(program: Traced, ordinal: int, timestamp: float, duration: int) 
         ordinal: TensorFlow device.
         timestamp: seconds since the epoch.
         duration: microseconds.
+        max_bytes: of the tensor map; with 0 it has no tiles.
     """
     event = _event(IpuTraceEvent.COMPILE_END, ordinal, timestamp)
     event.compile_end.module_name = program.name.encode()
     event.compile_end.duration = duration
-    event.compile_end.tensor_map = event_payloads.tensor_map(program).encode()
+    event.compile_end.tensor_map = event_payloads.tensor_map(program, max_bytes).encode()
     event.compile_end.instruction_info = event_payloads.instruction_info(program).encode()
     return event
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import tensorflow as tf
 
 # Roles of an op in training, as readers of the events number them.
@@ -64,6 +63,9 @@ class Traced(Protocol):
     def ops(self) -> Sequence[Any]:
         """Its ops as `OpRecord`."""
 
+    def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> Sequence[tuple[int, int]]:
+        """Tiles with the elements that each has of a result of an op."""
+
 
 class Unknown(NamedTuple):
     """A program of which only the identifier is left: it was compiled for another configuration.
@@ -81,6 +83,11 @@ class Unknown(NamedTuple):
     def name(self) -> str:
         """The name that its earlier events gave it: identifiers add a number to it."""
         return self.id.rsplit(".", 1)[0]
+
+    def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> Sequence[tuple[int, int]]:
+        """Nothing: it has no ops."""
+        del dtype, shape
+        return ()
 
 
 def arguments(program: Traced, variables: bool) -> str:
@@ -121,36 +128,62 @@ def results(program: Traced, variables: bool) -> str:
     )
 
 
-def tensor_map(program: Traced) -> str:
+def tensor_map(program: Traced, max_bytes: int = 0) -> str:
     """Returns where the results of all ops are.
 
     Args:
         program: a compiled program.
+        max_bytes: how long the text may be. It has no tiles if it would be longer, and with 0.
 
     Returns:
         JSON with a list for each function, and in it for each result: op, output index, shape,
         element type, whether it is constant, whether it aliases another, element count, and the
-        pairs of tile and elements. The latter are empty: this version does not map to tiles.
+        pairs of tile and elements.
     """
-    mappings: dict[str, list[Any]] = {}
+    if max_bytes:
+        text = _tensor_map(program, program.tile_counts, max_bytes)
+        if text is not None:
+            return text
+    return _tensor_map(program, lambda dtype, shape: (), None) or ""
+
+
+TileCounts = Callable[[str, "tuple[int, ...]"], "Sequence[tuple[int, int]]"]
+
+
+def _tensor_map(program: Traced, tile_counts: TileCounts, max_bytes: int | None) -> str | None:
+    """The text, None if it gets too long. Equal tensors share the text of their tiles."""
+    pairs: dict[tuple[str, tuple[int, ...]], str] = {}
+    mappings: dict[str, list[str]] = {}
+    length = 0
     for record in program.ops:
         entries = mappings.setdefault(record.function, [])
         for index, output in enumerate(record.outputs):
-            shape = list(output.shape or ())
-            known = output.shape is not None and None not in shape
-            entries.append(
-                [
-                    record.name,
-                    index,
-                    shape,
-                    _ELEMENT_TYPES.get(output.dtype, output.dtype),
-                    record.type == "Const",
-                    record.type in _ALIASES,
-                    math.prod(shape) if known else 0,
-                    [],
-                ]
-            )
-    return json.dumps({"mappings": mappings})
+            known = output.shape is not None and None not in output.shape
+            key = (output.dtype, tuple(output.shape) if known else ())
+            if known and key not in pairs:
+                pairs[key] = json.dumps(list(tile_counts(*key)), separators=(",", ":"))
+            entries.append(_map_entry(record, index, output, pairs[key] if known else "[]"))
+            length += len(entries[-1]) + 2
+        if max_bytes is not None and length > max_bytes:
+            return None
+    functions = (f"{json.dumps(name)}: [{', '.join(e)}]" for name, e in mappings.items())
+    return f'{{"mappings": {{{", ".join(functions)}}}}}'
+
+
+def _map_entry(record: Any, index: int, output: Any, pairs: str) -> str:
+    """The entry of a result, with the text of its pairs of tile and elements."""
+    shape = list(output.shape or ())
+    known = output.shape is not None and None not in shape
+    facts = [
+        record.name,
+        index,
+        shape,
+        _ELEMENT_TYPES.get(output.dtype, output.dtype),
+        record.type == "Const",
+        record.type in _ALIASES,
+        math.prod(shape) if known else 0,
+    ]
+    return f"{json.dumps(facts)[:-1]}, {pairs}]"
 
 
 def instruction_info(program: Traced) -> str:

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
+from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import event_messages, event_payloads, native
 
 if TYPE_CHECKING:
@@ -164,8 +165,13 @@ def compiling(
 def _compile_end_builder(
     program: Traced, ordinal: int, timestamp: float, duration: int
 ) -> Callable[[], IpuTraceEvent]:
-    """Makes the event later: listing a large program takes seconds."""
-    return lambda: event_messages.compile_end(program, ordinal, timestamp, duration)
+    """Makes the event later: listing a large program takes seconds.
+
+    Only events with reports say which tiles tensors are on: of a large program that is 100 MB.
+    """
+    profiling = system.current().options.profiling
+    max_bytes = profiling.max_report_size if profiling.enable_compilation_trace else 0
+    return lambda: event_messages.compile_end(program, ordinal, timestamp, duration, max_bytes)
 
 
 def _engine_entry(event: native.EngineEvent, program: Traced | None) -> _Entry:

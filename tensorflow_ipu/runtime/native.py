@@ -108,6 +108,7 @@ def _library() -> ctypes.CDLL:
             ctypes.POINTER(ctypes.c_int64),
             ctypes.POINTER(ctypes.c_double),
         ),
+        ("tfipu_log_launches", None, ctypes.c_char_p, ctypes.c_char_p),
         ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
         (
             "tfipu_check_user_op",
@@ -242,6 +243,21 @@ def statistics(executable: str) -> tuple[int, float]:
     launches, seconds = ctypes.c_int64(), ctypes.c_double()
     _library().tfipu_statistics(executable.encode(), ctypes.byref(launches), ctypes.byref(seconds))
     return launches.value, seconds.value
+
+
+def log_launches(executable: str, line: str) -> None:
+    """Has the engine write a line to TensorFlow's log, level INFO, after each launch.
+
+    Args:
+        executable: Identifier of the Executable.
+        line: The line.
+    """
+    _library().tfipu_log_launches(executable.encode(), line.encode())
+
+
+def wait_idle() -> None:
+    """Waits until no program runs."""
+    _library().tfipu_wait_idle()
 
 
 def kernel_available(node_def: bytes) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
+from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler import text_summary as summary_lib
+from tests.profiler import plans
 
 
 def _record(op_type: str, flops: int | None, label: str, runs: int | None = 1) -> OpRecord:
@@ -49,6 +51,8 @@ class Program:
     )
     launches: int = 4
     seconds: float = 2.0
+    on_device: bool = True
+    plan: Plan = field(default_factory=plans.plan)
 
 
 def _describe(num_ipus: int | list[int], *programs: Program) -> list[str]:
@@ -72,6 +76,8 @@ def test_a_device_and_its_program() -> None:
         "inputs: 1, 1 KiB; variables: 2, 4 KiB (one replica)",
         "ops: 3 (1 MatMul, 1 Tanh, 1 Bincount)",
         "flops of one launch of one replica: 10 k (5 modelled; 1 ops without a formula left out)",
+        "memory: fits; the fullest tile is tile 0 of IPU 0 with 1.37 KiB of 624 KiB (0.2 %)",
+        "a launch takes the chip 1,000 cycles, 0.755 us (modelled)",
         "launches: 4, 2.000 s of the host's wall time (500.000 ms each; not a prediction for "
         "hardware)",
     ]
@@ -96,6 +102,11 @@ def test_what_makes_the_work_uncertain_is_said() -> None:
     text = "\n".join(_describe(1, Program(ops=ops)))
     for phrase in ("2 assumed", "1 loops of unknown trip count counted once", "all branches"):
         assert phrase in text
+
+
+def test_a_program_of_the_host_needs_nothing_of_the_chip() -> None:
+    text = "\n".join(_describe(1, Program(on_device=False)))
+    assert "evaluated by the host" in text and "cycles" not in text
 
 
 def test_the_summary_of_the_process() -> None:

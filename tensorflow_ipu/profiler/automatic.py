@@ -1,0 +1,107 @@
+"""What options and flags ask for, done when a program is compiled.
+
+Nothing here may keep a program from running: what cannot be written or modelled is one logged
+error. Only options with values that they do not take are errors of the program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import logging
+
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.device import system
+from tensorflow_ipu.profiler import flag_outputs, report_directory, report_options
+from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.profiler.report_options import ReportOptions
+from tensorflow_ipu.profiler.tracking import Tracker
+from tensorflow_ipu.runtime import native
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.executable import Executable
+
+
+@dataclasses.dataclass(frozen=True)
+class _Written:
+    """A report whose numbers of executions are renewed at the end."""
+
+    report: Report
+    path: Path
+    options: ReportOptions
+
+
+class _Automatic:
+    """The reports that were written for the configuration in force."""
+
+    def __init__(self) -> None:
+        self.tracker = Tracker(on_reset=self.renew)
+        self.written: dict[str, _Written] = {}
+        atexit.register(self.renew)
+
+    def add(self, executable: Executable, options: ReportOptions) -> None:
+        """Writes the report of a program that was just compiled."""
+        with _logged(f"The report of {executable.name} cannot be written to {options.directory}"):
+            report = Report.from_executable(executable)
+            path = report_directory.make(options.directory)
+            report_directory.write(report, path, options)
+            logging.info("The report of %s is in %s.", executable.name, path)
+            self.tracker.watch(executable)
+            self.written[executable.id] = _Written(report, path, options)
+
+    def renew(self) -> None:
+        """Writes the numbers of executions into the reports, and forgets the programs."""
+        for executable in self.tracker.executables:
+            entry = self.written.get(executable.id)
+            done = self.tracker.executions(executable)
+            if entry is None or not entry.options.execution or done == Executions():
+                continue
+            with _logged(f"The report in {entry.path} cannot be renewed"):
+                renewed = entry.report.with_executions(done)
+                report_directory.write(renewed, entry.path, entry.options)
+        self.tracker.clear()
+        self.written.clear()
+
+
+_automatic: list[_Automatic] = []
+
+
+def compiled(executable: Executable) -> None:
+    """Writes and logs what is asked for about a program that was just compiled.
+
+    Args:
+        executable: the program.
+
+    Raises:
+        ValueError: an option has a value that it does not take.
+    """
+    options = report_options.read(system.current())
+    if options is not None:
+        if not _automatic:
+            _automatic.append(_Automatic())
+        _automatic[0].add(executable, options)
+    parsed = flags.parsed()
+    if parsed.log_cycle_count >= 0:
+        with _logged(f"The cycles of {executable.name} cannot be logged"):
+            native.log_launches(executable.id, flag_outputs.cycle_line(executable, parsed))
+    for name, write in flag_outputs.FILES.items():
+        folder = getattr(parsed, name)
+        if folder:
+            with _logged(f"--{name}: the files of {executable.name} cannot be written"):
+                write(executable, folder)
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Makes one line of the log of an error."""
+    try:
+        yield
+    except OSError as error:
+        logging.error("%s: %s. Check that the folder exists and may be written.", what, error)
+    except Exception:  # noqa: BLE001 - the model must not keep a program from running
+        logging.exception("%s. The program runs all the same.", what)

@@ -1,0 +1,201 @@
+"""Tables made from a Plan: by layer, by op, by type of op, of tensors and of host traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer, Plan
+from tensorflow_ipu.planner.workload import TENSOR, Workload
+from tensorflow_ipu.profiler.snapshot import NO_LAYER, layers_of_variables
+
+# Phase of ops -> column of their cycles; everything else is the forward pass.
+_PHASES = {"backward": "backward_cycles", "update": "update_cycles"}
+
+
+class LayerRow(NamedTuple):
+    """What a layer takes.
+
+    Args:
+        layer: name scope of its ops.
+        forward_cycles: of all its ops of the forward pass in one launch.
+        backward_cycles: those of the backward pass.
+        update_cycles: those of weight updates.
+        variable_bytes: what one replica keeps of its variables.
+        activation_bytes: results of its forward ops, each counted once.
+        flops: floating-point operations of one launch, as far as there are formulas.
+        ops: number of ops.
+        label: how far the cycles can be trusted.
+    """
+
+    layer: str
+    forward_cycles: float
+    backward_cycles: float
+    update_cycles: float
+    variable_bytes: int
+    activation_bytes: int
+    flops: int
+    ops: int
+    label: str
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of all phases."""
+        return self.forward_cycles + self.backward_cycles + self.update_cycles
+
+
+class OpRow(NamedTuple):
+    """What an op takes in one launch, on all IPUs of a replica.
+
+    Args:
+        name: of the op.
+        type: op type of TensorFlow.
+        layer: the layer it is in.
+        ipu: the IPU it runs on.
+        phase: `forward`, `backward` or `update`.
+        runs: executions.
+        cycles: of all runs.
+        compute: part of it that tiles compute.
+        exchange: part of it that tiles exchange data.
+        sync: part of it that tiles wait for each other.
+        flops: of all runs, None without a formula.
+        source: line of the user's program.
+        label: how far the cycles can be trusted.
+    """
+
+    name: str
+    type: str
+    layer: str
+    ipu: int
+    phase: str
+    runs: int
+    cycles: float
+    compute: float
+    exchange: float
+    sync: float
+    flops: int | None
+    source: str
+    label: str
+
+
+class TypeRow(NamedTuple):
+    """What all ops of a type take together: see `OpRow`."""
+
+    type: str
+    ops: int
+    runs: int
+    cycles: float
+    compute: float
+    exchange: float
+    sync: float
+
+
+def tensors_at_peak(memory: IpuMemory) -> tuple[LiveBuffer, ...]:
+    """Returns the tensors that are live at the peak of an IPU, largest first.
+
+    Args:
+        memory: of the IPU.
+
+    Returns:
+        Variables, tensors, stashes and temporaries; not what belongs to the program as a whole,
+        such as code.
+    """
+    return tuple(
+        live for live in memory.at_peak if live.buffer is not None or live.name != live.category
+    )
+
+
+def op_rows(plan: Plan) -> tuple[OpRow, ...]:
+    """Returns the ops with a cost, the most expensive first.
+
+    Args:
+        plan: memory and time of a program.
+    """
+    found = []
+    for time in plan.timeline.ops:
+        op, cost = plan.workload.ops[time.op], time.cost
+        found.append(
+            OpRow(
+                op.name,
+                op.type,
+                op.layer,
+                time.ipu,
+                op.phase or "forward",
+                time.runs,
+                time.cycles,
+                cost.compute * time.runs,
+                cost.exchange * time.runs,
+                cost.sync * time.runs,
+                None if op.flops is None else op.flops * time.runs,
+                op.source,
+                worst((op.label, cost.label)).value,
+            )
+        )
+    return tuple(sorted(found, key=lambda row: -row.cycles))
+
+
+def type_rows(rows: Iterable[OpRow]) -> tuple[TypeRow, ...]:
+    """Returns what each type of op takes, the most expensive first.
+
+    Args:
+        rows: of all ops.
+    """
+    sums: dict[str, TypeRow] = {}
+    for row in rows:
+        known = sums.get(row.type, TypeRow(row.type, 0, 0, 0.0, 0.0, 0.0, 0.0))
+        sums[row.type] = TypeRow(
+            row.type,
+            known.ops + 1,
+            known.runs + row.runs,
+            known.cycles + row.cycles,
+            known.compute + row.compute,
+            known.exchange + row.exchange,
+            known.sync + row.sync,
+        )
+    return tuple(sorted(sums.values(), key=lambda row: -row.cycles))
+
+
+def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
+    """Returns what each layer takes, in program order.
+
+    Args:
+        plan: memory and time of a program.
+    """
+    workload = plan.workload
+    sums: dict[str, dict[str, float]] = {}
+    labels: dict[str, set[Label]] = {}
+
+    def of(layer: str) -> dict[str, float]:
+        return sums.setdefault(layer or NO_LAYER, dict.fromkeys(LayerRow._fields[1:-1], 0))
+
+    for op in workload.ops:
+        numbers = of(op.layer)
+        numbers["ops"] += 1
+        numbers["flops"] += (op.flops or 0) * op.runs
+    for time in plan.timeline.ops:
+        op = workload.ops[time.op]
+        of(op.layer)[_PHASES.get(op.phase, "forward_cycles")] += time.cycles
+        labels.setdefault(op.layer or NO_LAYER, set()).update((time.cost.label, op.label))
+    for variable, layer in layers_of_variables(workload).items():
+        of(layer)["variable_bytes"] += workload.variables[variable].share
+    for layer, num_bytes in _activations(workload):
+        of(layer)["activation_bytes"] += num_bytes
+    return tuple(
+        LayerRow(layer, **numbers, label=worst(labels.get(layer, ())).value)  # type: ignore[arg-type]
+        for layer, numbers in sums.items()
+    )
+
+
+def _activations(workload: Workload) -> Iterable[tuple[str, int]]:
+    """Yields the layer and the bytes of each tensor that a forward op makes."""
+    made: set[int] = set()
+    for op in workload.ops:
+        for operand in op.outputs:
+            index = operand.buffer
+            if index is None or index in made:
+                continue
+            made.add(index)
+            buffer = workload.buffers[index]
+            if buffer.kind == TENSOR and op.phase not in _PHASES:
+                yield op.layer, buffer.num_bytes

@@ -1,0 +1,154 @@
+"""What a reader of a report wants to know first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.profiler.breakdown import tensors_at_peak
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.planner.remedies import Remedy
+
+_LARGEST = 10
+# Each remedy is planned anew. Larger programs have them in the error of the capacity check only.
+_REMEDY_OPS = 2000
+_HOST_KINDS = ("host in", "host out")
+
+
+def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
+    """Returns the findings about a plan, as data for JSON.
+
+    Args:
+        plan: memory and time of a program.
+        remedies: what would make it need less memory.
+
+    Returns:
+        By name: whether it fits, its fullest tile, largest variables and tensors, bubble share,
+        whether the host is what it waits for, and how far the cycles can be trusted.
+    """
+    fullest, timeline = plan.fullest, plan.timeline
+    return {
+        "fits": bool(plan.fits),
+        "worst_ipu": fullest.ipu,
+        "worst_tile": fullest.worst_tile,
+        "worst_bytes": fullest.worst_bytes,
+        "capacity": int(fullest.capacity),
+        "memory_share": _share(fullest.worst_bytes, fullest.capacity),
+        "largest_variables": _largest_variables(plan),
+        "largest_tensors_at_peak": _largest_tensors(plan),
+        "bubble_share": bubble_share(plan),
+        "io_bound": io_bound(plan),
+        "host_cycles": host_cycles(plan),
+        "share_by_label": {
+            label.value: _share(cycles, timeline.cycles)
+            for label, cycles in timeline.by_label.items()
+        },
+        "remedies": [
+            {
+                "name": remedy.name,
+                "instruction": remedy.instruction,
+                "saving": int(remedy.saving),
+                "worst_bytes": int(remedy.worst),
+                "fits": bool(remedy.fits),
+                "cycles_ratio": remedy.cycles_ratio,
+                "label": remedy.label.value,
+            }
+            for remedy in remedies
+        ],
+    }
+
+
+def remedies_of(plan: Plan) -> tuple[Remedy, ...]:
+    """Returns what would make a plan fit that does not; nothing for large programs.
+
+    Args:
+        plan: memory and time of a program.
+    """
+    if plan.fits or len(plan.workload.ops) > _REMEDY_OPS:
+        return ()
+    from tensorflow_ipu.planner import remedies
+
+    return remedies.remedies(plan)
+
+
+def remedy_text(remedy: Mapping[str, Any]) -> str:
+    """Returns a remedy in one line.
+
+    Args:
+        remedy: an entry of `remedies` in `insights`.
+    """
+    effect = "then it fits" if remedy["fits"] else "which is not enough"
+    saving = f"{remedy['saving']:,} B less on the fullest tile ({remedy['label']})"
+    instruction = " ".join(str(remedy["instruction"]).split())
+    return f"{remedy['name']}: {saving}, {effect}. {instruction}"
+
+
+def bubble_share(plan: Plan) -> float | None:
+    """Returns which share of the IPUs' time is idle in a pipeline, None without one.
+
+    Args:
+        plan: memory and time of a program.
+    """
+    schedule = plan.timeline.schedule
+    return None if schedule is None else float(schedule.bubble_share)
+
+
+def host_cycles(plan: Plan) -> float:
+    """Returns the cycles that the traffic with the host takes on the IPU that has most of it.
+
+    Args:
+        plan: memory and time of a program.
+    """
+    sums: dict[int, float] = {}
+    for transfer in plan.timeline.transfers:
+        if transfer.kind in _HOST_KINDS:
+            sums[transfer.ipu] = sums.get(transfer.ipu, 0.0) + transfer.cycles * transfer.runs
+    return float(max(sums.values(), default=0.0))
+
+
+def io_bound(plan: Plan) -> bool:
+    """Returns whether the traffic with the host takes longer than all that the IPU does besides.
+
+    Args:
+        plan: memory and time of a program.
+    """
+    waiting = plan.timeline.by_kind
+    work = plan.timeline.cycles - waiting.get("host", 0.0) - waiting.get("idle", 0.0)
+    return host_cycles(plan) > work
+
+
+def _largest_variables(plan: Plan) -> list[dict[str, Any]]:
+    """The variables that take most of a replica's memory."""
+    variables = [v for v in plan.workload.variables if not v.offloaded]
+    variables.sort(key=lambda variable: -variable.share)
+    return [
+        {
+            "name": variable.name,
+            "bytes": variable.share,
+            "role": variable.role,
+            "ipu": variable.ipu,
+            "dtype": variable.dtype,
+            "shape": list(variable.shape),
+        }
+        for variable in variables[:_LARGEST]
+    ]
+
+
+def _largest_tensors(plan: Plan) -> list[dict[str, Any]]:
+    """What takes most of the fullest IPU at its peak."""
+    return [
+        {
+            "name": live.name,
+            "bytes": int(live.num_bytes),
+            "category": live.category,
+            "source": live.source,
+        }
+        for live in tensors_at_peak(plan.fullest)[:_LARGEST]
+    ]
+
+
+def _share(part: float, whole: float) -> float:
+    """A part of a whole, 0 of nothing."""
+    return float(part) / float(whole) if whole else 0.0

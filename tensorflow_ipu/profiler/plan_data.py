@@ -1,0 +1,216 @@
+"""A Plan as data for JSON, and back. Long lists are columns, so that files stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorflow_ipu.compiler.schedule.timing import Timing
+from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.plan import (
+    Category,
+    IpuMemory,
+    LiveBuffer,
+    OpTime,
+    Segment,
+    Timeline,
+    Transfer,
+)
+
+_PLAIN = {int, float, str, bool, type(None)}
+_COST_FIELDS = (
+    "compute",
+    "exchange",
+    "sync",
+    "temporary",
+    "codelets",
+    "vertex_state",
+    "exchange_code",
+    "label",
+)
+
+
+def memory_to_dict(memory: IpuMemory) -> dict[str, Any]:
+    """Returns the memory of an IPU as data; totals are there for readers without this package.
+
+    Args:
+        memory: of one IPU.
+    """
+    return {
+        "ipu": memory.ipu,
+        "capacity": int(memory.capacity),
+        "fits": bool(memory.fits),
+        "worst_tile": memory.worst_tile,
+        "worst_bytes": memory.worst_bytes,
+        "total_bytes": memory.total,
+        "always_live_bytes": memory.always_live,
+        "categories": [
+            {
+                "name": category.name,
+                "always_live": bool(category.always_live),
+                "label": category.label.value,
+                "total_bytes": category.total,
+                "tiles": category.tiles.tolist(),
+            }
+            for category in memory.categories
+        ],
+        "peak": memory.peak.tolist(),
+        "liveness": {
+            "op": memory.live_ops.tolist(),
+            "bytes": memory.live_bytes.tolist(),
+            "worst_tile_bytes": memory.live_worst.tolist(),
+        },
+        "peak_op": None if memory.peak_op is None else int(memory.peak_op),
+        "at_peak": columns(LiveBuffer._fields, memory.at_peak),
+    }
+
+
+def memory_from_dict(data: Mapping[str, Any]) -> IpuMemory:
+    """Returns the memory that `memory_to_dict` made data of.
+
+    Args:
+        data: what `memory_to_dict` returned.
+    """
+    liveness = data["liveness"]
+    return IpuMemory(
+        ipu=data["ipu"],
+        capacity=data["capacity"],
+        categories=tuple(
+            Category(
+                category["name"],
+                category["always_live"],
+                np.array(category["tiles"], np.int64),
+                Label(category["label"]),
+            )
+            for category in data["categories"]
+        ),
+        peak=np.array(data["peak"], np.int64),
+        live_ops=np.array(liveness["op"], np.int32),
+        live_bytes=np.array(liveness["bytes"], np.int64),
+        live_worst=np.array(liveness["worst_tile_bytes"], np.int64),
+        peak_op=data["peak_op"],
+        at_peak=tuple(LiveBuffer(*row) for row in rows(LiveBuffer._fields, data["at_peak"])),
+    )
+
+
+def timeline_to_dict(timeline: Timeline) -> dict[str, Any]:
+    """Returns a timeline as data.
+
+    Args:
+        timeline: of one launch.
+    """
+    costs: dict[int, int] = {}
+    listed: list[Cost] = []
+    for time in timeline.ops:
+        if id(time.cost) not in costs:  # equal ops share one Cost
+            costs[id(time.cost)] = len(listed)
+            listed.append(time.cost)
+    return {
+        "cycles": float(timeline.cycles),
+        "clock": float(timeline.clock),
+        "seconds": float(timeline.seconds),
+        "by_kind": {kind: float(cycles) for kind, cycles in timeline.by_kind.items()},
+        "label": timeline.label.value,
+        "by_label": {label.value: float(c) for label, c in timeline.by_label.items()},
+        "ops": {
+            "op": [time.op for time in timeline.ops],
+            "ipu": [time.ipu for time in timeline.ops],
+            "runs": [time.runs for time in timeline.ops],
+            "cost": [costs[id(time.cost)] for time in timeline.ops],
+        },
+        "costs": [{name: getattr(cost, name) for name in _COST_FIELDS} for cost in listed],
+        "segments": columns(Segment._fields, timeline.segments),
+        "transfers": columns(Transfer._fields, timeline.transfers),
+        "schedule": _schedule_to_dict(timeline.schedule),
+    }
+
+
+def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
+    """Returns the timeline that `timeline_to_dict` made data of.
+
+    Args:
+        data: what `timeline_to_dict` returned.
+    """
+    costs = [
+        Cost(**{**cost, "codelets": tuple(cost["codelets"]), "label": Label(cost["label"])})
+        for cost in data["costs"]
+    ]
+    ops = data["ops"]
+    segments = rows(Segment._fields, data["segments"])
+    transfers = rows(Transfer._fields, data["transfers"])
+    return Timeline(
+        cycles=data["cycles"],
+        clock=data["clock"],
+        by_kind=dict(data["by_kind"]),
+        ops=tuple(
+            OpTime(op, ipu, costs[cost], runs)
+            for op, ipu, cost, runs in zip(ops["op"], ops["ipu"], ops["cost"], ops["runs"])
+        ),
+        segments=tuple(Segment._make((*row[:-1], Label(row[-1]))) for row in segments),
+        transfers=tuple(Transfer._make((*row[:-1], Label(row[-1]))) for row in transfers),
+        schedule=_schedule_from_dict(data["schedule"]),
+        label=Label(data["label"]),
+        by_label={Label(label): cycles for label, cycles in data["by_label"].items()},
+    )
+
+
+def columns(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """Returns records as one list for each field.
+
+    Args:
+        names: of the fields.
+        records: one value for each field.
+    """
+    values: list[list[Any]] = [list(column) for column in zip(*records)]
+    values = values or [[] for _ in names]
+    return {name: _plain(column) for name, column in zip(names, values)}
+
+
+def rows(names: Sequence[str], data: Mapping[str, Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Returns the records that `columns` took apart.
+
+    Args:
+        names: of the fields.
+        data: what `columns` returned.
+
+    Raises:
+        ValueError: the columns are not of one length.
+    """
+    if len({len(data[name]) for name in names}) > 1:
+        raise ValueError(f"columns {', '.join(names)} are not of one length")
+    return list(zip(*(data[name] for name in names)))
+
+
+def _plain(column: list[Any]) -> list[Any]:
+    """Values that JSON can hold: NumPy's numbers become Python's, labels their texts."""
+    if set(map(type, column)) <= _PLAIN:
+        return column
+    return [
+        value.item() if isinstance(value, np.generic) else getattr(value, "value", value)
+        for value in column
+    ]
+
+
+def _schedule_to_dict(timing: Timing | None) -> dict[str, Any] | None:
+    """The times of a pipeline's schedule."""
+    if timing is None:
+        return None
+    return {
+        "start": timing.start.tolist(),
+        "end": timing.end.tolist(),
+        "total": float(timing.total),
+        "ipus": [int(ipu) for ipu in timing.ipus],
+        "busy": [float(cycles) for cycles in timing.busy],
+        "bubble_share": float(timing.bubble_share),
+    }
+
+
+def _schedule_from_dict(data: Mapping[str, Any] | None) -> Timing | None:
+    """The times that `_schedule_to_dict` made data of."""
+    if data is None:
+        return None
+    start, end = np.array(data["start"], np.float64), np.array(data["end"], np.float64)
+    return Timing(start, end, data["total"], tuple(data["ipus"]), tuple(data["busy"]))

@@ -1,0 +1,32 @@
+"""The options that a program was compiled with, as data for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_ipu.configs import flags
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.executable import Executable
+
+
+def options_of(executable: Executable) -> dict[str, Any]:
+    """Returns the options that a program was compiled with.
+
+    Args:
+        executable: the program.
+
+    Returns:
+        `config` (the options of the IPU system), `engine` (the engine options in force) and `flags`
+        (those that differ from their defaults). Empty for a program that was not compiled here.
+    """
+    attached = executable.system
+    if attached is None:
+        return {}
+    parsed, defaults = dataclasses.asdict(flags.parsed()), dataclasses.asdict(flags.Flags())
+    return {
+        "config": attached.settings.to_dict(),
+        "engine": attached.engine_options,
+        "flags": {name: v for name, v in parsed.items() if v != defaults[name]},
+    }

@@ -1,0 +1,250 @@
+"""`Report`: what is known of a compiled program, in memory, in a file and on the screen."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from tensorflow_ipu.planner import serialise
+from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.profiler import breakdown, plan_data, schema
+from tensorflow_ipu.profiler.insights import insights, remedies_of
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.executable import Executable
+
+SCHEMA_VERSION = schema.VERSION
+FilePath = Union[str, Path]
+
+
+class Executions(NamedTuple):
+    """What the program has done so far.
+
+    Args:
+        launches: how often it was launched.
+        host_seconds: the host's wall time in all launches; says nothing of a chip's speed.
+    """
+
+    launches: int = 0
+    host_seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Everything that is known of a compiled program and its plan.
+
+    Attributes:
+        plan: Its memory and time on the chip.
+        options: The options it was compiled with: `config` of the IPU system, `engine`, `flags`.
+        executions: What it has done so far.
+        created: When the report was made: ISO date and time.
+    """
+
+    plan: Plan
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    executions: Executions = Executions()
+    created: str = ""
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: Plan,
+        options: Mapping[str, Any] | None = None,
+        executions: Executions | None = None,
+    ) -> Report:
+        """Returns the report of a plan.
+
+        Args:
+            plan: memory and time of a program.
+            options: what it was compiled with, as data for JSON.
+            executions: what it has done so far.
+        """
+        now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+        return cls(plan, dict(options or {}), executions or Executions(), now)
+
+    @classmethod
+    def from_executable(cls, executable: Executable) -> Report:
+        """Returns the report of a compiled program.
+
+        Args:
+            executable: the program; it is planned now if it was not before.
+        """
+        from tensorflow_ipu.profiler.program_options import options_of
+
+        executions = Executions(executable.launches, executable.seconds)
+        return cls.from_plan(executable.plan, options_of(executable), executions)
+
+    def with_executions(self, executions: Executions) -> Report:
+        """Returns the report with other numbers of executions; what was computed is kept.
+
+        Args:
+            executions: what the program has done by now.
+        """
+        renewed = dataclasses.replace(self, executions=executions)
+        fields = {field.name for field in dataclasses.fields(self)}
+        kept = {name: value for name, value in vars(self).items() if name not in fields}
+        vars(renewed).update(kept)
+        return renewed
+
+    @property
+    def workload(self) -> Workload:
+        """The program as data."""
+        return self.plan.workload
+
+    @property
+    def settings(self) -> Settings:
+        """What it was planned for."""
+        return self.plan.settings
+
+    @property
+    def name(self) -> str:
+        """Name of the program."""
+        return self.workload.name
+
+    @functools.cached_property
+    def insights(self) -> dict[str, Any]:
+        """What to know first: whether it fits, its fullest tile, largest tensors and more."""
+        return insights(self.plan, remedies_of(self.plan))
+
+    def layers(self) -> tuple[breakdown.LayerRow, ...]:
+        """Returns cycles, bytes and work of each layer, in program order."""
+        return self._layers
+
+    def ops(self) -> tuple[breakdown.OpRow, ...]:
+        """Returns the ops with a cost, the most expensive first."""
+        return self._ops
+
+    @functools.cached_property
+    def _layers(self) -> tuple[breakdown.LayerRow, ...]:
+        return breakdown.layer_rows(self.plan)
+
+    @functools.cached_property
+    def _ops(self) -> tuple[breakdown.OpRow, ...]:
+        return breakdown.op_rows(self.plan)
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """The chip and how many of it there are."""
+        chip = self.settings.chip
+        return {
+            "chip": chip.name,
+            "title": chip.title,
+            "tiles_per_ipu": chip.tiles,
+            "io_tiles_per_ipu": self.settings.io_tiles,
+            "memory_per_tile": chip.memory_per_tile,
+            "memory_per_ipu": chip.memory,
+            "clock": chip.clock,
+            "replicas": self.settings.replicas,
+            "ipus_per_replica": self.workload.ipus,
+            "ipus": self.settings.replicas * self.workload.ipus,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as data for JSON, as `schema.SCHEMA` says."""
+        plan = self.plan
+        return {
+            "format": schema.FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            "created": self.created,
+            "target": self.target,
+            "program": {
+                "name": self.name,
+                "fingerprint": self.workload.fingerprint,
+                "options": dict(self.options),
+            },
+            "executions": self.executions._asdict(),
+            "insights": self.insights,
+            "layers": [row._asdict() for row in self.layers()],
+            "workload": serialise.workload_to_dict(self.workload),
+            "settings": serialise.settings_to_dict(self.settings),
+            "plan": {
+                "memory": [plan_data.memory_to_dict(memory) for memory in plan.memory],
+                "timeline": plan_data.timeline_to_dict(plan.timeline),
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Report:
+        """Returns the report that `to_dict` made data of.
+
+        Args:
+            data: what `to_dict` returned.
+
+        Raises:
+            ValueError: the data is not that of a report, or of another schema version.
+        """
+        schema.check(data)
+        try:
+            plan = Plan(
+                serialise.workload_from_dict(data["workload"]),
+                serialise.settings_from_dict(data["settings"]),
+                tuple(plan_data.memory_from_dict(memory) for memory in data["plan"]["memory"]),
+                plan_data.timeline_from_dict(data["plan"]["timeline"]),
+            )
+            executions = Executions(**data["executions"])
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            text = str(error) if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"Not a whole report: {text} Make the report again.") from error
+        report = cls(plan, data["program"]["options"], executions, data["created"])
+        # What was found when the report was made stays what it says.
+        vars(report)["insights"] = data["insights"]
+        return report
+
+    def save(self, path: FilePath) -> None:
+        """Writes the report to a file as JSON.
+
+        Args:
+            path: the file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    def to_json(self) -> str:
+        """Returns the report as JSON."""
+        return json.dumps(self.to_dict(), separators=(",", ":"))
+
+    @classmethod
+    def load(cls, path: FilePath) -> Report:
+        """Returns the report in a file, or in the directory that reports were written to.
+
+        Args:
+            path: a file that `save` wrote, or the directory of a program's reports.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it is not a report, or of another schema version.
+        """
+        file = Path(path)
+        file = file / "report.json" if file.is_dir() else file
+        try:
+            data = json.loads(file.read_bytes())
+        except ValueError as error:
+            raise ValueError(
+                f"{file} is not a report of tensorflow_ipu: it is not JSON ({error}). Give the "
+                "report.json or profile.pop of a report directory."
+            ) from error
+        try:
+            return cls.from_dict(data)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+
+    def __str__(self) -> str:
+        """The text summary."""
+        from tensorflow_ipu.profiler import text_report
+
+        return text_report.text(self)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from tensorflow_ipu.profiler import notebook
+
+        return notebook.fragment(self)

@@ -1,0 +1,99 @@
+"""The files of a program's report, in a directory of their own."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from absl import logging
+
+from tensorflow_ipu.profiler import chrome_trace, html_report, schema, text_report
+from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.profiler.report_options import ReportOptions
+
+PREFIX = "tf_report"
+_RETRIES = 100
+
+
+def make(parent: str) -> Path:
+    """Makes the directory of a program's report.
+
+    Args:
+        parent: where to make it; made too if it is missing.
+
+    Returns:
+        `tf_report__<ISO date and time>__<pid>` in it. The time has no colons, which some file
+        systems do not take.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    for _ in range(_RETRIES):
+        now = datetime.datetime.now().isoformat(timespec="microseconds").replace(":", "-")
+        path = Path(parent) / f"{PREFIX}__{now}__{os.getpid()}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"No free name for a directory of reports in {parent}.")
+
+
+def write(report: Report, path: Path, options: ReportOptions) -> None:
+    """Writes the files of a report, over those that are there.
+
+    Args:
+        report: the report.
+        path: the directory.
+        options: what to write.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    for name, build in _files(report, options):
+        text = build()
+        size = len(text.encode())
+        if size > options.max_bytes:
+            logging.warning(
+                "%s is not written: it has %d bytes, more than the %d of max_report_size.",
+                path / name,
+                size,
+                options.max_bytes,
+            )
+            continue
+        _replace(path / name, text)
+
+
+def _files(report: Report, options: ReportOptions) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yields the name of each file with what makes it."""
+    yield "summary.txt", lambda: text_report.text(report)
+    yield "framework.json", lambda: json.dumps(_framework(report), indent=1, sort_keys=True)
+    if options.text_only:
+        return
+    data = report.to_json()
+    yield "report.json", lambda: data
+    yield "profile.pop", lambda: data
+    yield "report.html", lambda: html_report.page(report)
+    if options.execution:
+        yield "trace.json", lambda: chrome_trace.to_json(report, options.launches)
+
+
+def _framework(report: Report) -> dict[str, object]:
+    """What was compiled, with which options."""
+    return {
+        "made_by": schema.FORMAT,
+        "program": report.name,
+        "fingerprint": report.workload.fingerprint,
+        "target": report.target,
+        "options": dict(report.options),
+    }
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file in one step, so that no reader sees half of it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,93 @@
+"""Which reports the options ask for, and where they go.
+
+Engine options (`autoReport.*`) in POPLAR_ENGINE_OPTIONS win over those of
+`config.compilation_poplar_options`, and these over the private options that the legacy functions
+set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tensorflow_ipu.configs.enums import ExecutionProfileType
+from tensorflow_ipu.device.system import System
+
+_PREFIX = "autoReport."
+_PARTS = ("outputGraphProfile", "outputExecutionProfile", "outputDebugInfo")
+_WORDS = {"true": True, "false": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportOptions:
+    """What is to be written for each program.
+
+    Attributes:
+        directory: Where each program gets a directory of its own.
+        execution: Whether the timeline of a launch is written too.
+        launches: How many launches it shows.
+        text_only: Whether to write reports as text only.
+        max_bytes: Files that would be larger are not written.
+    """
+
+    directory: str
+    execution: bool = True
+    launches: int = 1
+    text_only: bool = False
+    max_bytes: int = 0x10000000
+
+
+def read(attached: System) -> ReportOptions | None:
+    """Returns what the options ask for, None if they ask for no reports.
+
+    Args:
+        attached: what is configured.
+
+    Raises:
+        ValueError: an option has a value that it does not take.
+    """
+    engine = attached.engine_options
+    private = attached.settings._profiling
+    legacy = bool(private.report_directory)
+    everything = _flag(engine, "all", False)
+    profiled = private.profile_execution is not ExecutionProfileType.NO_PROFILE
+    execution = _flag(engine, "outputExecutionProfile", everything or (legacy and profiled))
+    graph = _flag(engine, "outputGraphProfile", everything or legacy)
+    # Every report has what Poplar calls debug information: names and source lines.
+    debug = _flag(engine, "outputDebugInfo", everything)
+    launches = _count(engine, "executionProfileProgramRunCount", 1)
+    if not (graph or execution or debug):
+        return None
+    return ReportOptions(
+        directory=engine.get(_PREFIX + "directory") or private.report_directory or ".",
+        execution=execution,
+        launches=launches,
+        text_only=private.use_poplar_text_report,
+        max_bytes=private.max_report_size,
+    )
+
+
+def _flag(engine: Mapping[str, str], name: str, default: bool) -> bool:
+    """The value of an engine option that is true or false."""
+    text = engine.get(_PREFIX + name)
+    if text is None:
+        return default
+    if text not in _WORDS:
+        raise ValueError(
+            f"The engine option '{_PREFIX}{name}' takes true or false; received '{text}'. It is in "
+            "POPLAR_ENGINE_OPTIONS or compilation_poplar_options."
+        )
+    return _WORDS[text]
+
+
+def _count(engine: Mapping[str, str], name: str, default: int) -> int:
+    """The value of an engine option that is a number from 1."""
+    text = engine.get(_PREFIX + name)
+    if text is None:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(
+            f"The engine option '{_PREFIX}{name}' takes a whole number from 1; received '{text}'. "
+            "It is in POPLAR_ENGINE_OPTIONS or compilation_poplar_options."
+        )
+    return int(text)

@@ -1,0 +1,139 @@
+"""`profile`: reports of the programs that are compiled or launched inside a `with` block."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+
+from tensorflow_ipu.compiler import cache, reporting
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.profiler import report_directory
+from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.profiler.report_options import ReportOptions
+from tensorflow_ipu.profiler.tracking import Tracker
+
+
+class profile:  # noqa: N801 - used like a function
+    """Collects the programs that are compiled or launched inside a `with` block.
+
+    For example::
+
+        with profiler.profile("reports") as profiled:
+            model.fit(dataset)
+        print(profiled.reports[0])
+
+    Nothing is modelled inside the block unless options ask for it: reports are made at its end.
+
+    Args:
+        directory: where each program gets a directory with its report; None writes no files.
+        tensorboard: log directory of TensorBoard to write to; None writes none.
+        launches: how many launches the trace shows.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        tensorboard: str | os.PathLike[str] | None = None,
+        launches: int = 1,
+    ) -> None:
+        self._directory = directory
+        self._tensorboard = tensorboard
+        self._launches = launches
+        self._tracker: Tracker | None = None
+        self._compiled: list[Executable] = []
+        self._found: list[tuple[Executable, Executions]] = []
+        #: Directories that were written, one for each report.
+        self.directories: list[Path] = []
+
+    def __enter__(self) -> profile:
+        """Begins to watch."""
+        if self._tracker is not None:
+            raise RuntimeError("This profile is in use. Make another with profiler.profile().")
+        self._tracker = Tracker()
+        self._compiled.clear()
+        for executable in cache.executables():
+            self._tracker.watch(executable)
+        reporting.observe(self._on_compile)
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Notes what was done, and writes the reports if there is a place for them."""
+        tracker, self._tracker = self._tracker, None
+        if tracker is None:
+            raise RuntimeError("This profile was not entered. Use it in a `with` statement.")
+        reporting.forget(self._on_compile)
+        tracker.freeze()
+        self._found = self._done(tracker)
+        self._write()
+
+    def _done(self, tracker: Tracker) -> list[tuple[Executable, Executions]]:
+        """The programs on the device that were compiled or launched, with their launches."""
+        done = [(program, tracker.executions(program)) for program in tracker.executables]
+        return [
+            (program, executions)
+            for program, executions in done
+            if program.on_device and (executions.launches or program in self._compiled)
+        ]
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """A report of each program, with its launches inside the block up to now."""
+        found = self._found if self._tracker is None else self._done(self._tracker)
+        return tuple(
+            Report.from_executable(program).with_executions(executions)
+            for program, executions in found
+        )
+
+    def modelled_seconds(self) -> float:
+        """Returns how long all launches inside the block would take the chip."""
+        return sum(r.plan.timeline.seconds * r.executions.launches for r in self.reports)
+
+    def __str__(self) -> str:
+        """The text summaries."""
+        return "\n".join(str(report) for report in self.reports)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        shown = "".join(report._repr_html_() for report in self.reports)
+        return shown or "<p>No program was compiled or launched.</p>"
+
+    def _on_compile(self, executable: Executable) -> None:
+        """Called with each program that is compiled."""
+        if self._tracker is not None:
+            self._tracker.watch(executable)
+            self._compiled.append(executable)
+
+    def _write(self) -> None:
+        """Writes the files that were asked for."""
+        self.directories = []
+        if self._directory is not None:
+            parent = os.fspath(self._directory)
+            for report in self.reports:
+                path = report_directory.make(parent)
+                report_directory.write(report, path, ReportOptions(parent, launches=self._launches))
+                self.directories.append(path)
+        if self._tensorboard is not None:
+            from tensorflow_ipu.profiler import tensorboard
+
+            for report in self.reports:
+                tensorboard.write(report, self._tensorboard)
+
+
+def report_of(executable: Executable) -> Report:
+    """Returns the report of a compiled program.
+
+    Args:
+        executable: one of `profiler.executables()`.
+    """
+    return Report.from_executable(executable)
+
+
+def reports() -> list[Report]:
+    """Returns a report of each program of the configuration in force that runs on the device."""
+    return [report_of(program) for program in cache.executables() if program.on_device]

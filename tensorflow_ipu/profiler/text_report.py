@@ -1,0 +1,221 @@
+"""A report as text: target, graph, memory usage, execution, pipeline, host I/O, largest and top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorflow_ipu.planner.plan import IpuMemory
+from tensorflow_ipu.profiler import text_tables
+from tensorflow_ipu.profiler.insights import bubble_share, host_cycles, remedy_text
+from tensorflow_ipu.profiler.text_tables import (
+    TOP,
+    cycles_text,
+    pairs_lines,
+    percent,
+    seconds_text,
+    table,
+)
+from tensorflow_ipu.text import human_bytes, human_count
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.profiler.report import Report
+
+_KINDS = ("compute", "exchange", "sync", "link", "collective", "host", "streaming", "idle")
+
+
+def text(report: Report) -> str:
+    """Returns a report as text.
+
+    Args:
+        report: the report.
+
+    Returns:
+        Sections with a heading each. Every number has its unit and how far it can be trusted:
+        exact, modelled or assumed.
+    """
+    sections = (
+        ("Target", _target(report)),
+        ("Graph", _graph(report)),
+        ("Memory usage", _memory(report)),
+        ("Execution", _execution(report)),
+        ("Pipeline", _pipeline(report)),
+        ("Host I/O", _host(report)),
+        ("Largest tensors at the peak", text_tables.largest(report)),
+        ("Top ops", text_tables.top_ops(report)),
+        ("Top layers", text_tables.top_layers(report)),
+        ("Remedies", [remedy_text(remedy) for remedy in report.insights["remedies"]]),
+    )
+    parts = [f"Program {report.name}"]
+    for title, lines in sections:
+        if lines:
+            parts.append("\n".join([f"{title}:", *(f"  {line}".rstrip() for line in lines)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _target(report: Report) -> list[str]:
+    """The chip and how many of it there are."""
+    target, chip = report.target, report.settings.chip
+    io_tiles = report.settings.io_tiles
+    tiles = f"{chip.tiles:,}" + (f", {io_tiles} of them for I/O" if io_tiles else "")
+    return pairs_lines(
+        (
+            ("Chip", chip.title),
+            ("Replicas", str(target["replicas"])),
+            ("IPUs per replica", str(target["ipus_per_replica"])),
+            ("Number of IPUs", str(target["ipus"])),
+            ("Tiles per IPU", tiles),
+            ("Total tiles", f"{chip.tiles * target['ipus']:,}"),
+            ("Memory per tile", human_bytes(chip.memory_per_tile)),
+            ("Total memory", human_bytes(chip.memory * target["ipus"])),
+            ("Clock speed", f"{chip.clock / 1e6:,.1f} MHz"),
+        )
+    )
+
+
+def _graph(report: Report) -> list[str]:
+    """What the program is made of."""
+    workload, times = report.workload, report.plan.timeline.ops
+    codelets = {name for time in times for name in time.cost.codelets}
+    edges = sum(len(op.inputs) for op in workload.ops)
+    variables = sum(variable.num_bytes for variable in workload.variables)
+    flops = sum((op.flops or 0) * op.runs for op in workload.ops)
+    return pairs_lines(
+        (
+            ("Ops", f"{len(workload.ops):,} (exact)"),
+            ("Ops with a cost", f"{len(times):,} (exact)"),
+            ("Edges between ops", f"{edges:,} (exact)"),
+            ("Tensors in memory", f"{len(workload.buffers):,} (exact)"),
+            ("Variables", f"{len(workload.variables):,}, {human_bytes(variables)} (exact)"),
+            ("Vertex types", f"{len(codelets):,} (modelled)"),
+            ("Copies between IPUs", f"{len(workload.copies):,} (exact)"),
+            ("Flops of a launch of a replica", f"{human_count(flops)} (modelled)"),
+        )
+    )
+
+
+def _memory(report: Report) -> list[str]:
+    """Memory of each IPU by category and over its tiles."""
+    lines: list[str] = []
+    for memory in report.plan.memory:
+        lines += ["", *_ipu_memory(memory)] if lines else _ipu_memory(memory)
+    worst = report.plan.fullest
+    verdict = "fits" if report.plan.fits else "does NOT fit"
+    return [
+        f"The program {verdict}: the fullest tile is tile {worst.worst_tile} of IPU {worst.ipu} "
+        f"with {human_bytes(worst.worst_bytes)} of {human_bytes(worst.capacity)} "
+        f"({percent(worst.worst_bytes, worst.capacity)})",
+        "",
+        *lines,
+    ]
+
+
+def _ipu_memory(memory: IpuMemory) -> list[str]:
+    """Memory of one IPU."""
+    tiles = memory.peak
+    over = int((tiles > memory.capacity).sum())
+    rows = [("category", "live", "total", "tile min", "tile mean", "tile max", "label")]
+    rows += [
+        (
+            category.name,
+            "always" if category.always_live else "not always",
+            f"{category.total:,}",
+            f"{int(category.tiles.min()):,}",
+            f"{category.tiles.mean():,.0f}",
+            f"{int(category.tiles.max()):,}",
+            category.label.value,
+        )
+        for category in memory.categories
+    ]
+    return [
+        f"IPU {memory.ipu}: {memory.total:,} B in all, {memory.always_live:,} B always live, "
+        f"{memory.total - memory.always_live:,} B not always live",
+        f"per tile: min {int(tiles.min()):,} B, mean {tiles.mean():,.0f} B, max "
+        f"{int(tiles.max()):,} B (tile {memory.worst_tile}), {over} of {len(tiles):,} tiles out of "
+        "memory",
+        *table(rows, right=(2, 3, 4, 5)),
+    ]
+
+
+def _execution(report: Report) -> list[str]:
+    """Cycles of a launch and where they go."""
+    timeline, executions = report.plan.timeline, report.executions
+    kinds = [k for k in _KINDS if k in timeline.by_kind]
+    kinds += [k for k in timeline.by_kind if k not in kinds]
+    rows = [("busiest IPU", "cycles", "share")]
+    rows += [
+        (kind, cycles_text(cycles), percent(cycles, timeline.cycles))
+        for kind in kinds
+        for cycles in (timeline.by_kind[kind],)
+    ]
+    labels = ", ".join(
+        f"{percent(cycles, timeline.cycles)} {label.value}"
+        for label, cycles in timeline.by_label.items()
+        if cycles
+    )
+    host = "never launched"
+    if executions.launches:
+        each = executions.host_seconds / executions.launches
+        plural = "es" if executions.launches > 1 else ""
+        host = (
+            f"{executions.launches} launch{plural} took {executions.host_seconds:.3f} s of the "
+            f"host's wall time ({seconds_text(each)} each), which says nothing of the chip"
+        )
+    return [
+        f"A launch takes {cycles_text(timeline.cycles)} cycles, {seconds_text(timeline.seconds)} "
+        f"({timeline.label.value})",
+        *([f"How far the cycles can be trusted: {labels}"] if labels else []),
+        *table(rows, right=(1, 2)),
+        f"So far: {host}",
+    ]
+
+
+def _pipeline(report: Report) -> list[str]:
+    """The pipeline's stages and how busy their IPUs are."""
+    description, schedule = report.workload.pipeline, report.plan.timeline.schedule
+    if description is None or schedule is None:
+        return []
+    recompute, bubble = description.resolved_recomputation, bubble_share(report.plan) or 0.0
+    lines = [
+        f"{description.stages} stages, {description.mini_batches} mini-batches, "
+        f"{description.schedule.name} schedule, "
+        + (f"{recompute.name}" if recompute else "no recomputation"),
+        f"Share of the IPUs' time that is idle (bubble): {100 * bubble:.1f} % (modelled)",
+    ]
+    names = report.workload.stage_names
+    for stage, ipus in enumerate(description.ipus_of_stages):
+        name = f" {names[stage]}" if stage < len(names) else ""
+        lines.append(f"stage {stage}{name} on IPU {', '.join(map(str, ipus))}")
+    rows = [("IPU", "busy cycles", "share")]
+    rows += [
+        (str(ipu), cycles_text(busy), percent(busy, schedule.total))
+        for ipu, busy in zip(schedule.ipus, schedule.busy)
+    ]
+    return lines + table(rows, right=(0, 1, 2))
+
+
+def _host(report: Report) -> list[str]:
+    """Transfers in and out."""
+    transfers = report.plan.timeline.transfers
+    rows = [("transfer", "kind", "IPU", "bytes", "runs", "cycles each", "overlapped", "label")]
+    rows += [
+        (
+            transfer.name,
+            transfer.kind,
+            str(transfer.ipu),
+            f"{transfer.num_bytes:,}",
+            f"{transfer.runs:,}",
+            cycles_text(transfer.cycles),
+            "yes" if transfer.overlapped else "no",
+            transfer.label.value,
+        )
+        for transfer in sorted(transfers, key=lambda t: -t.cycles * t.runs)[:TOP]
+    ]
+    more = len(transfers) - TOP
+    total = host_cycles(report.plan)
+    bound = "longer" if report.insights["io_bound"] else "not longer"
+    return [
+        *table(rows, right=(2, 3, 4, 5)),
+        *([f"... and {more} more"] if more > 0 else []),
+        f"Traffic with the host: {cycles_text(total)} cycles of the busiest IPU (modelled), "
+        f"{bound} than its other work",
+    ]

@@ -1,0 +1,125 @@
+"""Tables of the text report, and how it writes numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tensorflow_ipu.profiler import breakdown
+from tensorflow_ipu.text import aligned, human_bytes, human_count
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.profiler.report import Report
+
+#: Rows of tables at most.
+TOP = 10
+
+
+def cycles_text(cycles: float) -> str:
+    """Returns cycles as a whole number with separators."""
+    return f"{round(cycles):,}"
+
+
+def percent(part: float, whole: float) -> str:
+    """Returns a part of a whole as a percentage."""
+    return f"{100 * part / whole if whole else 0.0:.1f} %"
+
+
+def seconds_text(seconds: float) -> str:
+    """Returns a time in a unit that suits it."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale or unit == "us":
+            return f"{seconds / scale:.3f} {unit}"
+    raise AssertionError
+
+
+def pairs_lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Returns lines of names and values.
+
+    Args:
+        pairs: each a name and a value.
+    """
+    return [line.rstrip() for line in aligned(list(pairs), right=())]
+
+
+def table(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
+    """Returns a table under its heading, nothing without rows.
+
+    Args:
+        rows: the heading, then the rows.
+        right: columns that are aligned to the right.
+    """
+    return [line.rstrip() for line in aligned(rows, right=right)] if len(rows) > 1 else []
+
+
+def largest(report: Report) -> list[str]:
+    """Returns what takes most of the fullest IPU at its peak.
+
+    Args:
+        report: the report.
+    """
+    live = breakdown.tensors_at_peak(report.plan.fullest)[:TOP]
+    rows = [("tensor", "category", "bytes", "source")]
+    rows += [(item.name, item.category, f"{item.num_bytes:,}", item.source) for item in live]
+    return table(rows, right=(2,))
+
+
+def top_ops(report: Report) -> list[str]:
+    """Returns the types and the ops that take most cycles.
+
+    Args:
+        report: the report.
+    """
+    total = sum(row.cycles for row in report.ops())
+    types = [("type", "ops", "runs", "cycles", "of all ops")]
+    types += [
+        (
+            row.type,
+            str(row.ops),
+            f"{row.runs:,}",
+            cycles_text(row.cycles),
+            percent(row.cycles, total),
+        )
+        for row in breakdown.type_rows(report.ops())[:TOP]
+    ]
+    ops = [("op", "type", "IPU", "runs", "cycles", "of all ops", "label", "source")]
+    ops += [
+        (
+            row.name,
+            row.type,
+            str(row.ipu),
+            f"{row.runs:,}",
+            cycles_text(row.cycles),
+            percent(row.cycles, total),
+            row.label,
+            row.source,
+        )
+        for row in report.ops()[:TOP]
+    ]
+    tables = [table(types, right=(1, 2, 3, 4)), table(ops, right=(2, 3, 4, 5))]
+    return tables[0] + ([""] if tables[1] else []) + tables[1]
+
+
+def top_layers(report: Report) -> list[str]:
+    """Returns the layers that take most cycles.
+
+    Args:
+        report: the report.
+    """
+    layers = sorted(report.layers(), key=lambda row: -row.cycles)[:TOP]
+    names = ("layer", "forward", "backward", "update", "variables", "activations", "flops")
+    rows = [(*names, "label")]
+    rows += [
+        (
+            row.layer,
+            cycles_text(row.forward_cycles),
+            cycles_text(row.backward_cycles),
+            cycles_text(row.update_cycles),
+            human_bytes(row.variable_bytes),
+            human_bytes(row.activation_bytes),
+            human_count(row.flops),
+            row.label,
+        )
+        for row in layers
+    ]
+    return table(rows, right=(1, 2, 3, 4, 5, 6))

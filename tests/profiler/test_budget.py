@@ -1,0 +1,83 @@
+"""Tests of budgets: what passes, what grew, files that are none."""
+
+import json
+
+import pytest
+
+from tensorflow_ipu.profiler import budget
+from tensorflow_ipu.profiler.comparison import Change
+from tensorflow_ipu.profiler.snapshot import Snapshot
+
+USED = Snapshot({"cycles": 1000, "worst tile bytes": 500}, {"dense": {"cycles": 800}})
+
+
+def test_a_report_keeps_to_its_own_budget():
+    assert budget.check(budget.of_snapshot(USED), USED).passed
+
+
+@pytest.mark.parametrize("cycles, passes", [(990, True), (1000, True), (1050, True), (1051, False)])
+def test_tolerance(cycles, passes):
+    used = Snapshot({**USED.totals, "cycles": cycles}, USED.layers)
+    assert budget.check(budget.of_snapshot(USED, tolerance=5), used).passed is passes
+
+
+def test_says_what_grew_in_total_and_by_layer():
+    used = Snapshot({"cycles": 1500, "worst tile bytes": 400}, {"dense": {"cycles": 1300}})
+    verdict = budget.check(budget.of_snapshot(USED), used)
+    assert verdict.exceeded == (
+        Change("", "cycles", 1000, 1500),
+        Change("dense", "cycles", 800, 1300),
+    )
+    text = budget.format_verdict(verdict)
+    assert "over budget" in text and "dense" in text and "+62.5 %" in text
+
+
+def test_what_the_budget_does_not_name_is_free():
+    used = Snapshot({"cycles": 1, "worst tile bytes": 10**9}, {"new layer": {"cycles": 10**9}})
+    assert budget.check(budget.Budget({"cycles": 1}, {}), used).passed
+
+
+def test_a_layer_that_is_gone_is_no_growth():
+    assert budget.check(budget.of_snapshot(USED), Snapshot(USED.totals, {})).passed
+
+
+def test_a_limit_that_names_nothing_fails():
+    verdict = budget.check(budget.Budget({"cylces": 1}, {}), USED)
+    assert not verdict.passed
+    assert "cylces" in budget.format_verdict(verdict)
+
+
+def test_saved_and_read_again(tmp_path):
+    saved = budget.of_snapshot(USED, tolerance=2.5)._replace(report="out/report.json")
+    budget.save(saved, tmp_path / "budget.json")
+    assert budget.load(tmp_path / "budget.json") == saved
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("cycles: 3", "expected JSON"),
+        ("[]", "expected a JSON object with 'limits'"),
+        ('{"schema_version": 1}', "expected a JSON object with 'limits'"),
+        ('{"limits": {}}', "schema_version None"),
+        ('{"schema_version": 2, "limits": {}}', "this release reads 1"),
+        ('{"schema_version": 1, "limits": {}, "limit": 3}', "unknown fields"),
+        ('{"schema_version": 1, "limits": {"cycles": "3"}}', "must be a number from 0"),
+        ('{"schema_version": 1, "limits": {"cycles": -1}}', "must be a number from 0"),
+        ('{"schema_version": 1, "limits": {"cycles": true}}', "must be a number from 0"),
+        ('{"schema_version": 1, "limits": {}, "layers": {"a": 3}}', "'layers' must map"),
+        ('{"schema_version": 1, "limits": {}, "tolerance_percent": "1"}', "must be a number"),
+    ],
+    ids=lambda value: None,
+)
+def test_what_is_no_budget(tmp_path, content, message):
+    path = tmp_path / "budget.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        budget.load(path)
+
+
+def test_the_file_is_json_with_a_version(tmp_path):
+    budget.save(budget.of_snapshot(USED), tmp_path / "budget.json")
+    data = json.loads((tmp_path / "budget.json").read_text())
+    assert data["schema_version"] == 1 and data["limits"]["cycles"] == 1000

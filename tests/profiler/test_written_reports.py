@@ -1,0 +1,225 @@
+"""Reports that options ask for: where, which files, whose word counts, what is not written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from absl import logging
+
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.enums import ExecutionProfileType
+from tensorflow_ipu.device import system
+from tensorflow_ipu.profiler import report_options
+from tensorflow_ipu.profiler.report import Executions, Report
+from tests.profiler import programs
+
+FILES = {"framework.json", "profile.pop", "report.html", "report.json", "summary.txt", "trace.json"}
+
+
+def _engine(directory: object, **options: str) -> dict[str, str]:
+    named = {f"autoReport.{name}": value for name, value in options.items()}
+    return {"autoReport.directory": str(directory), **named}
+
+
+def _written(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.exists() else []
+
+
+@pytest.fixture
+def errors(monkeypatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(logging, "error", lambda text, *args: found.append(text % args))
+    monkeypatch.setattr(logging, "exception", lambda text, *args: pytest.fail(text % args))
+    return found
+
+
+def test_the_directory_of_a_program(tmp_path) -> None:
+    programs.configure(compilation_poplar_options=_engine(tmp_path / "a" / "b", all="true"))
+    programs.run()
+    (folder,) = _written(tmp_path / "a" / "b")
+    time = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{6}"
+    assert re.fullmatch(f"tf_report__{time}__{os.getpid()}", folder.name)
+    assert {path.name for path in folder.iterdir()} == FILES
+    report = Report.load(folder)
+    assert [variable.name for variable in report.workload.variables] == ["weights"]
+    assert "MatMul" in {op.type for op in report.workload.ops}
+    assert json.loads((folder / "profile.pop").read_text()) == json.loads(
+        (folder / "report.json").read_text()
+    )
+    framework = json.loads((folder / "framework.json").read_text())
+    assert framework["options"]["config"]["auto_select_ipus"] == [1]
+    assert framework["options"]["engine"]["autoReport.all"] == "true"
+    assert report.name in (folder / "summary.txt").read_text()
+
+
+def test_launches_are_renewed_when_the_configuration_is_reset(tmp_path) -> None:
+    programs.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
+    programs.run(launches=3)
+    (folder,) = _written(tmp_path)
+    assert Report.load(folder).executions == Executions()
+    system.reset_ipu_configuration()
+    executions = Report.load(folder).executions
+    assert executions.launches == 3 and executions.host_seconds > 0
+    assert "3 launches" in (folder / "summary.txt").read_text()
+    assert _written(tmp_path) == [folder]
+
+
+def test_each_program_has_its_own(tmp_path) -> None:
+    programs.configure(2, compilation_poplar_options=_engine(tmp_path, outputGraphProfile="true"))
+    programs.run(8)
+    programs.run(16)
+    first, second = map(Report.load, _written(tmp_path))
+    assert first.workload.fingerprint != second.workload.fingerprint
+    assert {first.target["replicas"], second.target["replicas"]} == {2}
+    assert not (_written(tmp_path)[0] / "trace.json").exists()
+
+
+@pytest.mark.parametrize(
+    "engine, private, environment, expected",
+    [
+        ({}, {}, {}, None),
+        ({"debug.instrument": "true"}, {}, {}, None),
+        ({"autoReport.directory": "c"}, {}, {}, None),
+        ({"autoReport.all": "false"}, {}, {}, None),
+        ({"autoReport.all": "true"}, {}, {}, (".", True, 1)),
+        ({"autoReport.outputGraphProfile": "true"}, {}, {}, (".", False, 1)),
+        ({"autoReport.outputExecutionProfile": "true"}, {}, {}, (".", True, 1)),
+        ({"autoReport.outputDebugInfo": "true"}, {}, {}, (".", False, 1)),
+        (
+            {"autoReport.all": "true", "autoReport.outputExecutionProfile": "false"},
+            {},
+            {},
+            (".", False, 1),
+        ),
+        ({"autoReport.all": "true"}, {}, {"autoReport.all": "false"}, None),
+        ({"autoReport.all": "false"}, {}, {"autoReport.all": "true"}, (".", True, 1)),
+        (
+            {"autoReport.all": "true", "autoReport.directory": "c"},
+            {"report_directory": "p"},
+            {"autoReport.directory": "e", "autoReport.executionProfileProgramRunCount": "3"},
+            ("e", True, 3),
+        ),
+        (
+            {"autoReport.all": "true", "autoReport.directory": "c"},
+            {"report_directory": "p"},
+            {},
+            ("c", True, 1),
+        ),
+        ({}, {"report_directory": "p"}, {}, ("p", False, 1)),
+        (
+            {},
+            {
+                "report_directory": "p",
+                "profiling": True,
+                "profile_execution": ExecutionProfileType.TILE_PROFILE,
+            },
+            {},
+            ("p", True, 1),
+        ),
+        ({}, {"profiling": True}, {}, None),
+        ({"autoReport.outputGraphProfile": "false"}, {"report_directory": "p"}, {}, None),
+    ],
+    ids=range(17),
+)
+def test_whose_word_counts(engine, private, environment, expected, monkeypatch) -> None:
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(environment))
+    programs.configure(compilation_poplar_options=engine, **private)
+    found = report_options.read(system.current())
+    assert (found and (found.directory, found.execution, found.launches)) == expected
+
+
+@pytest.mark.parametrize(
+    "name, value", [("all", "yes"), ("executionProfileProgramRunCount", "0"), ("all", "True")]
+)
+def test_values_that_options_do_not_take(name, value, monkeypatch) -> None:
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps({f"autoReport.{name}": value}))
+    programs.configure()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"autoReport.{name}.*'{value}'"):
+        programs.run()
+
+
+def test_no_option_no_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    programs.configure()
+    programs.run()
+    assert not _written(tmp_path)
+
+
+def test_the_program_runs_when_its_report_cannot_be_written(tmp_path, errors) -> None:
+    (tmp_path / "file").write_text("")
+    programs.configure(compilation_poplar_options=_engine(tmp_path / "file" / "x", all="true"))
+    programs.run(launches=2)
+    assert len(errors) == 1
+    assert str(tmp_path / "file" / "x") in errors[0] and "may be written" in errors[0]
+
+
+def test_a_directory_that_is_gone_when_launches_are_renewed(tmp_path, errors) -> None:
+    programs.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
+    programs.run()
+    (folder,) = _written(tmp_path)
+    folder.rename(tmp_path / "elsewhere")
+    system.reset_ipu_configuration()
+    assert len(errors) == 1 and str(folder) in errors[0]
+
+
+def test_reports_as_text_only(tmp_path) -> None:
+    programs.configure(report_directory=str(tmp_path), use_poplar_text_report=True)
+    programs.run()
+    (folder,) = _written(tmp_path)
+    assert {path.name for path in folder.iterdir()} == {"summary.txt", "framework.json"}
+
+
+def test_files_that_are_too_large_are_left_out(tmp_path, monkeypatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: warnings.append(text % args))
+    programs.configure(report_directory=str(tmp_path), max_report_size=20_000)
+    programs.run()
+    (folder,) = _written(tmp_path)
+    assert {path.name for path in folder.iterdir()} == {"summary.txt", "framework.json"}
+    about = [text for text in warnings if "max_report_size" in text]
+    assert len(about) == 3 and all("20000" in text for text in about)
+
+
+def test_what_does_not_fit_has_its_report(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --ipu_model_tiles=4")
+    flags._reset_for_tests()
+    try:
+        programs.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            programs.run(1024)
+    finally:
+        system.reset_ipu_configuration()
+        flags._reset_for_tests()
+    (folder,) = _written(tmp_path)
+    report = Report.load(folder)
+    assert not report.insights["fits"] and report.executions == Executions()
+    assert "does NOT fit" in (folder / "summary.txt").read_text()
+
+
+def test_nothing_is_imported_or_planned_when_nothing_asks(run_python) -> None:
+    code = """
+import sys
+from tests.profiler import programs
+programs.configure()
+programs.run()
+loaded = [name for name in sys.modules if name.startswith("tensorflow_ipu.profiler")]
+assert loaded == [], loaded
+"""
+    run_python(code, cwd=Path(__file__).parents[2])
+
+
+def test_launches_are_renewed_at_the_end_of_the_process(run_python, tmp_path) -> None:
+    code = """
+from tests.profiler import programs
+programs.configure()
+programs.run(launches=2)
+"""
+    environment = {"POPLAR_ENGINE_OPTIONS": json.dumps(_engine(tmp_path, all="true"))}
+    run_python(code, cwd=Path(__file__).parents[2], env=environment)
+    (folder,) = _written(tmp_path)
+    assert Report.load(folder).executions.launches == 2
