@@ -1,8 +1,10 @@
 """Runs the programs of pages and writes what they print into them: `python docs/make_outputs.py`.
 
-The Python blocks of a page run from top to bottom as one program. A block of text right after one
-of them is what it prints. Pages can be named (`python docs/make_outputs.py keras.md`). With
-`--check` nothing is written, and a page that is out of date is an error.
+The Python blocks of a page run from top to bottom as one program, in a folder of their own. A block
+of text right after one of them is what it prints. In a `console` block each line that begins with
+`$ tensorflow-ipu` is a command, and the lines below are what it prints. Pages can be named (`python
+docs/make_outputs.py keras.md`). With `--check` nothing is written, and a page that is out of date
+is an error.
 """
 
 from __future__ import annotations
@@ -10,16 +12,25 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import types
+from collections.abc import Callable
 from pathlib import Path
 
-PAGES = ("estimators.md", "keras.md", "parallelism.md")
+from tensorflow_ipu.cli import main as cli
 
-_BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n.*?```\n)?", re.DOTALL)
+PAGES = ("command_line.md", "estimators.md", "keras.md", "parallelism.md", "reports.md")
+
+_BLOCK = re.compile(
+    r"```python\n(?P<code>.*?)```\n(?:\n```text\n.*?```\n)?|```console\n(?P<console>.*?)```\n",
+    re.DOTALL,
+)
+_PROMPT = "$ tensorflow-ipu "
 
 
 def render(text: str) -> str:
@@ -35,17 +46,40 @@ def render(text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
 
         def with_output(block: re.Match[str]) -> str:
+            if block["console"] is not None:
+                return _with_commands(block["console"])
             code = block["code"]
             path = Path(folder) / f"block_{block.start()}.py"
             path.write_text(code, encoding="utf-8")
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(compile(code, path, "exec"), page_module.__dict__)
-            output = "".join(f"{line.rstrip()}\n" for line in printed.getvalue().splitlines())
+            program = compile(code, path, "exec")
+            output = _printed(lambda: exec(program, page_module.__dict__))
             shown = f"\n```text\n{output}```\n" if output else ""
             return f"```python\n{code}```\n{shown}"
 
-        return _BLOCK.sub(with_output, text)
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            return _BLOCK.sub(with_output, text)
+        finally:
+            os.chdir(before)
+
+
+def _with_commands(console: str) -> str:
+    """Returns a console block with what its commands print."""
+    commands = [line for line in console.splitlines() if line.startswith(_PROMPT)]
+    shown = ""
+    for command in commands:
+        arguments = shlex.split(command[len(_PROMPT) :])
+        shown += f"{command}\n" + _printed(lambda: cli.main(arguments))  # noqa: B023
+    return f"```console\n{shown}```\n"
+
+
+def _printed(program: Callable[[], object]) -> str:
+    """Runs a program; returns what it prints, without blanks at the ends of lines."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        program()
+    return "".join(f"{line.rstrip()}\n" for line in printed.getvalue().splitlines())
 
 
 def renew(page: Path, check: bool) -> None:

@@ -16,7 +16,12 @@ runpy.run_path({path!r}, run_name="__main__")
 """
 
 # Page, outputs on it at least, and how often it says that weights are the same.
-PAGES = [("parallelism.md", 20, None), ("keras.md", 12, 5), ("estimators.md", 8, 3)]
+PAGES = [
+    ("parallelism.md", 20, None),
+    ("keras.md", 12, 5),
+    ("estimators.md", 8, 3),
+    ("reports.md", 4, None),
+]
 
 
 @pytest.mark.parametrize("page", [page for page, _, _ in PAGES])

@@ -1,0 +1,85 @@
+"""`tensorflow-ipu check BUDGET`: whether a program keeps to its budget, for use in CI."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from tensorflow_ipu.cli import files
+from tensorflow_ipu.profiler import budget as budget_lib
+from tensorflow_ipu.profiler import comparison, snapshot
+
+
+def add(commands: Any) -> None:
+    """Adds the command.
+
+    Args:
+        commands: the subparsers of the tool.
+    """
+    parser = commands.add_parser(
+        "check",
+        help="compare a report with a budget; exits with 1 and prints what grew",
+        description="Compares a report with a budget: a JSON file of limits, made with --update.",
+    )
+    parser.add_argument("budget", metavar="BUDGET", help="file of the budget")
+    parser.add_argument(
+        "--report", metavar="FILE", help="report, or its folder; else the one that BUDGET names"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--update", action="store_true", help="make BUDGET what the report uses")
+    parser.add_argument(
+        "--tolerance", type=float, metavar="PERCENT", help="with --update: how much more may pass"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks or renews the budget."""
+    if options.update:
+        return _update(options)
+    if options.tolerance is not None:
+        raise ValueError("--tolerance belongs to --update: a check takes it from the budget.")
+    budget = budget_lib.load(options.budget)
+    used = snapshot.of_plan(files.load(_report(options, budget.report)).plan)
+    verdict = budget_lib.check(budget, used)
+    print(_verdict_json(verdict) if options.json else budget_lib.format_verdict(verdict))
+    return 0 if verdict.passed else 1
+
+
+def _update(options: argparse.Namespace) -> int:
+    """Writes the budget that the report uses up."""
+    known = budget_lib.load(options.budget) if Path(options.budget).exists() else None
+    tolerance = options.tolerance
+    if tolerance is None:
+        tolerance = known.tolerance if known else 0.0
+    named = known.report if known else ""
+    report = files.load(_report(options, named))
+    budget = budget_lib.of_snapshot(snapshot.of_plan(report.plan), tolerance)
+    budget_lib.save(budget._replace(report=named), options.budget)
+    print(f"wrote {options.budget}: {len(budget.limits)} limits, {len(budget.layers)} layers")
+    return 0
+
+
+def _report(options: argparse.Namespace, named: str) -> str:
+    """The report to look at: what the budget names is relative to its folder."""
+    if options.report:
+        return str(options.report)
+    if not named:
+        raise ValueError(
+            f"{options.budget} names no report: give one with --report FILE, or add "
+            '"report": "<file>" to the budget.'
+        )
+    return str(Path(options.budget).parent / named)
+
+
+def _verdict_json(verdict: budget_lib.Verdict) -> str:
+    return json.dumps(
+        {
+            "passed": verdict.passed,
+            "exceeded": comparison.changes_to_dict(verdict.exceeded),
+            "unknown": list(verdict.unknown),
+        },
+        indent=2,
+    )

@@ -1,0 +1,48 @@
+"""`tensorflow-ipu report FILE`: shows a report, or writes it in another form."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorflow_ipu.cli import files
+from tensorflow_ipu.profiler import chrome_trace, html_report, text_report
+from tensorflow_ipu.profiler.report import Report
+
+_FORMATS: Mapping[str, Callable[[Report], str]] = {
+    "text": text_report.text,
+    "json": Report.to_json,
+    "html": html_report.page,
+    "trace": chrome_trace.to_json,
+}
+
+
+def add(commands: Any) -> None:
+    """Adds the command.
+
+    Args:
+        commands: the subparsers of the tool.
+    """
+    parser = commands.add_parser("report", help="show a report, or write it in another form")
+    parser.add_argument("file", metavar="FILE", help="report, or its folder")
+    parser.add_argument(
+        "--format",
+        choices=list(_FORMATS),
+        default="text",
+        help="text (default), json, html (one file with plots), trace (for ui.perfetto.dev)",
+    )
+    parser.add_argument("--output", "-o", metavar="FILE", help="write to a file, not the screen")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints or writes the report."""
+    shown = _FORMATS[options.format](files.load(options.file))
+    if options.output:
+        Path(options.output).write_text(shown, encoding="utf-8")
+        print(f"wrote {options.output}")
+    else:
+        print(shown)
+    return 0

@@ -1,0 +1,99 @@
+"""`tensorflow-ipu split FILE --stages 4`: where to cut a program into pipeline stages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from tensorflow_ipu.cli import files
+from tensorflow_ipu.planner import planning, stage_split, stage_text
+from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.stage_split import Split
+from tensorflow_ipu.text import aligned
+
+
+def add(commands: Any) -> None:
+    """Adds the command.
+
+    Args:
+        commands: the subparsers of the tool.
+    """
+    parser = commands.add_parser("split", help="find pipeline stages of equal cost")
+    parser.add_argument("file", metavar="FILE", help="report, or its folder")
+    parser.add_argument("--stages", type=int, required=True, help="number of stages")
+    parser.add_argument(
+        "--schedule", help="grouped, interleaved or sequential; else that of the program"
+    )
+    parser.add_argument("--count", type=int, help="mini-batches for one weight update")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the stages and what they come to."""
+    report = files.load(options.file)
+    split = stage_split.split(
+        report.workload, report.settings, options.stages, options.schedule, options.count
+    )
+    plan = planning.plan(split.workload, report.settings)
+    print(json.dumps(to_dict(split, plan), indent=2) if options.json else text(split, plan))
+    return 0
+
+
+def to_dict(split: Split, plan: Plan) -> dict[str, Any]:
+    """Returns a split as data for JSON.
+
+    Args:
+        split: the stages.
+        plan: memory and time with them.
+    """
+    return {
+        "schedule": split.schedule,
+        "count": split.count,
+        "balance": split.balance,
+        "bubble_share": split.bubble_share,
+        "label": split.label.value,
+        "fits": plan.fits,
+        "cycles": plan.timeline.cycles,
+        "stages": [
+            {
+                "layers": list(stage.layers),
+                "forward_cycles": stage.forward,
+                "backward_cycles": stage.backward,
+                "update_cycles": stage.update,
+                "copied_bytes": stage.copied,
+                "worst_tile_bytes": memory.worst_bytes,
+                "fits": memory.fits,
+            }
+            for stage, memory in zip(split.stages, plan.memory)
+        ],
+    }
+
+
+def text(split: Split, plan: Plan) -> str:
+    """Returns a split as text.
+
+    Args:
+        split: the stages.
+        plan: memory and time with them.
+    """
+    rows: list[tuple[str, ...]] = [
+        ("stage", "layers", "forward", "backward", "update", "copied", "worst tile", "fits")
+    ]
+    for index, (stage, memory) in enumerate(zip(split.stages, plan.memory)):
+        cycles = (f"{n:,.0f}" for n in (stage.forward, stage.backward, stage.update))
+        rows.append(
+            (
+                *(str(index), stage_text.layers(stage.layers), *cycles, f"{stage.copied:,} B"),
+                *(f"{memory.worst_bytes:,} B", "yes" if memory.fits else "no"),
+            )
+        )
+    return "\n".join(
+        [
+            *aligned(rows, right=range(2, 7)),
+            f"{split.schedule}, {split.count} mini-batches for one update: balance "
+            f"{split.balance:.0%} (mean / slowest stage), bubbles {split.bubble_share:.1%}, "
+            f"{plan.timeline.cycles:,.0f} cycles a launch ({split.label.value})",
+        ]
+    )

@@ -1,0 +1,76 @@
+"""A plugin for pytest: the fixture `ipu_budget`, and the option to renew budgets.
+
+pytest loads it wherever tensorflow_ipu is installed, so nothing is imported before a test asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.profiler.report import Report
+
+_UPDATE = "--update-ipu-budgets"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that writes budgets instead of checking them."""
+    group = parser.getgroup("tensorflow_ipu")
+    group.addoption(
+        _UPDATE,
+        action="store_true",
+        help="make the budgets of tests that use `ipu_budget` what their programs use today",
+    )
+
+
+@pytest.fixture
+def ipu_budget(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+    """Checks what the IPU programs of a test need against a budget in a file.
+
+    Use it after the programs ran: `ipu_budget("digits.json")`. The file is relative to the test's
+    folder. `pytest --update-ipu-budgets` writes it. Of several programs the one with the most
+    cycles is meant, unless `program` names another.
+    """
+    from tensorflow_ipu import profiler
+
+    folder = request.path.parent
+    update = request.config.getoption(_UPDATE)
+    with profiler.profile() as profile:
+
+        def check(budget: str, program: str | None = None, tolerance: float = 0.0) -> None:
+            report = _chosen(profile.reports, program)
+            _check(report, folder / budget, update, tolerance)
+
+        yield check
+
+
+def _chosen(reports: tuple[Report, ...], program: str | None) -> Report:
+    """The report of the program that is meant."""
+    names = [report.plan.workload.name for report in reports]
+    meant = [r for r in reports if program is None or program in r.plan.workload.name]
+    if not meant:
+        what = (
+            "an IPU program" if program is None else f"an IPU program with {program!r} in its name"
+        )
+        pytest.fail(f"ipu_budget expected {what} to run in this test before it; got {names}.")
+    return max(meant, key=lambda report: report.plan.timeline.cycles)
+
+
+def _check(report: Report, path: Path, update: bool, tolerance: float) -> None:
+    """Fails the test if the report does not keep to the budget, or writes the budget."""
+    from tensorflow_ipu.profiler import budget, snapshot
+
+    used = snapshot.of_plan(report.plan)
+    if update:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        budget.save(budget.of_snapshot(used, tolerance), path)
+        return
+    if not path.exists():
+        pytest.fail(f"There is no budget {path}: run `pytest {_UPDATE}` to make it.")
+    verdict = budget.check(budget.load(path), used)
+    if not verdict.passed:
+        pytest.fail(f"{path}: {budget.format_verdict(verdict)}", pytrace=False)

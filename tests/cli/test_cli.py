@@ -1,0 +1,224 @@
+"""Tests of the command line tool: each command on reports of hand-made programs, and bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from tensorflow_ipu.cli.main import main
+from tensorflow_ipu.configs import chips
+from tensorflow_ipu.configs.machine import Machine
+from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.profiler.report import Report
+from tests import workloads
+
+
+def with_layers(workload):
+    """The same program, with `dense0` as the layer of `gradients/dense0/MatMul` and so on."""
+    ops = []
+    for op in workload.ops:
+        layer = next((part for part in op.name.split("/") if part.startswith("dense")), "")
+        phase = "backward" if op.name.startswith("gradients") else op.phase
+        ops.append(dataclasses.replace(op, layer=layer, phase=phase))
+    return dataclasses.replace(workload, ops=tuple(ops))
+
+
+def write(path, width=256, **settings):
+    """Writes the report of a training step; returns its file."""
+    plan = planning.plan(with_layers(workloads.training_step(width)), Settings(**settings))
+    Report.from_plan(plan).save(path)
+    return str(path)
+
+
+@pytest.fixture
+def report(tmp_path):
+    return write(tmp_path / "report.json")
+
+
+@pytest.fixture
+def wider(tmp_path):
+    return write(tmp_path / "wider.json", 512)
+
+
+def run(capsys, *arguments):
+    """Runs the tool; returns the exit code and what it printed."""
+    code = main(arguments)
+    return code, capsys.readouterr().out
+
+
+class TestDevices:
+    def test_prints_the_listing_of_the_machine(self, capsys):
+        code, out = run(capsys, "devices")
+        assert code == 0 and out == Machine().listing() + "\n"
+        assert "-+- Id: [30], type: [Multi IPU]" in out
+
+    def test_json_has_31_configurations(self, capsys):
+        data = json.loads(run(capsys, "devices", "--json")[1])
+        assert len(data["configurations"]) == 31
+        assert len(data["configurations"][30]["ipus"]) == 16
+
+    @pytest.mark.parametrize("chip", ["mk1", "mk2", "bow"])
+    def test_figures_name_units_and_sources(self, capsys, chip):
+        data = json.loads(run(capsys, "devices", "--chip", chip, "--figures", "--json")[1])
+        figures = chips.get(chip).figures()
+        assert list(data["figures"]) == [figure.name for figure in figures]
+        text = run(capsys, "devices", "--chip", chip, "--figures")[1]
+        assert all(figure.source.text in text for figure in figures)
+
+    def test_chip_of_the_environment(self, capsys, monkeypatch):
+        monkeypatch.setenv("TENSORFLOW_IPU_CHIP", "bow")
+        assert json.loads(run(capsys, "devices", "--json")[1])["chip"] == "bow"
+
+
+class TestReport:
+    def test_text(self, capsys, report):
+        code, out = run(capsys, "report", report)
+        assert code == 0 and "Memory usage" in out and "Execution" in out
+
+    @pytest.mark.parametrize("form, begin", [("json", "{"), ("html", "<!DOCTYPE"), ("trace", "{")])
+    def test_writes_other_forms(self, capsys, report, tmp_path, form, begin):
+        path = tmp_path / "out"
+        assert run(capsys, "report", report, "--format", form, "-o", str(path))[0] == 0
+        assert path.read_text().lower().startswith(begin.lower())
+
+    def test_takes_folders(self, capsys, report, tmp_path):
+        assert run(capsys, "report", str(tmp_path))[0] == 0
+        assert run(capsys, "report", str(tmp_path.parent))[0] in (0, 2)
+
+
+class TestDiff:
+    def test_nothing_differs_from_itself(self, capsys, report):
+        assert run(capsys, "diff", report, report) == (0, "no differences\n")
+        assert json.loads(run(capsys, "diff", "--json", report, report)[1]) == {"differences": []}
+
+    def test_names_layers_and_totals(self, capsys, report, wider):
+        data = json.loads(run(capsys, "diff", "--json", report, wider)[1])["differences"]
+        grown = {(change["layer"], change["metric"]): change["growth"] for change in data}
+        assert grown[None, "cycles"] > 0
+        assert grown[None, "variables bytes"] > 0
+        assert any(layer is not None for layer, _ in grown)
+
+    def test_exit_code_is_for_scripts(self, capsys, report, wider):
+        assert run(capsys, "diff", report, wider)[0] == 0
+        assert run(capsys, "diff", "--exit-code", report, wider)[0] == 1
+        assert run(capsys, "diff", "--exit-code", report, report)[0] == 0
+
+
+class TestWhatif:
+    def test_a_line_for_each_combination(self, capsys, report):
+        out = run(
+            capsys, "whatif", report, "--json", "--chip", "mk2", "bow", "--replicas", "1", "8"
+        )[1]
+        outcomes = json.loads(out)["outcomes"]
+        assert [o["changes"] for o in outcomes] == [
+            {"chip": chip, "replicas": replicas} for chip in ("mk2", "bow") for replicas in (1, 8)
+        ]
+        # The same cycles take less time on the chip with the faster clock.
+        assert outcomes[2]["seconds"] < outcomes[0]["seconds"]
+
+    def test_fewer_tiles_are_fuller(self, capsys, report):
+        out = run(capsys, "whatif", report, "--json", "--tiles", "1472", "64")[1]
+        many, few = json.loads(out)["outcomes"]
+        assert few["worst"] > many["worst"]
+
+    def test_says_what_it_is_now(self, capsys, report):
+        code, out = run(capsys, "whatif", report)
+        assert code == 0 and out.startswith("now:") and "with changes" not in out
+
+    def test_what_is_not_possible_has_a_reason(self, capsys, report):
+        code, out = run(capsys, "whatif", report, "--schedule", "grouped")
+        assert code == 1 and "has no pipeline" in out
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [("--tiles", "0"), ("--chip", "mk9"), ("--recompute", "perhaps"), ("--schedule", "x")],
+        ids=lambda arguments: arguments[0],
+    )
+    def test_wrong_values(self, capsys, report, arguments):
+        assert main(["whatif", report, *arguments]) == 2
+        assert arguments[1] in capsys.readouterr().err
+
+
+class TestSplit:
+    def test_stages_with_balance_and_bubbles(self, capsys, report):
+        data = json.loads(run(capsys, "split", report, "--stages", "2", "--json")[1])
+        assert len(data["stages"]) == 2
+        assert 0 < data["balance"] <= 1 and 0 <= data["bubble_share"] < 1
+        out = run(capsys, "split", report, "--stages", "2")[1]
+        assert "balance" in out and "bubbles" in out
+
+    def test_more_stages_than_layers(self, capsys, report):
+        assert main(["split", report, "--stages", "50"]) == 2
+        assert "50" in capsys.readouterr().err
+
+
+class TestCheck:
+    @pytest.fixture
+    def budget(self, capsys, report, tmp_path):
+        path = str(tmp_path / "budget.json")
+        assert run(capsys, "check", path, "--report", report, "--update")[0] == 0
+        return path
+
+    def test_passes_for_the_same_program(self, capsys, report, budget):
+        assert run(capsys, "check", budget, "--report", report) == (0, "within budget\n")
+
+    def test_fails_and_prints_what_grew(self, capsys, wider, budget):
+        code, out = run(capsys, "check", budget, "--report", wider)
+        assert code == 1 and "cycles" in out and "+" in out
+        data = json.loads(run(capsys, "check", budget, "--report", wider, "--json")[1])
+        assert data["passed"] is False and data["exceeded"]
+
+    def test_the_budget_may_name_its_report(self, capsys, report, budget, tmp_path):
+        data = json.loads((tmp_path / "budget.json").read_text())
+        (tmp_path / "budget.json").write_text(json.dumps({**data, "report": "report.json"}))
+        assert run(capsys, "check", budget)[0] == 0
+        # Renewing keeps the name and the tolerance.
+        run(capsys, "check", budget, "--update", "--tolerance", "3")
+        run(capsys, "check", budget, "--update")
+        data = json.loads((tmp_path / "budget.json").read_text())
+        assert data["report"] == "report.json" and data["tolerance_percent"] == 3
+
+    def test_without_a_report(self, capsys, budget):
+        assert main(["check", budget]) == 2
+        assert "--report" in capsys.readouterr().err
+
+    def test_tolerance_without_update(self, capsys, report, budget):
+        assert main(["check", budget, "--report", report, "--tolerance", "3"]) == 2
+
+
+class TestFiles:
+    @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "x"}'])
+    def test_what_is_no_report(self, capsys, tmp_path, content):
+        path = tmp_path / "report.json"
+        path.write_text(content)
+        assert main(["report", str(path)]) == 2
+        assert str(path) in capsys.readouterr().err
+
+    def test_missing_files(self, capsys, tmp_path):
+        assert main(["report", str(tmp_path / "none.json")]) == 2
+        assert main(["report", str(tmp_path)]) == 2
+        assert "autoReport.directory" in capsys.readouterr().err
+
+    def test_folder_with_several_reports(self, capsys, tmp_path):
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            write(tmp_path / name / "report.json")
+        assert main(["report", str(tmp_path)]) == 2
+        assert "2 reports" in capsys.readouterr().err
+
+
+def test_needs_a_command(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+
+
+def test_works_without_tensorflow(run_python, report):
+    process = run_python(
+        "import sys; from tensorflow_ipu.cli.main import main; main(['whatif', sys.argv[1], "
+        "'--tiles', '64']); print('tensorflow' in sys.modules)",
+        args=[report],
+    )
+    assert process.stdout.splitlines()[-1] == "False"
