@@ -12,7 +12,7 @@ from tensorflow_ipu.compiler.schedule import (
     RecomputationMode,
 )
 from tensorflow_ipu.configs import chips
-from tensorflow_ipu.planner import stage_split
+from tensorflow_ipu.planner import replication, stage_split
 from tensorflow_ipu.planner.batch import with_batch
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
@@ -21,7 +21,7 @@ from tensorflow_ipu.planner.workload import Workload
 NAMES: Mapping[str, str] = {
     "chip": "name of a chip, such as bow",
     "tiles": "number of tiles of an IPU",
-    "replicas": "copies of the program",
+    "replicas": "copies of the program; their gradients are summed before each update",
     "batch": "elements of a mini-batch of one replica",
     "stages": "number of pipeline stages",
     "schedule": "pipeline schedule: grouped, interleaved or sequential",
@@ -83,6 +83,8 @@ def varied(
         workload = _rescheduled(workload, changes)
     if "recompute" in changes:
         workload = _recomputed(workload, changes["recompute"])
+    if settings.replicas == 1 < target.replicas:
+        workload = replication.with_sums(workload)
     return workload, target
 
 

@@ -1,0 +1,1 @@
+"""The model of the chip against measurements: rows, predictions, statistics, the page."""

@@ -1,0 +1,151 @@
+"""What a row of a whole model says of its configuration, and what follows from published ones.
+
+Published for these models, and taken where a row does not say otherwise:
+
+* ResNet-50: one IPU per replica, four sequential stages with recomputation, proportion 0.15
+  (submissions to MLPerf; graphcore/examples).
+* BERT of TensorFlow and vendor tables: four IPUs per replica and five stages on the IPUs 0, 1, 2,
+  3, 0, micro-batch and encoder layers per stage by size and length of sequences
+  (graphcore/examples, nlp/bert/tensorflow2/configs).
+* BERT in MLPerf: as many stages as the row says, one IPU each, encoder layers spread evenly.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tensorflow_ipu.configs.chips import Chip
+
+from .rows import NotExpressible, Row, chip_of
+
+RESNET, BERT_LARGE, BERT_BASE = "ResNet-50", "BERT-Large", "BERT-Base"
+
+_MODELS = {"resnet-50": RESNET, "bert-large": BERT_LARGE, "bert-base": BERT_BASE}
+_POD = re.compile(r"pod[- ]?(\d+)")
+_LENGTH = re.compile(r"sl\s?(\d+)")
+_STAGES = re.compile(r"(\d+)-stage pipeline x\s?(\d+)")
+_IPUS_PER_REPLICA = re.compile(r"(\d+) ipus?/replica")
+
+# Sequences of a pack where a row is packed: only at length 512 is the mean published (about 2, in
+# Krell et al., arXiv:2107.02027); rows of MLPerf imply the same by their batch sizes.
+_PACKED = {512: 2.0}
+
+# Micro-batch by model and tokens of a sequence (graphcore/examples); ResNet's is that of MLPerf.
+_MICRO_BATCH = {
+    BERT_LARGE: {128: 8, 384: 2, 512: 2},
+    BERT_BASE: {128: 32, 384: 8},
+}
+_RESNET_MICRO_BATCH = 22
+_IPUS = {RESNET: 1, BERT_LARGE: 4, BERT_BASE: 4}
+
+
+class Configuration(NamedTuple):
+    """A training run as a row describes it.
+
+    Args:
+        model: one of the names above.
+        chip: the chip.
+        replicas: copies that run at once.
+        micro_batch: images, sequences or packs of sequences.
+        accumulation: micro-batches of one replica for an update.
+        length: tokens of a sequence, 0 for images.
+        packed: sequences of a pack, on average; 1 unless packed.
+        stages: pipeline stages with an IPU each, 0 for the layout of TensorFlow.
+    """
+
+    model: str
+    chip: Chip
+    replicas: int
+    micro_batch: int
+    accumulation: int
+    length: int
+    packed: float
+    stages: int
+
+    @property
+    def items(self) -> float:
+        """Images or sequences, unpacked, of one update."""
+        return self.replicas * self.micro_batch * self.accumulation * self.packed
+
+
+def configuration(row: Row) -> Configuration | None:
+    """Returns the configuration of a row; None if it is of no model that is known here.
+
+    Raises:
+        NotExpressible: something is missing.
+    """
+    text = row.text.lower()
+    model = next((name for word, name in _MODELS.items() if word in text), None)
+    if model is None:
+        return None
+    chip = chip_of(row)
+    length = _length(text) if model != RESNET else 0
+    stages, replicas = _stages_and_replicas(row, text, model)
+    packed = _packed(text, length)
+    micro_batch = row.whole("microbatch", "micro-batch", "micro batch")
+    count = row.whole("ga", "gradient accumulation")
+    total = row.number("gbs", "global batch")
+    if micro_batch and count:
+        if total and "packed" in text:
+            packed = total / (micro_batch * count * replicas)
+        return Configuration(model, chip, replicas, micro_batch, count, length, packed, stages)
+    if total is None:
+        raise NotExpressible("the batch size is not given")
+    # Batches of packed rows count unpacked sequences, as those of MLPerf show.
+    micro_batch, count = _split(total / packed, replicas, micro_batch, _largest(model, length))
+    return Configuration(model, chip, replicas, micro_batch, count, length, packed, stages)
+
+
+def _length(text: str) -> int:
+    match = _LENGTH.search(text)
+    if match is None:
+        raise NotExpressible("the length of sequences is not given")
+    return int(match[1])
+
+
+def _packed(text: str, length: int) -> float:
+    if "packed" not in text:
+        return 1.0
+    if length not in _PACKED:
+        raise NotExpressible("the sequences per pack are not given")
+    return _PACKED[length]
+
+
+def _stages_and_replicas(row: Row, text: str, model: str) -> tuple[int, int]:
+    """Stages with an IPU each, 0 for the layout of TensorFlow, and replicas."""
+    pipeline = _STAGES.search(text)
+    if pipeline and model != RESNET:
+        return int(pipeline[1]), int(pipeline[2])
+    replicas = row.whole("replicas")
+    if replicas is None:
+        pod = _POD.search(text)
+        if pod is None:
+            raise NotExpressible("the number of IPUs is not given")
+        given = _IPUS_PER_REPLICA.search(text)
+        replicas = int(pod[1]) // (int(given[1]) if given else _IPUS[model])
+    if replicas < 1:
+        raise NotExpressible("fewer IPUs than a replica has")
+    return 0, replicas
+
+
+def _largest(model: str, length: int) -> int:
+    """The largest micro-batch that is published for a model."""
+    if model == RESNET:
+        return _RESNET_MICRO_BATCH
+    known = _MICRO_BATCH[model]
+    nearest = min(known, key=lambda tokens: abs(tokens - length))
+    # As many tokens as at the nearest length.
+    return max(1, known[nearest] * nearest // length)
+
+
+def _split(total: float, replicas: int, micro_batch: int | None, largest: int) -> tuple[int, int]:
+    """Micro-batch and count of a batch: the largest micro-batch that divides it."""
+    each = total / replicas
+    if each != int(each) or each < 1:
+        raise NotExpressible("the batch is not divisible by the replicas")
+    candidates = [micro_batch] if micro_batch else range(largest, 0, -1)
+    for candidate in candidates:
+        if int(each) % candidate == 0:
+            return candidate, int(each) // candidate
+    raise NotExpressible("the batch is not divisible by the micro-batch")

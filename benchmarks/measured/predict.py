@@ -1,0 +1,69 @@
+"""From rows to predictions: each row goes to the first predictor that knows its workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Optional
+
+from . import memory, on_tile, stencils, whole_models
+from .prediction import Prediction
+from .rows import NotExpressible, Row
+
+Predictor = Callable[[Row], Optional[Prediction]]
+
+_PREDICTORS: tuple[Predictor, ...] = (
+    on_tile.predict,
+    stencils.predict,
+    memory.predict,
+    whole_models.predict,
+)
+
+# What the chip has no part in, or what the model does not claim to know, by words of the metric.
+_NOT_MODELLED = {
+    "compile time": "time of the host's compiler",
+    "time to train": "the number of epochs is not given",
+    "power": "power is not modelled",
+    "latency": "the latency of a single access or message is not modelled",
+    "share of cycles": "the program is not given",
+}
+
+
+class Outcome(NamedTuple):
+    """What became of some rows.
+
+    Args:
+        predictions: of those that the model can express.
+        refused: the others, with reasons.
+    """
+
+    predictions: list[Prediction]
+    refused: list[tuple[Row, str]]
+
+
+def predict(rows: Iterable[Row]) -> Outcome:
+    """Predicts all rows that the model can express."""
+    outcome = Outcome([], [])
+    for row in rows:
+        try:
+            outcome.predictions.append(_predict(row))
+        except NotExpressible as reason:
+            outcome.refused.append((row, str(reason)))
+    return outcome
+
+
+def _predict(row: Row) -> Prediction:
+    """Predicts one row.
+
+    Raises:
+        NotExpressible: the model cannot.
+    """
+    for word, reason in _NOT_MODELLED.items():
+        if word in row.metric.lower():
+            raise NotExpressible(reason)
+    if row.value == 0:
+        raise NotExpressible("a measurement of 0 has no relative error")
+    for predictor in _PREDICTORS:
+        prediction = predictor(row)
+        if prediction is not None:
+            return prediction
+    raise NotExpressible("no program for this workload")

@@ -1,0 +1,47 @@
+"""What the model says of a row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tensorflow_ipu.configs.chips import Chip
+
+from .rows import Row
+from .units import seconds_per_item
+
+
+class Prediction(NamedTuple):
+    """A row and what the model says.
+
+    Args:
+        row: the measurement.
+        group: of rows that are judged together.
+        chip: the chip.
+        value: the prediction, in the row's unit.
+        fitted: whether figures of the chip were fitted to a group of rows that has it; the others
+            are the check.
+    """
+
+    row: Row
+    group: str
+    chip: Chip
+    value: float
+    fitted: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """Predicted / measured."""
+        return self.value / self.row.value
+
+    @property
+    def error(self) -> float:
+        """How far the ratio is from 1."""
+        return abs(self.ratio - 1)
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """Measured and predicted value as times, for ranks."""
+        return (
+            seconds_per_item(self.row.value, self.row, self.chip),
+            seconds_per_item(self.value, self.row, self.chip),
+        )

@@ -1,0 +1,104 @@
+"""Encoder layers that are alike: a program with one of each stage stands for all of them.
+
+Tracing and compiling 24 layers takes half a minute, and they are all the same, so programs are
+compiled with one layer per pipeline stage. Here its ops are repeated. Only the time of the result
+is meant: the repeated ops share their buffers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from tensorflow_ipu.planner.workload import Op, Workload
+
+_LAYER = re.compile(r"(?:^|/|_)layer_(\d+)(?=/|$)")
+_UPDATE = "update"
+
+
+def replicated(workload: Workload, times: Mapping[int, int]) -> Workload:
+    """Returns a program in which layers are repeated.
+
+    Args:
+        workload: the program, with ops of the scopes `layer_0`, `layer_1` and so on.
+        times: how often each of these layers is to be there.
+    """
+    layers = _layers(workload)
+    start = []
+    ops: list[Op] = []
+    for index, op in enumerate(workload.ops):
+        start.append(len(ops))
+        repeat = times.get(layers[index], 1) if op.end == index + 1 else 1
+        ops += [op] * repeat
+    start.append(len(ops))
+    ends = {
+        position: start[op.end] if op.end > index + 1 else position + 1
+        for index, op in enumerate(workload.ops)
+        for position in range(start[index], start[index + 1])
+    }
+    return dataclasses.replace(
+        workload,
+        ops=tuple(dataclasses.replace(op, end=ends[i]) for i, op in enumerate(ops)),
+    )
+
+
+def _layers(workload: Workload) -> list[int]:
+    """The layer of each op, -1 if it has none.
+
+    Ops of the weight update are named after the optimizer: they belong to the layer whose variable
+    or gradient they read.
+    """
+    of_buffer = {
+        index: _layer(workload.variables[buffer.variable].name)
+        for index, buffer in enumerate(workload.buffers)
+        if buffer.variable is not None
+    }
+    found = []
+    for op in workload.ops:
+        layer = _layer(f"{op.layer}/{op.name}")
+        if layer < 0 and op.phase == _UPDATE:
+            layer = max((of_buffer.get(x.buffer or 0, -1) for x in op.inputs), default=-1)
+            for output in op.outputs:
+                if output.buffer is not None and output.buffer not in of_buffer:
+                    of_buffer[output.buffer] = layer
+        found.append(layer)
+    return found
+
+
+def _layer(name: str) -> int:
+    match = _LAYER.search(name)
+    return int(match[1]) if match else -1
+
+
+def with_count(workload: Workload, count: int) -> Workload:
+    """Returns a pipeline with another number of mini-batches in an execution.
+
+    Args:
+        workload: a program that is one execution of a pipeline.
+        count: mini-batches.
+
+    Raises:
+        ValueError: it has no pipeline.
+    """
+    pipeline = workload.pipeline
+    if pipeline is None:
+        raise ValueError(f"Expected a pipeline; received the program {workload.name} without one.")
+    old = pipeline.count
+    # The condition of the loop runs once more than its body.
+    runs = {old: count, old + 1: count + 1}
+    return dataclasses.replace(
+        workload,
+        ops=tuple(
+            dataclasses.replace(
+                op,
+                runs=runs.get(op.runs, op.runs),
+                trip_count=runs.get(op.trip_count or 0, op.trip_count),
+            )
+            for op in workload.ops
+        ),
+        copies=tuple(
+            copy._replace(runs=runs.get(copy.runs, copy.runs)) for copy in workload.copies
+        ),
+        pipeline=dataclasses.replace(pipeline, count=count),
+    )

@@ -1,0 +1,68 @@
+"""Units of measured values, and what they are in seconds."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.configs.chips import Chip
+
+from .rows import NotExpressible, Row
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+_FLOPS = {"TFLOP/s": 1e12, "GFLOP/s": 1e9, "TFLOPS": 1e12, "GFLOPS": 1e9, "PFLOP/s": 1e15}
+_PER_SECOND = "/s"
+
+
+def is_time(row: Row) -> bool:
+    """Whether a row is a time or a number of cycles."""
+    return row.unit in _SECONDS or row.unit == "cycles"
+
+
+def is_flops(row: Row) -> bool:
+    """Whether a row is a number of floating-point operations per second."""
+    return row.unit in _FLOPS
+
+
+def is_rate(row: Row) -> bool:
+    """Whether a row is a number of items per second."""
+    return row.unit.endswith(_PER_SECOND) and not is_flops(row) and not row.unit.startswith("GB")
+
+
+def of_time(seconds: float, row: Row, chip: Chip) -> float:
+    """Returns a time in the unit of a row.
+
+    Args:
+        seconds: the time.
+        row: gives the unit.
+        chip: whose clock counts cycles.
+
+    Raises:
+        NotExpressible: the row is no time.
+    """
+    if row.unit == "cycles":
+        return seconds * chip.clock
+    if row.unit not in _SECONDS:
+        raise NotExpressible(f"unit {row.unit} for a time")
+    return seconds / _SECONDS[row.unit]
+
+
+def of_flops(operations: float, seconds: float, row: Row) -> float:
+    """Returns floating-point operations in some seconds as a rate in the unit of a row."""
+    return operations / seconds / _FLOPS[row.unit]
+
+
+def seconds_per_item(value: float, row: Row, chip: Chip) -> float:
+    """Returns a value of a row as a time, so that all rows can be ranked together.
+
+    Times and cycles become seconds; rates become seconds for one item, teraflop or gigabyte.
+
+    Args:
+        value: in the unit of the row, greater than 0.
+        row: gives the unit.
+        chip: whose clock counts cycles.
+    """
+    if row.unit == "cycles":
+        return value / chip.clock
+    if row.unit in _SECONDS:
+        return value * _SECONDS[row.unit]
+    if row.unit in _FLOPS:
+        return 1e12 / (value * _FLOPS[row.unit])
+    return 1 / value
