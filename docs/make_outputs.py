@@ -24,7 +24,14 @@ from pathlib import Path
 
 from tensorflow_ipu.cli import main as cli
 
-PAGES = ("command_line.md", "estimators.md", "keras.md", "parallelism.md", "reports.md")
+PAGES = (
+    "capacity.md",
+    "command_line.md",
+    "estimators.md",
+    "keras.md",
+    "parallelism.md",
+    "reports.md",
+)
 
 _BLOCK = re.compile(
     r"```python\n(?P<code>.*?)```\n(?:\n```text\n.*?```\n)?|```console\n(?P<console>.*?)```\n",

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip, Status
 
-from . import report, whole_models
+from . import report, training, whole_models
+from .configuration import RESNET, configuration
 from .predict import Outcome
 from .prediction import Prediction
 
@@ -27,6 +28,7 @@ same columns, `--all` prints every row.
   from a second, so look at the groups too.
 * A row is **expressible** if its own text says enough. Rules decide, from workload, parameters,
   metric and unit. No rule knows a measured value.
+* The file leaves out what is not of the chip: the host's compile times, power, software models.
 """
 
 _METHOD = """\
@@ -81,6 +83,14 @@ so they are no check.
 """
 
 
+_MEMORY = """\
+## Memory
+
+Nothing is published of the memory of real programs but that they fit. Of those above with one IPU
+per replica, which were run on these chips, the plan uses this much of the fullest tile:
+"""
+
+
 def page(outcome: Outcome) -> str:
     """Returns the page as Markdown."""
     models = [p for p in outcome.predictions if whole_models.is_whole_model(p)]
@@ -93,12 +103,27 @@ def page(outcome: Outcome) -> str:
         _calibration(),
         _CHECK,
         _table(report.HEAD, report.checks(outcome.predictions)),
+        _memory(models),
         "## Rows of whole models\n",
         _table(("row", "chip", "predicted", "measured", "ratio"), [_cells(p) for p in models]),
         "## Not expressible\n",
         _table(("reason", "rows"), [(why, str(n)) for why, n in report.by_reason(outcome)]),
     ]
     return "\n".join(parts)
+
+
+def _memory(models: Sequence[Prediction]) -> str:
+    """The fullest tile of programs that are known to fit."""
+    found = {}
+    for prediction in models:
+        config = configuration(prediction.row)
+        if config is not None and config.model == RESNET and prediction.row.whole("microbatch"):
+            found[config.chip.title, config.micro_batch] = config
+    rows = [
+        (f"{RESNET}, micro-batch {size}", chip, f"{training.fullest_tile(config):.0%}")
+        for (chip, size), config in sorted(found.items())
+    ]
+    return f"{_MEMORY}\n{_table(('program', 'chip', 'fullest tile'), rows)}"
 
 
 def _calibration() -> str:
@@ -120,7 +145,7 @@ def _cells(prediction: Prediction) -> tuple[str, ...]:
     row = prediction.row
     options = "; ".join(f"{k}={v}" if v else k for k, v in row.parameters.items())
     return (
-        f"{row.workload}: {options}; {row.metric} ({row.source.split(' (')[0]})",
+        f"{row.workload}: {options}; {row.metric} ({row.source.split(':')[0]})",
         row.chip,
         f"{_digits(prediction.value)} {row.unit}",
         f"{_digits(row.value)} {row.unit}",

@@ -6,7 +6,7 @@ import functools
 import gc
 import sys
 
-from tensorflow_ipu.planner import timeline
+from tensorflow_ipu.planner import memory, timeline
 from tensorflow_ipu.planner.plan import Timeline
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
@@ -42,6 +42,13 @@ def _plan(config: Configuration) -> Timeline:
     layers = encoder_layers(config)
     workload = _workload(config.model, config.length, config.micro_batch, layers)
     return timeline.plan(with_count(workload, config.accumulation), settings(config))
+
+
+def fullest_tile(config: Configuration) -> float:
+    """Returns which part of its memory the fullest tile uses, for a program of one IPU."""
+    workload = _workload(config.model, config.length, config.micro_batch, encoder_layers(config))
+    (ipu,) = memory.plan(with_count(workload, config.accumulation), settings(config))
+    return ipu.worst_bytes / ipu.capacity
 
 
 def settings(config: Configuration) -> Settings:

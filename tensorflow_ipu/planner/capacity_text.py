@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.remedies import Remedy
+from tensorflow_ipu.text import aligned, human_bytes
 
 _TENSORS = 8
 _WIDTH = 44
@@ -39,32 +40,6 @@ def number(num_bytes: float) -> str:
     return f"{int(num_bytes):,} B"
 
 
-def human(num_bytes: float) -> str:
-    """Returns bytes with the unit that suits them, as `1.5 MiB`."""
-    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if abs(num_bytes) >= 1024**power:
-            return f"{num_bytes / 1024**power:.1f} {unit}"
-    return f"{int(num_bytes)} B"
-
-
-def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Returns rows of text with aligned columns.
-
-    Args:
-        rows: the rows, equally long.
-        right: columns that are aligned on the right.
-    """
-    ends = set(right)
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index in ends else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
-
-
 def _head(plan: Plan, memory: IpuMemory, exact_fits: bool) -> list[str]:
     chip = plan.settings.chip
     over = int((memory.peak > memory.capacity).sum())
@@ -79,8 +54,8 @@ def _head(plan: Plan, memory: IpuMemory, exact_fits: bool) -> list[str]:
         f"{plan.workload.ipus} ({chip.title}): {over:,} of {len(memory.peak):,} tiles have more "
         f"than the {number(memory.capacity)} that fit.",
         f"Worst tile {memory.worst_tile}: {number(memory.worst_bytes)} of "
-        f"{number(memory.capacity)} ({share:.0f} %). All tiles: {human(memory.total)} of "
-        f"{human(memory.capacity * len(memory.peak))}.",
+        f"{number(memory.capacity)} ({share:.0f} %). All tiles: {human_bytes(memory.total)} of "
+        f"{human_bytes(memory.capacity * len(memory.peak))}.",
         certain,
     ]
 
@@ -92,14 +67,14 @@ def _categories(memory: IpuMemory) -> list[str]:
         (
             category.name,
             "always" if category.always_live else "at times",
-            human(category.total),
+            human_bytes(category.total),
             number(category.tiles[worst]),
             category.label.value,
         )
         for category in sorted(memory.categories, key=lambda c: -c.total)
         if category.total
     ]
-    return ["  " + line for line in table(rows, right=(2, 3))]
+    return ["  " + line for line in aligned(rows, right=(2, 3))]
 
 
 def _peak(plan: Plan, memory: IpuMemory) -> str:
@@ -114,13 +89,13 @@ def _tensors(memory: IpuMemory) -> list[str]:
     if not memory.at_peak:
         return ["  none"]
     rows = [
-        (human(live.num_bytes), _short(live.name), live.category, live.source)
+        (human_bytes(live.num_bytes), _short(live.name), live.category, live.source)
         for live in memory.at_peak[:_TENSORS]
     ]
-    lines = ["  " + line for line in table(rows, right=(0,))]
+    lines = ["  " + line for line in aligned(rows, right=(0,))]
     rest = memory.at_peak[_TENSORS:]
     if rest:
-        size = human(sum(live.num_bytes for live in rest))
+        size = human_bytes(sum(live.num_bytes for live in rest))
         lines.append(f"  and {len(rest):,} more with {size}")
     return lines
 
@@ -133,7 +108,7 @@ def _remedies(remedies: Sequence[Remedy]) -> list[str]:
         fits = "fits" if remedy.fits else "does not fit alone"
         lines.append(
             f"  {place}. {remedy.name}: worst tile {number(remedy.worst)}, saves "
-            f"{number(remedy.saving)} there, {human(remedy.total_saving)} in all; {fits}"
+            f"{number(remedy.saving)} there, {human_bytes(remedy.total_saving)} in all; {fits}"
             f"{_ratio(remedy)}, {remedy.label.value}"
         )
         lines += [f"     {line}" for line in remedy.instruction.splitlines()]

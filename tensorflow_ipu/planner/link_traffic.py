@@ -11,7 +11,7 @@ from tensorflow_ipu.costs.sync import sync_cycles
 from tensorflow_ipu.planner import items
 from tensorflow_ipu.planner.items import Item
 from tensorflow_ipu.planner.plan import Transfer
-from tensorflow_ipu.planner.transfers import LINK, Subject, Traffic
+from tensorflow_ipu.planner.transfers import LINK, Subject, Traffic, merged
 from tensorflow_ipu.planner.workload import Copy, Workload
 
 _OPTION = "maximum_inter_ipu_copies_buffer_size"
@@ -37,21 +37,8 @@ def add(subject: Subject, traffic: Traffic) -> None:
             key = (copy.source, copy.destination, copy.stage, copy.phase, copy.runs)
             groups.setdefault(key, []).append(copy)
     for copies in groups.values():
-        for merged in _merged(copies, limit):
-            _add(subject, traffic, merged, origins)
-
-
-def _merged(copies: Sequence[Copy], limit: int) -> list[list[Copy]]:
-    """Runs of copies that have at most so many bytes together, or one copy."""
-    found: list[list[Copy]] = []
-    total = 0
-    for copy in copies:
-        total += copy.num_bytes
-        if not found or total > limit:
-            found.append([])
-            total = copy.num_bytes
-        found[-1].append(copy)
-    return found
+        for group in merged(copies, limit):
+            _add(subject, traffic, group, origins)
 
 
 def _add(subject: Subject, traffic: Traffic, copies: Sequence[Copy], origins: _Origins) -> None:

@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.items import COLLECTIVE, labelled, op_item
 from tensorflow_ipu.planner.plan import Transfer
 from tensorflow_ipu.planner.transfers import COLLECTIVE as COLLECTIVE_TRANSFER
-from tensorflow_ipu.planner.transfers import Subject, Traffic, size
+from tensorflow_ipu.planner.transfers import Subject, Traffic, merged, size
 from tensorflow_ipu.planner.workload import Op
 
 _Formula = Callable[[int, int, int, collectives.Chip], Cost]
@@ -91,8 +91,8 @@ def add(subject: Subject, traffic: Traffic) -> None:
     for key, members in groups.items():
         rule = _RULES[key.type]
         limit = subject.settings.merged_bytes.get(rule.option, 0)
-        for merged in _merged(members, limit):
-            _add(subject, traffic, merged, rule.formula, key.replicas)
+        for run in merged(members, limit):
+            _add(subject, traffic, run, rule.formula, key.replicas)
 
 
 def gathered(subject: Subject, num_bytes: int) -> Cost:
@@ -106,19 +106,6 @@ def gathered(subject: Subject, num_bytes: int) -> Cost:
     return collectives.all_gather(
         num_bytes, settings.replicas, subject.workload.ipus, settings.chip
     )
-
-
-def _merged(members: Sequence[_Member], limit: int) -> list[list[_Member]]:
-    """Runs of members that have at most so many bytes together, or one member."""
-    found: list[list[_Member]] = []
-    total = 0
-    for member in members:
-        total += member.num_bytes
-        if not found or total > limit:
-            found.append([])
-            total = member.num_bytes
-        found[-1].append(member)
-    return found
 
 
 def _add(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label
@@ -23,6 +24,35 @@ STREAMING_IN = "streaming in"
 STREAMING_OUT = "streaming out"
 LINK = "link"
 COLLECTIVE = "collective"
+
+
+class Sized(Protocol):
+    """What has a size."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in bytes."""
+
+
+_S = TypeVar("_S", bound=Sized)
+
+
+def merged(things: Iterable[_S], limit: int) -> list[list[_S]]:
+    """Returns runs of things that have at most so many bytes together, or one thing.
+
+    Args:
+        things: what may be merged, in order.
+        limit: bytes.
+    """
+    found: list[list[_S]] = []
+    total = 0
+    for thing in things:
+        total += thing.num_bytes
+        if not found or total > limit:
+            found.append([])
+            total = thing.num_bytes
+        found[-1].append(thing)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,10 @@ from typing import Any
 
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner import planning, throughput, variations
-from tensorflow_ipu.planner.capacity_text import number, table
+from tensorflow_ipu.planner.capacity_text import number
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.text import aligned
 
 #: Most combinations of one call. Each is a plan, which takes up to seconds for a large program.
 MOST = 256
@@ -118,7 +119,7 @@ def to_text(found: Sequence[Outcome]) -> str:
         else:
             rows.append([*cells, *_figures(outcome)])
     right = [len(names) + place for place in (0, 1, 3, 4, 5, 6)]
-    lines = table(rows, right)
+    lines = aligned(rows, right)
     return "\n".join([*lines, *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
 
 

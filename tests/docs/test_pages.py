@@ -21,6 +21,8 @@ PAGES = [
     ("keras.md", 12, 5),
     ("estimators.md", 8, 3),
     ("reports.md", 4, None),
+    ("capacity.md", 0, None),
+    ("command_line.md", -1, None),
 ]
 
 
