@@ -24,7 +24,7 @@ CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 .NOTPARALLEL:
 
 demo: $(VENV)/.with-examples native
-	$(PYTHON) examples/digits.py
+	$(PYTHON) examples/digits.py --reports build/reports
 
 test: $(VENV)/.with-test native
 	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)

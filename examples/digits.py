@@ -52,17 +52,8 @@ def test_dataset(images: np.ndarray, labels: np.ndarray) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors((images, labels)).repeat()
 
 
-def main() -> None:
-    """Configures an IPU, trains, tests, and prints what the run needs on the chip."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--launches", type=int, default=20, help="passes over the training images")
-    parser.add_argument("--learning-rate", type=float, default=0.1)
-    arguments = parser.parse_args()
-
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
-    config.configure_ipu_system()
-
+def run(arguments: argparse.Namespace) -> None:
+    """Trains and tests on the configured IPU."""
     train, test = load_digits()
     strategy = ipu.ipu_strategy.IPUStrategy()
     with strategy.scope():
@@ -101,7 +92,24 @@ def main() -> None:
                 progress.update(STEPS_PER_LAUNCH)
         print(f"test accuracy: {float(strategy.run(accuracy)):.2%}\n")
 
+
+def main() -> None:
+    """Configures an IPU, trains, tests, and says what the run needs on the chip."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--launches", type=int, default=20, help="passes over the training images")
+    parser.add_argument("--learning-rate", type=float, default=0.1)
+    parser.add_argument("--reports", help="directory to write reports to")
+    arguments = parser.parse_args()
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+
+    with ipu.profiler.profile(arguments.reports) as profiled:
+        run(arguments)
     print(ipu.profiler.summary())
+    for directory in profiled.directories:
+        print(f"report: {directory / 'report.html'}")
 
 
 if __name__ == "__main__":
