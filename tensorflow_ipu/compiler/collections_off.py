@@ -11,8 +11,8 @@ from collections.abc import Iterator
 def without_collections() -> Iterator[None]:
     """Puts off Python's cycle collector, which takes a third of the time of a large listing.
 
-    Listings and descriptions make many objects that live until their end, so there is nothing to
-    collect.
+    Listings, descriptions, plans and reports make many objects that live until their end, so there
+    is nothing to collect.
     """
     if not gc.isenabled():
         yield

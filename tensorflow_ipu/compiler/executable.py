@@ -11,6 +11,7 @@ from tensorflow.python.framework import tensor_spec
 
 from tensorflow_ipu.compiler import (
     call_tree,
+    collections_off,
     function_graphs,
     listing,
     memory_options,
@@ -127,7 +128,8 @@ class Executable:
         """Memory and time on the chip."""
         from tensorflow_ipu.planner import planning
 
-        return planning.plan(self.workload, self.settings)
+        with collections_off.without_collections():
+            return planning.plan(self.workload, self.settings)
 
     @property
     def launches(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from absl import logging
 
+from tensorflow_ipu.compiler import collections_off
 from tensorflow_ipu.profiler import chrome_trace, html_report, schema, text_report
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
@@ -54,7 +56,8 @@ def write(report: Report, path: Path, options: ReportOptions) -> None:
         OSError: a file cannot be written.
     """
     for name, build in _files(report, options):
-        text = build()
+        with collections_off.without_collections():
+            text = build()
         size = len(text.encode())
         if size > options.max_bytes:
             logging.warning(
@@ -73,9 +76,9 @@ def _files(report: Report, options: ReportOptions) -> Iterator[tuple[str, Callab
     yield "framework.json", lambda: json.dumps(_framework(report), indent=1, sort_keys=True)
     if options.text_only:
         return
-    data = report.to_json()
-    yield "report.json", lambda: data
-    yield "profile.pop", lambda: data
+    data = functools.cache(report.to_json)
+    yield "report.json", data
+    yield "profile.pop", data
     yield "report.html", lambda: html_report.page(report)
     if options.execution:
         yield "trace.json", lambda: chrome_trace.to_json(report, options.launches)
