@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from measured import page, report
-from measured.predict import predict
+from measured.predict import Outcome, predict
 from measured.rows import OWN, read
 
 _PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
@@ -36,6 +36,7 @@ def main() -> int:
         rows, complaints = read(arguments.rows)
     except (OSError, ValueError, csv.Error) as error:
         print(f"accuracy.py: {error}", file=sys.stderr)
+        print(report.summary(Outcome([], [])))
         return 2
     for complaint in complaints:
         print(f"{arguments.rows}: {complaint}; the line is left out", file=sys.stderr)

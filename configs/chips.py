@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 class Status(enum.Enum):
     """How far a figure can be trusted."""
 
-    PUBLISHED = "published"  # by the vendor, or in a paper
+    PUBLISHED = "published"  # in documents or code of the vendor, or in a paper
     DERIVED = "derived"  # by arithmetic from published figures
     CALIBRATED = "calibrated"  # fitted to a group of measured rows, which the source names
     UNCERTAIN = "uncertain"  # unofficial, conflicting or assumed from another chip
@@ -71,6 +71,7 @@ class Chip:
     load_rate: int = _unit("bytes per tile and cycle from local memory")
     store_rate: int = _unit("bytes per tile and cycle to local memory")
     exchange_rate: int = _unit("bytes received per tile and cycle")
+    tiles_per_bus: int = _unit("tiles that can take the same data at once, each half of it")
     exchange_overhead: int = _unit("cycles per exchange phase")
     sync_cycles: int = _unit("cycles per synchronisation of the tiles of one IPU")
     sync_hop_time: float = _unit("s per hop of a synchronisation between IPUs")
@@ -235,6 +236,7 @@ _COMMON: dict[str, tuple[int | float, Source]] = {
     "float_vector_width": (2, _PUPILLI),
     "load_rate": (16, Source("128-bit loads (ipu-hpc-cookbook)", _P)),
     "exchange_rate": (4, _EXCHANGE),
+    "tiles_per_bus": (2, _POPLIBS),
     "exchange_overhead": (115, _STENCIL_EXCHANGE),
     "sync_cycles": (100, _STENCIL_SYNC),
     "sync_hop_time": (30e-9, _STENCIL_SYNC_16),
@@ -297,7 +299,7 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "half_output_channels": (16, _POPLIBS),
         "mixed_output_channels": (8, _POPLIBS),
         "float_output_channels": (16, _POPLIBS),
-        "weight_load_rate": (16, Source("fits measured convolutions; not published", _U)),
+        "weight_load_rate": (16, Source("as poplibs has it for Mk1; not published", _U)),
         "store_rate": (8, Source("47 TB/s (Hot Chips 33) / tiles / clock - 16 B loaded", _D)),
         "host_bandwidth": (32e9, Source("PCIe Gen4 x16: 64 GB/s over both directions", _D)),
         "streaming_memory": (64 * _GB, _DATASHEET_MEMORY),

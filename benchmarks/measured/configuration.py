@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
 
-from .rows import NotExpressible, Row, chip_of
+from .rows import NotExpressible, Row, checked_size, chip_of
 
 RESNET, BERT_LARGE, BERT_BASE = "ResNet-50", "BERT-Large", "BERT-Base"
 
@@ -37,6 +37,8 @@ _MICRO_BATCH = {
     BERT_BASE: {128: 32, 384: 8},
 }
 _RESNET_MICRO_BATCH = 22
+# More than any micro-batch or gradient accumulation count: 8,160 is the largest that is published.
+_MOST = 100_000
 _IPUS = {RESNET: 1, BERT_LARGE: 4, BERT_BASE: 4}
 
 
@@ -85,8 +87,12 @@ def configuration(row: Row) -> Configuration | None:
     packed = _packed(text, length)
     micro_batch = row.whole("microbatch", "micro-batch", "micro batch")
     count = row.whole("ga", "gradient accumulation")
+    if max(micro_batch or 1, count or 1) > _MOST:
+        raise NotExpressible("a micro-batch or count larger than any program has")
     total = row.number("gbs", "global batch")
     if micro_batch and count:
+        if total is not None and not total > 0:
+            raise NotExpressible("the batch size is not above 0")
         if total and "packed" in text:
             packed = total / (micro_batch * count * replicas)
         return Configuration(model, chip, replicas, micro_batch, count, length, packed, stages)
@@ -101,7 +107,7 @@ def _length(text: str) -> int:
     match = _LENGTH.search(text)
     if match is None:
         raise NotExpressible("the length of sequences is not given")
-    return int(match[1])
+    return checked_size(int(match[1]), "the length of sequences")
 
 
 def _packed(text: str, length: int) -> float:
@@ -116,14 +122,18 @@ def _stages_and_replicas(row: Row, text: str, model: str) -> tuple[int, int]:
     """Stages with an IPU each, 0 for the layout of TensorFlow, and replicas."""
     pipeline = _STAGES.search(text)
     if pipeline and model != RESNET:
-        return int(pipeline[1]), int(pipeline[2])
+        stages, replicas = (
+            checked_size(int(text), "stages or replicas") for text in pipeline.groups()
+        )
+        return stages, replicas
     replicas = row.whole("replicas")
     if replicas is None:
         pod = _POD.search(text)
         if pod is None:
             raise NotExpressible("the number of IPUs is not given")
         given = _IPUS_PER_REPLICA.search(text)
-        replicas = int(pod[1]) // (int(given[1]) if given else _IPUS[model])
+        ipus = checked_size(int(given[1]), "IPUs of a replica") if given else _IPUS[model]
+        replicas = int(pod[1]) // ipus
     if replicas < 1:
         raise NotExpressible("fewer IPUs than a replica has")
     return 0, replicas

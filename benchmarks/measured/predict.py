@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Optional
 
@@ -41,13 +43,16 @@ class Outcome(NamedTuple):
 
 
 def predict(rows: Iterable[Row]) -> Outcome:
-    """Predicts all rows that the model can express."""
+    """Predicts all rows that the model can express. One that fails does not stop the others."""
     outcome = Outcome([], [])
     for row in rows:
         try:
             outcome.predictions.append(_predict(row))
         except NotExpressible as reason:
             outcome.refused.append((row, str(reason)))
+        except Exception as error:  # noqa: BLE001 - rows come from anywhere
+            print(f"line {row.line}: {type(error).__name__}: {error}", file=sys.stderr)
+            outcome.refused.append((row, f"the model fails with {type(error).__name__}"))
     return outcome
 
 
@@ -64,6 +69,9 @@ def _predict(row: Row) -> Prediction:
         raise NotExpressible("a measurement of 0 has no relative error")
     for predictor in _PREDICTORS:
         prediction = predictor(row)
-        if prediction is not None:
-            return prediction
+        if prediction is None:
+            continue
+        if not 0 < prediction.value < math.inf or not prediction.error < math.inf:
+            raise NotExpressible("nothing to compute, or out of the range of numbers")
+        return prediction
     raise NotExpressible("no program for this workload")

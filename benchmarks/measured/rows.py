@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import math
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +27,8 @@ COLUMNS = ("source", "table", "chip", "workload", "parameters", "metric", "value
 _CHIPS = (("gc200", chips.MK2), ("gc2", chips.MK1), ("bow", chips.BOW), ("mk1", chips.MK1))
 _MORE_CHIPS = (("mk2", chips.MK2), ("ipu-m2000", chips.MK2))
 _CLOCK = re.compile(r"([\d.]+)\s*([GM])Hz", re.IGNORECASE)
+# More than any program has of elements in a dimension, or of tiles.
+_LARGEST = 10**9
 _MODEL = re.compile(r"not hardware|software model|simulat", re.IGNORECASE)
 
 
@@ -65,15 +69,14 @@ class Row(NamedTuple):
     @property
     def text(self) -> str:
         """Workload and parameters in lower case, to look for words."""
-        return (
-            f"{self.workload};" + ";".join(f"{k}={v}" for k, v in self.parameters.items()).lower()
-        )
+        options = (f"{name}={value}" for name, value in self.parameters.items())
+        return ";".join((self.workload, *options)).lower()
 
     def number(self, *names: str) -> float | None:
         """Returns the number of the first of some options that there is; None without any.
 
         Raises:
-            NotExpressible: it is no number.
+            NotExpressible: it is no finite number.
         """
         for name in names:
             if name in self.parameters:
@@ -85,16 +88,30 @@ class Row(NamedTuple):
         number = self.number(*names)
         if number is None:
             return None
-        if number != int(number) or number < 1:
-            raise NotExpressible(f"{names[0]} is no whole number from 1")
-        return int(number)
+        return checked_size(number, names[0])
 
 
 def _number(text: str, name: str) -> float:
     try:
-        return float(text.replace(",", ""))
+        number = float(text.replace(",", ""))
     except ValueError:
         raise NotExpressible(f"{name} is not given as a number") from None
+    if not math.isfinite(number):
+        raise NotExpressible(f"{name} is not given as a number")
+    return number
+
+
+def checked_size(number: float, name: str) -> int:
+    """Returns a size or count of a row as a whole number.
+
+    Raises:
+        NotExpressible: it is no whole number from 1, or so large that no program has it.
+    """
+    if number != int(number) or number < 1:
+        raise NotExpressible(f"{name} is no whole number from 1")
+    if number > _LARGEST:
+        raise NotExpressible(f"{name} is larger than any program has")
+    return int(number)
 
 
 def parameters(text: str) -> dict[str, str]:
@@ -125,8 +142,10 @@ def chip_of(row: Row) -> Chip:
     match = _CLOCK.search(row.chip)
     if not match:
         return found[0]
-    scale = 1e9 if match[2].upper() == "G" else 1e6
-    return dataclasses.replace(found[0], clock=float(match[1]) * scale)
+    clock = _number(match[1], "the clock") * (1e9 if match[2].upper() == "G" else 1e6)
+    if not clock > 0:
+        raise NotExpressible("the clock is not given as a number")
+    return dataclasses.replace(found[0], clock=clock)
 
 
 def read(path: Path) -> tuple[list[Row], list[str]]:
@@ -143,6 +162,7 @@ def read(path: Path) -> tuple[list[Row], list[str]]:
     """
     rows: list[Row] = []
     complaints: list[str] = []
+    csv.field_size_limit(sys.maxsize)
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
         reader = csv.DictReader(file)
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]

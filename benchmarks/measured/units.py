@@ -8,7 +8,8 @@ from .rows import NotExpressible, Row
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _FLOPS = {"TFLOP/s": 1e12, "GFLOP/s": 1e9, "TFLOPS": 1e12, "GFLOPS": 1e9, "PFLOP/s": 1e15}
-_PER_SECOND = "/s"
+# What a model takes one of at a time. Tokens are not: a sequence has many.
+_ITEMS = frozenset({"items/s", "samples/s", "images/s", "sequences/s"})
 
 
 def is_time(row: Row) -> bool:
@@ -23,7 +24,7 @@ def is_flops(row: Row) -> bool:
 
 def is_rate(row: Row) -> bool:
     """Whether a row is a number of items per second."""
-    return row.unit.endswith(_PER_SECOND) and not is_flops(row) and not row.unit.startswith("GB")
+    return row.unit in _ITEMS
 
 
 def of_time(seconds: float, row: Row, chip: Chip) -> float:

@@ -35,6 +35,7 @@ class Unit(NamedTuple):
         workers: of the tile.
         lanes: elements of a vector instruction, for what is done without the unit.
         launch: cycles to start a vertex on all workers.
+        store_rate: bytes per cycle to local memory.
     """
 
     input_channels: int
@@ -46,6 +47,7 @@ class Unit(NamedTuple):
     workers: int
     lanes: int
     launch: int
+    store_rate: int
 
     @property
     def position_cycles(self) -> float:
@@ -82,23 +84,8 @@ def unit(chip: Chip, dtype: str, partials: str) -> Unit:
     inputs = chip.half_input_channels if half else chip.float_input_channels
     load = inputs * outputs * (2 if half else 4) / chip.weight_load_rate
     lanes = chip.half_vector_width if half else chip.float_vector_width
-    workers, launch = chip.workers_per_tile, chip.vertex_launch_cycles
-    return Unit(inputs, outputs, macs, load, half, half_partials, workers, lanes, launch)
-
-
-def worker_1x1(unit: Unit, positions: Number, zeroing: bool = False) -> Number:
-    """Cycles of one worker of a 1x1 vertex.
-
-    float16, n positions, z = 1 when sums are set to zero, else 2: 20 + z, 31 + z, 40 + z for
-    n = 0, 1, 2, then 36 + z + p (n - 3), with p cycles per position. float32: 24, 47, 46, then
-    46 + p (n - 3); setting sums to zero takes 2 + (channels / 2) n more. Source: poplibs.
-
-    Args:
-        unit: the matrix unit.
-        positions: n.
-        zeroing: whether it sets the sums to zero first.
-    """
-    return _worker_1x1(unit, np.asarray(positions), zeroing, _table_1x1(unit, zeroing))
+    workers, launch, store = chip.workers_per_tile, chip.vertex_launch_cycles, chip.store_rate
+    return Unit(inputs, outputs, macs, load, half, half_partials, workers, lanes, launch, store)
 
 
 def _table_1x1(unit: Unit, zeroing: bool) -> list[int]:
@@ -108,7 +95,12 @@ def _table_1x1(unit: Unit, zeroing: bool) -> list[int]:
 
 
 def _worker_1x1(unit: Unit, n: np.ndarray, zeroing: bool, table: list[int]) -> Number:
-    """Cycles of one worker for n positions, by a table for those up to 3."""
+    """Cycles of one worker of a 1x1 vertex for n positions, by a table for those up to 3.
+
+    float16, z = 1 when sums are set to zero, else 2: 20 + z, 31 + z, 40 + z for n = 0, 1, 2, then
+    36 + z + p (n - 3), with p cycles per position. float32: 24, 47, 46, then 46 + p (n - 3);
+    setting sums to zero takes 2 + (channels / 2) n more. Source: poplibs.
+    """
     cycles = np.array(table)[np.minimum(n, 3)] + unit.position_cycles * np.maximum(n - 3, 0)
     if unit.half or not zeroing:
         return cycles
@@ -195,8 +187,8 @@ def vertex_nx1(
     """Cycles of an n x 1 vertex: kernel positions are added up on the tile.
 
     109 + zeroing + G (16 + I (14 + O (14 + K (L + o + 3 + workers x worker)))), with o = 15, 46 or
-    60 for 1, 2 or 4 kernel rows at once and K steps over the kernel. Zeroing stores 8 bytes per
-    cycle. Source: poplibs. Without the cycles of the compute set.
+    60 for 1, 2 or 4 kernel rows at once and K steps over the kernel. Source: poplibs. Without the
+    cycles of the compute set.
 
     Args:
         unit: the matrix unit.
@@ -222,6 +214,6 @@ def vertex_nx1(
 
 
 def zeroing_cycles(unit: Unit, positions: Number) -> Number:
-    """Cycles to set the sums of one output group to zero, 8 bytes per cycle."""
+    """Cycles to set the sums of one output group to zero: bytes / store rate."""
     size = 2 if unit.half_partials else 4
-    return np.asarray(positions) * unit.output_channels * size / 8
+    return np.asarray(positions) * unit.output_channels * size / unit.store_rate

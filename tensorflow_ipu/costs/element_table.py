@@ -8,9 +8,10 @@ elements stands for the vector width of the chip.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.label import Label, worst
 
 
 class Entry(NamedTuple):
@@ -83,12 +84,13 @@ NONLINEARITIES: dict[str, Entry] = {
     "Relu": Entry((1, 1), (1, 1)),
     "Sigmoid": Entry((5, 10), (2, 4)),
     "Tanh": Entry((5, 10), (1, 2)),
-    "Gelu": Entry((10, 10), (5, 5)),
+    # The source calls those of GELU placeholders.
+    "Gelu": Entry((10, 10), (5, 5), _A),
     "Swish": Entry((6, 11), (3, 5)),
     "ReluGrad": Entry((3, 3), (3, 3)),
     "SigmoidGrad": Entry((3, 3), (3, 3)),
     "TanhGrad": Entry((3, 3), (3, 3)),
-    "GeluGrad": Entry((10, 10), (5, 5)),
+    "GeluGrad": Entry((10, 10), (5, 5), _A),
     "SwishGrad": Entry((10, 15), (7, 9)),
 }
 
@@ -174,3 +176,27 @@ EXPRESSIONS = _expressions(
     FakeQuantWithMinMaxVars FakeQuantWithMinMaxArgs = multiply round multiply maximum minimum
     """
 )
+
+# What an unknown function is taken for: a few simple operations on each element.
+UNKNOWN = ("add", "multiply", "select")
+
+
+def primitives(op: str) -> tuple[str, ...]:
+    """Returns the functions of the table that an op type or a function of the table is made of."""
+    if op in PRIMITIVES:
+        return (op,)
+    return EXPRESSIONS.get(op, UNKNOWN)
+
+
+def element_label(op: str) -> Label:
+    """Returns how far the cycles of an op type can be trusted."""
+    if op in NONLINEARITIES:
+        return NONLINEARITIES[op].label
+    if op not in PRIMITIVES and op not in EXPRESSIONS:
+        return Label.ASSUMED
+    return expression_label(primitives(op))
+
+
+def expression_label(names: Sequence[str]) -> Label:
+    """Returns how far the cycles of several functions of the table in a row can be trusted."""
+    return worst(PRIMITIVES[name].label for name in names)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import element_table as table
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.costs.figures import label_of
+from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.vertex import per_worker, phase, share, supervised, type_name
 
@@ -16,8 +17,6 @@ _HALVES = frozenset({"float16", "bfloat16", "float8_e4m3fn"})
 # Numbers that are computed in several of the width that the chip has.
 _PARTS = {"float64": 2, "complex64": 2, "complex128": 4}
 _FLOATS = _HALVES | {"float32"} | set(_PARTS)
-# What an unknown function is taken for: a few simple operations on each element.
-UNKNOWN = ("add", "multiply", "select")
 
 
 def is_float(dtype: str) -> bool:
@@ -28,22 +27,6 @@ def is_float(dtype: str) -> bool:
 def vector_width(dtype: str, chip: Chip) -> int:
     """Returns the elements of one worker instruction."""
     return chip.half_vector_width if dtype in _HALVES else chip.float_vector_width
-
-
-def primitives(op: str) -> tuple[str, ...]:
-    """Returns the functions of the table that an op type or a function of the table is made of."""
-    if op in table.PRIMITIVES:
-        return (op,)
-    return table.EXPRESSIONS.get(op, UNKNOWN)
-
-
-def element_label(op: str) -> Label:
-    """Returns how far the cycles of an op type can be trusted."""
-    if op in table.NONLINEARITIES:
-        return Label.MODELLED
-    if op not in table.PRIMITIVES and op not in table.EXPRESSIONS:
-        return Label.ASSUMED
-    return worst(table.PRIMITIVES[name].label for name in primitives(op))
 
 
 def tile_cycles(
@@ -71,7 +54,7 @@ def vertex_cycles(op: str, elements: int, dtype: str, chip: Chip, operands: int 
     count = per_worker(elements * _PARTS.get(dtype, 1), chip)
     if op in table.NONLINEARITIES and is_float(dtype):
         return _nonlinearity_cycles(op, count, dtype, chip)
-    names = primitives(op)
+    names = table.primitives(op)
     return _cycles(names, count, dtype, _overhead(op, dtype, operands), chip)
 
 
@@ -115,7 +98,7 @@ def _overhead(op: str, dtype: str, operands: int) -> int:
     """Cycles of a worker besides its elements."""
     if op in ("exp", "Exp"):
         return table.EXP_OVERHEAD
-    if operands == 1 or (operands == 0 and primitives(op)[0] in _UNARY):
+    if operands == 1 or (operands == 0 and table.primitives(op)[0] in _UNARY):
         return table.UNARY_OVERHEAD
     return table.BINARY_OVERHEAD_HALF if dtype in _HALVES else table.BINARY_OVERHEAD_SINGLE
 
@@ -189,7 +172,7 @@ def _on_tiles(
         received=received,
         temporary=received,
         operands=operands + len(spec.outputs),
-        label=element_label(spec.type),
+        label=table.element_label(spec.type),
     )
 
 
@@ -238,7 +221,8 @@ def _fill(spec: OpSpec, resources: Resources) -> Cost:
     result = spec.outputs[0]
     on_tile = share(result.elements, result.element_size, resources.tiles)
     cycles = fill_cycles(on_tile * result.element_size, resources.chip)
-    return phase(cycles, f"Fill_{type_name(result.dtype)}", resources.chip, operands=1)
+    label = label_of(resources.chip, "store_rate")
+    return phase(cycles, f"Fill_{type_name(result.dtype)}", resources.chip, operands=1, label=label)
 
 
 RULES: dict[str, Rule] = {

@@ -10,6 +10,7 @@ import math
 
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.exchange import exchange_cycles
+from tensorflow_ipu.costs.figures import label_of
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.vertex import LEAST_BYTES, phase, share
@@ -65,7 +66,8 @@ def rearrangement(num_bytes: int, atom: int, resources: Resources) -> Cost:
 def _to_one_tile(num_bytes: int, resources: Resources) -> Cost:
     """A few bytes go to one tile."""
     cycles = math.ceil(num_bytes / resources.chip.store_rate)
-    return phase(cycles, "Copy", resources.chip, received=num_bytes, operands=2)
+    label = label_of(resources.chip, "store_rate")
+    return phase(cycles, "Copy", resources.chip, received=num_bytes, operands=2, label=label)
 
 
 def local_copy(num_bytes: int, resources: Resources) -> Cost:
@@ -77,7 +79,8 @@ def local_copy(num_bytes: int, resources: Resources) -> Cost:
     """
     on_tile = share(num_bytes, 1, resources.tiles)
     cycles = math.ceil(on_tile / resources.chip.store_rate)
-    return phase(cycles, "Copy", resources.chip, operands=2)
+    label = label_of(resources.chip, "store_rate")
+    return phase(cycles, "Copy", resources.chip, operands=2, label=label)
 
 
 def _bytes(tensors: tuple[TensorType, ...]) -> int:

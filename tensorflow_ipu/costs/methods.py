@@ -11,8 +11,8 @@ from tensorflow_ipu.costs.amp import Number, Unit
 from tensorflow_ipu.costs.block import Block, Splits, parts
 from tensorflow_ipu.costs.product import Product
 
-# A rearrangement writes 8 bytes per cycle and takes 5 cycles for 4 words. Source: poplibs' planner.
-COPY_CYCLES_PER_BYTE = 5 / 4 / 8
+# Cycles of a rearrangement for each word that is stored: 5 for 4 words. Source: poplibs' planner.
+CYCLES_PER_WORD = 5 / 4
 
 
 def vertex_cycles(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
@@ -68,7 +68,7 @@ def _side_by_side(product: Product, unit: Unit, splits: Splits, block: Block) ->
     groups = parts(parts(inputs, unit.input_channels), splits.inputs)
     copied = block.groups * block.positions * groups * unit.input_channels * product.size
     vertices = amp.vertex_1x1(unit, block.positions, groups, block.output_groups, block.groups)
-    return vertices + copied * COPY_CYCLES_PER_BYTE
+    return vertices + copied * CYCLES_PER_WORD / unit.store_rate
 
 
 def least_bytes(product: Product, unit: Unit, block: Block) -> Number:

@@ -19,7 +19,8 @@ from tensorflow_ipu.costs import amp, balance, methods
 from tensorflow_ipu.costs.amp import Number, Unit
 from tensorflow_ipu.costs.block import Block, Splits, block_of, candidates
 from tensorflow_ipu.costs.cost import Cost, Resources
-from tensorflow_ipu.costs.exchange import TILES_PER_BUS
+from tensorflow_ipu.costs.figures import label_of
+from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.product import Product
 
 # A reduction: 33 for the supervisor, 20 + 10 per worker. Source: poplibs.
@@ -58,7 +59,18 @@ def best(product: Product, resources: Resources) -> Cost:
     sync = (2 * starts + phases) * chip.sync_cycles
     chosen = int(np.argmin(compute + exchange + sync))
     cycles = Cost(float(compute[chosen]), float(exchange[chosen]), float(sync[chosen]))
+    cycles = dataclasses.replace(cycles, label=_label(unit, chip))
     return balance.with_memory(cycles, product, unit, resources)
+
+
+def _label(unit: Unit, chip: Chip) -> Label:
+    """How far the cycles can be trusted: as the rate of the matrix unit, which they rest on.
+
+    They rest less on the rate at which it loads weights, uncertain on most chips. A load takes 32
+    cycles at most, and the vertex 180 or more besides for each, even with a single position.
+    """
+    kind = "half" if unit.half_partials else "mixed" if unit.half else "float"
+    return label_of(chip, f"{kind}_macs_per_cycle")
 
 
 def cheapest(costs: Sequence[Cost]) -> Cost:
@@ -108,7 +120,7 @@ def operand_cycles(splits: Splits, block: Block, chip: Chip) -> Number:
     over the tiles are there already. Source: poplibs' planner.
     """
     tiles = splits.positions * splits.inputs * splits.outputs * splits.groups
-    shared = np.where(splits.outputs % TILES_PER_BUS == 0, TILES_PER_BUS, 1)
+    shared = np.where(splits.outputs % chip.tiles_per_bus == 0, chip.tiles_per_bus, 1)
     first = block.first * (1 - 1 / tiles) / (chip.exchange_rate * shared)
     second = block.second * (1 - 1 / splits.positions) / chip.exchange_rate
     return first + second
@@ -137,11 +149,11 @@ def _sums(
 def rearrangement(product: Product, resources: Resources) -> float:
     """Returns the cycles to bring operands into another order, spread over all tiles.
 
-    Bytes x 5/4 / 8 bytes per cycle, and bytes / exchange rate. Source: poplibs' planner.
+    Bytes x 5/4 / store rate, and bytes / exchange rate. Source: poplibs' planner.
     """
     chip = resources.chip
     share = -(-product.rearranged // resources.tiles) * product.size
     if not share:
         return 0.0
     once = chip.compute_set_cycles + chip.exchange_overhead + chip.sync_cycles
-    return share * (methods.COPY_CYCLES_PER_BYTE + 1 / chip.exchange_rate) + once
+    return share * (methods.CYCLES_PER_WORD / chip.store_rate + 1 / chip.exchange_rate) + once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.element_table import expression_label
 from tensorflow_ipu.costs.elementwise import computed_type, expression_cycles, vertex_cycles
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rule import Rule, rules
@@ -42,7 +43,8 @@ def sorting(
     received = on_tile * (source.element_size + _INDEX_BYTES)
     cycles = expression_cycles(_COMPARE_EXCHANGE, on_tile, source.dtype, resources.chip)
     codelet = f"CompareExchange_{type_name(source.dtype)}"
-    step = phase(cycles, codelet, resources.chip, received=received, temporary=received)
+    label = expression_label(_COMPARE_EXCHANGE)
+    step = phase(cycles, codelet, resources.chip, received, received, label=label)
     return step.times(max(steps, 1))
 
 

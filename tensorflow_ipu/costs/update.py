@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import slicing
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.element_table import expression_label
 from tensorflow_ipu.costs.elementwise import expression_cycles, vector_width
 from tensorflow_ipu.costs.layout import local_copy, rearrangement
 from tensorflow_ipu.costs.rule import Rule, rules
@@ -64,7 +65,7 @@ def _by_equations(names: tuple[str, ...], spec: OpSpec, resources: Resources) ->
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = expression_cycles(names, on_tile, whole.dtype, resources.chip)
     codelet = f"{spec.type}_{type_name(whole.dtype)}"
-    return phase(cycles, codelet, resources.chip, operands=4)
+    return phase(cycles, codelet, resources.chip, operands=4, label=expression_label(names))
 
 
 def _dense(names: tuple[str, ...]) -> Rule:

@@ -140,11 +140,27 @@ def test_configurations(workload, options, expected):
         ("BERT-Large Ph2 SL384", "Pod64;global batch=not recorded", "not given as a number"),
         ("BERT-Large Ph2 SL384", "Pod2;global batch=64", "fewer IPUs"),
         ("ResNet-50 v1.5", "Pod64;global batch=100", "not divisible"),
+        (
+            "ResNet-50 v1.5",
+            "Pod64;0 IPUs/replica;global batch=100",
+            "IPUs of a replica is no whole",
+        ),
+        ("ResNet-50 v1.5", "Pod16;microbatch=4;GA=1000000000", "larger than any"),
+        ("BERT-Large SL0", "Pod16;global batch=64", "length of sequences is no whole"),
+        ("BERT-Large SL128", "0-stage pipeline x2 replicas;GBS=64", "stages or replicas is no"),
+        ("BERT-Large SL512 packed", "Pod16;microbatch=2;GA=8;GBS=0", "not above 0"),
     ],
 )
 def test_configurations_that_are_not_enough(workload, options, reason):
     with pytest.raises(NotExpressible, match=reason):
         configuration(row(workload, options, unit="items/s"))
+
+
+@pytest.mark.parametrize("unit", ["tokens/s", "GB/s", "MB/s", "/s", "furlongs", ""])
+def test_rates_of_something_else_are_no_throughput(unit):
+    outcome = predict([row("BERT-Large SL128", "Pod16;global batch=65280", unit=unit)])
+    assert not outcome.predictions
+    assert "comprises is not given" in outcome.refused[0][1]
 
 
 def test_blocks_of_bert_are_those_of_mlperf():
@@ -163,6 +179,40 @@ def test_on_tile_products_have_the_asymptote_of_the_chip(positions):
     assert found.value == pytest.approx(331.4 + 4 * positions, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("words", "options", "types"),
+    [
+        ("fp16 partials", "", ("float16", "float16")),
+        ("fp16 inputs, fp32 partials", "", ("float16", "float32")),
+        ("half, float partials", "", ("float16", "float32")),
+        ("fp32 partials", "dtype=float16", ("float16", "float32")),
+        ("no exchange", "dtype=FP16;partials=fp32", ("float16", "float32")),
+        ("no exchange", "dtype=float32", ("float32", "float32")),
+        ("no exchange", "", ("float32", "float32")),
+    ],
+)
+def test_types_of_a_product(words, options, types):
+    assert on_tile._types(row(f"on-tile matmul [N,16]x[16,16], {words}", options)) == types
+
+
+def test_only_rows_of_the_fitted_chip_are_no_check():
+    found = [on_tile.predict(row(MATMUL, "N=16", chip=chip)) for chip in ("Bow", "GC200")]
+    assert [prediction.fitted for prediction in found] == [True, False]
+
+
+def test_a_row_that_fails_does_not_stop_the_others(monkeypatch, capsys):
+    def fails(one):
+        if "n" not in one.parameters:
+            raise ZeroDivisionError("of this row")
+        return on_tile.predict(one)
+
+    monkeypatch.setattr("measured.predict._PREDICTORS", (fails,))
+    outcome = predict([row("strange"), row(MATMUL, "N=16")])
+    assert len(outcome.predictions) == 1
+    assert outcome.refused[0][1] == "the model fails with ZeroDivisionError"
+    assert "of this row" in capsys.readouterr().err
+
+
 def test_other_tiles_and_units_of_a_product():
     cycles = on_tile.predict(row(MATMUL, "N=640;tiles=736", "tile cycles", "cycles")).value
     rate = on_tile.predict(row(MATMUL, "N=640;tiles=736", unit="GFLOP/s")).value
@@ -175,6 +225,13 @@ def test_other_tiles_and_units_of_a_product():
         (MATMUL, "tiles=4", "what N is"),
         (MATMUL, "N=some", "not given as a number"),
         (MATMUL, "N=0.5", "no whole number"),
+        (MATMUL, "N=nan", "not given as a number"),
+        (MATMUL, "N=16;tiles=inf", "not given as a number"),
+        (MATMUL, "N=1e18", "larger than any"),
+        (MATMUL.replace("[16,16]", "[16,0]"), "N=16", "no whole number from 1"),
+        (MATMUL, "N=16;dtype=int32", "lacks"),
+        ("elementwise add fp32", "values per tile", "number of values"),
+        ("elementwise add fp32", "8 values over 0 tiles", "tiles is no whole number"),
         ("on-tile matmul of two matrices", "N=4", "shape of the matrix product"),
         ("on-tile matmul [N,16]x[32,16]", "N=4", "do not fit"),
         ("on-tile matmul [N,32]x[32,16], fp8", "N=4", "lacks"),
@@ -280,3 +337,4 @@ def test_the_script_takes_other_rows(tmp_path):
     )
     assert missing.returncode == 2
     assert "none.csv" in missing.stderr
+    assert SUMMARY.fullmatch(missing.stdout.splitlines()[-1])

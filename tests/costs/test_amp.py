@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorflow_ipu.configs.chips import BOW, MK1, MK2
+from tensorflow_ipu.configs.chips import BOW, CHIPS, MK1, MK2
 from tensorflow_ipu.costs import amp
 
 HALF = amp.unit(BOW, "float16", "float16")
@@ -54,7 +54,21 @@ def test_measured_on_bow(positions, rate):
     ids=["half", "half zeroing", "mixed", "float", "float zeroing"],
 )
 def test_worker_1x1(unit, zeroing, expected):
-    assert {n: amp.worker_1x1(unit, n, zeroing) for n in expected} == expected
+    table = amp._table_1x1(unit, zeroing)
+    cycles = {n: amp._worker_1x1(unit, np.asarray(n), zeroing, table) for n in expected}
+    assert cycles == expected
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=repr)
+@pytest.mark.parametrize(
+    "types", [("float16", "float16"), ("float16", "float32"), ("float32",) * 2]
+)
+def test_loading_weights_is_a_small_part_of_any_vertex(chip, types):
+    """Their rate is uncertain on most chips, so labels of products do not depend on it."""
+    unit = amp.unit(chip, *types)
+    assert unit.weight_load <= 32
+    for vertex in (amp.vertex_1x1, amp.vertex_nx1):
+        assert vertex(unit, 1) - unit.weight_load >= 180
 
 
 @pytest.mark.parametrize(

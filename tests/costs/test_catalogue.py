@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tensorflow_ipu.compiler import float_catalogue, flops
-from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 from tensorflow_ipu.costs import update
 from tensorflow_ipu.costs.catalogue import RULES, cost_of
 from tensorflow_ipu.costs.convolution import convolution
@@ -176,3 +176,37 @@ def test_optimizers_take_longer_the_more_they_compute():
         > momentum.cycles
         > cost_of(op("ResourceApplyGradientDescent", (weights, f32(), weights), ()), ALL).cycles
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "chip", "label"),
+    [
+        # A network of comparisons and selections, whose cycles are not in the library's table.
+        (op("TopKV2", (f32(8, 64), i32()), (f32(8, 4), i32(8, 4))), BOW, Label.ASSUMED),
+        (op("ResourceApplyAddSign", (f32(64),) * 3, ()), BOW, Label.ASSUMED),
+        (op("ResourceApplyMomentum", (f32(64),) * 3, ()), BOW, Label.MODELLED),
+        # The library's source calls the cycles of GELU placeholders.
+        (op("Gelu", f16(64), f16(64)), BOW, Label.ASSUMED),
+        (op("Relu", f16(64), f16(64)), BOW, Label.MODELLED),
+        # The rate at which tiles store is derived for Mk2 and assumed for the others.
+        (op("DeepCopy", f32(64), f32(64)), MK2, Label.MODELLED),
+        (op("DeepCopy", f32(64), f32(64)), MK1, Label.ASSUMED),
+        (op("ZerosLike", f32(64), f32(64)), MK1, Label.ASSUMED),
+    ],
+)
+def test_labels_follow_tables_and_figures(spec, chip, label):
+    assert cost_of(spec, Resources(chip, chip.tiles)).label is label
+
+
+@pytest.mark.parametrize(
+    ("chip", "partials", "rows", "label"),
+    [
+        (MK2, "float16", 4096, Label.MODELLED),
+        # The rate in float16 sums is not known of Mk1.
+        (MK1, "float16", 4096, Label.ASSUMED),
+        (MK1, "float32", 4096, Label.MODELLED),
+    ],
+)
+def test_label_of_a_product_is_that_of_the_rate_of_the_matrix_unit(chip, partials, rows, label):
+    spec = op("MatMul", (f16(rows, 512), f16(512, 512)), f16(rows, 512))
+    assert cost_of(spec, Resources(chip, chip.tiles, 0.6, partials)).label is label

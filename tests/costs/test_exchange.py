@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorflow_ipu.configs.chips import BOW, CHIPS, MK1
-from tensorflow_ipu.costs.exchange import broadcast_cycles, exchange_cycles
+from tensorflow_ipu.costs.exchange import exchange_cycles
 
 # One step of a 3x3 blur on GC2 (thorbenlouw/lbm-graphcore): cycles of exchange by IPUs and type.
 # float2 moves twice the bytes of half4, so the difference of two rows is the cycles of their bytes.
@@ -19,12 +19,6 @@ def test_four_bytes_per_cycle_and_the_phase(num_bytes, transfer):
 
 def test_nothing_costs_nothing():
     assert exchange_cycles(0, BOW) == 0
-    assert broadcast_cycles(0, BOW) == 0
-
-
-def test_tiles_of_a_bus_share_what_both_receive():
-    assert exchange_cycles(4096, BOW, shared=True) == 512 + BOW.exchange_overhead
-    assert broadcast_cycles(4096, BOW) == 512 + BOW.exchange_overhead
 
 
 @pytest.mark.parametrize("ipus", MEASURED)
