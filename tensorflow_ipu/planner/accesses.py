@@ -54,14 +54,20 @@ class Accesses:
     parent: np.ndarray
 
     def first_user(self, buffer: int) -> int:
-        """Returns the first op that uses a buffer, -1 without one.
+        """Returns the first op that uses a buffer itself, -1 without one.
+
+        A loop, say, has everything as inputs that the ops in it use: it counts if no other does.
 
         Args:
             buffer: the buffer.
         """
         # Accesses are ordered by buffer; those of the instances of one are together.
         low, high = np.searchsorted(self.buffer, (buffer, buffer + 1))
-        return int(self.op[low:high].min()) if high > low else -1
+        users = self.op[low:high]
+        plain = users[self.end[users] == users + 1]
+        if not len(users):
+            return -1
+        return int((plain if len(plain) else users).min())
 
 
 def find(workload: Workload, placement: Placement) -> Accesses:

@@ -37,8 +37,8 @@ def with_batch(workload: Workload, batch: int) -> Workload:
         batch: elements of a mini-batch of one replica.
 
     Returns:
-        The program. Going to another size and back gives an equal program. What is planned from it
-        is `modelled` at best: which dimensions grow follows from rules, not from building it.
+        The program. Going to another size than 1 and back gives an equal program. What is planned
+        from it is `modelled` at best: which dimensions grow follows from rules.
 
     Raises:
         ValueError: the batch size of the program is not known, the new one is not positive, or a
@@ -228,7 +228,8 @@ def _scaled_attributes(
     attributes: Mapping[str, Any], shapes: Mapping[tuple[int, ...], tuple[int, ...]]
 ) -> Mapping[str, Any]:
     """Attributes that are the shape of an operand, or a list of shapes, changed likewise."""
-    return {key: _scaled_value(value, shapes) for key, value in attributes.items()}
+    scaled = {key: _scaled_value(value, shapes) for key, value in attributes.items()}
+    return {**scaled, **{k: attributes[k] for k in batch_rules.NO_SHAPES & attributes.keys()}}
 
 
 def _scaled_value(value: Any, shapes: Mapping[tuple[int, ...], tuple[int, ...]]) -> Any:

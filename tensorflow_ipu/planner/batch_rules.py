@@ -22,6 +22,12 @@ _UNRELATED = ("Shape", "ShapeN", "Size", "Rank", "Fill", "Range", "Const", "Bias
               "IpuInfeedDequeue", "IpuOutfeedEnqueue", "NoOp", "BroadcastGradientArgs",
               "TensorListReserve", "EmptyTensorList", "VarHandleOp")  # fmt: skip
 
+#: Attributes with a number for each dimension that are no shapes, whatever numbers they have.
+NO_SHAPES = frozenset(
+    {"axes", "begin", "steps", "strides", "ksize", "dilations", "rates", "squeeze_dims", "perm",
+     "paddings", "explicit_paddings", "crops", "block_shape"}
+)  # fmt: skip
+
 
 def pairs(op: Op, shapes: Sequence[Shape]) -> Pairs:
     """Returns the pairs of equal dimensions of an op.
@@ -168,6 +174,18 @@ def _packed(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
             yield (part, place), (whole, place + (place >= axis))
 
 
+def _segments(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
+    """Sums by segment, as of an embedding's gradient: what is behind the dimensions of the ids.
+
+    The first dimension of the result is the number of segments.
+    """
+    del op
+    yield from prefix(shapes, 1, 0)
+    ahead = len(shapes[1])
+    for axis in range(ahead, len(shapes[0])):
+        yield (0, axis), (inputs, axis - ahead + 1)
+
+
 def _carried(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
     """A loop: what it carries along."""
     del op
@@ -196,6 +214,9 @@ _RULES: dict[str, Callable[[Op, Sequence[Shape], int], Pairs]] = {
         ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGrad",
          "FusedBatchNormGradV2", "FusedBatchNormGradV3"),
         batch_products.normalised,
+    ),
+    **dict.fromkeys(
+        tuple(f"UnsortedSegment{kind}" for kind in ("Sum", "Max", "Min", "Prod")), _segments
     ),
     **dict.fromkeys(("While", "StatelessWhile"), _carried),
     "Einsum": batch_products.einsum,

@@ -20,10 +20,6 @@ DEFAULT, RAISE, WARN, MARK = CAPACITY_POLICIES
 _LARGE = 2000
 
 
-class OutOfMemoryError(Exception):
-    """A program does not fit on the chip. The text is a report."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """What a check found.
@@ -71,17 +67,6 @@ def check(plan: Plan, policy: str = DEFAULT) -> Verdict:
         found = remedies(plan)
     message = capacity_text.report(plan, exact_fits, found)
     return Verdict(plan.fits, exact_fits, action, message, found)
-
-
-def require(plan: Plan) -> None:
-    """Checks that a program fits.
-
-    Raises:
-        OutOfMemoryError: it does not.
-    """
-    verdict = check(plan, RAISE)
-    if verdict.action:
-        raise OutOfMemoryError(verdict.message)
 
 
 def exact_tiles(memory: IpuMemory) -> np.ndarray:

@@ -216,7 +216,9 @@ def _smaller_batch(target: Target) -> Target | None:
 def _numbers(target: Target, layers: int) -> Iterator[int]:
     """Numbers of IPUs to try, least first."""
     settings = target.settings
-    most = min(layers, Machine(settings.chip).num_ipus // max(1, settings.replicas))
+    each = Machine(settings.chip).num_ipus // max(1, settings.replicas)
+    # A replica occupies a power of two: of 5 IPUs for each, 4 can be had.
+    most = min(layers, 1 << max(0, each.bit_length() - 1))
     capacity = settings.chip.tiles * settings.chip.memory_per_tile
     needed = sum(ipu.always_live for ipu in memory.plan(target.workload, settings))
     least = max(target.workload.ipus + 1, -(-needed // (2 * capacity)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tensorflow_ipu.planner.layer_parts import wholes
 from tensorflow_ipu.planner.sections import (
     BACKWARD,
     FORWARD,
@@ -80,16 +81,19 @@ def _layers(workload: Workload, sections: Sequence[str]) -> tuple[tuple[str, ...
     Layers after the last one with variables, such as the loss, are part of that one: no user cuts
     there. Ops in no layer follow what their data come from or go to.
     """
-    order: dict[str, int] = {}
-    last = -1
+    trained: dict[str, bool] = {}
     for op, section in zip(workload.ops, sections):
         name = _layer_name(workload, op)
         if section == FORWARD and name and op.type != INFEED and _works(op):
-            order.setdefault(name, len(order))
-            if variables_of(workload, op):
-                last = max(last, order[name])
+            trained[name] = trained.get(name, False) or bool(variables_of(workload, op))
+    whole = wholes(trained)
+    order: dict[str, int] = {}
+    last = -1
+    for name, has_variables in trained.items():
+        index = order.setdefault(whole.get(name, name), len(order))
+        last = max(last, index) if has_variables else last
     names = tuple(order)[: last + 1] if last >= 0 else tuple(order)
-    place = {name: min(index, len(names) - 1) for name, index in order.items()}
+    place = {name: min(order[whole.get(name, name)], len(names) - 1) for name in trained}
     known = [
         place.get(_layer_name(workload, op), -1) if section else -1
         for op, section in zip(workload.ops, sections)

@@ -77,6 +77,26 @@ def test_variables_and_their_gradients_never_grow():
         assert op.outputs[0].shape == (64, 64)
 
 
+@pytest.mark.parametrize("dimension", [8, 5])
+def test_the_gradient_of_a_lookup_has_the_shape_of_the_table(dimension):
+    """Even if the table has as many rows or columns as the batch has elements."""
+    make = Builder()
+    words = make.input("words", (8,), "int32")
+    rows = make.op("AddV2", [make.input("x", (8, dimension))], (8, dimension))
+    made = make.op("UnsortedSegmentSum", [rows, words], (8, dimension))
+    assert made not in batch.batch_dimensions(make.workload(batch=8))
+
+
+def test_attributes_that_look_like_shapes_stay():
+    """A batch of 1 has tensors of shape [1]; axis 1 is the same axis for any batch."""
+    make = Builder()
+    x = make.input("x", (1, 5))
+    make.op("Sum", [x], (1,), attributes={"axes": [1]})
+    (changed,) = batch.with_batch(make.workload(batch=1), 8).ops
+    assert changed.outputs[0].shape == (8,)
+    assert changed.attributes["axes"] == [1]
+
+
 def test_attributes_that_are_shapes_change_too():
     make = Builder()
     x = make.input("x", (8, 5))

@@ -119,12 +119,6 @@ def test_any_program_can_be_checked(workload):
     assert all(remedy.saving > 0 for remedy in verdict.remedies)
 
 
-def test_require(plans):
-    capacity.require(plans["fits"])
-    with pytest.raises(capacity.OutOfMemoryError, match="out of memory"):
-        capacity.require(plans["warns"])
-
-
 def test_unknown_policy(plans):
     with pytest.raises(ValueError, match="'rise': choose one of default, raise, warn, mark"):
         capacity.check(plans["fits"], "rise")

@@ -273,3 +273,15 @@ def test_wrong_number_of_stages():
         memory.plan(pipeline(4), Settings(stage_devices=(0, 1)))
     with pytest.raises(ValueError, match="of which the program has 0; received 2"):
         memory.plan(chain(), Settings(stage_devices=(0, 1)))
+
+
+def test_the_line_of_a_variable_is_where_it_is_used_not_the_loop_around():
+    """Every variable is an input of the loop, whose line says nothing of it."""
+    make = Builder()
+    weight = make.variable("w", (64, 64))
+    x = make.input("x", (8, 64))
+    start = make.begin("While", [x, weight], name="while", trip_count=4, source="run.py:9 (main)")
+    make.op("MatMul", [x, weight], (8, 64), runs=4, source="model.py:3 (layer)")
+    make.end(start)
+    (found,) = memory.plan(make.workload(), Settings())
+    assert {e.name: e.source for e in found.at_peak}["w"] == "model.py:3 (layer)"

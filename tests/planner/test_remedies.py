@@ -172,3 +172,17 @@ def test_a_program_that_fits_has_remedies_too():
 def test_a_program_without_anything_to_save():
     make = dataclasses.replace(dense([8, 8], momentum=False), ops=(), batch=None)
     assert isinstance(remedies.remedies(planning.plan(make, _settings(16))), tuple)
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_no_remedy_asks_for_more_ipus_than_there_are(replicas):
+    """A replica occupies a power of two of the machine's 16 IPUs."""
+    plan = planning.plan(WORKLOAD, _settings(2, replicas=replicas))
+    asked = [
+        int(line.split("=")[1])
+        for remedy in remedies.remedies(plan)
+        for line in remedy.instruction.splitlines()
+        if line.startswith("config.auto_select_ipus")
+    ]
+    assert asked
+    assert max(asked) <= 16
