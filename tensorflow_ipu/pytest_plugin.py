@@ -32,8 +32,9 @@ def ipu_budget(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
     """Checks what the IPU programs of a test need against a budget in a file.
 
     Use it after the programs ran: `ipu_budget("digits.json")`. The file is relative to the test's
-    folder. `pytest --update-ipu-budgets` writes it. Of several programs the one with the most
-    cycles is meant, unless `program` names another.
+    folder. `pytest --update-ipu-budgets` writes it. `tolerance` (percent that may be used beyond
+    the limits) stands for that of the file, which counts if none is given. Of several programs the
+    one with the most cycles is meant, unless `program` names another.
     """
     from tensorflow_ipu import profiler
 
@@ -41,7 +42,7 @@ def ipu_budget(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
     update = request.config.getoption(_UPDATE)
     with profiler.profile() as profile:
 
-        def check(budget: str, program: str | None = None, tolerance: float = 0.0) -> None:
+        def check(budget: str, program: str | None = None, tolerance: float | None = None) -> None:
             report = _chosen(profile.reports, program)
             _check(report, folder / budget, update, tolerance)
 
@@ -60,17 +61,19 @@ def _chosen(reports: tuple[Report, ...], program: str | None) -> Report:
     return max(meant, key=lambda report: report.plan.timeline.cycles)
 
 
-def _check(report: Report, path: Path, update: bool, tolerance: float) -> None:
+def _check(report: Report, path: Path, update: bool, tolerance: float | None) -> None:
     """Fails the test if the report does not keep to the budget, or writes the budget."""
     from tensorflow_ipu.profiler import budget, snapshot
 
     used = snapshot.of_plan(report.plan)
+    if not update and not path.exists():
+        pytest.fail(f"There is no budget {path}: run `pytest {_UPDATE}` to make it.")
+    known = budget.load(path) if path.exists() else budget.Budget({}, {})
+    full = budget.of_snapshot(used, known.tolerance if tolerance is None else tolerance)
     if update:
         path.parent.mkdir(parents=True, exist_ok=True)
-        budget.save(budget.of_snapshot(used, tolerance), path)
+        budget.save(full._replace(report=known.report), path)
         return
-    if not path.exists():
-        pytest.fail(f"There is no budget {path}: run `pytest {_UPDATE}` to make it.")
-    verdict = budget.check(budget.load(path), used)
+    verdict = budget.check(known._replace(tolerance=full.tolerance), used)
     if not verdict.passed:
         pytest.fail(f"{path}: {budget.format_verdict(verdict)}", pytrace=False)

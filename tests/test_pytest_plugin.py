@@ -64,3 +64,15 @@ def test_budget_of_a_test(run_pytest, tmp_path):
     assert "code 0" in run_pytest(64)
     out = run_pytest(512)
     assert "over budget" in out and "variables bytes" in out and "code 1" in out
+
+
+def test_the_tolerance_of_a_test_stands_for_that_of_the_file(run_pytest, tmp_path, monkeypatch):
+    path = tmp_path / "budgets" / "step.json"
+    tolerant = PROGRAM.replace('"budgets/step.json")', '"budgets/step.json", tolerance=50)', 1)
+    assert "code 0" in run_pytest(64, "--update-ipu-budgets")
+    data = json.loads(path.read_text())
+    data["limits"], data["layers"] = {"cycles": data["limits"]["cycles"] / 1.2}, {}
+    path.write_text(json.dumps(data))
+    assert "over budget" in run_pytest(64)
+    monkeypatch.setitem(globals(), "PROGRAM", tolerant)
+    assert "code 0" in run_pytest(64)

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from tensorflow_ipu.cli import files
+from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.planner import planning, stage_split, stage_text
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.stage_split import Split
@@ -21,11 +21,11 @@ def add(commands: Any) -> None:
     """
     parser = commands.add_parser("split", help="find pipeline stages of equal cost")
     parser.add_argument("file", metavar="FILE", help="report, or its folder")
-    parser.add_argument("--stages", type=int, required=True, help="number of stages")
+    parser.add_argument("--stages", type=arguments.whole, required=True, help="number of stages")
     parser.add_argument(
         "--schedule", help="grouped, interleaved or sequential; else that of the program"
     )
-    parser.add_argument("--count", type=int, help="mini-batches for one weight update")
+    parser.add_argument("--count", type=arguments.count, help="mini-batches for one weight update")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 

@@ -6,20 +6,20 @@ import argparse
 import json
 from typing import Any
 
-from tensorflow_ipu.cli import files
+from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.planner import what_if
 
 # Option, name of the change, type of its values, what it means.
 _CHANGES = (
     ("chip", "chip", str, "mk1, mk2 or bow"),
-    ("tiles", "tiles", int, "tiles of each IPU"),
-    ("replicas", "replicas", int, "copies of the program"),
-    ("batch", "batch", int, "elements of a mini-batch"),
+    ("tiles", "tiles", arguments.whole, "tiles of each IPU"),
+    ("replicas", "replicas", arguments.whole, "copies of the program"),
+    ("batch", "batch", arguments.whole, "elements of a mini-batch"),
     ("schedule", "schedule", str, "grouped, interleaved or sequential"),
-    ("stages", "stages", int, "pipeline stages, each on an IPU"),
-    ("count", "count", int, "mini-batches for one weight update of a pipeline"),
+    ("stages", "stages", arguments.whole, "pipeline stages, each on an IPU"),
+    ("count", "count", arguments.count, "mini-batches for one weight update of a pipeline"),
     ("recompute", "recompute", str, "yes or no: make activations again"),
-    ("io-tiles", "io_tiles", int, "tiles of each IPU that only move data"),
+    ("io-tiles", "io_tiles", arguments.whole, "tiles of each IPU that only move data"),
     ("proportion", "proportion", float, "availableMemoryProportion of matmuls and convolutions"),
     ("partials", "partials", str, "float16 or float32: type of sums of float16 products"),
 )

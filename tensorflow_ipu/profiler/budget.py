@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,7 +59,11 @@ def of_snapshot(snapshot: Snapshot, tolerance: float = _DEFAULT_TOLERANCE) -> Bu
     Args:
         snapshot: the numbers of the report.
         tolerance: how much more is let pass, in percent.
+
+    Raises:
+        ValueError: If the tolerance is no number from 0.
     """
+    _check_numbers("budget", {"tolerance_percent": tolerance})
     return Budget(
         dict(snapshot.totals), {k: dict(v) for k, v in snapshot.layers.items()}, tolerance
     )
@@ -73,7 +78,7 @@ def check(budget: Budget, snapshot: Snapshot) -> Verdict:
 
     Returns:
         What grew beyond its limit. Layers of the budget that the program does not have are no
-        growth; a total that the report does not have is a mistake in the budget.
+        growth; a number that the report does not have is a mistake in the budget.
     """
     limits = Snapshot(budget.limits, budget.layers)
     factor = 1 + budget.tolerance / _PERCENT
@@ -85,6 +90,10 @@ def check(budget: Budget, snapshot: Snapshot) -> Verdict:
         and change.after > change.before * factor
     ]
     unknown = [name for name in budget.limits if name not in snapshot.totals]
+    for layer, numbers in snapshot.layers.items():
+        unknown += [
+            f"{layer}: {name}" for name in budget.layers.get(layer, ()) if name not in numbers
+        ]
     return Verdict(tuple(exceeded), tuple(unknown))
 
 
@@ -119,7 +128,7 @@ def load(path: str | Path) -> Budget:
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a budget: expected JSON, {error}.") from error
     _check_fields(path, data)
     layers = data.get("layers", {})
@@ -165,13 +174,26 @@ def _check_fields(path: str | Path, data: Any) -> None:
     unknown = sorted(set(data) - _FIELDS)
     if unknown:
         raise ValueError(f"{path} has unknown fields {unknown}: expected {sorted(_FIELDS)}.")
+    if not isinstance(data.get("report", ""), str):
+        raise ValueError(
+            f"{path}: 'report' must be the file of a report in quotes, got {data['report']!r}."
+        )
     layers = data.get("layers", {})
     if not isinstance(layers, dict) or not all(isinstance(v, dict) for v in layers.values()):
         raise ValueError(f"{path}: 'layers' must map the name of each layer to its limits.")
 
 
 def _check_numbers(path: str | Path, limits: Mapping[str, Any]) -> None:
-    """Refuses limits that are no numbers from 0."""
+    """Refuses limits that are no numbers from 0, or larger than what a float can hold."""
     for name, limit in limits.items():
-        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit >= 0:
-            raise ValueError(f"{path}: the limit {name!r} must be a number from 0, got {limit!r}.")
+        if (
+            isinstance(limit, bool)
+            or not isinstance(limit, (int, float))
+            or not 0 <= limit <= sys.float_info.max
+        ):
+            # Whole numbers of thousands of digits cannot be printed.
+            got = "a larger one" if isinstance(limit, int) and limit > 0 else repr(limit)
+            raise ValueError(
+                f"{path}: the limit {name!r} must be a number from 0 to {sys.float_info.max:.0e}, "
+                f"got {got}."
+            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorflow_ipu.planner import rates
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
 
@@ -26,9 +27,10 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
 
     Returns:
         By name: whether it fits, its fullest tile, largest variables and tensors, bubble share,
-        whether the host is what it waits for, and how far the cycles can be trusted.
+        whether the host is what it waits for, how fast it is, and how far the cycles can be
+        trusted.
     """
-    fullest, timeline = plan.fullest, plan.timeline
+    fullest, timeline, found = plan.fullest, plan.timeline, rates.of_plan(plan)
     return {
         "fits": bool(plan.fits),
         "worst_ipu": fullest.ipu,
@@ -41,6 +43,9 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
         "bubble_share": bubble_share(plan),
         "io_bound": io_bound(plan),
         "host_cycles": host_cycles(plan),
+        "items_per_second": found.items_per_second,
+        "flops_per_second": found.flops_per_second,
+        "utilisation": found.utilisation,
         "share_by_label": {
             label.value: _share(cycles, timeline.cycles)
             for label, cycles in timeline.by_label.items()

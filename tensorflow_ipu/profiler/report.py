@@ -227,7 +227,7 @@ class Report:
         file = file / "report.json" if file.is_dir() else file
         try:
             data = json.loads(file.read_bytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(
                 f"{file} is not a report of tensorflow_ipu: it is not JSON ({error}). Give the "
                 "report.json or profile.pop of a report directory."

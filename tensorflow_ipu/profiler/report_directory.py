@@ -27,15 +27,15 @@ def make(parent: str) -> Path:
         parent: where to make it; made too if it is missing.
 
     Returns:
-        `tf_report__<ISO date and time>__<pid>` in it. The time has no colons, which some file
-        systems do not take.
+        `tf_report__<ISO date and time>__<pid>` in it, as an absolute path: the program may change
+        its current directory. The time has no colons, which some file systems do not take.
 
     Raises:
         OSError: it cannot be made.
     """
     for _ in range(_RETRIES):
         now = datetime.datetime.now().isoformat(timespec="microseconds").replace(":", "-")
-        path = Path(parent) / f"{PREFIX}__{now}__{os.getpid()}"
+        path = Path(parent).absolute() / f"{PREFIX}__{now}__{os.getpid()}"
         try:
             path.mkdir(parents=True)
         except FileExistsError:

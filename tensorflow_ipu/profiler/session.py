@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from types import TracebackType
 
+from absl import logging
+
 from tensorflow_ipu.compiler import cache, reporting
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.profiler import report_directory
@@ -37,8 +39,9 @@ class profile:  # noqa: N801 - used like a function
         tensorboard: str | os.PathLike[str] | None = None,
         launches: int = 1,
     ) -> None:
-        self._directory = directory
-        self._tensorboard = tensorboard
+        # The program may change its current directory inside the block.
+        self._directory = None if directory is None else Path(directory).absolute()
+        self._tensorboard = None if tensorboard is None else Path(tensorboard).absolute()
         self._launches = launches
         self._tracker: Tracker | None = None
         self._compiled: list[Executable] = []
@@ -63,14 +66,24 @@ class profile:  # noqa: N801 - used like a function
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Notes what was done, and writes the reports if there is a place for them."""
+        """Notes what was done, and writes the reports if there is a place for them.
+
+        Raises:
+            OSError: they cannot be written. If the block failed too, this is logged only.
+        """
         tracker, self._tracker = self._tracker, None
         if tracker is None:
             raise RuntimeError("This profile was not entered. Use it in a `with` statement.")
         reporting.forget(self._on_compile)
         tracker.freeze()
         self._found = self._done(tracker)
-        self._write()
+        try:
+            self._write()
+        except Exception as failure:
+            if error is None:
+                raise
+            # The error of the user's program is what they have to see.
+            logging.error("The reports of a profile cannot be written: %s", failure)
 
     def _done(self, tracker: Tracker) -> list[tuple[Executable, Executions]]:
         """The programs on the device that were compiled or launched, with their launches."""

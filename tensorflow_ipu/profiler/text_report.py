@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensorflow_ipu.planner import rates
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.profiler import text_tables
 from tensorflow_ipu.profiler.insights import bubble_share, host_cycles, remedy_text
@@ -163,9 +164,24 @@ def _execution(report: Report) -> list[str]:
     return [
         f"A launch takes {cycles_text(timeline.cycles)} cycles, {seconds_text(timeline.seconds)} "
         f"({timeline.label.value})",
+        *_rates(report),
         *([f"How far the cycles can be trusted: {labels}"] if labels else []),
         *table(rows, right=(1, 2)),
         f"So far: {host}",
+    ]
+
+
+def _rates(report: Report) -> list[str]:
+    """How much a launch gets done in its time."""
+    found = rates.of_plan(report.plan)
+    if not found.flops:
+        return []
+    items = ""
+    if found.items_per_second is not None:
+        items = f"{found.items_per_second:,.0f} elements of data a second on all replicas, "
+    return [
+        f"Rates: {items}{human_count(round(found.flops_per_second))}flop/s of a replica, "
+        f"{100 * found.utilisation:.1f} % of its matrix units' peak ({found.label.value})"
     ]
 
 

@@ -141,6 +141,21 @@ class TestWhatif:
         assert main(["whatif", report, *arguments]) == 2
         assert arguments[1] in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        "arguments, message",
+        [
+            (("--batch", "9" * 29), "at most 1,000,000,000,000"),
+            (("--replicas", "9" * 29), "at most 1,000,000,000,000"),
+            (("--count", "20000000", "--stages", "2"), "at most 100,000"),
+            (("--tiles", "1.5"), "expected a whole number, got '1.5'"),
+        ],
+        ids=lambda value: value[0] if isinstance(value, tuple) else None,
+    )
+    def test_numbers_that_nothing_is_planned_with(self, capsys, report, arguments, message):
+        with pytest.raises(SystemExit) as stopped:
+            main(["whatif", report, *arguments])
+        assert stopped.value.code == 2 and message in capsys.readouterr().err
+
 
 class TestSplit:
     def test_stages_with_balance_and_bubbles(self, capsys, report):
@@ -180,6 +195,13 @@ class TestCheck:
         run(capsys, "check", budget, "--update")
         data = json.loads((tmp_path / "budget.json").read_text())
         assert data["report"] == "report.json" and data["tolerance_percent"] == 3
+
+    @pytest.mark.parametrize("tolerance", ["-5", "nan", "inf"])
+    def test_a_tolerance_that_no_check_would_take(self, capsys, report, tmp_path, tolerance):
+        path = tmp_path / "new.json"
+        arguments = ["check", str(path), "--report", report, "--update", "--tolerance", tolerance]
+        assert main(arguments) == 2 and not path.exists()
+        assert "tolerance_percent" in capsys.readouterr().err
 
     def test_without_a_report(self, capsys, budget):
         assert main(["check", budget]) == 2

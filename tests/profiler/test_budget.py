@@ -67,6 +67,10 @@ def test_saved_and_read_again(tmp_path):
         ('{"schema_version": 1, "limits": {"cycles": true}}', "must be a number from 0"),
         ('{"schema_version": 1, "limits": {}, "layers": {"a": 3}}', "'layers' must map"),
         ('{"schema_version": 1, "limits": {}, "tolerance_percent": "1"}', "must be a number"),
+        ('{"schema_version": 1, "limits": {}, "tolerance_percent": 1e999}', "must be a number"),
+        ('{"schema_version": 1, "limits": {"cycles": 1%s}}' % ("0" * 400), "got a larger one"),
+        ('{"schema_version": 1, "limits": {}, "report": 5}', "'report' must be the file"),
+        ("[" * 100_000, "is not a budget: expected JSON"),
     ],
     ids=lambda value: None,
 )
@@ -81,3 +85,20 @@ def test_the_file_is_json_with_a_version(tmp_path):
     budget.save(budget.of_snapshot(USED), tmp_path / "budget.json")
     data = json.loads((tmp_path / "budget.json").read_text())
     assert data["schema_version"] == 1 and data["limits"]["cycles"] == 1000
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "budget.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"budget\.json is not a budget"):
+        budget.load(tmp_path / "budget.json")
+
+
+@pytest.mark.parametrize("tolerance", [-5.0, float("nan"), float("inf")])
+def test_no_budget_is_made_that_cannot_be_read(tolerance):
+    with pytest.raises(ValueError, match="tolerance_percent"):
+        budget.of_snapshot(USED, tolerance)
+
+
+def test_a_limit_of_a_layer_that_names_nothing_fails():
+    wrong = budget.Budget({}, {"dense": {"cycels": 1}, "gone": {"cycels": 1}})
+    assert budget.check(wrong, USED).unknown == ("dense: cycels",)

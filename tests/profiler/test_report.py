@@ -125,6 +125,7 @@ def _changed(path: tuple[str, ...], value: object) -> str:
     "text, message",
     [
         ("IPU", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
         ("[1]", "Not a report"),
         ('{"format": "other"}', "expected a JSON object with"),
         (_changed(("schema_version",), 2), "schema version 2; this release reads 1"),
@@ -137,7 +138,7 @@ def _changed(path: tuple[str, ...], value: object) -> str:
         (_changed(("plan", "timeline", "segments", "start"), [0]), "not of one length"),
         (_changed(("plan", "timeline", "ops", "cost"), [9, 9, 9]), "Not a whole report"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_files_that_are_no_reports(text: str, message: str, tmp_path) -> None:
     path = tmp_path / "report.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 
 from tensorflow_ipu import ipu_strategy, profiler
 from tensorflow_ipu.device import system
@@ -93,6 +94,30 @@ def test_a_directory_that_cannot_be_written(tmp_path) -> None:
     programs.configure()
     with pytest.raises(OSError, match="file"), profiler.profile(tmp_path / "file"):
         programs.run()
+
+
+def test_the_error_of_a_block_wins_over_that_of_its_files(tmp_path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    programs.configure()
+    errors: list[str] = []
+    monkeypatch.setattr(logging, "error", lambda text, *args: errors.append(text % args))
+    with pytest.raises(KeyError, match="mine"), profiler.profile(tmp_path / "file"):
+        programs.run()
+        raise KeyError("mine")
+    (error,) = errors
+    assert "cannot be written" in error and "file" in error
+
+
+def test_directories_are_those_of_the_beginning(tmp_path, monkeypatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    programs.configure()
+    with profiler.profile("reports", "board") as profiled:
+        programs.run()
+        monkeypatch.chdir("elsewhere")
+    (directory,) = profiled.directories
+    assert directory.parent == tmp_path / "reports"
+    assert (tmp_path / "board").is_dir() and not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_the_callback(tmp_path) -> None:

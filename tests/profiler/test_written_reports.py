@@ -69,6 +69,17 @@ def test_launches_are_renewed_when_the_configuration_is_reset(tmp_path) -> None:
     assert _written(tmp_path) == [folder]
 
 
+def test_launches_are_renewed_from_another_current_directory(tmp_path, monkeypatch, errors) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    programs.configure(compilation_poplar_options=_engine("reports", all="true"))
+    programs.run()
+    monkeypatch.chdir("elsewhere")
+    system.reset_ipu_configuration()
+    (folder,) = _written(tmp_path / "reports")
+    assert Report.load(folder).executions.launches == 1 and not errors
+
+
 def test_each_program_has_its_own(tmp_path) -> None:
     programs.configure(2, compilation_poplar_options=_engine(tmp_path, outputGraphProfile="true"))
     programs.run(8)

@@ -1,0 +1,39 @@
+"""Types of the numbers that commands take."""
+
+from __future__ import annotations
+
+import argparse
+
+# Sizes and numbers of bytes made of larger ones do not fit what plans are computed with.
+_MOST = 10**12
+
+# The schedule of a pipeline is made for each mini-batch: more would take minutes and gigabytes.
+_MOST_MINI_BATCHES = 100_000
+
+
+def whole(text: str) -> int:
+    """Reads a whole number that a program can be planned with.
+
+    Args:
+        text: what was given.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no whole number, or too large.
+    """
+    return _at_most(text, _MOST)
+
+
+def count(text: str) -> int:
+    """Reads a number of mini-batches; see `whole`."""
+    return _at_most(text, _MOST_MINI_BATCHES)
+
+
+def _at_most(text: str, most: int) -> int:
+    """Reads a whole number with an upper limit."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+    if number > most:
+        raise argparse.ArgumentTypeError(f"expected at most {most:,}, got {number:,}")
+    return number
