@@ -177,6 +177,8 @@ class Walk:
         if free and state.shape == start.shape:
             taken.add(place)
             return state.kept_in(place)
+        if place is not None:  # it is copied from there
+            self.buffers.settle(place, record.ipu)
         state.buffer = self.buffers.tensor(f"{record.name}:{index}", state, record.ipu)
         own.add(state.buffer)
         return state

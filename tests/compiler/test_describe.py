@@ -178,6 +178,17 @@ def test_branches_work_on_the_callers_tensors() -> None:
     assert conditional.outputs[0] == ("float32", (4,), None)  # made later, inside
 
 
+def test_an_input_that_only_starts_a_loop_is_on_the_ipu() -> None:
+    def program(x: tf.Tensor) -> tf.Tensor:
+        while tf.reduce_sum(x) < 1000.0:
+            x = x * 2.0
+        return x
+
+    workload = _describe(program, [[1.0, 2.0, 3.0]])
+    (given,) = [buffer for buffer in workload.buffers if buffer.kind == INPUT]
+    assert given.ipu == 0
+
+
 def test_a_branch_that_passes_on_its_argument() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         y = tf.exp(x)
