@@ -10,8 +10,8 @@ from tensorflow_ipu.planner.placement import HOST, Placement
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, TENSOR, VARIABLE, Workload
 
 _LOOPS = ("While", "StatelessWhile", "For")
-_KINDS = {TENSOR: 0, INPUT: 1, VARIABLE: 2, CONSTANT: 3}
-TENSOR_KIND, INPUT_KIND, VARIABLE_KIND, CONSTANT_KIND = range(4)
+TENSOR_KIND, INPUT_KIND, VARIABLE_KIND = range(3)
+_KINDS = {TENSOR: TENSOR_KIND, INPUT: INPUT_KIND, VARIABLE: VARIABLE_KIND, CONSTANT: 3}
 
 
 @dataclasses.dataclass(frozen=True)

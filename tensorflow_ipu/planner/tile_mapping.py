@@ -19,13 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.cost import TensorType
 
-# Bytes of a vector instruction's operand: 4 float16 or 2 float32 (`Chip.half_vector_width`). All
-# elements of one grain are on one tile. Blocks are a multiple of it.
-GRAIN = 8
-# `Chip.mapping_block`; the same on each chip.
-BLOCK = 128
+# The same on each chip.
+BLOCK = chips.DEFAULT.mapping_block
 
 
 class Interval(NamedTuple):
