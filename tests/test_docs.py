@@ -37,9 +37,9 @@ def test_files_that_a_page_names_exist(page):
 def test_the_program_of_the_readme_runs(run_python, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    expected = re.search(r"print\(strategy.run\(program\)\)  # ([\d.]+)", program).group(1)
+    expected = re.search(r"print\(float\(.*\)\)  # ([\d.]+)", program).group(1)
     # AutoGraph reads the source of functions, so they need a file.
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     output = run_python("import program", cwd=tmp_path).stdout
-    assert f"tf.Tensor({expected}, shape=(), dtype=float32)" in output
+    assert expected in output.splitlines()
     assert "simulated Mk2" in output
