@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer, Plan
-from tensorflow_ipu.planner.workload import TENSOR, Workload
-from tensorflow_ipu.profiler.snapshot import NO_LAYER, layers_of_variables
+from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Workload
 
 # Phase of ops -> column of their cycles; everything else is the forward pass.
 _PHASES = {"backward": "backward_cycles", "update": "update_cycles"}
+
+# Layer of what belongs to none.
+NO_LAYER = "(no layer)"
 
 
 class LayerRow(NamedTuple):
@@ -199,3 +201,23 @@ def _activations(workload: Workload) -> Iterable[tuple[str, int]]:
             buffer = workload.buffers[index]
             if buffer.kind == TENSOR and op.phase not in _PHASES:
                 yield op.layer, buffer.num_bytes
+
+
+def layers_of_variables(workload: Workload) -> dict[int, str]:
+    """Returns the layer of each variable: that of the first op which uses it and has one.
+
+    Args:
+        workload: a program.
+
+    Returns:
+        Names of layers by index of the variable, empty for variables without a layer.
+    """
+    found = dict.fromkeys(range(len(workload.variables)), "")
+    for op in workload.ops:
+        for operand in (*op.inputs, *op.outputs):
+            if operand.buffer is None or not op.layer:
+                continue
+            buffer = workload.buffers[operand.buffer]
+            if buffer.kind == VARIABLE and buffer.variable is not None:
+                found[buffer.variable] = found[buffer.variable] or op.layer
+    return found
