@@ -4,6 +4,7 @@
 #   make test     all tests (make test PYTEST_ARGS="tests/configs -k flags")
 #   make native   build the native library again, after changes to native/
 #   make lint     check style and types; make format mends what it can
+#   make stress   replicas against one replica, many times: takes an hour; `make test` has a short form
 #   make bench    all benchmarks
 #   make clean    remove what was built, but not .venv
 
@@ -19,7 +20,7 @@ INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflo
 PYTHON_FOLDERS := tensorflow_ipu configs estimators keras_layers ops
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
-.PHONY: demo test native lint format bench clean
+.PHONY: demo test stress native lint format bench clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
@@ -28,6 +29,9 @@ demo: $(VENV)/.with-examples native
 
 test: $(VENV)/.with-test native
 	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+stress: $(VENV)/.with-test native
+	$(VENV)/bin/pytest tests/stress --large --stress-fits 20 --stress-iterations 5000 $(PYTEST_ARGS)
 
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done

@@ -13,6 +13,14 @@ import pytest
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds how long the stress tests go on. `make stress` sets more than the short form here."""
+    group = parser.getgroup("stress")
+    group.addoption("--stress-iterations", default=400, type=int, help="steps of each kernel")
+    group.addoption("--large", action="store_true", help="run the tests that take minutes, too")
+    group.addoption("--stress-fits", default=2, type=int, help="trainings of each Keras model")
+
+
 @pytest.fixture(autouse=True)
 def clean_state() -> Iterator[None]:
     """Resets the IPU configuration and the default graph after each test, where there are any."""
@@ -71,8 +79,12 @@ def _run_python(
     return process
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that run processes: `pytest -m "not process"` leaves them out."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the tests that run processes, and leaves out what was not asked for."""
+    large = [item for item in items if item.get_closest_marker("large")]
+    if large and not config.getoption("--large"):
+        config.hook.pytest_deselected(items=large)
+        items[:] = [item for item in items if item not in large]
     for item in items:
         if "run_python" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.process)

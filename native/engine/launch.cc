@@ -19,7 +19,9 @@ namespace tensorflow_ipu {
 
 using tensorflow::CancellationManager;
 using tensorflow::Device;
+using tensorflow::FunctionLibraryDefinition;
 using tensorflow::FunctionLibraryRuntime;
+using tensorflow::Graph;
 using tensorflow::OpKernelContext;
 using tensorflow::ResourceHandle;
 using tensorflow::Status;
@@ -194,7 +196,7 @@ class Launcher {
     options.run_all_kernels_inline =
         replicas_.size() > 1 &&
         static_cast<int>(replicas_.size()) >= tensorflow::port::NumSchedulableCPUs();
-    loaded_.runtime->Run(options, loaded_.handle, inputs, &replica.results,
+    loaded_.runtime->Run(options, loaded_.replicas[index], inputs, &replica.results,
                          [this, index](const Status& status) { Finish(index, status); });
   }
 
@@ -266,10 +268,61 @@ class Launcher {
   Status status_ TF_GUARDED_BY(mu_);
 };
 
+// TensorFlow's graph optimizers for one program. The first instance runs them; those of the other
+// replicas take over what they made, so that all run the same graph.
+class GraphOptimizer {
+ public:
+  GraphOptimizer(const tensorflow::ConfigProto& config, const std::string& function, bool keep)
+      : config_(config), function_(function), keep_(keep) {}
+
+  Status Optimize(std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
+                  FunctionLibraryDefinition* library, const tensorflow::DeviceSet& devices,
+                  Device* cpu, std::unique_ptr<Graph>* graph) {
+    if (graph_ != nullptr) {
+      TF_RETURN_IF_ERROR(Update(library));
+      *graph = Copy(*graph_);
+      return tensorflow::OkStatus();
+    }
+    tensorflow::grappler::GrapplerItem::OptimizationOptions optimization;
+    optimization.allow_pruning_stateful_and_dataset_ops = false;
+    TF_RETURN_IF_ERROR(
+        tensorflow::grappler::OptimizeGraph(std::move(ret_nodes), std::move(keep_nodes), library,
+                                            devices, cpu, config_, function_, optimization, graph));
+    if (keep_) {
+      graph_ = Copy(**graph);
+      functions_ = library->ToProto();
+    }
+    return tensorflow::OkStatus();
+  }
+
+ private:
+  static std::unique_ptr<Graph> Copy(const Graph& graph) {
+    auto copy = std::make_unique<Graph>(graph.flib_def());
+    copy->Copy(graph);
+    return copy;
+  }
+
+  // Gives `library` the functions that the optimizers made or changed.
+  Status Update(FunctionLibraryDefinition* library) const {
+    for (const tensorflow::FunctionDef& function : functions_.function()) {
+      const std::string& name = function.signature().name();
+      TF_RETURN_IF_ERROR(library->Contains(name) ? library->ReplaceFunction(name, function)
+                                                 : library->AddFunctionDef(function));
+    }
+    return tensorflow::OkStatus();
+  }
+
+  const tensorflow::ConfigProto config_;
+  const std::string function_;
+  const bool keep_;
+  std::unique_ptr<Graph> graph_;
+  tensorflow::FunctionDefLibrary functions_;
+};
+
 }  // namespace
 
-Status LoadProgram(std::shared_ptr<const Program> program, size_t num_inputs, size_t num_outputs,
-                   FunctionLibraryRuntime* runtime, LoadedProgram* loaded) {
+Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t num_inputs,
+                   size_t num_outputs, FunctionLibraryRuntime* runtime, LoadedProgram* loaded) {
   const std::string cpu = runtime->device_mgr()->HostCPU()->name();
   tensorflow::ConfigProto config;
   if (runtime->config_proto() != nullptr) config = *runtime->config_proto();
@@ -280,22 +333,23 @@ Status LoadProgram(std::shared_ptr<const Program> program, size_t num_inputs, si
   options.output_devices.assign(num_outputs, cpu);
   options.lib_def = program->library.get();
   options.config_proto = config;
-  const std::string name = program->entry;
+  auto optimizer =
+      std::make_shared<GraphOptimizer>(config, program->entry, /*keep=*/program->replicas > 1);
   options.optimize_graph_fn =
-      [config, name](std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
-                     tensorflow::FunctionLibraryDefinition* library,
-                     const tensorflow::DeviceSet& devices, Device* cpu_device,
-                     std::unique_ptr<tensorflow::Graph>* graph) {
-        tensorflow::grappler::GrapplerItem::OptimizationOptions optimization;
-        optimization.allow_pruning_stateful_and_dataset_ops = false;
-        return tensorflow::grappler::OptimizeGraph(std::move(ret_nodes), std::move(keep_nodes),
-                                                   library, devices, cpu_device, config, name,
-                                                   optimization, graph);
+      [optimizer](std::vector<std::string> ret_nodes, std::vector<std::string> keep_nodes,
+                  FunctionLibraryDefinition* library, const tensorflow::DeviceSet& devices,
+                  Device* cpu_device, std::unique_ptr<Graph>* graph) {
+        return optimizer->Optimize(std::move(ret_nodes), std::move(keep_nodes), library, devices,
+                                   cpu_device, graph);
       };
-  FunctionLibraryRuntime::Handle handle;
-  TF_RETURN_IF_ERROR(
-      runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &handle));
-  *loaded = {std::move(program), runtime, handle};
+  std::vector<FunctionLibraryRuntime::Handle> replicas(program->replicas);
+  for (size_t r = 0; r < replicas.size(); ++r) {
+    // Instances with the same state handle are one, with one set of kernels.
+    options.state_handle = tensorflow::strings::StrCat("ipu_", ordinal, "_replica_", r);
+    TF_RETURN_IF_ERROR(
+        runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &replicas[r]));
+  }
+  *loaded = {std::move(program), runtime, std::move(replicas)};
   return tensorflow::OkStatus();
 }
 

@@ -12,17 +12,22 @@
 
 namespace tensorflow_ipu {
 
-// A program made runnable in one function runtime (one session, or the eager context).
+// A program made runnable on one device in one function runtime (one session, or the eager
+// context).
 struct LoadedProgram {
   std::shared_ptr<const Program> program;
   tensorflow::FunctionLibraryRuntime* runtime;
-  tensorflow::FunctionLibraryRuntime::Handle handle;
+  // One instance for each replica, with kernels of its own. Replicas run at the same time, and
+  // some of TensorFlow's kernels, such as a convolution fused with the addition after it, keep
+  // state in the kernel between the steps of `Compute`.
+  std::vector<tensorflow::FunctionLibraryRuntime::Handle> replicas;
 };
 
-// Instantiates `program` on the host's CPU device, with TensorFlow's graph optimizers.
-tensorflow::Status LoadProgram(std::shared_ptr<const Program> program, size_t num_inputs,
-                               size_t num_outputs, tensorflow::FunctionLibraryRuntime* runtime,
-                               LoadedProgram* loaded);
+// Instantiates `program` for device `ordinal` on the host's CPU device, once for each replica.
+// TensorFlow's graph optimizers run once for all of them.
+tensorflow::Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
+                               size_t num_inputs, size_t num_outputs,
+                               tensorflow::FunctionLibraryRuntime* runtime, LoadedProgram* loaded);
 
 // The inputs of a launch, by argument position: a tensor, or the variable it names.
 struct LaunchArgument {

@@ -148,8 +148,8 @@ class LaunchOp : public AsyncOpKernel {
     }
     std::shared_ptr<Program> program;
     TF_RETURN_IF_ERROR(Compile(cluster_, ordinal_, std::move(arguments), &program));
-    TF_RETURN_IF_ERROR(LoadProgram(std::move(program), ctx->num_inputs(), ctx->num_outputs(),
-                                   ctx->function_library(), loaded));
+    TF_RETURN_IF_ERROR(LoadProgram(std::move(program), ordinal_, ctx->num_inputs(),
+                                   ctx->num_outputs(), ctx->function_library(), loaded));
     loaded_.emplace(signature, *loaded);
     return tensorflow::OkStatus();
   }
