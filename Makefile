@@ -5,6 +5,7 @@
 #   make native   build the native library again, after changes to native/
 #   make lint     check style and types; make format mends what it can
 #   make stress   replicas against one replica, many times: takes an hour; `make test` has a short form
+#   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
 #   make bench    all benchmarks
 #   make clean    remove what was built, but not .venv
 
@@ -14,13 +15,16 @@ PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check
 JOBS ?= $(shell nproc)
 PYTEST_ARGS ?=
+# Cases of `make fuzz`, and the seed that chooses them.
+N ?= 10000
+SEED ?= 1
 
 # Files that decide what an installation is made of. Changed Python needs no new installation.
 INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py
 PYTHON_FOLDERS := tensorflow_ipu configs estimators keras_layers ops
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
-.PHONY: demo test stress native lint format bench clean
+.PHONY: demo test stress fuzz native lint format bench clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
@@ -32,6 +36,9 @@ test: $(VENV)/.with-test native
 
 stress: $(VENV)/.with-test native
 	$(VENV)/bin/pytest tests/stress --large --stress-fits 20 --stress-iterations 5000 $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.with-test native
+	$(VENV)/bin/pytest -n $(JOBS) tests/fuzz --fuzz-cases $(N) --fuzz-seed $(SEED) $(PYTEST_ARGS)
 
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done

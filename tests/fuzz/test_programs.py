@@ -1,0 +1,66 @@
+"""Random programs compute on the IPU what plain TensorFlow computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
+from tests import replicas as replica_helpers
+from tests.fuzz import programs, support
+
+tf1 = tf.compat.v1
+# Both run the same kernels; TensorFlow's graph optimizers may fuse them in different places.
+TOLERANCE = 1e-5
+
+
+def _expected(program: programs.Program) -> list[np.ndarray]:
+    with tf.device("/device:CPU:0"):
+        function = tf.function(lambda *arguments: programs.results(program, arguments))
+        return [result.numpy() for result in function(*map(tf.constant, programs.inputs()))]
+
+
+def _compare(program: programs.Program, results: list[np.ndarray]) -> None:
+    expected = _expected(program)
+    assert len(results) == len(expected)
+    for result, reference in zip(results, expected):
+        assert result.dtype == reference.dtype
+        np.testing.assert_allclose(result, reference, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_programs_of_a_strategy_equal_tensorflow(
+    replicas: int, request: pytest.FixtureRequest
+) -> None:
+    replica_helpers.configure(replicas)
+    strategy = ipu_strategy.IPUStrategy()
+
+    def check(program: programs.Program) -> None:
+        with strategy.scope():
+
+            @tf.function(jit_compile=True)
+            def run(*arguments: tf.Tensor) -> list[tf.Tensor]:
+                return programs.results(program, arguments)
+
+            results = strategy.run(run, tuple(map(tf.constant, programs.inputs())))
+        _compare(program, [result.numpy() for result in results])
+
+    support.run(request.config, "programs", programs.PROGRAMS, check)
+
+
+def test_programs_of_a_session_equal_tensorflow(request: pytest.FixtureRequest) -> None:
+    replica_helpers.configure(1)
+
+    def check(program: programs.Program) -> None:
+        with tf.Graph().as_default(), tf1.Session() as session:
+
+            def build(*arguments: tf.Tensor) -> list[tf.Tensor]:
+                return programs.results(program, arguments)
+
+            with scopes.ipu_scope("/device:IPU:0"):
+                results = ipu_compiler.compile(build, list(map(tf.constant, programs.inputs())))
+            arrays = session.run(results)
+        _compare(program, arrays)
+
+    support.run(request.config, "graph programs", programs.PROGRAMS, check)
