@@ -117,7 +117,11 @@ class Flags:
         "its report, or default: raise if its variables do not fit, else warn.",
     )
     executable_cache_path: str = _flag(
-        "", _EFFECT, "Directory in which compiled executables are kept and found again."
+        "",
+        _EFFECT,
+        "Directory in which compiled executables are kept and found again. Files that are damaged "
+        "or of others are replaced, with a warning; a directory that cannot be written is one "
+        "warning, and programs run without it.",
     )
     save_vertex_graph: str = _flag(
         "", _IGNORED, "Directory for vertex graphs. There are no vertices here."

@@ -26,9 +26,12 @@ import numpy as np
 import numpy.typing as npt
 from tensorflow.python.framework import dtypes
 
+from tensorflow_ipu import archives, private_files
+
 _FORMAT = "tensorflow_ipu tensors"
 _VERSION = 1
 _INDEX = "index.json"
+_WHAT = "a file of tensors that ipu.utils.export_* functions wrote"
 
 
 class Kind(str, enum.Enum):
@@ -57,10 +60,25 @@ class TensorInfo:
 
     @classmethod
     def from_json(cls, entry: dict[str, Any], kind: Kind | None = None) -> TensorInfo:
-        """Reads an entry of an index, or of a list of tensors of one kind."""
-        return cls(
-            entry["name"], kind or Kind(entry["kind"]), entry["dtype"], tuple(entry["shape"])
-        )
+        """Reads an entry of an index, or of a list of tensors of one kind.
+
+        Args:
+            entry: The entry, as JSON has it.
+            kind: What the tensors of the list are; None if each entry says so.
+
+        Raises:
+            ValueError: If it is no such entry.
+        """
+        try:
+            name, shape = entry["name"], entry["shape"]
+            kind = kind or Kind(entry["kind"])
+            dtype = dtypes.as_dtype(entry["dtype"]).name
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{entry!r} does not describe a tensor: {error}") from error
+        sizes = isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
+        if not isinstance(name, str) or not sizes:
+            raise ValueError(f"{entry!r} does not describe a tensor: name or shape is none")
+        return cls(name, kind, dtype, tuple(shape))
 
     def describe(self) -> str:
         """Returns the name, type and shape for a message."""
@@ -80,21 +98,23 @@ def write(
         Size of the file in bytes.
 
     Raises:
+        OSError: If the file cannot be written; what was there before is still there.
         ValueError: If two tensors have one name, or a tensor holds no numbers.
     """
     entries: list[dict[str, Any]] = []
-    with zipfile.ZipFile(filename, "w", zipfile.ZIP_STORED) as archive:
-        for name, kind, value in tensors:
-            if any(entry["name"] == name for entry in entries):
-                raise ValueError(f"There are two tensors called '{name}' to write to {filename}.")
-            dtype = dtypes.as_dtype(value.dtype)
-            member = f"{len(entries)}.npy"
-            with archive.open(member, "w", force_zip64=True) as stream:
-                np.save(stream, _storable(name, value), allow_pickle=False)
-            entry = {"name": name, "kind": kind.value, "dtype": dtype.name}
-            entries.append({**entry, "shape": list(value.shape), "member": member})
-        index = {"format": _FORMAT, "version": _VERSION, "tensors": entries}
-        archive.writestr(_INDEX, json.dumps(index, indent=1))
+    with private_files.replacing(filename) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, kind, value in tensors:
+                if any(entry["name"] == name for entry in entries):
+                    raise ValueError(f"There are two tensors called '{name}' for {filename}.")
+                dtype = dtypes.as_dtype(value.dtype)
+                member = f"{len(entries)}.npy"
+                with archive.open(member, "w", force_zip64=True) as stream:
+                    np.save(stream, _storable(name, value), allow_pickle=False)
+                entry = {"name": name, "kind": kind.value, "dtype": dtype.name}
+                entries.append({**entry, "shape": list(value.shape), "member": member})
+            index = {"format": _FORMAT, "version": _VERSION, "tensors": entries}
+            archive.writestr(_INDEX, json.dumps(index, indent=1))
     return os.path.getsize(filename)
 
 
@@ -116,37 +136,16 @@ def _storable(name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "V" else value
 
 
-def _index(archive: zipfile.ZipFile, filename: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def _index(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
     """Returns the entries of an open file.
 
     Raises:
         ValueError: If it is of another format or version.
     """
-    try:
-        index = json.loads(archive.read(_INDEX))
-    except KeyError:
-        index = {}
+    index = archives.read_json(archive, _INDEX)
     if index.get("format") != _FORMAT or index.get("version") != _VERSION:
-        raise ValueError(
-            f"{filename} is not a file of tensors in version {_VERSION} of the format that "
-            "ipu.utils.export_* functions write."
-        )
+        raise ValueError(f"{_INDEX} does not say that it is '{_FORMAT}', version {_VERSION}")
     return list(index["tensors"])
-
-
-def _open(filename: str | os.PathLike[str]) -> zipfile.ZipFile:
-    """Opens a file for reading.
-
-    Raises:
-        FileNotFoundError: If there is none.
-        ValueError: If it is no archive.
-    """
-    try:
-        return zipfile.ZipFile(filename)
-    except zipfile.BadZipFile as error:
-        raise ValueError(
-            f"{filename} is not a file that the ipu.utils.export_* functions wrote: {error}."
-        ) from None
 
 
 def read_index(filename: str | os.PathLike[str]) -> list[TensorInfo]:
@@ -157,10 +156,10 @@ def read_index(filename: str | os.PathLike[str]) -> list[TensorInfo]:
 
     Raises:
         FileNotFoundError: If there is none.
-        ValueError: If it was not made by `write`.
+        ValueError: If it was not made by `write`, or is damaged.
     """
-    with _open(filename) as archive:
-        return [TensorInfo.from_json(entry) for entry in _index(archive, filename)]
+    with archives.reading(filename, _WHAT) as archive:
+        return [TensorInfo.from_json(entry) for entry in _index(archive)]
 
 
 def read_tensor(filename: str | os.PathLike[str], name: str) -> npt.NDArray[Any]:
@@ -172,12 +171,20 @@ def read_tensor(filename: str | os.PathLike[str], name: str) -> npt.NDArray[Any]
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it was not made by `write`, or has no such tensor.
+        ValueError: If it was not made by `write`, is damaged, or has no such tensor.
     """
-    with _open(filename) as archive:
-        for entry in _index(archive, filename):
-            if entry["name"] == name:
-                content = io.BytesIO(archive.read(entry["member"]))
-                stored: npt.NDArray[Any] = np.load(content, allow_pickle=False)
-                return stored.view(dtypes.as_dtype(entry["dtype"]).as_numpy_dtype)
+    with archives.reading(filename, _WHAT) as archive:
+        for entry in _index(archive):
+            info = TensorInfo.from_json(entry)
+            if info.name == name:
+                return _value(archive.read(entry["member"]), info)
     raise ValueError(f"There is no tensor '{name}' in {filename}.")
+
+
+def _value(content: bytes, info: TensorInfo) -> npt.NDArray[Any]:
+    """Returns the tensor in the content of an `.npy` file."""
+    stored: npt.NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    value = stored.view(dtypes.as_dtype(info.dtype).as_numpy_dtype)
+    if value.shape != info.shape:
+        raise ValueError(f"{info.name} has the shape {list(value.shape)}, not {list(info.shape)}")
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -145,11 +146,22 @@ def variable_infos(variables: Sequence[Any], kind: Kind) -> list[TensorInfo]:
 
 
 def _expected_by(metadata: str | os.PathLike[str], kind: Kind) -> list[TensorInfo]:
-    """Reads the tensors of one kind that a metadata file expects."""
-    with open(metadata, encoding="utf-8") as stream:
-        content = json.load(stream)
-    entries = content.get("inputs" if kind is Kind.INPUT else "parameters", [])
-    return [TensorInfo.from_json(entry, kind) for entry in entries]
+    """Reads the tensors of one kind that a metadata file expects.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it does not list tensors.
+    """
+    try:
+        content = json.loads(Path(metadata).read_bytes())
+        entries = content.get("inputs" if kind is Kind.INPUT else "parameters", [])
+        return [TensorInfo.from_json(entry, kind) for entry in entries]
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"The metadata {os.fspath(metadata)} must be JSON such as "
+            '{"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}], "parameters": []}; '
+            f"received {error}."
+        ) from error
 
 
 def _check_same(expected: Sequence[TensorInfo], found: Sequence[TensorInfo], source: str) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import random
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -210,13 +214,97 @@ def test_inputs(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_text("text")
-    with pytest.raises(ValueError, match="is not a file that"):
+    with pytest.raises(ValueError, match="is not a file of tensors"):
         tensor_file.read_index(path)
     np.savez(tmp_path / "other.npz", x=1)
     with pytest.raises(ValueError, match="is not a file of tensors"):
         tensor_file.read_index(tmp_path / "other.npz")
     with pytest.raises(FileNotFoundError):
         tensor_file.read_index(tmp_path / "none")
+
+
+def _rewrite(path: Path, member: str, data: bytes) -> None:
+    """Replaces a member of a file of tensors."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, kept in {**content, member: data}.items():
+            archive.writestr(name, kept)
+
+
+_ENTRY = '{"name": "a", "kind": "input", "dtype": "%s", "shape": %s, "member": "%s"}'
+_HEAD = '{"format": "tensorflow_ipu tensors", "version": 1, "tensors": %s}'
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "[]",
+        "{}",
+        "[" * 100_000,
+        _HEAD % "3",
+        _HEAD % "[3]",
+        _HEAD % "[{}]",
+        _HEAD % ("[" + _ENTRY % ("float99", [3], "0.npy") + "]"),
+        _HEAD % ("[" + _ENTRY % ("float32", [-3], "0.npy") + "]"),
+        _HEAD % ("[" + _ENTRY % ("float32", [[3]], "0.npy") + "]"),
+        _HEAD % ("[" + _ENTRY % ("float32", [4], "0.npy") + "]"),
+        _HEAD % ("[" + _ENTRY % ("float32", [3], "9.npy") + "]"),
+    ],
+)
+def test_a_damaged_index_is_refused(tmp_path: Path, index: str) -> None:
+    path = tmp_path / "x"
+    tensor_file.write(path, [("a", Kind.INPUT, np.zeros(3, np.float32))])
+    _rewrite(path, "index.json", index.encode())
+    with pytest.raises(ValueError, match="x is not a file of tensors"):
+        tensor_file.read_tensor(path, "a")
+
+
+def test_objects_in_a_file_are_not_unpickled(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    tensor_file.write(path, [("a", Kind.INPUT, np.zeros(3, np.float32))])
+    pickled = io.BytesIO()
+    np.save(pickled, np.array([print], object), allow_pickle=True)
+    _rewrite(path, "0.npy", pickled.getvalue())
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        tensor_file.read_tensor(path, "a")
+
+
+def test_any_damage_of_a_file_is_found_or_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    tensor_file.write(path, [("a", Kind.INPUT, np.arange(20, dtype=np.float32))])
+    whole = path.read_bytes()
+    draw = random.Random(2)
+    for case in range(300):
+        content = bytearray(whole[: draw.randrange(len(whole))] if case % 3 == 0 else whole)
+        for _ in range(case % 3):
+            content[draw.randrange(len(content))] = draw.randrange(256)
+        path.write_bytes(content)
+        with contextlib.suppress(ValueError):
+            value = tensor_file.read_tensor(path, "a")
+            assert value.tolist() == list(range(20))
+
+
+def test_a_file_that_cannot_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    tensor_file.write(path, [("a", Kind.INPUT, np.ones(3))])
+    with pytest.raises(ValueError, match="two tensors"):
+        tensor_file.write(path, [("a", Kind.INPUT, np.zeros(1))] * 2)
+    assert tensor_file.read_tensor(path, "a").tolist() == [1, 1, 1]
+    assert [file.name for file in tmp_path.iterdir()] == ["x"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"inputs": 3}', '{"inputs": [{"name": 3}]}', "[" * 99_999]
+)
+def test_metadata_that_lists_no_tensors(tmp_path: Path, text: str) -> None:
+    (tmp_path / "metadata").write_text(text)
+    variable = tf.Variable(1.0, name="v")
+    with pytest.raises(ValueError, match="metadata must be JSON such as"):
+        dataset_extractor.export_variables(
+            [variable], tmp_path / "x", metadata=tmp_path / "metadata"
+        )
 
 
 def test_missing_tensors_and_text_are_errors(tmp_path: Path) -> None:

@@ -267,6 +267,8 @@ class TestFiles:
         with strategy().scope():
             _variables(tmp_path)
         (path,) = applications(tmp_path)
+        modes = {file.is_dir(): file.stat().st_mode & 0o777 for file in tmp_path.rglob("*")}
+        assert modes == {True: 0o700, False: 0o600}
         description, library = store.load(path)
         (executable,) = cache.executables()
         assert description == store.describe(executable)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import files
 from tensorflow_ipu.profiler import chrome_trace, html_report, text_report
 from tensorflow_ipu.profiler.report import Report
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints or writes the report."""
     shown = _FORMATS[options.format](files.load(options.file))
     if options.output:
-        Path(options.output).write_text(shown, encoding="utf-8")
+        private_files.write_text(options.output, shown)
         print(f"wrote {options.output}")
     else:
         print(shown)

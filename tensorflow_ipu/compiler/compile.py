@@ -106,7 +106,9 @@ def _compile_once(executable: Executable, began: float) -> None:
         with disk.locked(executable.fingerprint) as known:
             if not known:
                 _record(executable, began)
-                store.save(executable, disk.path(executable.fingerprint))
+                # Pre-compilation has no other result than the file.
+                required = system.current().connection is DeviceConnectionType.PRE_COMPILE
+                disk.save(executable, required)
     else:
         _record(executable, began)
     serialization_folder = system.current().settings.serialization_output_folder

@@ -15,14 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from absl import logging
+from google.protobuf.message import DecodeError
 from tensorflow.core.framework import function_pb2
 
+from tensorflow_ipu import archives, private_files
 from tensorflow_ipu.compiler.executable import Executable
 
 CACHE_SUFFIX = ".poplar_exec"
 LOCK_SUFFIX = ".compile_lock"
 SERIALIZED_SUFFIX = ".ipu_bin"
 _FORMAT = 1
+_DESCRIPTION, _LIBRARY = "executable.json", "library.pb"
 
 
 def describe(executable: Executable) -> dict[str, Any]:
@@ -51,53 +55,74 @@ def describe(executable: Executable) -> dict[str, Any]:
 
 
 def save(executable: Executable, path: Path) -> None:
-    """Writes an Executable to a file, in one step, so that no reader sees half of it."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("executable.json", json.dumps(describe(executable), indent=1))
-        archive.writestr("library.pb", executable.library.SerializeToString(deterministic=True))
-    partial.replace(path)
+    """Writes an Executable to a file.
+
+    Args:
+        executable: The Executable.
+        path: The file.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    with private_files.replacing(path) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(_DESCRIPTION, json.dumps(describe(executable), indent=1))
+            archive.writestr(_LIBRARY, executable.library.SerializeToString(deterministic=True))
 
 
 def load(path: Path) -> tuple[dict[str, Any], function_pb2.FunctionDefLibrary]:
     """Reads a file that `save` wrote.
 
+    Args:
+        path: The file.
+
     Returns:
         What the Executable is (as `describe`), and its functions.
 
     Raises:
-        ValueError: If the file is not one of ours, or is of another format.
+        OSError: If the file cannot be read.
+        ValueError: If the file is not one of ours, is damaged, or is of another format.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(archive.read("executable.json"))
-            library = function_pb2.FunctionDefLibrary.FromString(archive.read("library.pb"))
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path} is not an executable of tensorflow_ipu: {error}") from error
-    if description.get("format") != _FORMAT:
-        raise ValueError(
-            f"{path} has the format {description.get('format')}; this release reads {_FORMAT}. "
-            "Delete it: it is made again when the program is compiled."
-        )
+    with archives.reading(path, "an executable of tensorflow_ipu") as archive:
+        description = archives.read_json(archive, _DESCRIPTION)
+        if description.get("format") != _FORMAT:
+            raise ValueError(
+                f"its format is {description.get('format')!r}, and this release reads {_FORMAT}. "
+                "Delete it: it is made again when the program is compiled"
+            )
+        try:
+            library = function_pb2.FunctionDefLibrary.FromString(archive.read(_LIBRARY))
+        except DecodeError as error:
+            raise ValueError(f"{_LIBRARY} has no functions ({error})") from error
     return description, library
 
 
 def serialize(executable: Executable, folder: str) -> None:
-    """Writes an Executable and its description into the serialisation folder."""
-    directory = Path(folder)
-    directory.mkdir(parents=True, exist_ok=True)
+    """Writes an Executable and its description into the serialisation folder.
+
+    Args:
+        executable: The Executable.
+        folder: The folder; made if it is missing.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    directory = private_files.make_folder(folder)
     save(executable, directory / f"{executable.fingerprint}{SERIALIZED_SUFFIX}")
     text = json.dumps(describe(executable), indent=1)
-    (directory / f"{executable.fingerprint}.json").write_text(text, encoding="utf-8")
+    private_files.write_text(directory / f"{executable.fingerprint}.json", text)
 
 
 class DiskCache:
-    """The directory of the flag `--executable_cache_path`. Never cleaned."""
+    """The directory of the flag `--executable_cache_path`. Never cleaned.
+
+    A cache that cannot be used, and files in it that are damaged or of others, are warnings: what
+    is not found is compiled.
+    """
 
     def __init__(self, folder: str) -> None:
-        """Uses `folder`, which is made if it is missing."""
+        """Uses `folder`, which is made when something is saved."""
         self._directory = Path(folder)
-        self._directory.mkdir(parents=True, exist_ok=True)
 
     def path(self, fingerprint: str) -> Path:
         """Returns the file of an Executable."""
@@ -107,16 +132,72 @@ class DiskCache:
     def locked(self, fingerprint: str) -> Iterator[bool]:
         """Holds the lock of one Executable, so that processes wait for one compilation.
 
+        Where there can be no lock, as in a folder that may only be read, none is held.
+
         Yields:
             Whether the Executable is in the cache.
         """
-        with open(self._directory / f"{fingerprint}{LOCK_SUFFIX}", "w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
             try:
-                yield self._is_valid(fingerprint)
-            finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)
+                stack.enter_context(self._lock(fingerprint))
+            except OSError as error:
+                logging.info("The executable cache is used without a lock: %s", error)
+            else:
+                self._remove_partials(fingerprint)
+            yield self._has(fingerprint)
 
-    def _is_valid(self, fingerprint: str) -> bool:
+    def save(self, executable: Executable, required: bool = False) -> None:
+        """Keeps an Executable; call in `locked`.
+
+        Args:
+            executable: The Executable.
+            required: Whether it is an error if it cannot be written; otherwise it is a warning.
+
+        Raises:
+            OSError: If it is required and cannot be written.
+        """
+        try:
+            private_files.make_folder(self._directory)
+            save(executable, self.path(executable.fingerprint))
+        except OSError as error:
+            if required:
+                raise
+            private_files.warn_not_written("Executables", self._directory, error)
+
+    @contextlib.contextmanager
+    def _lock(self, fingerprint: str) -> Iterator[None]:
+        """Holds the lock of one Executable; it ends with its file, also in a process that dies."""
+        private_files.make_folder(self._directory)
+        path = self._directory / f"{fingerprint}{LOCK_SUFFIX}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _remove_partials(self, fingerprint: str) -> None:
+        """Removes what processes left that were killed while they wrote, with the lock held."""
+        name = self.path(fingerprint).name
+        for partial in private_files.partials(self._directory / name):
+            with contextlib.suppress(OSError):
+                partial.unlink()
+
+    def _has(self, fingerprint: str) -> bool:
+        """Whether the file of an Executable is there and is whole."""
         path = self.path(fingerprint)
-        return path.exists() and load(path)[0]["fingerprint"] == fingerprint
+        try:
+            found = load(path)[0].get("fingerprint")
+            if found == fingerprint:
+                return True
+            problem = f"{path} is that of another program, {found!r}"
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except (OSError, ValueError) as error:
+            problem = str(error)
+        logging.warning(
+            "A file of the executable cache is not used: %s. The program is compiled, and the file "
+            "replaced.",
+            problem,
+        )
+        return False

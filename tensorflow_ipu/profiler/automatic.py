@@ -1,7 +1,8 @@
 """What options and flags ask for, done when a program is compiled.
 
-Nothing here may keep a program from running: what cannot be written or modelled is one logged
-error. Only options with values that they do not take are errors of the program.
+Nothing here may keep a program from running: what cannot be written is one warning for each
+folder, what cannot be modelled an error in the log. Only options with values that they do not take
+are errors of the program.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import flag_outputs, report_directory, report_options
@@ -46,7 +48,7 @@ class _Automatic:
 
     def add(self, executable: Executable, options: ReportOptions) -> None:
         """Writes the report of a program that was just compiled."""
-        with _logged(f"The report of {executable.name} cannot be written to {options.directory}"):
+        with _not_fatal("Reports", options.directory):
             report = Report.from_executable(executable)
             path = report_directory.make(options.directory)
             report_directory.write(report, path, options)
@@ -61,7 +63,7 @@ class _Automatic:
             done = self.tracker.executions(executable)
             if entry is None or not entry.options.execution or done == Executions():
                 continue
-            with _logged(f"The report in {entry.path} cannot be renewed"):
+            with _not_fatal("Reports", entry.options.directory):
                 renewed = entry.report.with_executions(done)
                 report_directory.write(renewed, entry.path, entry.options)
         self.tracker.clear()
@@ -87,21 +89,21 @@ def compiled(executable: Executable) -> None:
         _automatic[0].add(executable, options)
     parsed = flags.parsed()
     if parsed.log_cycle_count >= 0:
-        with _logged(f"The cycles of {executable.name} cannot be logged"):
+        with _not_fatal("Cycles", "the log"):
             native.log_launches(executable.id, flag_outputs.cycle_line(executable, parsed))
     for name, write in flag_outputs.FILES.items():
         folder = getattr(parsed, name)
         if folder:
-            with _logged(f"--{name}: the files of {executable.name} cannot be written"):
+            with _not_fatal(f"Files of --{name}", folder if isinstance(folder, str) else "."):
                 write(executable, folder)
 
 
 @contextlib.contextmanager
-def _logged(what: str) -> Iterator[None]:
-    """Makes one line of the log of an error."""
+def _not_fatal(what: str, folder: str) -> Iterator[None]:
+    """Makes a warning of what cannot be written, and a line of the log of any other error."""
     try:
         yield
     except OSError as error:
-        logging.error("%s: %s. Check that the folder exists and may be written.", what, error)
+        private_files.warn_not_written(what, folder, error)
     except Exception:  # noqa: BLE001 - the model must not keep a program from running
-        logging.exception("%s. The program runs all the same.", what)
+        logging.exception("%s cannot be made. The program runs on without them.", what)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.profiler.comparison import Change, differences, format_changes
 from tensorflow_ipu.profiler.snapshot import Snapshot
 
@@ -154,7 +155,7 @@ def save(budget: Budget, path: str | Path) -> None:
         "limits": dict(budget.limits),
         "layers": {name: dict(limits) for name, limits in budget.layers.items()},
     }
-    Path(path).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    private_files.write_text(path, json.dumps(data, indent=2) + "\n")
 
 
 def _check_fields(path: str | Path, data: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from absl import logging
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.runtime import event_payloads
 
 if TYPE_CHECKING:
@@ -70,11 +72,12 @@ def write_intervals(executable: Executable, folder: str) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    path = _file(folder, executable.name, ".csv")
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+    with private_files.replacing(_file(folder, executable.name, ".csv")) as file:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
+        writer = csv.writer(text)
         writer.writerow(INTERVAL_COLUMNS)
         writer.writerows(_intervals(executable.plan))
+        text.detach()  # writes what it has not yet written
 
 
 def _intervals(plan: Plan) -> Iterator[tuple[Any, ...]]:
@@ -106,7 +109,7 @@ def write_tensor_map(executable: Executable, folder: str) -> None:
         OSError: the file cannot be written.
     """
     text = event_payloads.tensor_map(executable, max_bytes=2**62)
-    _file(folder, executable.name, ".json").write_text(text, encoding="utf-8")
+    private_files.write_text(_file(folder, executable.name, ".json"), text)
 
 
 def write_schedule(executable: Executable, _: bool) -> None:
@@ -123,7 +126,7 @@ def write_schedule(executable: Executable, _: bool) -> None:
     words = shlex.split(os.environ.get(_XLA_FLAGS, ""))
     given = [word[len(_DUMP_FLAG) :] for word in words if word.startswith(_DUMP_FLAG)]
     path = _file(given[-1] if given else ".", executable.name, ".schedule.dot")
-    path.write_text(schedule_dot(executable.plan), encoding="utf-8")
+    private_files.write_text(path, schedule_dot(executable.plan))
 
 
 def schedule_dot(plan: Plan) -> str:
@@ -148,9 +151,7 @@ def schedule_dot(plan: Plan) -> str:
 
 def _file(folder: str, program: str, suffix: str) -> Path:
     """The file of a program in a folder, which is made if it is missing."""
-    directory = Path(folder)
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory / (_UNSAFE.sub("_", program) + suffix)
+    return private_files.make_folder(folder) / (_UNSAFE.sub("_", program) + suffix)
 
 
 #: What writes files for a flag, by its name.

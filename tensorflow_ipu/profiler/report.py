@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.planner import serialise
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
@@ -206,7 +207,7 @@ class Report:
         Raises:
             OSError: it cannot be written.
         """
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        private_files.write_text(path, self.to_json())
 
     def to_json(self) -> str:
         """Returns the report as JSON."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from absl import logging
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import collections_off
 from tensorflow_ipu.profiler import chrome_trace, html_report, schema, text_report
 from tensorflow_ipu.profiler.report import Report
@@ -37,7 +38,7 @@ def make(parent: str) -> Path:
         now = datetime.datetime.now().isoformat(timespec="microseconds").replace(":", "-")
         path = Path(parent).absolute() / f"{PREFIX}__{now}__{os.getpid()}"
         try:
-            path.mkdir(parents=True)
+            private_files.make_folder(path, exist_ok=False)
         except FileExistsError:
             continue
         return path
@@ -67,7 +68,7 @@ def write(report: Report, path: Path, options: ReportOptions) -> None:
                 options.max_bytes,
             )
             continue
-        _replace(path / name, text)
+        private_files.write_text(path / name, text)
 
 
 def _files(report: Report, options: ReportOptions) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -93,10 +94,3 @@ def _framework(report: Report) -> dict[str, object]:
         "target": report.target,
         "options": dict(report.options),
     }
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a file in one step, so that no reader sees half of it."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 from absl import logging
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import cache, reporting
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.profiler import report_directory
@@ -68,8 +71,7 @@ class profile:  # noqa: N801 - used like a function
     ) -> None:
         """Notes what was done, and writes the reports if there is a place for them.
 
-        Raises:
-            OSError: they cannot be written. If the block failed too, this is logged only.
+        A folder that cannot be written is a warning: what the block has computed must not be lost.
         """
         tracker, self._tracker = self._tracker, None
         if tracker is None:
@@ -83,7 +85,7 @@ class profile:  # noqa: N801 - used like a function
             if error is None:
                 raise
             # The error of the user's program is what they have to see.
-            logging.error("The reports of a profile cannot be written: %s", failure)
+            logging.error("The reports of a profile cannot be made: %s", failure)
 
     def _done(self, tracker: Tracker) -> list[tuple[Executable, Executions]]:
         """The programs on the device that were compiled or launched, with their launches."""
@@ -126,16 +128,30 @@ class profile:  # noqa: N801 - used like a function
         """Writes the files that were asked for."""
         self.directories = []
         if self._directory is not None:
-            parent = os.fspath(self._directory)
-            for report in self.reports:
-                path = report_directory.make(parent)
-                report_directory.write(report, path, ReportOptions(parent, launches=self._launches))
-                self.directories.append(path)
+            with _warned("Reports", self._directory):
+                self._write_reports(os.fspath(self._directory))
         if self._tensorboard is not None:
             from tensorflow_ipu.profiler import tensorboard
 
-            for report in self.reports:
-                tensorboard.write(report, self._tensorboard)
+            with _warned("Reports for TensorBoard", self._tensorboard):
+                for report in self.reports:
+                    tensorboard.write(report, self._tensorboard)
+
+    def _write_reports(self, parent: str) -> None:
+        """Writes each report into a directory of its own."""
+        for report in self.reports:
+            path = report_directory.make(parent)
+            report_directory.write(report, path, ReportOptions(parent, launches=self._launches))
+            self.directories.append(path)
+
+
+@contextlib.contextmanager
+def _warned(what: str, folder: Path) -> Iterator[None]:
+    """Makes a warning of what cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        private_files.warn_not_written(what, folder, error)
 
 
 def report_of(executable: Executable) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -12,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.profiler import svg, text_report, xplane
 from tensorflow_ipu.profiler.chrome_trace import thinned
@@ -39,8 +41,18 @@ def write(report: Report, directory: str | os.PathLike[str], step: int = 0) -> P
     Raises:
         OSError: it cannot be written.
     """
-    run = Path(directory) / _UNSAFE.sub("_", report.name)
-    run.mkdir(parents=True, exist_ok=True)
+    run = private_files.make_folder(Path(directory) / _UNSAFE.sub("_", report.name))
+    try:
+        _summaries(report, run, step)
+    except tf.errors.OpError as error:
+        raise OSError(errno.EIO, error.message, os.fspath(run)) from error
+    _trace(report, run)
+    private_files.restrict(run)  # the writer of summaries is TensorFlow's
+    return run
+
+
+def _summaries(report: Report, run: Path, step: int) -> None:
+    """Writes texts, scalars and pictures."""
     # Summaries are written at once in eager mode only, and programs may be in graph mode.
     with context.eager_mode():
         writer = tf.summary.create_file_writer(str(run))
@@ -50,8 +62,6 @@ def write(report: Report, directory: str | os.PathLike[str], step: int = 0) -> P
             for memory in report.plan.memory:
                 _memory(memory, step)
         writer.close()
-    _trace(report, run)
-    return run
 
 
 def _text(report: Report, step: int) -> None:
@@ -114,7 +124,6 @@ def picture(memory: IpuMemory) -> np.ndarray:
 
 def _trace(report: Report, run: Path) -> None:
     """The file that the profile plugin looks for."""
-    folder = run / "plugins" / "profile" / "launch"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = private_files.make_folder(run / "plugins" / "profile" / "launch")
     data = xplane.space(report).SerializeToString()
-    (folder / f"{socket.gethostname()}.xplane.pb").write_bytes(data)
+    private_files.write_bytes(folder / f"{socket.gethostname()}.xplane.pb", data)

@@ -22,7 +22,7 @@ from tensorflow.python.saved_model import (
 )
 from tensorflow.python.trackable import asset, autotrackable
 
-from tensorflow_ipu import placement
+from tensorflow_ipu import placement, private_files
 from tensorflow_ipu.compiler import store
 from tensorflow_ipu.compiler.executable import Executable
 
@@ -80,6 +80,8 @@ def write(
             }
             save.save(module, export_dir, signatures)
     _forget_ipus(export_dir)
+    if "://" not in export_dir:
+        private_files.restrict(export_dir)
     logging.info("Exported a model for serving to %s", export_dir)
 
 

@@ -9,6 +9,7 @@ from absl import logging
 
 from tensorflow_ipu import ipu_strategy, profiler
 from tensorflow_ipu.device import system
+from tensorflow_ipu.profiler import session
 from tensorflow_ipu.profiler.report import Report
 from tests.profiler import programs
 
@@ -89,23 +90,30 @@ def test_wrong_use() -> None:
         profiled.__exit__(None, None, None)
 
 
-def test_a_directory_that_cannot_be_written(tmp_path) -> None:
+def test_a_directory_that_cannot_be_written_is_one_warning(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
     programs.configure()
-    with pytest.raises(OSError, match="file"), profiler.profile(tmp_path / "file"):
-        programs.run()
+    warnings: list[str] = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: warnings.append(text % args))
+    for _ in range(2):
+        with profiler.profile(tmp_path / "file", tmp_path / "file" / "board") as profiled:
+            programs.run()
+    assert len(profiled.reports) == 1 and profiled.directories == []
+    assert [str(tmp_path / "file") in warning for warning in warnings] == [True, True]
+    assert "TensorBoard" not in warnings[0] and "TensorBoard" in warnings[1]
 
 
-def test_the_error_of_a_block_wins_over_that_of_its_files(tmp_path, monkeypatch) -> None:
-    (tmp_path / "file").write_text("")
+def test_the_error_of_a_block_wins_over_that_of_its_reports(tmp_path, monkeypatch) -> None:
     programs.configure()
     errors: list[str] = []
     monkeypatch.setattr(logging, "error", lambda text, *args: errors.append(text % args))
-    with pytest.raises(KeyError, match="mine"), profiler.profile(tmp_path / "file"):
+    monkeypatch.setattr(session.report_directory, "write", lambda *_: 1 / 0)
+    with pytest.raises(KeyError, match="mine"), profiler.profile(tmp_path):
         programs.run()
         raise KeyError("mine")
-    (error,) = errors
-    assert "cannot be written" in error and "file" in error
+    assert errors == ["The reports of a profile cannot be made: division by zero"]
+    with pytest.raises(ZeroDivisionError), profiler.profile(tmp_path):
+        programs.run()
 
 
 def test_directories_are_those_of_the_beginning(tmp_path, monkeypatch) -> None:

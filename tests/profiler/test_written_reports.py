@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from absl import logging
 
+from tensorflow_ipu import ipu_strategy, profiler
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device import system
@@ -31,9 +35,9 @@ def _written(directory: Path) -> list[Path]:
 
 
 @pytest.fixture
-def errors(monkeypatch) -> list[str]:
+def warnings(monkeypatch) -> list[str]:
     found: list[str] = []
-    monkeypatch.setattr(logging, "error", lambda text, *args: found.append(text % args))
+    monkeypatch.setattr(logging, "warning", lambda text, *args: found.append(text % args))
     monkeypatch.setattr(logging, "exception", lambda text, *args: pytest.fail(text % args))
     return found
 
@@ -69,7 +73,9 @@ def test_launches_are_renewed_when_the_configuration_is_reset(tmp_path) -> None:
     assert _written(tmp_path) == [folder]
 
 
-def test_launches_are_renewed_from_another_current_directory(tmp_path, monkeypatch, errors) -> None:
+def test_launches_are_renewed_from_another_current_directory(
+    tmp_path, monkeypatch, warnings
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     programs.configure(compilation_poplar_options=_engine("reports", all="true"))
@@ -77,7 +83,7 @@ def test_launches_are_renewed_from_another_current_directory(tmp_path, monkeypat
     monkeypatch.chdir("elsewhere")
     system.reset_ipu_configuration()
     (folder,) = _written(tmp_path / "reports")
-    assert Report.load(folder).executions.launches == 1 and not errors
+    assert Report.load(folder).executions.launches == 1 and not warnings
 
 
 def test_each_program_has_its_own(tmp_path) -> None:
@@ -161,21 +167,55 @@ def test_no_option_no_files(tmp_path, monkeypatch) -> None:
     assert not _written(tmp_path)
 
 
-def test_the_program_runs_when_its_report_cannot_be_written(tmp_path, errors) -> None:
+def test_the_program_runs_when_its_report_cannot_be_written(tmp_path, warnings) -> None:
     (tmp_path / "file").write_text("")
     programs.configure(compilation_poplar_options=_engine(tmp_path / "file" / "x", all="true"))
     programs.run(launches=2)
-    assert len(errors) == 1
-    assert str(tmp_path / "file" / "x") in errors[0] and "may be written" in errors[0]
+    programs.run(16)
+    assert len(warnings) == 1
+    assert str(tmp_path / "file" / "x") in warnings[0] and "may be written" in warnings[0]
 
 
-def test_a_directory_that_is_gone_when_launches_are_renewed(tmp_path, errors) -> None:
+@pytest.mark.parametrize("step", ["mkdir", "fdopen", "replace"])
+def test_a_training_runs_to_its_end_on_a_full_disk(tmp_path, monkeypatch, warnings, step) -> None:
+    def fail(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    options = _engine(tmp_path / "reports", all="true")
+    programs.configure(compilation_poplar_options=options)
+    monkeypatch.setattr(os, step, fail)
+    callback = profiler.Callback(tmp_path / "callback")
+    with ipu_strategy.IPUStrategy().scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
+        model.compile("sgd", "mse", steps_per_execution=2)
+        data = tf.data.Dataset.from_tensors((np.ones((4, 3), np.float32), np.ones((4, 2))))
+        model.fit(data.repeat(4), epochs=2, verbose=0, callbacks=[callback])
+    system.reset_ipu_configuration()
+    monkeypatch.undo()
+    assert len(callback.reports) == 1
+    assert len(warnings) == 2 and all("No space left" in warning for warning in warnings)
+    assert str(tmp_path / "reports") in warnings[0] and str(tmp_path / "callback") in warnings[1]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_reports_are_for_the_user_only(tmp_path) -> None:
+    programs.configure(compilation_poplar_options=_engine(tmp_path / "reports", all="true"))
+    before = os.umask(0)
+    try:
+        programs.run()
+    finally:
+        os.umask(before)
+    modes = {path.is_dir(): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {True: 0o700, False: 0o600}
+
+
+def test_a_directory_that_is_gone_when_launches_are_renewed(tmp_path, warnings) -> None:
     programs.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
     programs.run()
     (folder,) = _written(tmp_path)
     folder.rename(tmp_path / "elsewhere")
     system.reset_ipu_configuration()
-    assert len(errors) == 1 and str(folder) in errors[0]
+    assert len(warnings) == 1 and str(folder) in warnings[0]
 
 
 def test_reports_as_text_only(tmp_path) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler.schedule import draw, text
 from tensorflow_ipu.compiler.schedule.description import PipelineDescription
 from tensorflow_ipu.compiler.schedule.modes import Phase
@@ -115,7 +116,7 @@ class Schedule:
             path: the file.
             max_steps: as for `text`.
         """
-        Path(path).write_text(self.svg(max_steps), encoding="utf-8")
+        private_files.write_text(path, self.svg(max_steps))
 
     def _in_flight_in(self, stage: int) -> int:
         """The number of mini-batches in flight in one stage."""
