@@ -20,6 +20,7 @@ from tensorflow_ipu.configs.declarations import (
     walk,
 )
 from tensorflow_ipu.configs.enums import Effect
+from tensorflow_ipu.configs.ranges import shown
 
 
 class UnknownAttributeError(ValueError, AttributeError):
@@ -68,8 +69,28 @@ class AttributeMetadata:
         """Why the attribute is deprecated and what to use; None if it is not."""
         return self._node.deprecated_msg
 
+    @property
+    def allowed(self) -> str | None:
+        """Which values of its type it takes, as text; None if it takes all, and for a category."""
+        allowed = self._node.allowed if isinstance(self._node, Option) else None
+        return None if allowed is None else str(allowed)
+
+    def check(self, value: Any) -> None:
+        """Checks that `value` may be assigned to this attribute: its type, and its range.
+
+        Args:
+            value: any object.
+
+        Raises:
+            TypeError: the value is not exactly of the attribute's type.
+            ValueError: it is outside the range.
+        """
+        self.check_type(value)
+        if isinstance(self._node, Option):
+            self._node.check(self._name, value)
+
     def check_type(self, value: Any) -> bool:
-        """Checks that `value` may be assigned to this attribute.
+        """Checks that `value` is of the type of this attribute.
 
         Args:
             value: any object.
@@ -89,7 +110,7 @@ class AttributeMetadata:
             members = ", ".join(map(str, self._node.type.__members__.values()))
             hint = f" Choose one of {members}."
         raise TypeError(
-            f"'{self._name}' was given {value!r}, which is of type {type(value).__name__}, "
+            f"'{self._name}' was given {shown(value)}, which is of type {type(value).__name__}, "
             f"but it must be of type {self.type}.{hint}"
         )
 
@@ -133,7 +154,7 @@ class Category:
         raise self._unknown(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an option, after checking its type."""
+        """Sets an option, after checking its value."""
         if name in self._categories:
             raise Exception(
                 f"'{self._prefix}{name}' is a category and cannot be assigned to. Set its "
@@ -218,7 +239,8 @@ class Category:
 
         Raises:
             TypeError: a value is of the wrong type.
-            ValueError: a name is not an attribute, or a number not a member of the enumeration.
+            ValueError: a name is not an attribute, a value outside its range, or a number not a
+                member of the enumeration.
         """
         updated = copy.deepcopy(self)
         updated._load(dct)
@@ -241,8 +263,8 @@ class Category:
         self.from_dict(json.loads(json_cfg))
 
     def _store(self, name: str, value: Any) -> None:
-        """Sets an option of this node after checking its type, without other warnings."""
-        self.get_attribute_metadata(name).check_type(value)
+        """Sets an option of this node after checking its value, without other warnings."""
+        self.get_attribute_metadata(name).check(value)
         self._values[name] = value
 
     def _load(self, values: Mapping[str, Any]) -> None:

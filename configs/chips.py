@@ -345,6 +345,9 @@ CHIPS = (MK1, MK2, BOW)
 #: The chip of the machine unless the user chooses another.
 DEFAULT = MK2
 
+#: Tiles of the chip that has most of them.
+MOST_TILES = max(chip.tiles for chip in CHIPS)
+
 
 def names() -> tuple[str, ...]:
     """All names and aliases that `get` accepts."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorflow_ipu.configs.enums import Effect
+from tensorflow_ipu.configs.ranges import Folder, Range
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Option:
         effect: what the option does in this simulator.
         doc: description for users.
         deprecated_msg: why the option should no longer be set, or None.
+        allowed: which values it may have, checked when it is set. Each option that is a number or
+            a folder has to say it.
+        checked_later: whether a value outside `allowed` is an error only when the system is
+            configured, as in the reference; `validation` has these checks.
     """
 
     name: str
@@ -30,6 +35,21 @@ class Option:
     effect: Effect
     doc: str
     deprecated_msg: str | None = None
+    allowed: Range | Folder | None = None
+    checked_later: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """Checks a value of the right type where it is set.
+
+        Args:
+            name: dotted name of the option.
+            value: the value.
+
+        Raises:
+            ValueError: the option does not take it.
+        """
+        if self.allowed is not None and not self.checked_later:
+            self.allowed.check(f"'{name}'", value)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import functools
 import json
+import math
 import os
 import shlex
 import sys
@@ -18,6 +19,7 @@ from absl import logging
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.enums import Effect, SyntheticDataCategory
+from tensorflow_ipu.configs.ranges import FOLDER, INT32, Folder, Range, shown
 
 VARIABLE = "TF_POPLAR_FLAGS"
 
@@ -33,13 +35,19 @@ _INITIALIZERS = ("uniform", "normal", "random")
 _PROGRESS_BAR = ("true", "false", "auto")
 #: Values of --capacity_policy.
 CAPACITY_POLICIES = ("default", "raise", "warn", "mark")
-_MINIMUM_POLL_TIME = 100  # ms
+_THREADS = Range(-1, INT32, "threads")
 
 _T = TypeVar("_T")
 
 
 def _flag(
-    default: _T, effect: Effect, doc: str, *, hashed: bool = False, deprecated: bool = False
+    default: _T,
+    effect: Effect,
+    doc: str,
+    *,
+    hashed: bool = False,
+    deprecated: bool = False,
+    allowed: Range | Folder | None = None,
 ) -> _T:
     """Declares one flag.
 
@@ -49,8 +57,15 @@ def _flag(
         doc: description for users.
         hashed: whether executables compiled with different values are different.
         deprecated: accepted for old programs only.
+        allowed: which values it may have. Each flag that is a number or a folder has to say it.
     """
-    metadata = {"effect": effect, "doc": doc, "hashed": hashed, "deprecated": deprecated}
+    metadata = {
+        "effect": effect,
+        "doc": doc,
+        "hashed": hashed,
+        "deprecated": deprecated,
+        "allowed": allowed,
+    }
     field: _T = dataclasses.field(default=default, metadata=metadata)
     return field
 
@@ -91,6 +106,7 @@ class Flags:
         "Tiles per IPU of the model, unless ipu_model.tiles_per_ipu is set; -1 means "
         "all the chip has.",
         hashed=True,
+        allowed=Range(-1, chips.MOST_TILES, "tiles"),
     )
     log_cycle_count: int = _flag(
         -1,
@@ -98,6 +114,7 @@ class Flags:
         "Tile whose modelled cycles are logged after each execution, level INFO; negative: off. "
         "All tiles take as long: a launch begins and ends with a synchronisation.",
         hashed=True,
+        allowed=Range(-INT32, INT32),
     )
     while_loop_brute_force_max_trip_count: int = _flag(
         128,
@@ -105,10 +122,19 @@ class Flags:
         "Iterations tried when finding the trip count of a loop. Loops here run "
         "until their condition fails, whatever their trip count.",
         hashed=True,
+        allowed=Range(0, INT32, "iterations"),
     )
-    max_compilation_threads: int = _flag(-1, _NO_OP, "Threads for compiling; one is used here.")
+    max_compilation_threads: int = _flag(
+        -1,
+        _NO_OP,
+        "Threads for compiling; -1: one for each core. One is used here.",
+        allowed=_THREADS,
+    )
     max_infeed_threads: int = _flag(
-        -1, _NO_OP, "Threads that read infeeds; -1: no limit. Each infeed has one here."
+        -1,
+        _NO_OP,
+        "Threads that read infeeds; -1: no limit. Each infeed has one here.",
+        allowed=_THREADS,
     )
     capacity_policy: str = _flag(
         "default",
@@ -122,21 +148,27 @@ class Flags:
         "Directory in which compiled executables are kept and found again. Files that are damaged "
         "or of others are replaced, with a warning; a directory that cannot be written is one "
         "warning, and programs run without it.",
+        allowed=FOLDER,
     )
     save_vertex_graph: str = _flag(
-        "", _IGNORED, "Directory for vertex graphs. There are no vertices here."
+        "",
+        _IGNORED,
+        "Directory for vertex graphs. There are no vertices here.",
+        allowed=FOLDER,
     )
     save_interval_report: str = _flag(
         "",
         _EFFECT,
         "Directory where each program writes <program>.csv when it is compiled: the bytes that are "
         "live at each of its ops.",
+        allowed=FOLDER,
     )
     tensor_map_file_path: str = _flag(
         "",
         _EFFECT,
         "Directory where each program writes <program>.json when it is compiled: the tiles that "
         "the results of its ops are on.",
+        allowed=FOLDER,
     )
     dump_schedule_as_dot: bool = _flag(
         False,
@@ -159,11 +191,14 @@ class Flags:
     on_demand_device_poll_time: int = _flag(
         1000,
         _EFFECT,
-        "How often to look for free IPUs when attaching on demand, in ms; at "
-        f"least {_MINIMUM_POLL_TIME}.",
+        "How often to look for free IPUs when attaching on demand, in ms.",
+        allowed=Range(100, INT32, "ms"),
     )
     on_demand_device_timeout: int = _flag(
-        3_600_000, _EFFECT, "How long to wait for free IPUs when attaching on demand, in ms."
+        3_600_000,
+        _EFFECT,
+        "How long to wait for free IPUs when attaching on demand, in ms.",
+        allowed=Range(0, INT32, "ms"),
     )
     sync_replica_start: bool = _flag(
         False, _NO_OP, "Start replicas together. They always do, here.", hashed=True
@@ -205,6 +240,7 @@ class FlagInfo:
     doc: str
     hashed: bool
     deprecated: bool
+    allowed: Range | Folder | None
 
 
 _TYPE_NAMES = {bool: "bool", int: "int", str: "string", tuple: "list"}
@@ -225,6 +261,7 @@ def help_text() -> str:
     for info in describe():
         default = ",".join(info.default) if info.type == "list" else info.default
         notes = f"{info.type}, default {default!r}, {info.effect.value}"
+        notes += f", {info.allowed}" if isinstance(info.allowed, Range) else ""
         deprecated = " Deprecated." if info.deprecated else ""
         lines.append(f"  --{info.name} ({notes})\n      {info.doc}{deprecated}")
     return "\n".join(lines)
@@ -256,6 +293,8 @@ def parse(text: str) -> Flags:
             raise ValueError(_unknown_flag(word, name, known))
         info = known[name[2:]]
         values[info.name] = _value(info, value if separator else None)
+        if info.allowed is not None:
+            info.allowed.check(f"--{info.name}", values[info.name])
     flags = Flags(**values)
     _check(flags)
     return flags
@@ -274,7 +313,7 @@ def _value(info: FlagInfo, text: str | None) -> Any:
         words = {None: True, "true": True, "1": True, "false": False, "0": False}
         key = text.lower() if text is not None else None
         if key not in words:
-            raise ValueError(f"--{info.name} takes true or false; received '{text}'.")
+            raise ValueError(f"--{info.name} takes true or false; received {shown(text)}.")
         return words[key]
     if text is None:
         raise ValueError(f"--{info.name} needs a value: write --{info.name}=<{info.type}>.")
@@ -282,7 +321,9 @@ def _value(info: FlagInfo, text: str | None) -> Any:
         try:
             return int(text)
         except ValueError:
-            raise ValueError(f"--{info.name} takes an integer; received '{text}'.") from None
+            raise ValueError(
+                f"--{info.name} takes an integer {info.allowed}; received {shown(text)}."
+            ) from None
     if info.type == "list":
         return tuple(item.strip() for item in text.split(",") if item.strip())
     return text
@@ -303,16 +344,6 @@ def _check(flags: Flags) -> None:
         _check_initializer(flags)
     _check_choice("show_progress_bar", flags.show_progress_bar, _PROGRESS_BAR)
     _check_choice("capacity_policy", flags.capacity_policy, CAPACITY_POLICIES)
-    if flags.on_demand_device_poll_time < _MINIMUM_POLL_TIME:
-        raise ValueError(
-            f"--on_demand_device_poll_time is at least {_MINIMUM_POLL_TIME} ms; received "
-            f"{flags.on_demand_device_poll_time}."
-        )
-    if flags.on_demand_device_timeout < 0:
-        raise ValueError(
-            "--on_demand_device_timeout is a time in ms, 0 or more; received "
-            f"{flags.on_demand_device_timeout}."
-        )
     if flags.ipu_model_tiles != -1 and not flags.use_ipu_model:
         raise ValueError("--ipu_model_tiles only applies together with --use_ipu_model.")
 
@@ -328,12 +359,14 @@ def _check_initializer(flags: Flags) -> None:
     value = flags.synthetic_data_initializer
     if value not in _INITIALIZERS:
         try:
-            float(value)
+            finite = math.isfinite(float(value))
         except ValueError:
+            finite = False
+        if not finite:
             raise ValueError(
-                f"--synthetic_data_initializer takes {', '.join(_INITIALIZERS)} or a number; "
-                f"received '{value}'."
-            ) from None
+                f"--synthetic_data_initializer takes {', '.join(_INITIALIZERS)} or a number that "
+                f"is finite; received {shown(value)}."
+            )
     if not flags.use_synthetic_data and not flags.synthetic_data_categories:
         raise ValueError(
             "--synthetic_data_initializer needs --use_synthetic_data or "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import List, Tuple, Union
 
+from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.attributes import Category
 from tensorflow_ipu.configs.declarations import Group, Option, options
 from tensorflow_ipu.configs.enums import (
@@ -15,6 +16,8 @@ from tensorflow_ipu.configs.enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
+from tensorflow_ipu.configs.machine import MOST_IPUS
+from tensorflow_ipu.configs.ranges import BYTES, COUNT, FOLDER, INT32, PROPORTION, Range
 
 IntOrInts = Union[int, List[int], Tuple[int, ...]]
 
@@ -51,6 +54,8 @@ _TOP = (
         "How many IPUs each TensorFlow device has. An int makes one device, /device:IPU:0; a "
         "list or tuple makes one device per entry. Free IPUs of the machine are chosen. With "
         "nothing selected there is one device with one IPU.",
+        allowed=Range(1, MOST_IPUS, "IPUs"),
+        checked_later=True,
     ),
     Option(
         "select_ipus",
@@ -60,6 +65,8 @@ _TOP = (
         "Which configuration of the machine's listing (`machine.Machine.listing`) each "
         "TensorFlow device has, by its id. An int makes one device, a list or tuple one device "
         "per entry. Exclusive with `auto_select_ipus`.",
+        allowed=Range(0, INT32),
+        checked_later=True,
     ),
     Option(
         "allow_recompute",
@@ -83,6 +90,7 @@ _TOP = (
         "",
         _EFFECT,
         "Directory in which every compiled executable is saved. Empty: none is saved.",
+        allowed=FOLDER,
     ),
     Option(
         "compilation_poplar_options",
@@ -179,6 +187,8 @@ _EXPERIMENTAL = Group(
                     0,
                     _IGNORED,
                     _LATER + "Which of the processes this is, from 0.",
+                    allowed=Range(0, INT32),
+                    checked_later=True,
                 ),
                 Option(
                     "process_count",
@@ -188,6 +198,8 @@ _EXPERIMENTAL = Group(
                     _LATER + "How many processes there are; 0 means no distribution. The global "
                     "replication "
                     "factor is the local one times this.",
+                    allowed=Range(0, INT32),
+                    checked_later=True,
                 ),
             ),
         ),
@@ -255,7 +267,9 @@ _IO_TILES = Group(
             int,
             0,
             _MODEL,
-            "Tiles per IPU reserved for transfers, 0 to 192; an odd number is rounded up.",
+            "Tiles per IPU reserved for transfers; an odd number is rounded up.",
+            allowed=Range(0, 192, "tiles"),
+            checked_later=True,
         ),
         Option(
             "place_ops_on_io_tiles",
@@ -270,6 +284,7 @@ _IO_TILES = Group(
             0.9,
             _MODEL,
             "Part of the memory of the reserved tiles that may hold data.",
+            allowed=PROPORTION,
         ),
     ),
 )
@@ -285,7 +300,14 @@ _IPU_MODEL = Group(
             _NO_OP,
             "Whether device code is compiled for the model. There is no device code here.",
         ),
-        Option("tiles_per_ipu", int, 0, _MODEL, "Tiles per IPU; 0 means all the chip has."),
+        Option(
+            "tiles_per_ipu",
+            int,
+            0,
+            _MODEL,
+            "Tiles per IPU; 0 means all the chip has.",
+            allowed=Range(0, chips.MOST_TILES, "tiles"),
+        ),
         Option("version", str, "ipu2", _MODEL, 'The chip: "ipu1", "ipu2" or "ipu21".'),
     ),
 )
@@ -330,6 +352,8 @@ _NORMS = Group(
                     _LATER + "Over how many consecutive replicas the statistics of a batch norm in "
                     "training are "
                     "taken. Not with I/O tiles.",
+                    allowed=COUNT,
+                    checked_later=True,
                 ),
             ),
         ),
@@ -343,7 +367,8 @@ def _buffer_size(name: str, what: str, effect: Effect = _MODEL) -> Option:
         f"Up to how many bytes of {what} are merged into one operation; 0 merges none. Changes "
         "memory and cycles, and results at most in the order of summation."
     )
-    return Option(name, int, 0, effect, doc if effect is _MODEL else _UNMODELLED + doc)
+    doc = doc if effect is _MODEL else _UNMODELLED + doc
+    return Option(name, int, 0, effect, doc, allowed=BYTES)
 
 
 _OPTIMIZATIONS = Group(
@@ -404,6 +429,7 @@ _OPTIMIZATIONS = Group(
             _EFFECT,
             "The least size in bytes at which a variable is put into remote memory, as an "
             "Executable's `variables` show. Never changes results.",
+            allowed=BYTES,
         ),
         Option(
             "merge_remote_buffers",
@@ -425,6 +451,7 @@ _OPTIMIZATIONS = Group(
             0,
             _IGNORED,
             _UNMODELLED + "Block size of triangular solves; 0 leaves the choice to the system.",
+            allowed=Range(0, INT32),
         ),
         Option(
             "cholesky_block_size",
@@ -433,6 +460,7 @@ _OPTIMIZATIONS = Group(
             _IGNORED,
             _UNMODELLED
             + "Block size of Cholesky factorisations; 0 leaves the choice to the system.",
+            allowed=Range(0, INT32),
         ),
         Option(
             "enable_fast_math",
@@ -492,6 +520,7 @@ _SCHEDULING = Group(
             5,
             _IGNORED,
             _UNMODELLED + "How far `LOOK_AHEAD` looks past a decision, in ops.",
+            allowed=Range(0, INT32, "ops"),
         ),
         Option(
             "maximum_scheduler_search_space_size",
@@ -499,6 +528,7 @@ _SCHEDULING = Group(
             64,
             _IGNORED,
             _UNMODELLED + "How many schedules `LOOK_AHEAD` compares at a decision at most.",
+            allowed=Range(0, INT32),
         ),
     ),
 )
@@ -545,6 +575,7 @@ _PROFILING = Group(
             _NO_OP,
             "Report each Nth execution; 0 reports the first only. All executions of a program are "
             "modelled alike, so its one report stands for all of them.",
+            allowed=Range(0, INT32),
         ),
         Option(
             "max_report_size",
@@ -553,6 +584,7 @@ _PROFILING = Group(
             _EFFECT,
             "Largest file of a report that is written, and largest tensor map in an event, in "
             "bytes.",
+            allowed=BYTES,
         ),
         Option(
             "report_directory",
@@ -561,6 +593,7 @@ _PROFILING = Group(
             _EFFECT,
             "Write a report of each program in a directory of its own here: see docs/reports.md. "
             "The engine option autoReport.directory wins over it.",
+            allowed=FOLDER,
         ),
         Option("graph_poplar_options", dict, {}, _IGNORED, "Options of the graph report."),
         Option("execution_poplar_options", dict, {}, _IGNORED, "Options of the execution report."),

@@ -22,6 +22,7 @@ from tensorflow_ipu.configs.enums import (
 )
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.configs.verification import KeyId, VerificationOptions
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -432,14 +433,10 @@ def set_norm_options(
         `opts`.
 
     Raises:
-        ValueError: the group size is less than 1.
+        ValueError: the group size is no whole number from 1.
     """
     group = experimental_distributed_batch_norm_replica_group_size
-    if group < 1:
-        raise ValueError(
-            "`experimental_distributed_batch_norm_replica_group_size` must be at least 1; "
-            f"received {group}."
-        )
+    COUNT.whole("`experimental_distributed_batch_norm_replica_group_size`", group)
     return _set(
         opts,
         norms__use_stable_statistics=use_stable_statistics,

@@ -32,6 +32,10 @@ _PCI_BUSES = (
 # The IPUs in ladder order: every multi-IPU configuration is an aligned run of 2, 4, 8 or 16 of it.
 _LADDER = (5, 7, 4, 6, 3, 1, 2, 0, 13, 15, 12, 14, 9, 11, 10, 8)
 
+#: The most IPUs of a device that is not of the machine: of the model, or only compiled for. No
+#: system was built with more.
+MOST_IPUS = 4096
+
 
 @dataclass(frozen=True)
 class MachineConfiguration:

@@ -1,7 +1,8 @@
 """The library options (string to string) that are known, and the checks of their names and values.
 
 The names are those of the published Poplar, PopLibs and GCL references. Engine options are checked
-by their group (the part before the first dot), since releases differ in the names inside a group.
+by their group (the part before the first dot), since releases differ in the names inside a group;
+those of reports, which have an effect here, by their whole name.
 """
 
 from __future__ import annotations
@@ -9,8 +10,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from tensorflow_ipu.configs import errors
+from tensorflow_ipu.configs import errors, flags
 from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.ranges import (
+    BYTES,
+    COUNT,
+    FOLDER,
+    INT32,
+    PROPORTION,
+    Digits,
+    Folder,
+    Range,
+    Words,
+    shown,
+)
 
 _PLANNED = (
     "availableMemoryProportion",
@@ -95,15 +108,43 @@ ENGINE = (
     "target",
 )
 
-_VALUES: Mapping[str, tuple[str, ...]] = {
-    "partialsType": ("half", "float"),
-    "target.deterministicWorkers": ("true", "false", "portable"),
-    "debug.instrument": ("true", "false"),
-    "autoReport.all": ("true", "false"),
-    "autoReport.outputGraphProfile": ("true", "false"),
-    "autoReport.outputExecutionProfile": ("true", "false"),
-    "autoReport.outputDebugInfo": ("true", "false"),
-    "poolUseIntrospectiveMapping": ("true", "false"),
+#: The options of reports, which have an effect here, so that none may be misspelt.
+_AUTO_REPORT = (
+    "autoReport.all",
+    "autoReport.directory",
+    "autoReport.executionProfileProgramRunCount",
+    "autoReport.outputArchive",
+    "autoReport.outputDebugInfo",
+    "autoReport.outputExecutionProfile",
+    "autoReport.outputGraphProfile",
+    "autoReport.outputLoweredVars",
+    "autoReport.outputSerializedGraph",
+    "autoReport.streamAtEachRun",
+)
+
+#: How many launches the timeline of a report can show.
+SHOWN_LAUNCHES = Range(1, 1000)
+
+_SWITCH = Words(("true", "false"))
+
+#: What options take, by name; others take any text.
+_VALUES: Mapping[str, Words | Digits | Folder] = {
+    **dict.fromkeys(_AUTO_REPORT, _SWITCH),
+    "autoReport.directory": FOLDER,
+    "autoReport.executionProfileProgramRunCount": Digits(SHOWN_LAUNCHES),
+    "availableMemoryProportion": Digits(PROPORTION),
+    "cycleBackoffPercent": Digits(Range(0.0, 100.0)),
+    "debug.allowOutOfMemory": _SWITCH,
+    "debug.instrument": _SWITCH,
+    "maxBytesPerTile": Digits(BYTES),
+    "maxOutputMemoryProportion": Digits(PROPORTION),
+    "numIPUs": Digits(COUNT),
+    "partialsType": Words(("half", "float")),
+    "poolUseIntrospectiveMapping": _SWITCH,
+    "startTileMultiplier": Digits(Range(0, INT32)),
+    "syncful.maxBytesPerTile": Digits(BYTES),
+    "target.deterministicWorkers": Words(("true", "false", "portable")),
+    "tempMemoryBudget": Digits(BYTES),
 }
 
 _DICTIONARIES: Mapping[str, tuple[str, ...]] = {
@@ -129,12 +170,40 @@ def check(config: IPUConfig) -> None:
         for name, value in values[dictionary].items():
             _check_name(dictionary, name, name, known)
             _check_value(dictionary, name, value)
-    for name, value in values["compilation_poplar_options"].items():
-        _check_name("compilation_poplar_options", name, name.split(".")[0], ENGINE)
-        _check_value("compilation_poplar_options", name, value)
+    check_engine("compilation_poplar_options", values["compilation_poplar_options"])
 
 
-def _check_name(dictionary: str, name: str, key: str, known: tuple[str, ...]) -> None:
+def check_engine(where: str, options: Mapping[str, str]) -> None:
+    """Checks engine options.
+
+    Args:
+        where: where they are set: an option of the configuration, or a variable.
+        options: values by name.
+
+    Raises:
+        tf.errors.InvalidArgumentError: an unknown option, or a value that an option does not take.
+    """
+    for name, value in options.items():
+        group = name.split(".")[0]
+        _check_name(where, name, group, ENGINE)
+        if group == "autoReport":
+            _check_name(where, name, name, _AUTO_REPORT)
+        _check_value(where, name, value)
+
+
+def check_environment() -> None:
+    """Checks the variables that hold library options, such as POPLAR_ENGINE_OPTIONS.
+
+    Raises:
+        ValueError: a variable does not hold a JSON object of strings.
+        tf.errors.InvalidArgumentError: an unknown option, or a value that an option does not take.
+    """
+    check_engine(flags.ENGINE_OPTIONS, flags.library_options(flags.ENGINE_OPTIONS))
+    for variable in (flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS):
+        flags.library_options(variable)
+
+
+def _check_name(where: str, name: str, key: str, known: tuple[str, ...]) -> None:
     """Raises unless `key`, the part of an option's name that decides, is known."""
     if key in known:
         return
@@ -142,27 +211,14 @@ def _check_name(dictionary: str, name: str, key: str, known: tuple[str, ...]) ->
     hint = f" Did you mean '{name.replace(key, close[0], 1)}'?" if close else ""
     kind = "groups" if known is ENGINE else "options"
     raise errors.invalid_argument(
-        f"Unrecognised option '{name}' in {dictionary}.{hint} Known {kind}: {', '.join(known)}."
+        f"Unrecognised option {shown(name)} in {where}.{hint} Known {kind}: {', '.join(known)}."
     )
 
 
-def _check_value(dictionary: str, name: str, value: str) -> None:
-    """Raises unless an option that the simulator understands has a value it takes."""
-    allowed = _VALUES.get(name)
-    if allowed and value not in allowed:
-        raise errors.invalid_argument(
-            f"{dictionary}: '{name}' takes {' or '.join(allowed)}; received '{value}'."
-        )
-    if name == "availableMemoryProportion" and not _is_proportion(value):
-        raise errors.invalid_argument(
-            f"{dictionary}: '{name}' takes a decimal from 0 to 1, such as '0.6'; received "
-            f"'{value}'."
-        )
-
-
-def _is_proportion(text: str) -> bool:
-    """Whether `text` is a number from 0 to 1."""
-    try:
-        return 0.0 <= float(text) <= 1.0
-    except ValueError:
-        return False
+def _check_value(where: str, name: str, value: str) -> None:
+    """Raises unless an option has a value it takes."""
+    if name in _VALUES:
+        try:
+            _VALUES[name].check(f"{where}: '{name}'", value)
+        except ValueError as error:
+            raise errors.invalid_argument(str(error)) from None

@@ -16,9 +16,10 @@ from tensorflow_ipu.configs.enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.configs.ranges import shown
 
 _FLOATING_POINT = ("inv", "div0", "oflo", "esr", "nanoo")
 
@@ -277,12 +278,22 @@ def set_option(options: IpuOptions, name: str, value: Any) -> None:
     if isinstance(codec, Pairs):
         _check_strings(name, value)
         parent.ClearField(leaf)
-        _add_pairs(getattr(parent, leaf), value)
+        _add_pairs(name, getattr(parent, leaf), value)
         return
     try:
-        setattr(parent, leaf, codec.store(value))
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"'{name}' cannot be {value!r}: {error}.") from None
+        OPTIONS[name].check(name, value)
+        _store(parent, leaf, codec.store(value), name)
+    except TypeError as error:
+        raise TypeError(f"'{name}' cannot be {shown(value)}: {error}.") from None
+
+
+def _store(message: Any, field: str, stored: Any, name: str) -> None:
+    """Sets a field to the value of an option."""
+    try:
+        setattr(message, field, stored)
+    except (ValueError, OverflowError):
+        allowed = OPTIONS[name].allowed or "text in UTF-8"
+        raise ValueError(f"'{name}' must be {allowed}; received {shown(stored)}.") from None
 
 
 def update_pairs(options: IpuOptions, name: str, values: Mapping[str, str]) -> None:
@@ -311,11 +322,16 @@ def select_devices(options: IpuOptions, field: str, values: Iterable[int]) -> No
         TypeError: an entry is not an int.
         ValueError: a number is too large for the message.
     """
+    option = "auto_select_ipus" if field == "auto_count" else "select_ipus"
     for value in values:
         try:
             device = IpuOptions.DeviceConfig(**{field: value})
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"Cannot select IPUs with {value!r}: {error}.") from None
+        except TypeError as error:
+            raise TypeError(f"Cannot select IPUs with {shown(value)}: {error}.") from None
+        except ValueError:
+            raise ValueError(
+                f"'{option}' must be {OPTIONS[option].allowed}; received {shown(value)}."
+            ) from None
         options.device_config.append(device)
 
 
@@ -338,7 +354,13 @@ def _check_strings(name: str, values: Mapping[Any, Any]) -> None:
             )
 
 
-def _add_pairs(target: Any, values: Mapping[str, str]) -> None:
+def _add_pairs(name: str, target: Any, values: Mapping[str, str]) -> None:
     """Appends option/value pairs, sorted so that equal dictionaries give equal messages."""
     for key in sorted(values):
-        target.add(option=key, value=values[key])
+        try:
+            target.add(option=key, value=values[key])
+        except ValueError:
+            raise ValueError(
+                f"Names and values in '{name}' must be text in UTF-8; received {shown(key)}: "
+                f"{shown(values[key])}."
+            ) from None

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from tensorflow_ipu.configs import chips, errors
 from tensorflow_ipu.configs.enums import ExecutionProfileType
-from tensorflow_ipu.configs.ipu_config import IntOrInts, IPUConfig
+from tensorflow_ipu.configs.ipu_config import OPTIONS, IntOrInts, IPUConfig
 
-#: The most tiles of an IPU that can be reserved for I/O.
-MAXIMUM_IO_TILES = 192
+_GROUP = "norms.experimental.distributed_batch_norm_replica_group_size"
+_IO_TILES = "io_tiles.num_io_tiles"
 
 
 def check(config: IPUConfig, on_model: bool) -> None:
@@ -59,6 +59,7 @@ def _check_distribution(config: IPUConfig, on_model: bool) -> None:
             "experimental.multi_replica_distribution.process_index must be in the range "
             f"[0, process_count); received process_index {index} and process_count {count}."
         )
+    _check_range("experimental.multi_replica_distribution.process_count", count)
     if on_model:
         raise Exception(
             "Multi-replica distribution is not supported on the IPU model. Set "
@@ -70,17 +71,14 @@ def _check_norms_and_io_tiles(config: IPUConfig, on_model: bool) -> None:
     """Distributed batch norm and I/O tiles, which exclude each other."""
     del on_model
     group = config.norms.experimental.distributed_batch_norm_replica_group_size
-    if group < 1:
-        raise ValueError(
-            "norms.experimental.distributed_batch_norm_replica_group_size must be at least 1; "
-            f"received {group}."
-        )
+    _check_range(_GROUP, group)
     io_tiles = config.io_tiles
-    if not 0 <= io_tiles.num_io_tiles <= MAXIMUM_IO_TILES:
+    try:
+        _check_range(_IO_TILES, io_tiles.num_io_tiles)
+    except ValueError as error:
         raise errors.invalid_argument(
-            f"{io_tiles.num_io_tiles} is an invalid number of IO tiles: io_tiles.num_io_tiles is "
-            f"from 0 to {MAXIMUM_IO_TILES}."
-        )
+            f"{io_tiles.num_io_tiles} is an invalid number of IO tiles: {error}"
+        ) from None
     if io_tiles.num_io_tiles > 0 and group > 1:
         raise ValueError(
             "I/O tiles cannot be used with a distributed batch norm. Received num_io_tiles "
@@ -92,6 +90,13 @@ def _check_norms_and_io_tiles(config: IPUConfig, on_model: bool) -> None:
             "Cannot place ops on I/O tiles when io_tiles.num_io_tiles == 0. Reserve some tiles, "
             "or leave io_tiles.place_ops_on_io_tiles off."
         )
+
+
+def _check_range(name: str, value: int) -> None:
+    """Raises a ValueError if an option that is checked later than it is set is out of range."""
+    allowed = OPTIONS[name].allowed
+    if allowed is not None:
+        allowed.check(f"'{name}'", value)
 
 
 def _check_versions(config: IPUConfig, on_model: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.declarations import type_text
 from tensorflow_ipu.configs.ipu_config import OPTIONS
+from tensorflow_ipu.configs.ranges import Folder, Range
 
 PATH = Path(__file__).with_name("options.md")
 
@@ -18,6 +19,9 @@ Made by `docs/make_options.py` from `configs/ipu_config.py` and `configs/flags.p
 *effect*: read, and changes what you see. *model*: read by the memory and cycle model only; never
 changes results. *no-op*: accepted; by design it changes nothing here. *ignored-with-warning*:
 setting it logs one warning that it is ignored.
+
+*allowed* is the range of a number. Others are refused where the option is set, or when the system
+is configured where the reference does so.
 """
 
 
@@ -25,24 +29,37 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
+def _allowed(allowed: Range | Folder | None) -> str:
+    """The range of a number; folders have none."""
+    return str(allowed).removeprefix("in the range ") if isinstance(allowed, Range) else ""
+
+
 def render() -> str:
     """Returns the page."""
-    lines = [_HEAD, "## IPUConfig\n", "| option | type | default | here | meaning |"]
-    lines.append("| --- | --- | --- | --- | --- |")
+    lines = [_HEAD, "## IPUConfig\n", "| option | type | default | allowed | here | meaning |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
     for name, option in OPTIONS.items():
         cells = (
             f"`{name}`",
             f"`{type_text(option.type)}`",
             f"`{option.default!r}`",
+            _allowed(option.allowed),
             option.effect.value,
             option.doc,
         )
         lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
-    lines += ["\n## TF_POPLAR_FLAGS\n", "| flag | type | default | here | meaning |"]
-    lines.append("| --- | --- | --- | --- | --- |")
+    lines += ["\n## TF_POPLAR_FLAGS\n", "| flag | type | default | allowed | here | meaning |"]
+    lines.append("| --- | --- | --- | --- | --- | --- |")
     for info in flags.describe():
         kind = type(info.default).__name__
-        cells = (f"`--{info.name}`", kind, f"`{info.default!r}`", info.effect.value, info.doc)
+        cells = (
+            f"`--{info.name}`",
+            kind,
+            f"`{info.default!r}`",
+            _allowed(info.allowed),
+            info.effect.value,
+            info.doc,
+        )
         lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
     return "\n".join(lines) + "\n"
 

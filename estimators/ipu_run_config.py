@@ -9,10 +9,16 @@ import tensorflow as tf
 
 from tensorflow_ipu.configs import translate
 from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.machine import MOST_IPUS
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
 from tensorflow_ipu.device import system
+from tensorflow_ipu.ipu_infeed_queue import check_prefetch_depth
 
 __all__ = ["IPURunConfig", "RunConfig"]
+
+_IPUS = Range(1, MOST_IPUS, below="must be at least 1")
+_ORDINALS = Range(0, INT32)
 
 
 class IPURunConfig(
@@ -61,27 +67,19 @@ class IPURunConfig(
 
         Raises:
             TypeError: If `ipu_options` is no configuration.
-            ValueError: If a count is less than 1, or `ipu_options` has other devices than those
-                that the replicas and shards need.
+            ValueError: If a number is no integer in its range, or `ipu_options` has other devices
+                than those that the replicas and shards need.
         """
-        counts = {
-            "iterations_per_loop": iterations_per_loop,
-            "num_replicas": num_replicas,
-            "num_shards": num_shards,
-        }
-        for name, count in counts.items():
-            if count < 1:
-                raise ValueError(f"{name} must be at least 1. Received: {name}={count}")
-        if ordinal < 0:
-            raise ValueError(f"ordinal must be at least 0. Received: ordinal={ordinal}")
+        if prefetch_depth is not None:
+            prefetch_depth = check_prefetch_depth(prefetch_depth)
         options = super().__new__(
             cls,
-            iterations_per_loop,
+            COUNT.whole("iterations_per_loop", iterations_per_loop),
             ipu_options,
             compile_summary,
-            num_replicas,
-            num_shards,
-            ordinal,
+            _IPUS.whole("num_replicas", num_replicas),
+            _IPUS.whole("num_shards", num_shards),
+            _ORDINALS.whole("ordinal", ordinal),
             prefetch_depth,
         )
         _check_options(options)

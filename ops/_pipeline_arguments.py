@@ -13,6 +13,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler.schedule import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops._pipeline_mapping import Stage
 from tensorflow_ipu.ops._pipeline_types import PipelineStageOptions
@@ -82,12 +83,31 @@ def mini_batch_count(gradient_accumulation_count: Any) -> int:
     value = gradient_accumulation_count
     if isinstance(value, (tensor_lib.Tensor, np.ndarray)):
         value = tensor_util.constant_value(ops.convert_to_tensor(value))
-    if isinstance(value, bool) or value is None or int(value) != value or value < 1:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return COUNT.whole("gradient_accumulation_count", value)
+    except ValueError as error:
         raise ValueError(
             "gradient_accumulation_count must be an integer >= 1 that is known when the pipeline "
-            f"is built. Received: {gradient_accumulation_count!r}"
-        )
-    return int(value)
+            f"is built. {error}"
+        ) from None
+
+
+def repetitions(name: str, count: Any, per_execution: int = 1) -> Any:
+    """Returns how often something is done: an int, or a tensor as it is.
+
+    Args:
+        name: Name of the argument.
+        count: What the user passed.
+        per_execution: How many iterations of a loop each time takes.
+
+    Raises:
+        ValueError: If it is a number that the loop cannot count to.
+    """
+    if not isinstance(count, (bool, int, float, str, np.generic)):
+        return count
+    return Range(0, INT32 // per_execution).whole(name, count)
 
 
 def check_type(name: str, value: Any, wanted: Any, what: str) -> None:

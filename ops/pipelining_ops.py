@@ -22,6 +22,7 @@ from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler import memory_options
 from tensorflow_ipu.compiler.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.compiler.schedule import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops import _pipeline_arguments as _arguments
 from tensorflow_ipu.ops import _pipeline_loop, _pipeline_mapping
@@ -133,7 +134,8 @@ def pipeline(
             "Continuous weight updates are not implemented. Leave continuous_weight_updates False: "
             "gradients are applied once for each execution of the pipeline."
         )
-    serialization = int(batch_serialization_iterations)
+    serialization = COUNT.whole("batch_serialization_iterations", batch_serialization_iterations)
+    count = _arguments.mini_batch_count(gradient_accumulation_count)
     if pipeline_schedule is None:
         pipeline_schedule = (
             PipelineSchedule.Sequential if serialization > 1 else PipelineSchedule.Grouped
@@ -161,8 +163,8 @@ def pipeline(
         devices=_pipeline_mapping.stage_devices(
             device_mapping, computational_stages, serialization
         ),
-        count=_arguments.mini_batch_count(gradient_accumulation_count),
-        repeat_count=repeat_count,
+        count=count,
+        repeat_count=_arguments.repetitions("repeat_count", repeat_count, count * serialization),
         serialization=serialization,
         inputs=tuple(ops.convert_to_tensor(value) for value in _arguments.input_list(inputs)),
         infeed_queue=infeed_queue,

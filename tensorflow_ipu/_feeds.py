@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import functools
 import itertools
-import operator
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu.compiler import synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.configs.ranges import INT32, Range, shown
 from tensorflow_ipu.runtime import native
 
 #: Types of the tensors that can pass between host and device.
@@ -36,6 +36,9 @@ SUPPORTED_DTYPES = (
 )
 
 _numbers = itertools.count()
+
+#: Ordinals of devices.
+_ORDINAL = Range(0, INT32, below="must be >= 0")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -65,11 +68,9 @@ def check_ordinal(device_ordinal: int | None) -> int:
         return ipu_strategy.current_ordinal()
     if isinstance(device_ordinal, bool) or not hasattr(device_ordinal, "__index__"):
         raise ValueError(
-            f"Device ordinal must be an integer. Received: device_ordinal={device_ordinal!r}"
+            f"Device ordinal must be an integer {_ORDINAL}; received {shown(device_ordinal)}."
         )
-    if device_ordinal < 0:
-        raise ValueError(f"Device ordinal must be >= 0. Received: device_ordinal={device_ordinal}")
-    return operator.index(device_ordinal)
+    return _ORDINAL.whole("Device ordinal", device_ordinal)
 
 
 def check_dtypes(queue: str, types: Sequence[dtypes.DType]) -> None:

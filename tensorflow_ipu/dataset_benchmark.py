@@ -6,6 +6,7 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu import _feeds
+from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.runtime import native
 
@@ -41,11 +42,8 @@ def dataset_benchmark(
     """
     if not isinstance(dataset, dataset_ops.DatasetV2):
         raise TypeError(f"Expected a tf.data.Dataset. Received: dataset={dataset!r}")
-    if number_of_epochs < 1 or elements_per_epochs < 1:
-        raise ValueError(
-            "number_of_epochs and elements_per_epochs must be at least 1. "
-            f"Received: {number_of_epochs} and {elements_per_epochs}"
-        )
+    number_of_epochs = COUNT.whole("number_of_epochs", number_of_epochs)
+    elements_per_epochs = COUNT.whole("elements_per_epochs", elements_per_epochs)
     if apply_options:
         dataset = dataset._apply_debug_options()
     with _feeds.on_host():

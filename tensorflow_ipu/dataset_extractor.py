@@ -13,6 +13,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import script_ops
 
 from tensorflow_ipu import _feeds, tensor_file
+from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.tensor_file import Kind
 from tensorflow_ipu.variable_files import export_variables, import_variables
@@ -104,8 +105,7 @@ def _write_streams(
     apply_options: bool,
 ) -> ops.Operation | None:
     """Writes the tensors of a dataset's elements to files, given the names for each file."""
-    if num_elements < 1:
-        raise ValueError(f"num_elements must be at least 1. Received: {num_elements}")
+    num_elements = COUNT.whole("num_elements", num_elements)
     shapes = structure.get_flat_tensor_shapes(dataset.element_spec)
     for shape in shapes:
         if not shape.is_fully_defined():

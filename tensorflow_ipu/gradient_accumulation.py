@@ -19,8 +19,12 @@ from tensorflow.python.ops import cond, control_flow_ops, math_ops
 from tensorflow_ipu._accumulators import Accumulator, SingleValue
 from tensorflow_ipu.compiler.program import MEMORY_ATTRIBUTE, PHASE_ATTRIBUTE
 from tensorflow_ipu.configs.enums import NamedEnum
+from tensorflow_ipu.configs.ranges import INT32, Range
 
 UPDATE_PHASE = "update"
+
+#: How many mini-batches can make an update.
+MINI_BATCHES = Range(1, INT32, below="must be a positive number")
 
 
 class GradientAccumulationReductionMethod(NamedEnum):

@@ -12,13 +12,16 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu import _feeds
+from tensorflow_ipu.configs.ranges import Range
 from tensorflow_ipu.runtime import native
 
 if TYPE_CHECKING:
     from tensorflow_ipu._infeed_iterators import IPUIterator, IPUOwnedIterator, make_owned_iterator
 
 _DEFAULT_PREFETCH_DEPTH = 3
-_MAX_PREFETCH_DEPTH = 255
+_PREFETCH_DEPTH = Range(
+    1, 255, "elements", below="must be greater than zero", above="must be less than 256"
+)
 
 __all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator", "make_owned_iterator"]
 
@@ -84,7 +87,7 @@ class IPUInfeedQueue:
             "IPUInfeedQueue", {"data_to_prefetch": (data_to_prefetch, 1)}, "Use prefetch_depth."
         )
         self._device_ordinal = _feeds.check_ordinal(device_ordinal)
-        self._prefetch_depth = _check_prefetch_depth(prefetch_depth)
+        self._prefetch_depth = check_prefetch_depth(prefetch_depth)
         self._source = dataset
         self._dataset = _for_queue(dataset)
         self._structure = self._dataset.element_spec
@@ -225,18 +228,15 @@ def _for_queue(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
     return dataset.with_options(options)._apply_debug_options()
 
 
-def _check_prefetch_depth(depth: int | None) -> int:
+def check_prefetch_depth(depth: int | None) -> int:
     """Returns the prefetch depth to use.
 
+    Args:
+        depth: What the user passed; None for the default.
+
     Raises:
-        ValueError: If it is out of range.
+        ValueError: If it is no integer in the range.
     """
-    if depth is None:
-        return _DEFAULT_PREFETCH_DEPTH
-    if depth <= 0:
-        raise ValueError(f"prefetch_depth must be greater than zero. Received: {depth}")
-    if depth > _MAX_PREFETCH_DEPTH:
-        raise ValueError(
-            f"prefetch_depth must be less than {_MAX_PREFETCH_DEPTH + 1}. Received: {depth}"
-        )
-    return depth
+    return (
+        _DEFAULT_PREFETCH_DEPTH if depth is None else _PREFETCH_DEPTH.whole("prefetch_depth", depth)
+    )

@@ -17,10 +17,13 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import native
 
 __all__ = ["IPUOutfeedMode", "IPUOutfeedQueue", "ScopedIPUOutfeedQueue"]
+
+_BUFFER_DEPTH = Range(1, INT32, "elements", below="cannot be less than 1")
 
 
 class IPUOutfeedMode(enum.Enum):
@@ -82,10 +85,7 @@ class IPUOutfeedQueue:
                 "outfeed_mode must be IPUOutfeedMode.ALL or IPUOutfeedMode.LAST. "
                 f"Received: {outfeed_mode!r}"
             )
-        if buffer_depth < 1:
-            raise ValueError(
-                f"Outfeed buffer depth cannot be less than 1. Received: {buffer_depth}"
-            )
+        check_buffer_depth(buffer_depth)
         _feeds.warn_ignored(
             "IPUOutfeedQueue",
             {
@@ -269,6 +269,18 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
             device_ordinal=self._device_ordinal,
         )
         _feeds.delete_with(self, delete)
+
+
+def check_buffer_depth(depth: int) -> None:
+    """Checks the buffer depth of an outfeed.
+
+    Args:
+        depth: What the user passed.
+
+    Raises:
+        ValueError: If it is no integer in the range.
+    """
+    _BUFFER_DEPTH.whole("Outfeed buffer depth", depth)
 
 
 def _program_graph() -> ops.Graph:

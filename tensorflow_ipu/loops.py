@@ -12,11 +12,15 @@ from tensorflow.python.ops import array_ops, math_ops, tensor_array_ops
 from tensorflow.python.ops import while_loop as tf_while_loop
 
 from tensorflow_ipu import tensorflow_hooks
+from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 
 tensorflow_hooks.install()
 
 Body = Callable[..., Any]
+
+# A number below 1 makes no iteration, as in `range`.
+_ITERATIONS = Range(-INT32, INT32)
 
 
 def repeat(
@@ -44,7 +48,8 @@ def repeat(
 
     Raises:
         TypeError: If `body` cannot take these arguments, or returns other types than its inputs.
-        ValueError: If `body` returns an operation before a tensor, or does not read the infeed.
+        ValueError: If `n` is a number that is no int32, `body` returns an operation before a
+            tensor, or does not read the infeed.
     """
 
     def condition(i: tensor_lib.Tensor, *_: Any) -> tensor_lib.Tensor:
@@ -53,6 +58,8 @@ def repeat(
     values = _as_loop_values(inputs)
     _check_signature("body", body, len(values), infeed_queue)
     body = tensorflow_hooks.converted(body)
+    if isinstance(n, (bool, int, float, str)):
+        n = _ITERATIONS.whole("n", n)
     limit = ops.convert_to_tensor(n, dtype=dtypes.int32, name="n")
     with ops.name_scope("repeat"):
         start = constant_op.constant(0, dtypes.int32)
@@ -85,12 +92,15 @@ def while_loop(
     Raises:
         TypeError: If `body` or `condition` cannot take these arguments, or `body` returns other
             types than its inputs.
-        ValueError: If `body` returns an operation before a tensor, or does not read the infeed.
+        ValueError: If `maximum_iterations` is a number that is no int32, `body` returns an
+            operation before a tensor, or does not read the infeed.
     """
 
     def counted_condition(_: tensor_lib.Tensor, *values: Any) -> Any:
         return condition(*values)
 
+    if isinstance(maximum_iterations, (bool, int, float, str)):
+        maximum_iterations = _ITERATIONS.whole("maximum_iterations", maximum_iterations)
     values = _as_loop_values(inputs)
     _check_signature("condition", condition, len(values), None)
     _check_signature("body", body, len(values), infeed_queue)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorflow_ipu.compiler import memory_options
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.configs.ranges import COUNT
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, check_prefetch_depth
+from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue, check_buffer_depth
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers.gradient_accumulation_optimizer import (
     GradientAccumulationOptimizerV2,
@@ -26,9 +27,10 @@ def positive_integer(name: str, value: Any) -> int:
     Raises:
         ValueError: If it is no integer, or less than 1.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ValueError(f"Expected `{name}` to be a positive integer. Received: {value!r}")
-    return int(value)
+    try:
+        return COUNT.whole(name, value)
+    except ValueError as error:
+        raise ValueError(f"Expected `{name}` to be a positive integer. {error}") from None
 
 
 def device_mapping(value: Any) -> list[int]:
@@ -112,6 +114,12 @@ _MEMORY = (
     "offload_weights",
 )
 
+# What checks arguments that are numbers.
+_NUMBERS: dict[str, Callable[[Any], object]] = {
+    "prefetch_depth": check_prefetch_depth,
+    "buffer_depth": check_buffer_depth,
+}
+
 
 def checked_kwargs(option: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy of the further arguments that a setter got.
@@ -122,8 +130,8 @@ def checked_kwargs(option: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         TypeError: If what they are for has no such argument, or a memory option is no bool.
-        ValueError: If one of them is not for users of Keras to set, or memory options contradict
-            each other.
+        ValueError: If one of them is not for users of Keras to set, a number is out of its range,
+            or memory options contradict each other.
         tf.errors.UnimplementedError: If weights are to be split, but not in remote memory.
     """
     function, refused = _REFUSED[option]
@@ -137,6 +145,9 @@ def checked_kwargs(option: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
                 f"Found `{name}` in `{option}`, which there is no such argument for. Expected some "
                 f"of {', '.join(accepted)}."
             )
+    for name, check in _NUMBERS.items():
+        if name in kwargs:
+            check(kwargs[name])
     memory = {name: kwargs[name] for name in _MEMORY if name in kwargs}
     memory_options.check_options(memory)
     return dict(kwargs)

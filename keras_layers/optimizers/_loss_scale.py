@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.configs.ranges import COUNT, PROPORTION, shown
 from tensorflow_ipu.ops import cross_replica_ops
 
 
@@ -41,15 +43,26 @@ class Rule:
             lambda initial: initial < maximum,
             f"less than max_loss_scaling_factor, which is {maximum!r}",
         )
-        self._check("update_frequency", lambda value: value > 0, "a positive number of calls")
+        self._check("update_frequency", _is_count, "a positive number of calls")
         self._check(
             "ratio_threshold", lambda value: 0 < value < 1, "greater than 0 and less than 1"
         )
+        self._check("lpf_alpha", lambda value: value in PROPORTION, "from 0 to 1")
+        edge = self.histogram_bin_edge
+        self._check("histogram_bin_edge", lambda _: 0 < edge < math.inf, "positive and finite")
 
     def _check(self, name: str, holds: Callable[[Any], bool], wanted: str) -> None:
         value = getattr(self, name)
-        if not holds(value):
-            raise ValueError(f"{name} must be {wanted}. Received: {name}={value!r}")
+        try:
+            allowed = holds(value)
+        except TypeError:  # no number
+            allowed = False
+        if not allowed:
+            raise ValueError(f"{name} must be {wanted}. Received: {name}={shown(value)}")
+
+
+def _is_count(value: Any) -> bool:
+    return not isinstance(value, bool) and operator.index(value) in COUNT
 
 
 def _is_power_of_two(value: Any) -> bool:

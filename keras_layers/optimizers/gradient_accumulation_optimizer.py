@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler import accumulation_check, memory_options
-from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.gradient_accumulation import (
+    MINI_BATCHES,
+    GradientAccumulationReductionMethod,
+)
 from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
@@ -184,6 +186,4 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
 
 
 def _check_count(count: Any) -> None:
-    is_int = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-    if not is_int or count < 1:
-        raise ValueError(f"num_mini_batches must be a positive number. Received: {count!r}")
+    MINI_BATCHES.whole("num_mini_batches", count)

@@ -15,7 +15,7 @@ from tensorflow_ipu.configs import (
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.configs.machine import Machine, selection_permutation
+from tensorflow_ipu.configs.machine import MOST_IPUS, Machine, selection_permutation
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 
 
@@ -179,8 +179,8 @@ def _devices(config: IPUConfig, machine: Machine) -> tuple[AttachedDevice, ...]:
 
 def _numbered(ordinal: int, count: int, start: int, machine: Machine) -> tuple[int, ...]:
     """IPUs without a place in the machine: the model's, and those only compiled for."""
-    if count < 1 or (not machine.is_model and ipus_reserved(count) != count):
-        rule = "at least 1" if machine.is_model else "a power of two"
+    rule = f"from 1 to {MOST_IPUS}" + ("" if machine.is_model else ", a power of two")
+    if not 1 <= count <= MOST_IPUS or (not machine.is_model and ipus_reserved(count) != count):
         raise errors.failed_precondition(
             f"Unsupported number of IPUs requested for ordinal {ordinal}: {count}. The number of "
             f"IPUs must be {rule}."

@@ -13,7 +13,7 @@ from typing import Any
 
 from absl import logging
 
-from tensorflow_ipu.configs import errors, flags, translate
+from tensorflow_ipu.configs import errors, flags, poplar_options, translate
 from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.configs.proto import ipu_options_pb2
@@ -90,6 +90,7 @@ def _default(parsed: flags.Flags) -> System:
     """The system that is in force while nothing is configured."""
     with _state.data:
         if _state.default is None:
+            poplar_options.check_environment()
             _state.default = _build_default(parsed)
         return _state.default
 
@@ -150,8 +151,7 @@ def configure_ipu_system(
     """
     if not isinstance(device, str):
         raise TypeError(f"`device` must be a device name such as 'cpu'; received {device!r}.")
-    for variable in (flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS):
-        flags.library_options(variable)  # raises for a badly written variable
+    poplar_options.check_environment()
     with _state.change:
         system = build(_options(config), flags.parsed(), _state.generation + 1)
         if _state.configured is not None:

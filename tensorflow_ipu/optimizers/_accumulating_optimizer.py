@@ -15,6 +15,7 @@ from tensorflow_ipu._accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.compiler import accumulation_check
 from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import (
+    MINI_BATCHES,
     GradientAccumulationReductionMethod,
     MiniBatches,
 )
@@ -123,8 +124,4 @@ def _checked_count(num_mini_batches: Any) -> int:
             "num_mini_batches must be an int that is known when the program is built. Received: "
             f"{num_mini_batches!r}"
         )
-    if num_mini_batches < 1:
-        raise ValueError(
-            f"num_mini_batches must be a positive number. Received: {num_mini_batches}"
-        )
-    return int(num_mini_batches)
+    return MINI_BATCHES.whole("num_mini_batches", num_mini_batches)

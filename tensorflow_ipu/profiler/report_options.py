@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from tensorflow_ipu.configs import flags, poplar_options
 from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device.system import System
 
 _PREFIX = "autoReport."
 _PARTS = ("outputGraphProfile", "outputExecutionProfile", "outputDebugInfo")
-_WORDS = {"true": True, "false": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +44,11 @@ def read(attached: System) -> ReportOptions | None:
         attached: what is configured.
 
     Raises:
-        ValueError: an option has a value that it does not take.
+        tf.errors.InvalidArgumentError: an engine option is not known, or has a value that it does
+            not take. The variable may have changed since the system was configured.
     """
     engine = attached.engine_options
+    poplar_options.check_engine(f"{flags.ENGINE_OPTIONS} or compilation_poplar_options", engine)
     private = attached.settings._profiling
     legacy = bool(private.report_directory)
     everything = _flag(engine, "all", False)
@@ -55,7 +57,7 @@ def read(attached: System) -> ReportOptions | None:
     graph = _flag(engine, "outputGraphProfile", everything or legacy)
     # Every report has what Poplar calls debug information: names and source lines.
     debug = _flag(engine, "outputDebugInfo", everything)
-    launches = _count(engine, "executionProfileProgramRunCount", 1)
+    launches = int(engine.get(_PREFIX + "executionProfileProgramRunCount", 1))
     if not (graph or execution or debug):
         return None
     return ReportOptions(
@@ -70,24 +72,4 @@ def read(attached: System) -> ReportOptions | None:
 def _flag(engine: Mapping[str, str], name: str, default: bool) -> bool:
     """The value of an engine option that is true or false."""
     text = engine.get(_PREFIX + name)
-    if text is None:
-        return default
-    if text not in _WORDS:
-        raise ValueError(
-            f"The engine option '{_PREFIX}{name}' takes true or false; received '{text}'. It is in "
-            "POPLAR_ENGINE_OPTIONS or compilation_poplar_options."
-        )
-    return _WORDS[text]
-
-
-def _count(engine: Mapping[str, str], name: str, default: int) -> int:
-    """The value of an engine option that is a number from 1."""
-    text = engine.get(_PREFIX + name)
-    if text is None:
-        return default
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(
-            f"The engine option '{_PREFIX}{name}' takes a whole number from 1; received '{text}'. "
-            "It is in POPLAR_ENGINE_OPTIONS or compilation_poplar_options."
-        )
-    return int(text)
+    return default if text is None else text == "true"

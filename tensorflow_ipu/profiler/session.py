@@ -13,6 +13,7 @@ from absl import logging
 from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import cache, reporting
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.configs.poplar_options import SHOWN_LAUNCHES
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
@@ -34,6 +35,9 @@ class profile:  # noqa: N801 - used like a function
         directory: where each program gets a directory with its report; None writes no files.
         tensorboard: log directory of TensorBoard to write to; None writes none.
         launches: how many launches the trace shows.
+
+    Raises:
+        ValueError: `launches` is no integer from 1 to 1000.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class profile:  # noqa: N801 - used like a function
         # The program may change its current directory inside the block.
         self._directory = None if directory is None else Path(directory).absolute()
         self._tensorboard = None if tensorboard is None else Path(tensorboard).absolute()
-        self._launches = launches
+        self._launches = SHOWN_LAUNCHES.whole("launches", launches)
         self._tracker: Tracker | None = None
         self._compiled: list[Executable] = []
         self._found: list[tuple[Executable, Executions]] = []

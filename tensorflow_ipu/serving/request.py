@@ -9,6 +9,7 @@ from typing import Any
 from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
+from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.serving import saved_model
 
 
@@ -42,8 +43,10 @@ class Request:
             )
         saved_model.check_directory(str(self.export_dir), bool(self.purge_export_dir))
         count = self.iterations
-        if isinstance(count, bool) or not hasattr(count, "__index__") or count < 1:
-            raise ValueError(f"iterations must be a positive integer. Received: {count!r}")
+        try:
+            COUNT.whole("iterations", count)
+        except ValueError as error:
+            raise ValueError(f"iterations must be a positive integer. {error}") from None
         for name in ("preprocessing_step", "postprocessing_step"):
             step = getattr(self, name)
             if step is not None and not callable(step):

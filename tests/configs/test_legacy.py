@@ -327,7 +327,7 @@ def test_dictionaries_accumulate(opts, function, name, error):
         ("auto_select_ipus", ("1",), Exception, "`num_ipus` must be an int, list or tuple"),
         ("select_ipus", (1,), Exception, "`indices` must be a list or tuple."),
         ("select_ipus", ([1, 1],), ValueError, "must be unique"),
-        ("set_norm_options", (False, 0), ValueError, "at least 1; received 0"),
+        ("set_norm_options", (False, 0), ValueError, "must be at least 1: .*; received 0"),
         (
             "set_experimental_multi_replica_distribution_options",
             (2, 2),

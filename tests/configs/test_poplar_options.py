@@ -68,7 +68,11 @@ def test_known_options(dictionary, options):
             "takes true or false or portable; received 'yes'",
         ),
         ("convolutions.poplar_options", {"partialsType": "double"}, "takes half or float"),
-        ("convolutions.poplar_options", {"availableMemoryProportion": "1.5"}, "from 0 to 1"),
+        (
+            "convolutions.poplar_options",
+            {"availableMemoryProportion": "1.5"},
+            "number in the range 0.0 to 1.0",
+        ),
         ("convolutions.poplar_options", {"availableMemoryProportion": "0,5"}, "received '0,5'"),
     ],
 )

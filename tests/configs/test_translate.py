@@ -128,10 +128,10 @@ def test_library_options_are_strings(options):
 
 def test_numbers_too_large_for_the_message():
     config = IPUConfig()
-    config.optimizations.cholesky_block_size = 2**70
-    with pytest.raises(ValueError, match="optimizations.cholesky_block_size"):
+    config.io_tiles.num_io_tiles = 2**70
+    with pytest.raises(ValueError, match="'io_tiles.num_io_tiles' must be in the range 0 to 192"):
         translate.to_options(config)
     config = IPUConfig()
     config.auto_select_ipus = 2**70
-    with pytest.raises(ValueError, match="Cannot select IPUs"):
+    with pytest.raises(ValueError, match="'auto_select_ipus' must be in the range 1 to"):
         translate.to_options(config)

@@ -41,7 +41,7 @@ def config_with(settings):
         ({INDEX: -1, COUNT: 2}, False, ValueError, "must be in the range"),
         ({INDEX: 1}, False, ValueError, "must be in the range"),
         ({INDEX: 1, COUNT: 2}, True, Exception, "not supported on the IPU model"),
-        ({GROUP: 0}, False, ValueError, "must be at least 1; received 0"),
+        ({GROUP: 0}, False, ValueError, "must be at least 1: .*; received 0"),
         ({GROUP: 2, "io_tiles.num_io_tiles": 2}, False, ValueError, "cannot be used with"),
         (
             {"io_tiles.place_ops_on_io_tiles": True},

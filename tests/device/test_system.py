@@ -384,6 +384,22 @@ def test_badly_written_environment(monkeypatch, variable):
     assert not system.is_configured()
 
 
+@pytest.mark.parametrize("configured", [False, True])
+def test_unknown_engine_options_of_the_environment(monkeypatch, configured):
+    monkeypatch.setenv(flags.ENGINE_OPTIONS, '{"autoReport.al": "true"}')
+    message = "'autoReport.al' in POPLAR_ENGINE_OPTIONS. Did you mean 'autoReport.all'"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        configure() if configured else system.current()
+
+
+@pytest.mark.parametrize("count", [0, -1, 4097, 10**12, 2**62])
+def test_numbers_of_ipus_that_no_model_has(on_model, count):
+    with pytest.raises(tf.errors.FailedPreconditionError, match="must be from 1 to 4096"):
+        configure(auto_select_ipus=count)
+    with pytest.raises(ValueError, match="'auto_select_ipus' must be in the range 1 to 4096"):
+        configure(auto_select_ipus=2**63)
+
+
 def test_connections_without_a_device():
     for connection in (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE):
         current = configure(

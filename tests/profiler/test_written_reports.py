@@ -151,11 +151,22 @@ def test_whose_word_counts(engine, private, environment, expected, monkeypatch) 
 
 
 @pytest.mark.parametrize(
-    "name, value", [("all", "yes"), ("executionProfileProgramRunCount", "0"), ("all", "True")]
+    "name, value",
+    [
+        ("all", "yes"),
+        ("executionProfileProgramRunCount", "0"),
+        ("executionProfileProgramRunCount", "1001"),
+        ("all", "True"),
+    ],
 )
 def test_values_that_options_do_not_take(name, value, monkeypatch) -> None:
-    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps({f"autoReport.{name}": value}))
+    text = json.dumps({f"autoReport.{name}": value})
+    with monkeypatch.context() as environment:
+        environment.setenv("POPLAR_ENGINE_OPTIONS", text)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"autoReport.{name}.*'{value}'"):
+            programs.configure()
     programs.configure()
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", text)
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"autoReport.{name}.*'{value}'"):
         programs.run()
 
