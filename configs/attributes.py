@@ -21,6 +21,7 @@ from tensorflow_ipu.configs.declarations import (
 )
 from tensorflow_ipu.configs.enums import Effect
 from tensorflow_ipu.configs.ranges import shown
+from tensorflow_ipu.configs.short_repr import Shown, short_repr, shows
 
 
 class UnknownAttributeError(ValueError, AttributeError):
@@ -38,6 +39,14 @@ class AttributeMetadata:
         self._name = name
         self._node = node
         self.__doc__ = node.doc
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.name,
+            "type": self.type and Shown(self.type),
+            "default": self.default,
+        }
+    )
 
     @property
     def name(self) -> str:
@@ -184,17 +193,32 @@ class Category:
         """The same as a deep copy: two configurations never share state."""
         return copy.deepcopy(self)
 
+    def __repr__(self) -> str:
+        """What differs from the defaults: `IPUConfig(auto_select_ipus=2)`."""
+        start = len(self._prefix)
+        changed = {
+            (prefix + node.name)[start:]: value
+            for prefix, node, value in self._nodes()
+            if value != node.default or type(value) is not type(node.default)
+        }
+        return short_repr(self._prefix.rstrip(".") or type(self).__name__, changed)
+
     def __str__(self) -> str:
         """One line `full.name = value` per attribute."""
         return "\n".join(f"{name} = {value}" for name, value in self.items())
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every option below this node as (name from the root, value), in declaration order."""
+        for prefix, node, value in self._nodes():
+            yield prefix + node.name, value
+
+    def _nodes(self) -> Iterator[tuple[str, Option, Any]]:
+        """Every option below this node: the prefix of its name, its declaration, its value."""
         for node in self._group.members:
             if isinstance(node, Group):
-                yield from self._categories[node.name].items()
+                yield from self._categories[node.name]._nodes()
             else:
-                yield self._prefix + node.name, self._values[node.name]
+                yield self._prefix, node, self._values[node.name]
 
     def get_attribute_metadata(self, attr: str) -> AttributeMetadata:
         """Describes an attribute or category.

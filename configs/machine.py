@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.enums import SelectionOrder
+from tensorflow_ipu.configs.short_repr import shows
 
 # PCI bus numbers of the IPUs by id: a machine with eight C2 cards of two IPUs each.
 _PCI_BUSES = (
@@ -66,6 +67,10 @@ class Machine:
 
     chip: Chip = chips.DEFAULT
     is_model: bool = False
+
+    __repr__ = shows(
+        lambda self: {"": self.chip, "ipus": self.num_ipus or None, "is_model": self.is_model}
+    )
 
     @property
     def configurations(self) -> tuple[MachineConfiguration, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tensorflow_ipu.configs.short_repr import shows
+
 
 @dataclass
 class KeyId:
@@ -52,3 +54,7 @@ class VerificationOptions:
     outfeeds: dict[str, KeyId] = field(default_factory=_Feeds)
     checkpoint_in: KeyId = field(default_factory=KeyId)
     checkpoint_out: KeyId = field(default_factory=KeyId)
+
+    __repr__ = shows(
+        lambda self: {name: kind for name, kind in vars(self).items() if kind not in (KeyId(), {})}
+    )

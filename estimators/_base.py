@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.estimators import _arguments, _prediction, _seams
 from tensorflow_ipu.estimators._prediction import PredictionProgram
 
@@ -43,6 +44,16 @@ class IPUEstimatorBase(_seams.ProgramEstimator):
 
     `warm_start_from`, `model_dir` and `params` are as for stock `Estimator`.
     """
+
+    __repr__ = shows(
+        lambda self: {
+            "model_dir": self.model_dir,
+            "device": self._ipu.device,
+            "iterations_per_loop": self._ipu.iterations_per_loop,
+            "num_replicas": self._ipu.num_replicas,
+            "num_shards": self._ipu.num_shards,
+        }
+    )
 
     def train(
         self,

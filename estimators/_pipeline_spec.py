@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops import _pipeline_arguments, _pipeline_mapping
 
@@ -49,6 +50,8 @@ class IPUPipelineEstimatorSpec(
     """What a model function returns to `IPUPipelineEstimator`: the parts of a pipeline."""
 
     __slots__ = ()
+
+    __repr__ = shows(lambda self: self._asdict())
 
     def __new__(
         cls,

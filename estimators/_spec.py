@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.short_repr import shows
+
 EstimatorSpec = tf.estimator.EstimatorSpec
 
 
@@ -31,6 +33,8 @@ class IPUEstimatorSpec(
     """What a model function returns to `IPUEstimator`: an `EstimatorSpec` with host functions."""
 
     __slots__ = ()
+
+    __repr__ = shows(lambda self: self._asdict())
 
     def __new__(
         cls,

@@ -12,6 +12,7 @@ from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import MOST_IPUS
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
+from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_infeed_queue import check_prefetch_depth
 
@@ -38,6 +39,13 @@ class IPURunConfig(
     """What an estimator needs to know about the IPUs it runs on."""
 
     __slots__ = ()
+
+    __repr__ = shows(
+        lambda self: {
+            **self._asdict(),
+            "ipu_options": self.ipu_options and Shown(_options_shown(self.ipu_options)),
+        }
+    )
 
     def __new__(
         cls,
@@ -128,6 +136,8 @@ class RunConfig(tf.compat.v1.estimator.RunConfig):
             self._master = master
             self._evaluation_master = master
 
+    __repr__ = shows(lambda self: {"": self._ipu_run_config, "model_dir": self.model_dir})
+
     @property
     def ipu_run_config(self) -> IPURunConfig:
         """What concerns IPUs."""
@@ -137,6 +147,11 @@ class RunConfig(tf.compat.v1.estimator.RunConfig):
     def evaluator_master(self) -> str:
         """Address of the TensorFlow server to evaluate on, as `evaluation_master`."""
         return self.evaluation_master
+
+
+def _options_shown(options: IPUConfig | IpuOptions) -> str:
+    """How a configuration is shown: of a message, which is long, only the class."""
+    return repr(options) if isinstance(options, IPUConfig) else type(options).__name__
 
 
 def configure(options: IPURunConfig) -> None:

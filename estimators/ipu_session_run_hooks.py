@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu import _feeds, placement
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 
 __all__ = ["IPULoggingTensorHook"]
@@ -77,6 +78,10 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         self._deleter: Any = None
         self._newest: dict[str, Any] | None = None  # in mode LAST
         self._runs = 0
+
+    __repr__ = shows(
+        lambda self: {"mode": self._mode, "at_end": self._at_end, "outfeed": self._outfeed}
+    )
 
     def log(self, tensors: Any) -> tf.Operation:
         """Sends tensors to the log, from the program being built.

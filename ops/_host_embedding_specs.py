@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ops import _host_embedding_tables
 from tensorflow_ipu.runtime import native
 
@@ -27,6 +28,13 @@ class HostEmbeddingOptimizerSpec:
         """
         del optimizer_name
         self._learning_rate = learning_rate
+
+    __repr__ = shows(
+        lambda self: {
+            "learning_rate": self._learning_rate,
+            "backward_passes_per_update": self.backward_passes_per_update,
+        }
+    )
 
     def get_learning_rate(self) -> Any:
         """Returns the learning rate."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ops import _host_embedding_tables as tables
 from tensorflow_ipu.ops._host_embedding_specs import HostEmbeddingOptimizerSpec, anchor
 
@@ -26,6 +27,8 @@ class HostEmbeddingScope:
         """Makes a scope; `HostEmbedding.register` does."""
         self._embedding = embedding
         self._session = session
+
+    __repr__ = shows(lambda self: {"": self._embedding._name})
 
     def __enter__(self) -> HostEmbeddingScope:
         """Registers the embedding."""
@@ -87,6 +90,15 @@ class HostEmbedding:
             self._slots = self._spec.create_slot_variables(embedding_tensor, name)
             if self._graph is not None:
                 self._operations = {key: self._make(key) for key in ("register", "deregister")}
+
+    __repr__ = shows(
+        lambda self: {
+            "": self._name,
+            "table": _feeds.structure_text(self._table),
+            "partition_strategy": self._partition_strategy,
+            "optimizer_spec": self._spec,
+        }
+    )
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Not supported.

@@ -8,6 +8,7 @@ from typing import Any
 from tensorflow.python.training import optimizer as v1_optimizer
 
 from tensorflow_ipu import ipu_outfeed_queue
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ops import grad_util_ops
 
 _Context = grad_util_ops.GradientCaptureContext
@@ -40,6 +41,8 @@ class PipelineStageOptions:
         """
         self.convolution_options = _options("convolution_options", convolution_options)
         self.matmul_options = _options("matmul_options", matmul_options)
+
+    __repr__ = shows(vars)
 
     def to_dict(self) -> dict[str, dict[str, str]]:
         """Returns both as dicts of strings, for descriptions of the pipeline."""
@@ -124,6 +127,15 @@ class OptimizerFunctionOutput:
         self.tape = tape
         self.gradient_capture_context = gradient_capture_context
         self.captured_gradient_outfeed = captured_gradient_outfeed
+
+    __repr__ = shows(
+        lambda self: {
+            "opt": type(self.opt),
+            "loss": self.loss,
+            "variables": self.variables and len(self.variables),
+            "captured_gradient_outfeed": self.captured_gradient_outfeed,
+        }
+    )
 
 
 def _check_class(name: str, value: Any, wanted: type) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ops import _rnn_arguments, _rnn_gradients
 from tensorflow_ipu.ops._rnn_activations import (
     RECURRENT_ACTIVATIONS,
@@ -72,6 +73,15 @@ class PopnnRNN(tf1.layers.Layer):  # type: ignore[name-defined]
         self._options = _rnn_arguments.options(options, "options")
         self._options_bwd = _rnn_arguments.options(options_bwd, "options_bwd")
         self._input_size: int | None = None
+
+    __repr__ = shows(
+        lambda self: {
+            "num_units": self._num_units,
+            "dtype": self._plain_dtype.name,
+            "input_size": self._input_size,
+            "name": self.name,
+        }
+    )
 
     @property
     def num_units(self) -> int:

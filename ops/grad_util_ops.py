@@ -17,6 +17,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.short_repr import shows
+
 
 class GradientCaptureContext:
     """Collects what `capture_upstream_gradients` records.
@@ -30,6 +32,8 @@ class GradientCaptureContext:
         """Makes a context that has captured nothing yet."""
         self._captured: dict[str, Any] = {}
         self._tokens: list[contextvars.Token[GradientCaptureContext | None]] = []
+
+    __repr__ = shows(lambda self: {"captured": list(self._captured)})
 
     def __enter__(self) -> GradientCaptureContext:
         """Opens the context."""

@@ -17,11 +17,13 @@ from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.eager import context
 from tensorflow.python.framework import constant_op, dtypes, errors, ops, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler import synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.ranges import INT32, Range, shown
+from tensorflow_ipu.configs.short_repr import Shown
 from tensorflow_ipu.runtime import native
 
 #: Types of the tensors that can pass between host and device.
@@ -120,6 +122,18 @@ def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str
             logging.warning(
                 "%s: the argument %s is deprecated and ignored. %s", queue, name, instead
             )
+
+
+def structure_text(structure: Any) -> Shown | None:
+    """Returns how a nest of tensor specs is shown: `(float32[8, 4], int32[8])`; None for None.
+
+    Args:
+        structure: Nest of `tf.TensorSpec`.
+    """
+    if structure is None:
+        return None
+    texts = nest.map_structure(lambda s: Shown(f"{s.dtype.name}{s.shape.as_list()}"), structure)
+    return Shown(repr(texts))
 
 
 def is_synthetic(category: SyntheticDataCategory) -> bool:

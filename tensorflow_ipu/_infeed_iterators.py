@@ -13,6 +13,7 @@ from tensorflow.python.framework import ops, type_spec
 from tensorflow.python.types import trace
 
 from tensorflow_ipu import _feeds
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.runtime import native
 
@@ -60,6 +61,13 @@ class IPUIterator(iterator_ops.OwnedIterator):
             self._queue = infeed_spec
         self._element_spec = self._queue._structure
         self._spec = _IPUIteratorSpec(self)
+
+    __repr__ = shows(
+        lambda self: {
+            "": _feeds.structure_text(self._element_spec),
+            "device_ordinal": self._queue._device_ordinal,
+        }
+    )
 
     @property
     def initializer(self) -> ops.Operation | None:

@@ -20,6 +20,7 @@ from tensorflow_ipu._accumulators import Accumulator, SingleValue
 from tensorflow_ipu.compiler.program import MEMORY_ATTRIBUTE, PHASE_ATTRIBUTE
 from tensorflow_ipu.configs.enums import NamedEnum
 from tensorflow_ipu.configs.ranges import INT32, Range
+from tensorflow_ipu.configs.short_repr import shows
 
 UPDATE_PHASE = "update"
 
@@ -76,6 +77,14 @@ class MiniBatches:
             self._counter = Accumulator([], dtypes.int32, f"{name}/mini_batch")
             self._counter.handle.op._set_attr(attribute, self._description)
             self.index = self._counter.value()
+
+    __repr__ = shows(
+        lambda self: {
+            "": self._name,
+            "count": self._count,
+            "accumulators": len(self._accumulators),
+        }
+    )
 
     def accumulate(
         self,

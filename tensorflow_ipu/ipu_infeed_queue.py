@@ -13,6 +13,7 @@ from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.ranges import Range
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.runtime import native
 
 if TYPE_CHECKING:
@@ -97,6 +98,14 @@ class IPUInfeedQueue:
         self._feed_id = _feeds.new_feed_id("infeed")
         self._initializer_read = False
         self._dequeued = False
+
+    __repr__ = shows(
+        lambda self: {
+            "": _feeds.structure_text(self._structure),
+            "device_ordinal": self._device_ordinal,
+            "prefetch_depth": self._prefetch_depth,
+        }
+    )
 
     def _check_elements(self) -> None:
         """Refuses datasets whose elements cannot be sent to a device."""

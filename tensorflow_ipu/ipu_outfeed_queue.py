@@ -18,6 +18,7 @@ from tensorflow.python.util import nest
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.ranges import INT32, Range
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import native
 
@@ -100,6 +101,15 @@ class IPUOutfeedQueue:
         self._creator = threading.get_ident()
         self._structure: Any = None  # of tf.TensorSpec, once something was enqueued
         self._enqueued_in: weakref.ref[ops.Graph] | None = None
+
+    __repr__ = shows(
+        lambda self: {
+            "": _feeds.structure_text(self._structure),
+            "outfeed_mode": self._mode,
+            "device_ordinal": self._device_ordinal,
+            "enqueued": self.enqueued,
+        }
+    )
 
     @property
     def enqueued(self) -> bool:

@@ -16,6 +16,7 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu.compiler import functions, trace
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ops import cross_replica_ops
 
 tensorflow_hooks.install()
@@ -54,6 +55,14 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
         self._ipu_device = ipu_device
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
+
+    __repr__ = shows(
+        lambda self: {
+            "": self._ipu_device,
+            "enable_dataset_iterators": self._enable_dataset_iterators,
+            "enable_keras_extensions": self._enable_keras_extensions,
+        }
+    )
 
     @property
     def enable_dataset_iterators(self) -> bool:

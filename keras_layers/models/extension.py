@@ -11,6 +11,7 @@ from keras.src.engine import functional as functional_lib
 from keras.src.engine import training as training_lib
 
 from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.keras_layers.models import (
     evaluation,
     prediction,
@@ -49,6 +50,8 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
             functional_lib.Functional.__init__(self, *args, **kwargs)
             return
         super().__init__(*args, **kwargs)
+
+    __repr__ = shows(lambda self: {"name": self.name, "layers": len(self.layers)})
 
     def fit(self, *args: Any, **kwargs: Any) -> tf.keras.callbacks.History:
         """Trains the model on the device; takes what `tf.keras.Model.fit` takes.

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler import accumulation_check, memory_options
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
@@ -16,7 +17,7 @@ from tensorflow_ipu.gradient_accumulation import (
 from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
-from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
+from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, wrapped
 
 
 @registered
@@ -96,6 +97,15 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         }
         for attribute, value in settings.items():
             object.__setattr__(self, attribute, value)
+
+    __repr__ = shows(
+        lambda self: {
+            "": wrapped(self._opt),
+            "num_mini_batches": self.num_mini_batches,
+            "reduction_method": self.reduction_method,
+            "dtype": self.dtype,
+        }
+    )
 
     def apply_gradients(  # type: ignore[override]
         self,

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers.optimizers import _generations
 
@@ -72,6 +73,8 @@ class IpuOptimizer:
             object.__setattr__(self, attribute, opt)
         for attribute in ("name", "_name"):
             object.__setattr__(self, attribute, name or type(self).__name__)
+
+    __repr__ = shows(lambda self: {"": wrapped(self._opt), "name": self.name})
 
     def __getattr__(self, name: str) -> Any:
         """Finds in the wrapped optimizer what this one does not have."""
@@ -159,6 +162,15 @@ class IpuOptimizer:
                 )
         inner = _from_config(arguments.pop(_TYPE), arguments.pop(_CONFIG), custom_objects)
         return (cls._ipu_class or cls)(inner, **arguments)
+
+
+def wrapped(opt: Any) -> Shown:
+    """Shows a wrapped optimizer; Keras's own would show their address.
+
+    Args:
+        opt: The optimizer.
+    """
+    return Shown(repr(opt) if isinstance(opt, IpuOptimizer) else type(opt).__name__)
 
 
 def _has(opt: Any, name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.keras_layers.pipelining.stage import check_stage
 
 
@@ -39,13 +40,13 @@ class PipelineStageAssignment:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        parts = [
-            f"{name}={getattr(value, 'name', value)!r}"
+    __repr__ = shows(
+        lambda self: {
+            name: getattr(value, "name", value)
             for name in (*self._FIELDS, self._ASSIGNED)
             for value in (getattr(self, name),)
-        ]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        }
+    )
 
 
 class LayerAssignment(PipelineStageAssignment):

@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.keras_layers.pipelining import hooks
 
 
@@ -29,6 +30,8 @@ class PipelineStage:
         check_stage(stage)
         self._stage = stage
         self._open = contextlib.ExitStack()
+
+    __repr__ = shows(lambda self: {"": self._stage})
 
     def __enter__(self) -> PipelineStage:
         if ipu_strategy.current() is None:

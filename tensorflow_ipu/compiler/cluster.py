@@ -12,6 +12,8 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import ops
 
+from tensorflow_ipu.configs.short_repr import shows
+
 _ids = itertools.count()
 
 # The launch op in a graph knows its Cluster by name. Weak: a Cluster lives as long as the graphs
@@ -35,6 +37,14 @@ class Cluster:
     graph: func_graph_lib.FuncGraph
     function: atomic_function.AtomicFunction
     owner: Any = None
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.id,
+            "inputs": len(self.graph.inputs),
+            "outputs": len(self.graph.outputs),
+        }
+    )
 
     @classmethod
     def from_graph(

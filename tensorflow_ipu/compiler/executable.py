@@ -21,6 +21,7 @@ from tensorflow_ipu.compiler import (
     variable_placement,
 )
 from tensorflow_ipu.compiler import copies as copies_lib
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import attachment
 from tensorflow_ipu.runtime import native
 
@@ -140,6 +141,18 @@ class Executable:
     def seconds(self) -> float:
         """The host's wall time in all launches, in seconds. Says nothing of the chip's speed."""
         return native.statistics(self.id)[1]
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.name,
+            "device": f"/device:IPU:{self.ordinal}" if self.on_device else "host",
+            "replicas": self.replicas,
+            "ipus_used": self.ipus_used,
+            "arguments": len(self.arguments),
+            "results": len(self.results),
+            "fingerprint": self.fingerprint[:16],
+        }
+    )
 
     def __str__(self) -> str:
         """The whole program as text."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.short_repr import Shown, short_repr
+
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.source_map import SourceLocation
 
@@ -89,6 +91,19 @@ class OpRecord(NamedTuple):
     source: SourceLocation | None = None
     stage: int | None = None
     phase: str = ""
+
+    def __repr__(self) -> str:
+        shown = {
+            "": self.name,
+            "type": self.type,
+            "ipus": self.ipus,
+            "outputs": [Shown(f"{o.dtype}{list(o.shape or ())}") for o in self.outputs],
+            "flops": self.flops,
+            "runs": self.runs,
+            "stage": self.stage,
+            "source": self.source and Shown(self.source),
+        }
+        return short_repr(type(self).__name__, shown)
 
     @property
     def ipu(self) -> int | None:

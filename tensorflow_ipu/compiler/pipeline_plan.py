@@ -10,6 +10,7 @@ from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler import schedule
 from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE, Program
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system
 
 
@@ -30,6 +31,16 @@ class PipelinePlan:
     schedule: schedule.Schedule
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     offload_activations: bool = False
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.name,
+            "stages": len(self.stages),
+            "ipus_of_stages": self.schedule.description.ipus_of_stages,
+            "schedule": self.schedule.description.schedule,
+            "steps": self.schedule.steps,
+        }
+    )
 
     def __str__(self) -> str:
         """The stages, then the schedule as a grid."""

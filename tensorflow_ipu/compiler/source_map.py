@@ -8,6 +8,8 @@ import sysconfig
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensorflow_ipu.configs.short_repr import shows
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -72,6 +74,8 @@ class SourceMap:
         # Ops made by the same calls share a location: their stacks as text, which takes a fifth of
         # the time that looking at each frame takes.
         self._stacks: dict[str, SourceLocation | None] = {}
+
+    __repr__ = shows(lambda self: {"graph": getattr(self._graph, "name", None)})
 
     def lookup(self, function: str, node: str) -> SourceLocation | None:
         """Returns where an op was made.

@@ -17,6 +17,7 @@ from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import MOST_IPUS, Machine, selection_permutation
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.configs.short_repr import shows
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,15 @@ class System:
     options: IpuOptions
     devices: tuple[AttachedDevice, ...]
     machine: Machine
+
+    __repr__ = shows(
+        lambda self: {
+            "generation": self.generation,
+            "ipus_of_devices": [device.ipus for device in self.devices],
+            "machine": self.machine,
+            "config": self.config,
+        }
+    )
 
     @property
     def settings(self) -> IPUConfig:

@@ -14,6 +14,7 @@ from tensorflow.python.training import optimizer as optimizer_lib
 from tensorflow_ipu._accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.compiler import accumulation_check
 from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.gradient_accumulation import (
     MINI_BATCHES,
     GradientAccumulationReductionMethod,
@@ -57,6 +58,15 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
         self._memory = dict(memory)
         self._dtype = dtype
         self._reduction_method = reduction_method
+
+    __repr__ = shows(
+        lambda self: {
+            "": ipu_optimizer.wrapped(self._opt),
+            "num_mini_batches": self._num_mini_batches,
+            "reduction_method": self._reduction_method,
+            "dtype": self._dtype,
+        }
+    )
 
     def apply_gradients(
         self,

@@ -10,6 +10,17 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import math_ops
 from tensorflow.python.training import optimizer as optimizer_lib
 
+from tensorflow_ipu.configs.short_repr import Shown, shows
+
+
+def wrapped(opt: Any) -> Shown:
+    """Shows a wrapped optimizer; TensorFlow's own would show their address.
+
+    Args:
+        opt: The optimizer.
+    """
+    return Shown(repr(opt) if isinstance(opt, IpuOptimizer) else type(opt).__name__)
+
 
 class IpuOptimizer(optimizer_lib.Optimizer):
     """Passes everything on to the optimizer that it wraps.
@@ -39,6 +50,8 @@ class IpuOptimizer(optimizer_lib.Optimizer):
         self._wrapped_by: str | None = None
         if isinstance(opt, IpuOptimizer):
             opt._wrapped_by = type(self).__name__
+
+    __repr__ = shows(lambda self: {"": wrapped(self._opt), "name": self._name})
 
     def compute_gradients(
         self, loss: Any, var_list: Sequence[Any] | None = None, **kwargs: Any

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorflow_ipu.compiler.schedule.timing import Timing
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.settings import Settings
@@ -82,6 +83,17 @@ class IpuMemory:
     live_worst: np.ndarray
     peak_op: int | None
     at_peak: tuple[LiveBuffer, ...]
+
+    __repr__ = shows(
+        lambda self: {
+            "ipu": self.ipu,
+            "fits": self.fits,
+            "total": self.total,
+            "worst_tile": self.worst_tile,
+            "worst_bytes": self.worst_bytes,
+            "capacity": self.capacity,
+        }
+    )
 
     @property
     def worst_tile(self) -> int:
@@ -215,6 +227,17 @@ class Timeline:
     label: Label
     by_label: Mapping[Label, float]
 
+    __repr__ = shows(
+        lambda self: {
+            "cycles": round(self.cycles),
+            "seconds": float(f"{self.seconds:.4g}"),
+            "label": self.label.value,
+            "ops": len(self.ops),
+            "segments": len(self.segments),
+            "transfers": len(self.transfers),
+        }
+    )
+
     @property
     def seconds(self) -> float:
         """Time of one launch in seconds."""
@@ -236,6 +259,18 @@ class Plan:
     settings: Settings
     memory: tuple[IpuMemory, ...]
     timeline: Timeline
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.workload.name,
+            "fits": self.fits,
+            "cycles": round(self.timeline.cycles),
+            "worst_bytes": self.fullest.worst_bytes,
+            "ipus": self.workload.ipus,
+            "replicas": self.settings.replicas,
+            "chip": self.settings.chip.name,
+        }
+    )
 
     @property
     def fits(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.configs.short_repr import short_repr
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,17 @@ class Settings:
     prefetch: bool = True
     stage_devices: tuple[int, ...] | None = None
     offload_activations: bool = False
+
+    def __repr__(self) -> str:
+        """Chip, replicas, and what differs from the defaults."""
+        defaults = Settings()
+        shown = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name in ("chip", "replicas")
+            or getattr(self, field.name) != getattr(defaults, field.name)
+        }
+        return short_repr(type(self).__name__, shown)
 
     @property
     def compute_tiles(self) -> int:

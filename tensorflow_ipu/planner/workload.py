@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tensorflow_ipu.compiler.schedule.description import PipelineDescription
+from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.costs.cost import OpSpec, TensorType
 from tensorflow_ipu.costs.label import Label
 
@@ -120,6 +121,19 @@ class Op:
     label: Label = Label.EXACT
     branch: int = 0
 
+    __repr__ = shows(
+        lambda self: {
+            "": self.name,
+            "type": self.type,
+            "layer": self.layer or None,
+            "inputs": [Shown(f"{o.dtype}{list(o.shape)}") for o in self.inputs],
+            "outputs": [Shown(f"{o.dtype}{list(o.shape)}") for o in self.outputs],
+            "ipu": self.ipu,
+            "runs": self.runs,
+            "source": self.source or None,
+        }
+    )
+
     @functools.cached_property
     def spec(self) -> OpSpec:
         """The op as its cost sees it."""
@@ -218,3 +232,15 @@ class Workload:
     stage_names: tuple[str, ...] = ()
     batch: int | None = None
     fingerprint: str = ""
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.name,
+            "ops": len(self.ops),
+            "buffers": len(self.buffers),
+            "variables": len(self.variables),
+            "ipus": self.ipus,
+            "stages": len(self.stage_names) or None,
+            "batch": self.batch,
+        }
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.session import profile
 
@@ -34,6 +35,8 @@ class Callback(tf.keras.callbacks.Callback):
         self._modelled_time = modelled_time
         self._training: profile | None = None
         self._epoch: profile | None = None
+
+    __repr__ = shows(lambda self: {"modelled_time": self._modelled_time, "profile": self._training})
 
     @property
     def reports(self) -> tuple[Report, ...]:

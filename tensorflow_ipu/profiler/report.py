@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.planner import serialise
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
@@ -237,6 +238,19 @@ class Report:
             return cls.from_dict(data)
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.name,
+            "fits": self.plan.fits,
+            "cycles": round(self.plan.timeline.cycles),
+            "ipus": self.workload.ipus,
+            "replicas": self.settings.replicas,
+            "chip": self.settings.chip.name,
+            "launches": self.executions.launches,
+            "created": self.created or None,
+        }
+    )
 
     def __str__(self) -> str:
         """The text summary."""

@@ -14,6 +14,7 @@ from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import cache, reporting
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.poplar_options import SHOWN_LAUNCHES
+from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
@@ -112,6 +113,15 @@ class profile:  # noqa: N801 - used like a function
     def modelled_seconds(self) -> float:
         """Returns how long all launches inside the block would take the chip."""
         return sum(r.plan.timeline.seconds * r.executions.launches for r in self.reports)
+
+    __repr__ = shows(
+        lambda self: {
+            "directory": self._directory and str(self._directory),
+            "tensorboard": self._tensorboard and str(self._tensorboard),
+            "open": self._tracker is not None,
+            "programs": [program.name for program, _ in self._found],
+        }
+    )
 
     def __str__(self) -> str:
         """The text summaries."""

@@ -13,6 +13,7 @@ from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler.schedule import draw, text
 from tensorflow_ipu.compiler.schedule.description import PipelineDescription
 from tensorflow_ipu.compiler.schedule.modes import Phase
+from tensorflow_ipu.configs.short_repr import shows
 
 # Stands in the table for the mini-batch of a weight update, which has none.
 NO_MINI_BATCH = -1
@@ -61,6 +62,16 @@ class Schedule:
     def __iter__(self) -> Iterator[Entry]:
         for slot, step, ipu, stage, mini_batch, phase, fused in self.table.tolist():
             yield Entry(slot, step, ipu, stage, mini_batch, Phase(phase), fused)
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.description.schedule,
+            "ipus_of_stages": self.description.ipus_of_stages,
+            "mini_batches": self.description.mini_batches,
+            "training": self.description.training,
+            "steps": self.steps,
+        }
+    )
 
     def __str__(self) -> str:
         return self.text()

@@ -12,6 +12,7 @@ import numpy as np
 from tensorflow_ipu.compiler.schedule.description import PipelineDescription, members
 from tensorflow_ipu.compiler.schedule.modes import Phase
 from tensorflow_ipu.compiler.schedule.table import Schedule
+from tensorflow_ipu.configs.short_repr import shows
 
 # Cycles of a stage, or of each member of a parallel stage.
 StageCost = Union[float, tuple[float, ...]]
@@ -52,6 +53,15 @@ class Timing:
     total: float
     ipus: tuple[int, ...]
     busy: tuple[float, ...]
+
+    __repr__ = shows(
+        lambda self: {
+            "total": self.total,
+            "ipus": self.ipus,
+            "bubble_share": round(self.bubble_share, 4),
+            "entries": len(self.start),
+        }
+    )
 
     @property
     def utilisation(self) -> tuple[float, ...]:
