@@ -2,6 +2,9 @@
 
 `import tensorflow_ipu as ipu` and `from tensorflow.python import ipu` give the same module. Its
 public modules are listed in `_api.py`, and imported when first used.
+
+The interpreter imports this package when it starts, before pytest could rewrite its asserts, of
+which it has none: PYTEST_DONT_REWRITE.
 """
 
 from tensorflow_ipu import _api, _finder

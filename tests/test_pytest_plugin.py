@@ -1,4 +1,4 @@
-"""Tests of the fixture `ipu_budget`, in a pytest of its own."""
+"""Tests of the fixture `ipu_budget`, and of being installed at all, in a pytest of its own."""
 
 from __future__ import annotations
 
@@ -76,3 +76,69 @@ def test_the_tolerance_of_a_test_stands_for_that_of_the_file(run_pytest, tmp_pat
     assert "over budget" in run_pytest(64)
     monkeypatch.setitem(globals(), "PROGRAM", tolerant)
     assert "code 0" in run_pytest(64)
+
+
+CONFTEST = """
+    import sys
+
+    assert "tensorflow_ipu" in sys.modules
+
+    def pytest_configure(config):
+        config.addinivalue_line("markers", "own: of this project")
+"""
+OTHERS = """
+    import pytest
+
+    @pytest.mark.own
+    def test_of_others():
+        assert 1 + 1 == 2
+"""
+
+
+@pytest.fixture(scope="module")
+def as_from_a_wheel(tmp_path_factory):
+    """A folder that makes pytest believe in a wheel, whose list of files has the package.
+
+    pytest wants to rewrite the asserts of all files of a distribution that has a plugin. An
+    editable installation, as this one may be, lists none but the plugin.
+    """
+    folder = tmp_path_factory.mktemp("site")
+    metadata = folder / "tensorflow_ipu_wheel-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorflow-ipu-wheel\n")
+    (metadata / "RECORD").write_text(
+        "tensorflow_ipu/__init__.py,,\ntensorflow_ipu/pytest_plugin.py,,\n"
+    )
+    plugin = "[pytest11]\ntensorflow_ipu = tensorflow_ipu.pytest_plugin\n"
+    (metadata / "entry_points.txt").write_text(plugin)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("-p", "no:cacheprovider"),
+        ("-n", "1"),
+        ("--import-mode=importlib",),
+        ("-p", "no:tensorflow_ipu"),
+    ],
+    ids=lambda options: " ".join(options) or "plain",
+)
+def test_projects_of_others_may_turn_warnings_into_errors(
+    run_python, tmp_path, as_from_a_wheel, options
+):
+    (tmp_path / "conftest.py").write_text(textwrap.dedent(CONFTEST))
+    (tmp_path / "test_others.py").write_text(textwrap.dedent(OTHERS))
+    code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    args = [str(tmp_path), "-q", "-W", "error", "--strict-markers", *options]
+    env = {"PYTHONPATH": str(as_from_a_wheel), "PYTEST_ADDOPTS": None}
+    assert "1 passed" in run_python(code, args=args, cwd=tmp_path, env=env).stdout
+
+
+def test_plugin_has_the_fixture_in_such_a_project(run_python, tmp_path, as_from_a_wheel):
+    code = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    args = [str(tmp_path), "-q", "-W", "error", "--fixtures"]
+    (tmp_path / "test_others.py").write_text(textwrap.dedent(OTHERS).replace("own", "skip"))
+    env = {"PYTHONPATH": str(as_from_a_wheel)}
+    assert "ipu_budget" in run_python(code, args=args, cwd=tmp_path, env=env).stdout
