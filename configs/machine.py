@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tensorflow_ipu.configs import chips
@@ -87,6 +87,35 @@ class Machine:
         """The numbers of IPUs that a device can have, ascending; empty for the model."""
         return tuple(sorted({len(entry.ipus) for entry in self.configurations}))
 
+    @property
+    def offer(self) -> str:
+        """Which numbers of IPUs devices can have, as a sentence for errors."""
+        if self.is_model:
+            return "The IPU model has devices with any number of IPUs."
+        return f"The machine of {self.num_ipus} IPUs has devices with {_either(self.sizes)} IPUs."
+
+    def advice(self, ipus: int) -> str:
+        """Says what to select for a program, as a sentence for errors.
+
+        Args:
+            ipus: IPUs that a replica of it takes, a power of two.
+
+        Returns:
+            The numbers of IPUs that can be selected; or that there are not so many.
+        """
+        if self.is_model:
+            return f"Set IPUConfig.auto_select_ipus to a multiple of {ipus}."
+        sizes = [size for size in self.sizes if size % ipus == 0]
+        if not sizes:
+            return (
+                f"The machine has {self.num_ipus} IPUs and no device with more: use the IPUs 0 to "
+                f"{self.num_ipus - 1} only."
+            )
+        return (
+            f"Set IPUConfig.auto_select_ipus to {_either(sizes)}: the machine has {self.num_ipus} "
+            "IPUs."
+        )
+
     def pci_address(self, ipu: int) -> str:
         """The PCI address of an IPU, such as `0000:1a:00.0`.
 
@@ -124,6 +153,12 @@ class Machine:
 
 
 _CONFIGURATIONS = _configurations()
+
+
+def _either(numbers: Sequence[int]) -> str:
+    """Numbers as an enumeration: `1, 2 or 4`."""
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def selection_permutation(order: SelectionOrder, count: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.device import system
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops import _pipeline_arguments, _pipeline_mapping
 
@@ -190,7 +191,8 @@ def check_devices(spec: IPUPipelineEstimatorSpec, num_shards: int) -> None:
     if not num_shards / 2 < used <= num_shards:
         raise ValueError(
             f"This pipeline requires {used} IPU(s) for each replica, but `IPURunConfig` has "
-            f"num_shards={num_shards}. Set num_shards to {used}, or to the next power of two."
+            f"num_shards={num_shards}. Set num_shards to {used}, or to the next power of two. "
+            f"{system.current().machine.offer}"
         )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs import translate
+from tensorflow_ipu.configs import flags, translate
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.configs.machine import MOST_IPUS
+from tensorflow_ipu.configs.machine import MOST_IPUS, Machine
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
 from tensorflow_ipu.configs.short_repr import Shown, shows
@@ -184,7 +184,7 @@ def _check_options(options: IPURunConfig) -> None:
             raise ValueError(
                 f"`IPURunConfig` with num_replicas={options.num_replicas} and "
                 f"num_shards={options.num_shards} requires more than one device, but `ipu_options` "
-                f"is None. Pass an IPUConfig with auto_select_ipus = {options.num_ipus}."
+                f"is None. {_how_to_select(options.num_ipus)}"
             )
         return
     config = _as_config(options.ipu_options)
@@ -224,5 +224,14 @@ def _check_count(options: IPURunConfig, ipus: int) -> None:
         raise ValueError(
             f"`IPURunConfig` configured with {options.num_ipus} IPU(s), num_replicas="
             f"{options.num_replicas} times num_shards={options.num_shards}, but `ipu_options` "
-            f"configured with {ipus} IPU(s) for ordinal {options.ordinal}. Make them equal."
+            f"configured with {ipus} IPU(s) for ordinal {options.ordinal}. Make them equal. "
+            f"{_how_to_select(options.num_ipus)}"
         )
+
+
+def _how_to_select(ipus: int) -> str:
+    """Says how to select as many IPUs, or that no device has so many."""
+    machine = Machine(is_model=flags.running_on_ipu_model())
+    if machine.is_model or ipus in machine.sizes:
+        return f"Pass an IPUConfig with auto_select_ipus = {ipus}."
+    return f"No device has {ipus} IPUs. {machine.offer}"

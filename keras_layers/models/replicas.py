@@ -21,12 +21,13 @@ def replication_factor(ordinal: int, ipus: int) -> int:
         ValueError: If the device has fewer IPUs than the model needs.
     """
     needed = 1 << (ipus - 1).bit_length()
-    available = system.device(ordinal).num_ipus
+    current = system.current()
+    available = current.device(ordinal).num_ipus
     if available < needed:
         raise ValueError(
             f"The device /device:IPU:{ordinal} has {available} IPU(s), but the current model "
-            f"requires a multiple of {needed} IPUs. Set IPUConfig.auto_select_ipus to a multiple "
-            f"of {needed}, or put the stages of the model on fewer IPUs."
+            f"requires a multiple of {needed} IPUs: the highest that its stages name is "
+            f"{ipus - 1}. {current.advice(needed)} Or put the stages of the model on fewer IPUs."
         )
     return system.replication_factor(ordinal, needed)
 

@@ -113,6 +113,16 @@ class System:
             )
         return self.devices[ordinal]
 
+    def advice(self, ipus: int) -> str:
+        """Says what to select for a program, as a sentence for errors.
+
+        Args:
+            ipus: IPUs that a replica of it takes, a power of two.
+        """
+        # What is only compiled for may be larger than this machine.
+        attached = self.machine.is_model or self.connection.attaches
+        return self.machine.advice(ipus) if attached else f"Select a multiple of {ipus} IPUs."
+
     def fingerprint(self) -> bytes:
         """Bytes that are equal for equal options."""
         return bytes(self.options.SerializeToString(deterministic=True))
@@ -209,8 +219,7 @@ def _select(
     """IPUs of the machine, by id of the listing or by number."""
     if not by_id and value not in machine.sizes:
         raise errors.failed_precondition(
-            f"Unsupported number of IPUs requested for ordinal {ordinal}: {value}. The machine of "
-            f"{machine.num_ipus} IPUs has devices with {', '.join(map(str, machine.sizes))} IPUs."
+            f"Unsupported number of IPUs requested for ordinal {ordinal}: {value}. {machine.offer}"
         )
     taken = busy if connection is DeviceConnectionType.ALWAYS else set()
     if by_id:

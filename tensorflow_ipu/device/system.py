@@ -268,9 +268,9 @@ def replication_factor(ordinal: int, ipus_used: int) -> int:
     reserved = ipus_reserved(ipus_used)
     if available % reserved:
         raise errors.internal(
-            "The number of shards needs to divide the number of IPUs. The program uses "
-            f"{ipus_used} IPU(s), which takes {reserved} of them (a power of two), and "
-            f"/device:IPU:{ordinal} has {available}. Select a multiple of {reserved} IPUs."
+            "The number of shards needs to divide the number of IPUs. The highest IPU that the "
+            f"program names is {ipus_used - 1}, which takes {reserved} of them (a power of two), "
+            f"and /device:IPU:{ordinal} has {available}. {system.advice(reserved)}"
         )
     return 1 if system.machine.is_model else available // reserved
 

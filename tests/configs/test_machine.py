@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tensorflow_ipu.configs import chips
@@ -131,3 +133,26 @@ def test_neighbours_are_linked(order, count):
     permutation = selection_permutation(order, count)
     for left, right in zip(permutation, permutation[1:]):
         assert left // 2 == right // 2 or abs(left - right) == 2
+
+
+@pytest.mark.parametrize("ipus", [1, 2, 4, 8, 16])
+def test_advice_names_devices_that_there_are(ipus):
+    machine = Machine()
+    advised = re.search(r"auto_select_ipus to ([\d, or]+):", machine.advice(ipus)).group(1)
+    sizes = [int(size) for size in re.findall(r"\d+", advised)]
+    assert sizes == [size for size in machine.sizes if size >= ipus]
+
+
+def test_advice_for_more_ipus_than_there_are():
+    assert Machine().advice(32) == (
+        "The machine has 16 IPUs and no device with more: use the IPUs 0 to 15 only."
+    )
+
+
+def test_offer():
+    assert Machine().offer == "The machine of 16 IPUs has devices with 1, 2, 4, 8 or 16 IPUs."
+
+
+def test_the_model_has_as_many_ipus_as_are_asked_for():
+    assert "any number" in Machine(is_model=True).offer
+    assert "a multiple of 32" in Machine(is_model=True).advice(32)

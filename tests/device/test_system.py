@@ -302,13 +302,32 @@ def test_replication_factor(available, used, replicas):
     assert system.replication_factor(0, used) == replicas
 
 
-@pytest.mark.parametrize(("available", "used"), [(1, 2), (2, 3), (4, 5)])
-def test_shards_that_do_not_fit(available, used):
+@pytest.mark.parametrize(
+    ("available", "used", "advice"),
+    [
+        (1, 2, "Set IPUConfig.auto_select_ipus to 2, 4, 8 or 16: the machine has 16 IPUs."),
+        (2, 3, "Set IPUConfig.auto_select_ipus to 4, 8 or 16: the machine has 16 IPUs."),
+        (4, 16, "Set IPUConfig.auto_select_ipus to 16: the machine has 16 IPUs."),
+        (4, 17, "The machine has 16 IPUs and no device with more: use the IPUs 0 to 15 only."),
+        (16, 100, "The machine has 16 IPUs and no device with more: use the IPUs 0 to 15 only."),
+    ],
+)
+def test_shards_that_do_not_fit(available, used, advice):
     configure(auto_select_ipus=available)
-    with pytest.raises(
-        tf.errors.InternalError, match="The number of shards needs to divide the number of IPUs"
-    ):
+    phrase = "The number of shards needs to divide the number of IPUs"
+    with pytest.raises(tf.errors.InternalError, match=phrase) as raised:
         system.replication_factor(0, used)
+    assert str(raised.value).endswith(advice)
+
+
+def test_shards_that_do_not_fit_where_nothing_is_attached():
+    configure(
+        auto_select_ipus=32,
+        device_connection__type=DeviceConnectionType.NEVER,
+        device_connection__version="ipu2",
+    )
+    with pytest.raises(tf.errors.InternalError, match="Select a multiple of 64 IPUs"):
+        system.replication_factor(0, 33)
 
 
 def test_replication_over_processes():
@@ -340,7 +359,7 @@ def test_the_model(on_model):
 def test_the_model_does_not_replicate(on_model):
     configure(auto_select_ipus=4)
     assert system.replication_factor(0, 1) == 1
-    with pytest.raises(tf.errors.InternalError):
+    with pytest.raises(tf.errors.InternalError, match="auto_select_ipus to a multiple of 8"):
         system.replication_factor(0, 5)
 
 

@@ -69,6 +69,17 @@ def test_run_config_keeps_what_it_is_given() -> None:
             ValueError,
             ["`IPURunConfig` configured with 2", "but `ipu_options` configured with 1"],
         ),
+        ({"num_replicas": 4}, ValueError, ["Pass an IPUConfig with auto_select_ipus = 4."]),
+        (
+            {"num_replicas": 3},
+            ValueError,
+            ["No device has 3 IPUs", "of 16 IPUs has devices with 1, 2, 4, 8 or 16 IPUs."],
+        ),
+        (
+            {"ipu_options": _options(auto_select_ipus=16), "num_shards": 99},
+            ValueError,
+            ["configured with 16", "No device has 99 IPUs", "The machine of 16 IPUs"],
+        ),
         ({"iterations_per_loop": 0}, ValueError, ["iterations_per_loop"]),
         ({"num_replicas": 0}, ValueError, ["num_replicas"]),
         ({"num_shards": -1}, ValueError, ["num_shards"]),

@@ -214,6 +214,8 @@ def test_recomputation_modes_that_a_schedule_lacks(schedule: Schedule, mode: Rec
 def test_more_ipus_than_there_are() -> None:
     with pytest.raises(tf.errors.InternalError, match="needs to divide the number of IPUs"):
         _run(device_mapping=[0, 5])
+    with pytest.raises(tf.errors.InternalError, match="names is 99, .* use the IPUs 0 to 15 only"):
+        _run(device_mapping=[99, 99])
 
 
 def test_two_pipelines_in_one_program() -> None:

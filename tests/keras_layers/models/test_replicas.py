@@ -208,5 +208,7 @@ def test_replication_factor(available: int, ipus: int, factor: int) -> None:
 
 def test_a_model_may_need_more_ipus_than_there_are() -> None:
     keras_models.strategy(2)
-    with pytest.raises(ValueError, match="the current model requires a multiple of 4 IPUs"):
+    with pytest.raises(ValueError, match="requires a multiple of 4 IPUs.* to 4, 8 or 16"):
         replicas_lib.replication_factor(0, 3)
+    with pytest.raises(ValueError, match="its stages name is 99. The machine has 16 IPUs"):
+        replicas_lib.replication_factor(0, 100)
