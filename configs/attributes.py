@@ -9,8 +9,6 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from absl import logging
-
 from tensorflow_ipu.configs.declarations import (
     Group,
     Option,
@@ -20,6 +18,7 @@ from tensorflow_ipu.configs.declarations import (
     walk,
 )
 from tensorflow_ipu.configs.enums import Effect
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.ranges import shown
 from tensorflow_ipu.configs.short_repr import Shown, short_repr, shows
 
@@ -126,7 +125,7 @@ class AttributeMetadata:
     def warn_if_deprecated(self) -> None:
         """Logs a warning if the attribute is deprecated."""
         if self.deprecated:
-            logging.warning("%s has been deprecated: %s", self._name, self.deprecated_msg)
+            warn_once("%s has been deprecated: %s", self._name, self.deprecated_msg)
 
 
 class Category:
@@ -267,8 +266,13 @@ class Category:
                 member of the enumeration.
         """
         updated = copy.deepcopy(self)
-        updated._load(dct)
+        missing = updated._load(dct)
         vars(self).update(vars(updated))
+        if missing:
+            warn_once(
+                "Missing from the given configuration, so these keep their values: %s.",
+                ", ".join(missing),
+            )
 
     def to_json(self) -> str:
         """The values as a JSON object; see `to_dict`."""
@@ -291,26 +295,24 @@ class Category:
         self.get_attribute_metadata(name).check(value)
         self._values[name] = value
 
-    def _load(self, values: Mapping[str, Any]) -> None:
-        """`from_dict` in place."""
+    def _load(self, values: Mapping[str, Any]) -> list[str]:
+        """`from_dict` in place; returns the names that are missing."""
         if not isinstance(values, Mapping):
             where = self._prefix.rstrip(".") or "the configuration"
             raise TypeError(f"Expected a dictionary for {where}, received {values!r}.")
         for name in values:
             if name not in self._values and name not in self._categories:
                 raise self._unknown(name)
+        missing = []
         for node in self._group.members:
             if node.name not in values:
                 if not node.name.startswith("_"):  # private: absent from other versions' files
-                    logging.warning(
-                        "'%s%s' is missing from the given configuration and keeps its value.",
-                        self._prefix,
-                        node.name,
-                    )
+                    missing.append(self._prefix + node.name)
             elif isinstance(node, Group):
-                self._categories[node.name]._load(values[node.name])
+                missing += self._categories[node.name]._load(values[node.name])
             else:
                 self._load_option(node, values[node.name])
+        return missing
 
     def _load_option(self, node: Option, value: Any) -> None:
         """Sets one option, making enumeration members from numbers."""

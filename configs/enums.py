@@ -141,9 +141,10 @@ class Effect(enum.Enum):
     """What an option or flag does in this simulator; the documentation is generated from it.
 
     * `EFFECT`: read, and changes what the user sees.
-    * `NO_OP`: accepted; by design it never changes results or reports here.
+    * `NO_OP`: accepted; by design it never changes results or reports here. On the chip it may
+      change memory and cycles, for which the model has no formula.
     * `MODEL`: read only by the memory and cycle model; never changes results.
-    * `IGNORED`: has a meaning on hardware that is not simulated; setting it logs one warning.
+    * `IGNORED`: would change results or files, and does not here; setting it logs one warning.
     """
 
     EFFECT = "effect"

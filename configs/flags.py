@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from absl import logging
-
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.enums import Effect, SyntheticDataCategory
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.ranges import FOLDER, INT32, Folder, Range, shown
 
 VARIABLE = "TF_POPLAR_FLAGS"
@@ -415,9 +414,9 @@ def _announce(flags: Flags) -> None:
         if getattr(flags, info.name) == info.default:
             continue
         if info.effect is Effect.IGNORED:
-            logging.warning("%s: --%s is ignored. %s", VARIABLE, info.name, info.doc)
+            warn_once("%s: --%s is ignored. %s", VARIABLE, info.name, info.doc)
         elif info.deprecated:
-            logging.warning("%s: --%s is deprecated and has no effect.", VARIABLE, info.name)
+            warn_once("%s: --%s is deprecated and has no effect.", VARIABLE, info.name)
 
 
 def _reset_for_tests() -> None:

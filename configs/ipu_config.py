@@ -27,8 +27,14 @@ _EFFECT, _NO_OP, _MODEL, _IGNORED = Effect.EFFECT, Effect.NO_OP, Effect.MODEL, E
 #: Begins the description of what the simulator will do, but does not do yet.
 _LATER = "Not simulated yet. "
 
-#: Begins the description of what the memory and cycle model has no formula for.
+#: Begins the description of what the memory and cycle model has no formula for. It would change
+#: nothing but memory and cycles on the chip, so programs that set it lose nothing here.
 _UNMODELLED = "Not modelled. "
+
+
+def _unless_modelled(effect: Effect) -> str:
+    """Begins the description of what may be modelled or not."""
+    return _UNMODELLED if effect is _NO_OP else ""
 
 
 def _library_options(name: str, what: str, effect: Effect) -> Group:
@@ -42,7 +48,7 @@ def _library_dict(what: str, effect: Effect) -> Option:
         f"Library options for {what}: names and values are both strings. Assigning replaces the "
         "whole dictionary."
     )
-    return Option("poplar_options", dict, {}, effect, doc)
+    return Option("poplar_options", dict, {}, effect, _unless_modelled(effect) + doc)
 
 
 _TOP = (
@@ -106,7 +112,7 @@ _TOP = (
         "gcl_poplar_options",
         dict,
         {},
-        _IGNORED,
+        _NO_OP,
         _UNMODELLED
         + "Options of the collective communication library, names and values both strings.",
     ),
@@ -157,7 +163,7 @@ _EXPERIMENTAL = Group(
             "always_rearrange_copies_on_the_host",
             bool,
             False,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED
             + "Charges changes of layout of streamed data to the host instead of the device.",
         ),
@@ -165,7 +171,7 @@ _EXPERIMENTAL = Group(
             "enable_remote_buffer_embedding",
             bool,
             False,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED
             + "Keeps host embeddings in remote buffers. Lookups and updates give the same values.",
         ),
@@ -320,7 +326,7 @@ _MATMULS = Group(
             "clear_pass_type",
             bool,
             False,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED
             + "Plans every matrix multiplication as for inference, not by its role in training.",
         ),
@@ -367,8 +373,7 @@ def _buffer_size(name: str, what: str, effect: Effect = _MODEL) -> Option:
         f"Up to how many bytes of {what} are merged into one operation; 0 merges none. Changes "
         "memory and cycles, and results at most in the order of summation."
     )
-    doc = doc if effect is _MODEL else _UNMODELLED + doc
-    return Option(name, int, 0, effect, doc, allowed=BYTES)
+    return Option(name, int, 0, effect, _unless_modelled(effect) + doc, allowed=BYTES)
 
 
 _OPTIMIZATIONS = Group(
@@ -386,14 +391,14 @@ _OPTIMIZATIONS = Group(
             "combine_embedding_lookups",
             bool,
             False,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED + "Merges lookups into the same table. Results are the same.",
         ),
         Option(
             "combine_matmuls",
             bool,
             False,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED
             + "Merges matrix multiplications that share an operand. Results are the same.",
         ),
@@ -408,7 +413,7 @@ _OPTIMIZATIONS = Group(
             "merge_infeed_io_copies",
             bool,
             False,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED
             + "Merges the copies of all tensors of an infeed element into one. The default is "
             "that of "
@@ -418,9 +423,9 @@ _OPTIMIZATIONS = Group(
         _buffer_size("maximum_reduce_scatter_buffer_size", "reduce-scatters"),
         _buffer_size("maximum_inter_ipu_copies_buffer_size", "copies between IPUs"),
         _buffer_size(
-            "maximum_send_recv_cluster_size", "sends to and receives from the host", _IGNORED
+            "maximum_send_recv_cluster_size", "sends to and receives from the host", _NO_OP
         ),
-        _buffer_size("maximum_reduce_many_buffer_size", "reductions", _IGNORED),
+        _buffer_size("maximum_reduce_many_buffer_size", "reductions", _NO_OP),
         _buffer_size("maximum_all_gather_buffer_size", "all-gathers"),
         Option(
             "minimum_remote_tensor_size",
@@ -435,21 +440,21 @@ _OPTIMIZATIONS = Group(
             "merge_remote_buffers",
             MergeRemoteBuffersBehaviour,
             MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED + "Whether compatible remote buffers are merged.",
         ),
         Option(
             "enable_gather_simplifier",
             bool,
             True,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED + "Turns gathers that are lookups into the cheaper lookup.",
         ),
         Option(
             "triangular_solve_expander_block_size",
             int,
             0,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED + "Block size of triangular solves; 0 leaves the choice to the system.",
             allowed=Range(0, INT32),
         ),
@@ -457,7 +462,7 @@ _OPTIMIZATIONS = Group(
             "cholesky_block_size",
             int,
             0,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED
             + "Block size of Cholesky factorisations; 0 leaves the choice to the system.",
             allowed=Range(0, INT32),
@@ -475,7 +480,7 @@ _OPTIMIZATIONS = Group(
             "enable_dynamic_slice_replacement",
             bool,
             True,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED + "Replaces dynamic slices by lookups where that is cheaper.",
         ),
         Group(
@@ -518,7 +523,7 @@ _SCHEDULING = Group(
             "maximum_scheduler_lookahead_depth",
             int,
             5,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED + "How far `LOOK_AHEAD` looks past a decision, in ops.",
             allowed=Range(0, INT32, "ops"),
         ),
@@ -526,7 +531,7 @@ _SCHEDULING = Group(
             "maximum_scheduler_search_space_size",
             int,
             64,
-            _IGNORED,
+            _NO_OP,
             _UNMODELLED + "How many schedules `LOOK_AHEAD` compares at a decision at most.",
             allowed=Range(0, INT32),
         ),
@@ -621,7 +626,7 @@ TREE = Group(
         _MATMULS,
         _NORMS,
         _OPTIMIZATIONS,
-        _library_options("pooling", "pooling", _IGNORED),
+        _library_options("pooling", "pooling", _NO_OP),
         _SCHEDULING,
         _library_options("slices", "slices and embedding lookups", _MODEL),
         _PROFILING,

@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from absl import logging
-
 from tensorflow_ipu.configs import translate, validation
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
@@ -21,6 +19,7 @@ from tensorflow_ipu.configs.enums import (
     SelectionOrder,
 )
 from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.configs.verification import KeyId, VerificationOptions
@@ -48,7 +47,7 @@ def _deprecated(replacement: str) -> Callable[[_F], _F]:
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            logging.warning(
+            warn_once(
                 "%s is deprecated and will be removed. Use %s instead.",
                 function.__name__,
                 replacement,

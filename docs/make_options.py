@@ -17,8 +17,9 @@ _HEAD = """\
 Made by `docs/make_options.py` from `configs/ipu_config.py` and `configs/flags.py`.
 
 *effect*: read, and changes what you see. *model*: read by the memory and cycle model only; never
-changes results. *no-op*: accepted; by design it changes nothing here. *ignored-with-warning*:
-setting it logs one warning that it is ignored.
+changes results. *no-op*: accepted; by design it changes neither results nor reports here ("not
+modelled": on the chip it would change memory and cycles). *ignored-with-warning*: would change
+results or files, and does not here; setting it logs one warning.
 
 *allowed* is the range of a number. Others are refused where the option is set, or when the system
 is configured where the reference does so.

@@ -78,7 +78,7 @@ class GroupNormalization(tf.keras.layers.Layer):
             input_shape: shape of the input.
         """
         channels = self._grouping(tf.TensorShape(input_shape)).channels
-        normalization_ops.checked_epsilon(self.epsilon)
+        normalization_ops.checked_epsilon(self.epsilon, self.name)
         if self.scale:
             self.gamma = self.add_weight("gamma", [channels], initializer=self.gamma_initializer)
         if self.center:
@@ -238,7 +238,7 @@ class LayerNormalization(tf.keras.layers.LayerNormalization):
         Args:
             input_shape: shape of the input.
         """
-        normalization_ops.checked_epsilon(self.epsilon)
+        normalization_ops.checked_epsilon(self.epsilon, self.name)
         super().build(input_shape)
 
     def call(self, inputs: Any, training: Any = None) -> tf.Tensor:

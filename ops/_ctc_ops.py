@@ -6,16 +6,14 @@ logarithm of the probability of a label sequence, summed over its alignments wit
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.ops import _ctc_arguments
 from tensorflow_ipu.runtime import native
-
-_logger = logging.getLogger("tensorflow_ipu")
 
 
 def ctc_loss_v2(
@@ -255,7 +253,7 @@ def _beam_search(
 
 
 def _log_deprecation(old: str, new: str) -> None:
-    _logger.warning("%s is deprecated and will be removed. Use %s instead.", old, new)
+    warn_once("%s is deprecated and will be removed. Use %s instead.", old, new)
 
 
 @ops.RegisterGradient("IpuCtcLoss")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 from tensorflow.python import tf2
 
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.ops import _group_normalization
 
 #: The smallest epsilon whose inverse is a finite float16, which the device may compute with.
@@ -199,7 +199,7 @@ def _norm(
             parameters.get("gamma"),
             parameters.get("beta"),
             grouping,
-            checked_epsilon(epsilon),
+            checked_epsilon(epsilon, tf.compat.v1.get_variable_scope().name),
         )
 
 
@@ -263,15 +263,21 @@ def grouping_of(
     return _group_normalization.Grouping(rank, axis, channels, groups, strided)
 
 
-def checked_epsilon(epsilon: float) -> float:
-    """Returns the epsilon to use, with a warning for one that is too small for the device."""
+def checked_epsilon(epsilon: float, layer: str) -> float:
+    """Returns the epsilon to use; the first that is too small for the device gives a warning.
+
+    Args:
+        epsilon: added to the variance.
+        layer: name of the layer, for the warning.
+    """
     if isinstance(epsilon, _DefaultEpsilon):
         return SMALLEST_EPSILON if tf2.enabled() else float(epsilon)
     if epsilon < SMALLEST_EPSILON:
-        logging.warning(
-            "An epsilon of %g may be too small for the device: with float16, use at least %g.",
-            epsilon,
-            SMALLEST_EPSILON,
+        warn_once(
+            "An epsilon of %g may be too small for the device: with float16, use at least %g. "
+            "Layer: %s; others with such an epsilon are not named.",
+            *(epsilon, SMALLEST_EPSILON, layer),
+            key="epsilon of a normalisation",
         )
     return float(epsilon)
 

@@ -22,6 +22,7 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.compiler import synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.ranges import INT32, Range, shown
 from tensorflow_ipu.configs.short_repr import Shown
 from tensorflow_ipu.runtime import native
@@ -119,9 +120,7 @@ def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str
     """
     for name, (received, default) in arguments.items():
         if received != default:
-            logging.warning(
-                "%s: the argument %s is deprecated and ignored. %s", queue, name, instead
-            )
+            warn_once("%s: the argument %s is deprecated and ignored. %s", queue, name, instead)
 
 
 def structure_text(structure: Any) -> Shown | None:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from absl import logging
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
@@ -16,6 +15,7 @@ from tensorflow_ipu import sharding, tensorflow_hooks
 from tensorflow_ipu.compiler import function_graphs, linear_partition
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.compiler.sharding import sharding_attribute
+from tensorflow_ipu.configs.notices import warn_once
 
 EdgeFilter = Callable[[tuple[str, str]], bool]
 
@@ -78,7 +78,7 @@ def automatic_sharding(
     )
     made = max(shards, default=0) + 1
     if made < num_shards:
-        logging.warning(
+        warn_once(
             "automatic_sharding: %d shards were asked for, but what leads from %s to %s can be cut "
             "into %d only.",
             *(num_shards, inputs[0].name, losses[0].name, made),

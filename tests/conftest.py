@@ -25,8 +25,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def clean_state() -> Iterator[None]:
-    """Resets the IPU configuration and the default graph after each test, where there are any."""
+    """Resets what a process keeps after each test, where there is any of it.
+
+    That is the IPU configuration, the default graph, and which warnings were said.
+    """
     yield
+    notices = sys.modules.get("tensorflow_ipu.configs.notices")
+    if notices is not None:
+        notices._forget_for_tests()
     system = sys.modules.get("tensorflow_ipu.device.system")
     if system is not None:
         system.reset_ipu_configuration()

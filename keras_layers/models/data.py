@@ -7,9 +7,10 @@ import types
 from typing import Any, NoReturn
 
 import tensorflow as tf
-from absl import logging
 from keras.src.engine import data_adapter
 from keras.src.utils import data_utils
+
+from tensorflow_ipu.configs.notices import warn_once
 
 _UNKNOWN = int(tf.data.experimental.UNKNOWN_CARDINALITY)
 _INFINITE = int(tf.data.experimental.INFINITE_CARDINALITY)
@@ -85,7 +86,7 @@ def _from_dataset(x: tf.data.Dataset, y: Any, sample_weight: Any, batch_size: An
             )
     if batch_size is not None:
         # As stock Keras does, but not without a word.
-        logging.warning(
+        warn_once(
             "batch_size=%s is ignored: x is a dataset, which has batches already.", batch_size
         )
     size = int(x.cardinality())
@@ -105,11 +106,7 @@ def _from_memory(
             "shapes of what they give are not known. Use tf.data.Dataset.from_generator with an "
             f"output_signature of known shapes. Received: x={x!r}"
         )
-    logging.log_first_n(
-        logging.WARNING,
-        "Data in memory are copied on the host for every batch. A tf.data.Dataset is faster.",
-        1,
-    )
+    warn_once("Data in memory are copied on the host for every batch. A tf.data.Dataset is faster.")
     adapter = data_adapter.select_data_adapter(x, y)(
         x,
         y,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from absl import logging
-
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.keras_layers.models.data import Data
 
 
@@ -62,7 +61,7 @@ def plan(
             "or a device with fewer IPUs."
         )
     if batches % replicas:
-        logging.warning(
+        warn_once(
             "%d of %d batches of an epoch are left out: they do not divide into %d replicas.",
             batches % replicas,
             batches,
@@ -97,7 +96,7 @@ def _batches(data: Data, argument: str, requested: int | None) -> int:
 def _per_execution(per_execution: int, steps: int) -> int:
     """Returns the steps of an execution, once checked against those of an epoch."""
     if per_execution > steps:
-        logging.warning(
+        warn_once(
             "`steps_per_execution` (%d) is larger than the number of steps of an epoch (%d). It is "
             "truncated to %d.",
             per_execution,
@@ -113,11 +112,9 @@ def _per_execution(per_execution: int, steps: int) -> int:
             "another number of batches."
         )
     if per_execution == 1 and steps > 1:
-        logging.log_first_n(
-            logging.WARNING,
+        warn_once(
             "The model has been configured with steps_per_execution=1, so the host is visited "
-            "after every step. Set a larger `steps_per_execution` in compile() for more speed.",
-            1,
+            "after every step. Set a larger `steps_per_execution` in compile() for more speed."
         )
     return per_execution
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from absl import logging
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler import size_bound
 from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.device import system
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
     if verdict.action == capacity.RAISE:
         raise errors.ResourceExhaustedError(None, None, verdict.message)
     if verdict.action == capacity.WARN:
-        logging.warning("%s", verdict.message)
+        warn_once("%s", verdict.message)
 
 
 def chosen_policy() -> str:

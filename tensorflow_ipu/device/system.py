@@ -16,6 +16,7 @@ from absl import logging
 from tensorflow_ipu.configs import errors, flags, poplar_options, translate
 from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect
 from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.device.attachment import AttachedDevice, System, build, ipus_reserved
@@ -349,13 +350,13 @@ def _warn_about_ignored(system: System) -> None:
     for name, value in system.settings.items():
         option = OPTIONS[name]
         if option.effect is Effect.IGNORED and value != option.default:
-            logging.warning("%s = %r is ignored. %s", name, value, option.doc)
+            warn_once("%s = %r is ignored. %s", name, value, option.doc)
     if system.machine.is_model and _sets_floating_point(system):
-        logging.warning(
+        warn_once(
             "floating_point_behaviour is not supported on the IPU model and has no effect there."
         )
     if system.options.verified_transfers.enabled:
-        logging.warning("Verified transfers are ignored: transfers are not simulated in detail.")
+        warn_once("Verified transfers are ignored: transfers are not simulated in detail.")
 
 
 def _sets_floating_point(system: System) -> bool:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from absl import logging
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.runtime import event_payloads
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def cycle_line(executable: Executable, parsed: Flags) -> str:
     plan, tile = executable.plan, parsed.log_cycle_count
     tiles = plan.settings.chip.tiles * plan.workload.ipus * plan.settings.replicas
     if tile >= tiles:
-        logging.warning(
+        warn_once(
             "--log_cycle_count=%d: %s runs on the tiles 0 to %d. Its cycles are those of all of "
             "them, as each launch begins and ends with a synchronisation.",
             tile,

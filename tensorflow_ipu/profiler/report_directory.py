@@ -9,10 +9,9 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from absl import logging
-
 from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import collections_off
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.profiler import chrome_trace, html_report, schema, text_report
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
@@ -61,7 +60,7 @@ def write(report: Report, path: Path, options: ReportOptions) -> None:
             text = build()
         size = len(text.encode())
         if size > options.max_bytes:
-            logging.warning(
+            warn_once(
                 "%s is not written: it has %d bytes, more than the %d of max_report_size.",
                 path / name,
                 size,

@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from absl import logging
 from tensorflow.core.framework import summary_pb2
 from tensorflow.python.framework import tensor_util
 
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _without_reports(function: _F) -> _F:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        logging.warning(
+        warn_once(
             "%s is deprecated and will be removed: trace events hold no reports, which are "
             "written to files instead.",
             function.__name__,

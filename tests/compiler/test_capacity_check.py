@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 
 from tensorflow_ipu import config, ipu_compiler, scopes
 from tensorflow_ipu.compiler import cache, capacity_check
@@ -65,9 +66,7 @@ def _run(matrices, rows=ROWS, transposed=False):
 def warnings(monkeypatch):
     """What is logged as a warning by the check."""
     logged = []
-    monkeypatch.setattr(
-        capacity_check.logging, "warning", lambda text, *args: logged.append(text % args)
-    )
+    monkeypatch.setattr(logging, "warning", lambda text, *args: logged.append(text % args))
     return logged
 
 

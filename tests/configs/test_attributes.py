@@ -13,6 +13,7 @@ import pytest
 from tensorflow_ipu.configs.attributes import AttributeMetadata, Category
 from tensorflow_ipu.configs.declarations import Group, Option, has_type, options, type_text
 from tensorflow_ipu.configs.enums import Effect
+from tensorflow_ipu.configs.ipu_config import IPUConfig
 
 
 class Colour(enum.Enum):
@@ -244,7 +245,16 @@ def test_from_dict_warns_of_missing_names_and_keeps_their_values(config, caplog)
         {"count": 3, "old": False, "paint": {"colour": 7, "either": False, "can": {"labels": {}}}}
     )
     assert (config.count, config.paint.coat, config.paint.colour) == (3, 0.25, Colour.BLUE)
-    assert caplog.text.count("is missing") == 1 and "'paint.coat' is missing" in caplog.text
+    assert [record.message for record in caplog.records] == [
+        "Missing from the given configuration, so these keep their values: paint.coat."
+    ]
+
+
+def test_all_missing_names_are_in_one_warning(caplog):
+    IPUConfig().from_dict({"auto_select_ipus": 2})
+    (record,) = caplog.records
+    assert "select_ipus, allow_recompute" in record.message
+    assert "optimizations, " in record.message
 
 
 @pytest.mark.parametrize(

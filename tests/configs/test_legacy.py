@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from tensorflow_ipu.configs import legacy, translate
+from tensorflow_ipu.configs import legacy, notices, translate
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
     ExecutionProfileType,
@@ -371,6 +371,7 @@ ARGUMENTS = {
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_each_logs_a_deprecation_warning(function, opts, caplog):
     caplog.clear()
+    notices._forget_for_tests()  # what `opts` was made with
     arguments = ARGUMENTS.get(function.__name__, ())
     if function is legacy.create_ipu_config:
         assert isinstance(function(), IpuOptions)

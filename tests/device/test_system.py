@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import subprocess
 import sys
 import threading
@@ -10,9 +11,9 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.configs import chips, flags, legacy
-from tensorflow_ipu.configs.enums import DeviceConnectionType, SelectionOrder
-from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.configs import chips, flags, legacy, poplar_options
+from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect, SelectionOrder
+from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.device import system
 
@@ -489,6 +490,51 @@ def test_ignored_options_warn(caplog):
     system.configure_ipu_system(copy.deepcopy(opts))
     assert caplog.text.count("_profiling.use_poplar_cbor_report = True is ignored") == 1
     assert caplog.text.count("Verified transfers are ignored") == 1
+
+
+def test_ignored_options_warn_once_in_a_process(caplog):
+    opts = legacy.create_ipu_config(use_poplar_cbor_report=True)
+    for ipus in (1, 2, 4):
+        system.configure_ipu_system(legacy.auto_select_ipus(copy.deepcopy(opts), ipus))
+        system.reset_ipu_configuration()
+    assert caplog.text.count("_profiling.use_poplar_cbor_report = True is ignored") == 1
+    assert caplog.text.count("auto_select_ipus is deprecated") == 1
+
+
+def _changed(option):
+    """A value of an option that is not its default, and legal beside the defaults of the others."""
+    if isinstance(option.type, enum.EnumMeta):
+        return next(member for member in option.type if member is not option.default)
+    return {bool: lambda v: not v, int: lambda v: v + 8}[option.type](option.default)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, option in OPTIONS.items() if option.effect is Effect.NO_OP]
+)
+def test_options_without_an_effect_are_accepted_in_silence(name, caplog):
+    """Such as `optimizations.merge_infeed_io_copies`, which the reference recommends."""
+    known = {
+        "gcl_poplar_options": {poplar_options.GCL[0]: "true"},
+        "pooling.poplar_options": {poplar_options.POOLING[0]: "true"},
+    }
+    configure(**{name.replace(".", "__"): known.get(name) or _changed(OPTIONS[name])})
+    deprecated = OPTIONS[name].deprecated_msg is not None
+    assert [record for record in caplog.records if "deprecated" not in record.message] == []
+    assert len(caplog.records) == deprecated
+
+
+def test_options_that_change_what_programs_compute_are_not_taken_in_silence():
+    ignored = {name for name, option in OPTIONS.items() if option.effect is Effect.IGNORED}
+    assert ignored == {
+        "experimental.multi_replica_distribution.process_index",
+        "experimental.multi_replica_distribution.process_count",
+        "norms.experimental.distributed_batch_norm_replica_group_size",
+        # What their files would hold:
+        "_profiling.use_poplar_cbor_report",
+        "_profiling.enable_poplar_serialized_graph",
+        "_profiling.graph_poplar_options",
+        "_profiling.execution_poplar_options",
+    }
 
 
 def test_configuring_from_threads():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 from tensorflow.python import ipu
 
 from tensorflow_ipu import ipu_compiler, scopes
@@ -207,3 +208,14 @@ class TestErrors:
     def test_axis(self):
         with pytest.raises(ValueError, match="axis"):
             layers.LayerNormalization(axis=3).build([2, 4])
+
+
+def test_small_epsilons_of_many_layers_are_one_warning(monkeypatch):
+    said = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: said.append(text % args))
+    model = tf.keras.Sequential(
+        [ipu.keras.layers.LayerNormalization(epsilon=1e-6, name=f"norm_{i}") for i in range(3)]
+    )
+    model(tf.ones([2, 4]))
+    (warning,) = said
+    assert "Layer: norm_0; others with such an epsilon are not named." in warning

@@ -363,8 +363,10 @@ class TestEpsilon:
             tf.constant(x, tf.float64), np.ones(4), np.zeros(4), 2, -1, True, 1e-6
         )
         np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-5)
-        (warning,) = warnings
+        normalization_ops.layer_norm(x, center=False, scale=False, epsilon=1e-7)
+        (warning,) = warnings  # once, though there are two
         assert "epsilon of 1e-06" in warning and "1.53e-05" in warning
+        assert "Layer: GroupNorm;" in warning
 
 
 class TestErrors:

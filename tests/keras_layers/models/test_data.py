@@ -234,13 +234,13 @@ def test_methods_refuse_such_data(method: str) -> None:
 
 def test_data_in_memory_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
-    monkeypatch.setattr(
-        logging, "log_first_n", lambda level, text, n, *args: messages.append(text % args)
-    )
+    monkeypatch.setattr(logging, "warning", lambda text, *args: messages.append(text % args))
     from_arguments(dataset())
     assert messages == []
-    from_arguments(X, Y, batch_size=BATCH)
-    assert "tf.data.Dataset is faster" in messages[0]
+    for _ in range(2):
+        from_arguments(X, Y, batch_size=BATCH)
+    (message,) = messages
+    assert "tf.data.Dataset is faster" in message
 
 
 def test_a_batch_size_for_a_dataset_is_ignored_with_a_warning(

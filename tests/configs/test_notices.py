@@ -1,0 +1,70 @@
+"""Warnings are said once, and none is left that is said again and again."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tensorflow_ipu import _api
+from tensorflow_ipu.configs.notices import warn_once
+
+ROOT = Path(__file__).resolve().parents[2]
+_WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_if"}
+
+# Warnings that are no `warn_once`, each with what they are said once for.
+SAID_ONCE_FOR = {
+    "configs/notices.py": "a text, in a process",
+    "keras_layers/pipelining/statistics.py": "a model, which remembers it",
+    "tensorflow_ipu/_feeds.py": "a queue that goes while in use",
+    "tensorflow_ipu/device/system.py": "a change of configuration, as in the original",
+    "tensorflow_ipu/serving/export.py": "an exported model",
+}
+
+
+def test_each_text_is_logged_once(caplog):
+    for number in (1, 2, 1, 2, 1):
+        warn_once("Number %d.", number)
+    assert [record.message for record in caplog.records] == ["Number 1.", "Number 2."]
+
+
+def test_one_of_a_kind_is_logged(caplog):
+    for number in range(3):
+        warn_once("Number %d.", number, key="number")
+    assert [record.message for record in caplog.records] == ["Number 0."]
+
+
+def test_the_line_of_the_log_is_that_of_the_caller(caplog):
+    warn_once("Look.")
+    (record,) = caplog.records
+    assert (record.filename, record.funcName) == (
+        "test_notices.py",
+        "test_the_line_of_the_log_is_that_of_the_caller",
+    )
+
+
+def _warnings(path: Path) -> list[int]:
+    """The lines of a file in which something is logged as a warning."""
+    calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+    return [
+        call.lineno
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _WARNS
+    ]
+
+
+@pytest.mark.parametrize("folder", ["tensorflow_ipu", *_api.FOLDERS])
+def test_warnings_go_through_warn_once(folder):
+    """A new one does, or gets a line in the table that says why it is not said again and again."""
+    others = {
+        name: lines
+        for path in (ROOT / folder).rglob("*.py")
+        for name, lines in [(path.relative_to(ROOT).as_posix(), _warnings(path))]
+        if lines and name not in SAID_ONCE_FOR
+    }
+    assert not others
+
+
+def test_table_names_files_that_warn():
+    assert all(len(_warnings(ROOT / name)) == 1 for name in SAID_ONCE_FOR)
