@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Union
 
-from absl import logging
+from tensorflow_ipu.configs.notices import warn_once
 
 FilePath = Union[str, "os.PathLike[str]"]
 
@@ -27,8 +27,6 @@ PARTIAL_SUFFIX = ".partial"
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 # Names have up to 255 bytes, and characters up to 4.
 _LONGEST_PREFIX = 40
-
-_reported: set[tuple[str, str]] = set()
 
 
 def write_bytes(path: FilePath, data: bytes) -> None:
@@ -142,16 +140,13 @@ def warn_not_written(what: str, folder: FilePath, error: OSError) -> None:
         folder: where it should have been written.
         error: why it is not.
     """
-    key = what, os.fspath(folder)
-    if key in _reported:
-        return
-    _reported.add(key)
-    logging.warning(
+    warn_once(
         "%s cannot be written to %s: %s. The program runs on without them. Check that the folder "
         "may be written and has room.",
         what,
         os.fspath(folder),
         error,
+        key=f"{what} in {os.fspath(folder)}",
     )
 
 
