@@ -43,7 +43,8 @@ fuzz: $(VENV)/.with-test native
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done
 
-# Installing builds the library; this renews the installed one where sources have changed since.
+# Before and after the package is installed: pip shows nothing of the minutes that compiling takes, so
+# this compiles, and pip finds the objects made. Later, it renews the library where sources changed.
 native: $(VENV)/.requirements
 	$(MAKE) --no-print-directory -C native -j$(JOBS) PYTHON=$(abspath $(PYTHON)) \
 		OUT=$$($(PYTHON) -c "import sysconfig; print(sysconfig.get_path('platlib'))")/tensorflow-plugins
@@ -68,7 +69,7 @@ $(VENV)/.requirements: requirements.txt
 	$(PIP) install -r requirements.txt
 	touch $@
 
-$(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION)
+$(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION) | native
 	$(PIP) install -e '.[$*]'
 	touch $@
 

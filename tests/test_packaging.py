@@ -155,6 +155,11 @@ def test_every_package_folder_of_the_root_is_mapped():
     assert folders == {"tensorflow_ipu", *_api.FOLDERS}
 
 
+SOURCES = ["engine/inner/launch.cc", "kernels/ops.cc", "plugin/plugin.cc"]
+HEADER = "precompiled.h"
+ALL_STEPS = sorted([*SOURCES, HEADER, "link"])
+
+
 class NativeTree:
     """The native Makefile over sources of the test, with a compiler that only writes its output."""
 
@@ -162,13 +167,13 @@ class NativeTree:
         self.native = folder / "native"
         self.native.mkdir()
         shutil.copy(ROOT / "native" / "Makefile", self.native)
-        for source in ("plugin/plugin.cc", "engine/inner/launch.cc", "kernels/ops.cc"):
-            (self.native / source).parent.mkdir(parents=True)
+        for source in (*SOURCES, HEADER):
+            (self.native / source).parent.mkdir(parents=True, exist_ok=True)
             (self.native / source).touch()
         self.compiler = folder / "compiler"
         self.compiler.write_text(
             "#!/bin/sh\n"
-            'while [ "$1" != -o ]; do case "$1" in *.cc) source=$1;; esac; shift; done\n'
+            'while [ "$1" != -o ]; do case "$1" in *.cc|*.h) source=$1;; esac; shift; done\n'
             'echo "${source:-link}" >> ../log\n'
             'touch "$2"\n'
         )
@@ -184,20 +189,21 @@ class NativeTree:
         header.write_text("".join(lines))
 
     def make(self, *arguments):
-        """Runs make; returns what it compiled and linked."""
+        """Runs make; returns what it compiled and linked, and keeps what it printed in `output`."""
         log = self.native.parent / "log"
         log.unlink(missing_ok=True)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
         command = ["make", "-C", str(self.native), f"CXX={self.compiler}"]
         command += [f"TF_DIR={self.tensorflow}", f"OUT={self.native.parent / 'out'}", *arguments]
-        subprocess.run(command, check=True, capture_output=True, text=True, env=clean)
+        process = subprocess.run(command, check=True, capture_output=True, text=True, env=clean)
+        self.output = process.stdout
         return sorted(log.read_text().split()) if log.exists() else []
 
 
 @pytest.fixture
 def native_tree(tmp_path):
     tree = NativeTree(tmp_path)
-    assert tree.make() == ["engine/inner/launch.cc", "kernels/ops.cc", "link", "plugin/plugin.cc"]
+    assert tree.make() == ALL_STEPS
     assert (tmp_path / "out" / "libtensorflow_ipu.so").exists()
     return tree
 
@@ -217,8 +223,22 @@ def test_native_library_is_built_again_after_a_change_of(native_tree, change):
     if change == "TensorFlow":
         native_tree.install_tensorflow(0)
     arguments = ["CXXFLAGS=-O0"] if change == "flags" else []
-    assert len(native_tree.make(*arguments)) == 4
+    assert native_tree.make(*arguments) == ALL_STEPS
     assert native_tree.make(*arguments) == []
+
+
+def test_native_build_says_what_it_compiles_and_how_much_is_left(native_tree):
+    assert re.findall(r"^\[.*", native_tree.output, re.MULTILINE) == [
+        "[1/5] precompiled.h (headers of TensorFlow)",
+        "[2/5] engine/inner/launch.cc",
+        "[3/5] kernels/ops.cc",
+        "[4/5] plugin/plugin.cc",
+        "[5/5] libtensorflow_ipu.so",
+    ]
+    (native_tree.native / "kernels" / "ops.cc").write_text("changed")
+    assert native_tree.make("-j2", "CXXFLAGS=-O2") == ["kernels/ops.cc", "link"]
+    steps = re.findall(r"^\[.*", native_tree.output, re.MULTILINE)
+    assert steps == ["[1/2] kernels/ops.cc", "[2/2] libtensorflow_ipu.so"]
 
 
 def test_native_library_needs_the_headers(native_tree):
