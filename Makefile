@@ -2,7 +2,10 @@
 #
 #   make demo     train on real digits on the simulated IPU
 #   make test     all tests (make test PYTEST_ARGS="tests/configs -k flags")
-#   make native   build the native library again, after changes to native/
+#   make native   build the native library again, after changes to native/; with SANITIZE=address,
+#                 thread or undefined an instrumented one, beside it (see CONTRIBUTING.md)
+#   make test-sanitized   tests of the native library under the three sanitizers
+#   make test-killed      kill -9 at ten random points of trainings of each kind (KILLS=10 SEED=0)
 #   make lint     check style and types; make format mends what it can
 #   make stress   replicas against one replica, many times: takes an hour; `make test` has a short form
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
@@ -15,16 +18,21 @@ PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check
 JOBS ?= $(shell nproc)
 PYTEST_ARGS ?=
-# Cases of `make fuzz`, and the seed that chooses them.
+# Cases of `make fuzz`; points of `make test-killed`; the seed that chooses both.
 N ?= 10000
-SEED ?= 1
+KILLS ?= 10
+SEED ?= 0
+SANITIZE ?=
 
 # Files that decide what an installation is made of. Changed Python needs no new installation.
 INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py
 PYTHON_FOLDERS := tensorflow_ipu configs estimators keras_layers ops
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
-.PHONY: demo test stress fuzz native lint format bench clean
+# Tests of what is in native/, above all of what runs on several threads.
+SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/test_ipu_infeed_queue.py tests/test_ipu_outfeed_queue.py
+
+.PHONY: demo test test-sanitized test-killed stress fuzz native lint format bench clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
@@ -40,6 +48,15 @@ stress: $(VENV)/.with-test native
 fuzz: $(VENV)/.with-test native
 	$(VENV)/bin/pytest -n $(JOBS) tests/fuzz --fuzz-cases $(N) --fuzz-seed $(SEED) $(PYTEST_ARGS)
 
+test-sanitized: $(VENV)/.with-test
+	set -e; for sanitizer in $(or $(SANITIZE),address thread undefined); do \
+		$(MAKE) --no-print-directory native SANITIZE=$$sanitizer; \
+		$(SANITIZED) $$sanitizer -m pytest -p no:xdist $(SANITIZED_TESTS); \
+	done
+
+test-killed: $(VENV)/.with-test native
+	$(PYTHON) -m tests.kills --points $(KILLS) --seed $(SEED)
+
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done
 
@@ -47,7 +64,14 @@ bench: $(VENV)/.with-examples native
 # this compiles, and pip finds the objects made. Later, it renews the library where sources changed.
 native: $(VENV)/.requirements
 	$(MAKE) --no-print-directory -C native -j$(JOBS) PYTHON=$(abspath $(PYTHON)) \
-		OUT=$$($(PYTHON) -c "import sysconfig; print(sysconfig.get_path('platlib'))")/tensorflow-plugins
+		SANITIZE=$(SANITIZE) OUT=$$($(PLUGINS))
+
+SANITIZED := $(PYTHON) native/sanitizers/run.py
+ifeq ($(SANITIZE),)
+PLUGINS := $(PYTHON) -c "import sysconfig as s; print(s.get_path('platlib') + '/tensorflow-plugins')"
+else
+PLUGINS := $(SANITIZED) $(SANITIZE) --prepare
+endif
 
 lint: $(VENV)/.with-dev build/typing
 	$(VENV)/bin/ruff check .
