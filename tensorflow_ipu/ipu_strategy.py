@@ -41,6 +41,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
         cpu_device: str = "/device:CPU:0",
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
+        enable_custom_train_step: bool = False,
     ) -> None:
         """Makes a strategy.
 
@@ -50,11 +51,15 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
             enable_dataset_iterators: Whether `iter(dataset)` in the scope makes an iterator that
                 programs on the device read through an infeed.
             enable_keras_extensions: Whether Keras models made in the scope run as IPU programs.
+            enable_custom_train_step: Whether `fit` of such a model compiles a `train_step` that the
+                model has of its own, instead of refusing it. `set_custom_train_step` of a model
+                decides for that model.
         """
         distribute_lib.StrategyV1.__init__(self, _IPUExtended(self, ipu_device, cpu_device))
         self._ipu_device = ipu_device
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
+        self._enable_custom_train_step = enable_custom_train_step
 
     __repr__ = shows(
         lambda self: {
@@ -73,6 +78,11 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
     def enable_keras_extensions(self) -> bool:
         """Whether Keras models made in the scope run as IPU programs."""
         return self._enable_keras_extensions
+
+    @property
+    def enable_custom_train_step(self) -> bool:
+        """Whether `fit` compiles a `train_step` of a model's own."""
+        return self._enable_custom_train_step
 
     @property
     def ipu_device(self) -> str:

@@ -63,6 +63,7 @@ class TestAttributes:
         assert strategy.device_ordinal == 1
         assert not strategy.enable_dataset_iterators
         assert not strategy.enable_keras_extensions
+        assert not strategy.enable_custom_train_step
         assert strategy.supports_loss_scaling
 
     def test_current(self) -> None:

@@ -9,7 +9,9 @@ import tensorflow as tf
 from keras import callbacks as callbacks_lib
 from keras.src.engine import training as training_lib
 
-from tensorflow_ipu.keras_layers.models import replicas
+from tensorflow_ipu import _feeds
+from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.keras_layers.models import checks, replicas
 from tensorflow_ipu.keras_layers.models import steps as steps_lib
 from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.steps import Steps
@@ -85,6 +87,27 @@ def checked_logs(logs: Any, step: str) -> dict[str, Any]:
             f"Received: {logs!r}"
         )
     return logs
+
+
+def epoch_logs(model: Any, logs: dict[str, Any], step: str, steps: Steps) -> dict[str, Any]:
+    """Returns what an epoch reports.
+
+    Args:
+        model: The model.
+        logs: What the last step gave.
+        step: Name of the method that did.
+        steps: What was run.
+
+    Returns:
+        The logs. For a step of the model's own that returns values under the names of the model's
+        metrics, these metrics have the last word, as in Keras. Of several replicas the host has
+        no metrics but those of the first.
+    """
+    synthetic = _feeds.is_synthetic(SyntheticDataCategory.Outfeed)
+    if steps.replicas > 1 or synthetic or not checks.is_overridden(model, step):
+        return logs
+    reported: dict[str, Any] = model._validate_and_get_metrics_result(logs)
+    return reported
 
 
 class _ProgressBar(callbacks_lib.ProgbarLogger):

@@ -13,7 +13,7 @@ from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 
 # Methods that programs take the place of, by the method that a user calls.
 _REPLACED = {
-    "fit": ("train_step", "make_train_function"),
+    "fit": ("make_train_function",),
     "evaluate": ("make_test_function",),
     "predict": ("make_predict_function",),
 }
@@ -28,7 +28,7 @@ def check(model: Any, method: str) -> None:
 
     Raises:
         RuntimeError: If it is to run eagerly, or has methods of its own in the place of those that
-            programs are made of.
+            programs are made of; a `train_step`, unless that is allowed and has a place.
         ValueError: If `call` takes several positional arguments, steps for an execution are to
             be found automatically, or the optimizer does not allow for gradients to be
             accumulated.
@@ -51,6 +51,8 @@ def check(model: Any, method: str) -> None:
         )
     for name in _REPLACED[method]:
         _check_not_overridden(model, method, name)
+    if method == "fit" and is_overridden(model, "train_step"):
+        _check_own_train_step(model)
     if model._is_pipelined():
         pipelined.check(model, method)
     if method == "fit" and (model._is_pipelined() or accumulation_steps(model) > 1):
@@ -104,9 +106,43 @@ def check_optimizer(optimizer: Any) -> None:
         )
 
 
+def is_overridden(model: Any, name: str) -> bool:
+    """Returns whether a model, or its class, has a method of its own in the place of Keras's."""
+    return name in vars(model) or getattr(type(model), name) is not getattr(tf.keras.Model, name)
+
+
+def _check_own_train_step(model: Any) -> None:
+    """Refuses a `train_step` of the model's own where it is not allowed, or has no place."""
+    overridden = f"The function `train_step` for the model {model.name} has been overridden"
+    if model._is_pipelined():
+        raise RuntimeError(
+            f"{overridden}. fit() does not call it for a pipelined model, which runs stage by "
+            "stage, whatever set_custom_train_step() says. Take the layers out of their stages "
+            "with model.reset_pipeline_stage_assignment(), or remove the function."
+        )
+    enabled = model._ipu_options.custom_train_step
+    if enabled is None:
+        enabled = model.distribute_strategy.enable_custom_train_step
+    if not enabled:
+        raise RuntimeError(
+            f"{overridden}, and fit() calls it only if it is told to. To compile it into the "
+            "program, call model.set_custom_train_step(), or create the strategy with "
+            "IPUStrategy(enable_custom_train_step=True). For plain Keras, create it with "
+            "IPUStrategy(enable_keras_extensions=False)."
+        )
+    count = accumulation_steps(model)
+    if count > 1:
+        raise RuntimeError(
+            f"{overridden}, so gradient_accumulation_steps_per_replica={count} has no effect: the "
+            "function updates the weights itself. Leave out set_gradient_accumulation_options(), "
+            "and wrap each optimizer that is to accumulate, as in "
+            f"ipu.keras.optimizers.GradientAccumulationOptimizer(optimizer, {count})."
+        )
+
+
 def _check_not_overridden(model: Any, method: str, name: str) -> None:
     """Refuses a method of the user's model in the place of one of Keras's."""
-    if getattr(type(model), name) is getattr(tf.keras.Model, name):
+    if not is_overridden(model, name):
         return
     raise RuntimeError(
         f"The function `{name}` for the model {model.name} has been overridden. {method}() does "

@@ -70,6 +70,7 @@ def _evaluate(model: Any, runner: Runner, callbacks: Any) -> dict[str, Any]:
     for results in runner.epoch(hooks):
         last = results
     logs = calls.checked_logs(last, "test_step")
+    logs = calls.epoch_logs(model, logs, "test_step", runner.steps)
     callbacks.on_test_end(logs=logs)
     return logs
 

@@ -177,6 +177,19 @@ class OptionSetters:
         """
         self._set_ipu_options(asynchronous_callbacks=bool(asynchronous))
 
+    def set_custom_train_step(self, enabled: bool = True) -> None:
+        """Says whether `fit` compiles a `train_step` of the model's own into its program.
+
+        The step may do what Keras lets it do: several tapes and optimizers, losses and metrics of
+        its own. On each replica it gets that replica's batch. Keras's optimizers add up the
+        gradients of all replicas, as in `fit` without a step of its own.
+
+        Args:
+            enabled: Whether it does. Otherwise `fit` refuses such a model, as it does at first
+                unless the strategy was made with `enable_custom_train_step=True`.
+        """
+        self._set_ipu_options(custom_train_step=bool(enabled))
+
     def _set_ipu_options(self, **values: Any) -> None:
         """Sets options, apart from those that are None, and drops what was compiled without."""
         for name, value in values.items():

@@ -51,6 +51,8 @@ class ModelOptions:
         outfeed_kwargs: Arguments of `IPUOutfeedQueue`.
         replicated_metric_reduction_method: What becomes of the values of several replicas.
         asynchronous_callbacks: Whether callbacks are called while the device runs.
+        custom_train_step: Whether `fit` compiles a `train_step` of the model's own; None for what
+            the strategy says.
     """
 
     gradient_accumulation_steps_per_replica: int | None = None
@@ -69,6 +71,7 @@ class ModelOptions:
         ReplicatedMetricReductionMethod.NONE
     )
     asynchronous_callbacks: bool = False
+    custom_train_step: bool | None = None
 
     def to_config(self) -> dict[str, Any]:
         """Returns the options that are saved with a model, as values that JSON has."""
@@ -140,6 +143,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "gradient_accumulation_reduction_method": _member(GradientAccumulationReductionMethod),
     "replicated_metric_reduction_method": _member(ReplicatedMetricReductionMethod),
     "asynchronous_callbacks": bool,
+    "custom_train_step": _bool_or_none,
     "pipelining_gradient_accumulation_steps_per_replica": _steps_or_none,
     "pipelining_device_mapping": _mapping_or_none,
     "pipelining_accumulate_outfeed": _bool_or_none,

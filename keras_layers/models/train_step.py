@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.optimizers import accumulation, step
 
 # Makes a step of an optimizer. Takes the loss, the variables and the tape that recorded it;
@@ -22,9 +23,11 @@ def train_step(model: Any) -> Callable[[Any], dict[str, Any]]:
         model: An extended model that is not pipelined.
 
     Returns:
-        A function from the data of a step to its logs. It is Keras's own step, unless gradients
-        are accumulated or captured.
+        A function from the data of a step to its logs. It is the model's own step or else Keras's,
+        unless gradients are accumulated or captured.
     """
+    if checks.is_overridden(model, "train_step"):
+        return lambda data: model.train_step(data)
     if (model._ipu_options.gradient_accumulation_steps_per_replica or 1) > 1:
         return lambda data: _step(model, data, lambda *loss: _accumulated(model, *loss))
     optimizer = model.optimizer

@@ -129,7 +129,8 @@ def _epoch(model: Any, runner: Runner, callbacks: Any, first_step: int) -> dict[
         last = results
         if model.stop_training:
             break
-    return calls.checked_logs(last, "train_step")
+    logs = calls.checked_logs(last, "train_step")
+    return calls.epoch_logs(model, logs, "train_step", runner.steps)
 
 
 def _log_batch_size(model: Any, data: data_lib.Data, steps: Steps) -> None:

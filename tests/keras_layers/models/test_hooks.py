@@ -27,6 +27,7 @@ _SETTERS = (
     "set_outfeed_queue_options",
     "set_replication_options",
     "set_asynchronous_callbacks",
+    "set_custom_train_step",
     "get_pipeline_stage_assignment",
     "set_pipeline_stage_assignment",
     "reset_pipeline_stage_assignment",

@@ -173,6 +173,15 @@ class TestSetters:
             "replicated_metric_reduction_method": ReplicatedMetricReductionMethod.LIST
         }
 
+    def test_custom_train_step(self) -> None:
+        assert parameters("set_custom_train_step") == {"enabled": True}
+        model = Model()
+        model.set_custom_train_step()
+        assert changed(model) == {"custom_train_step": True}
+        model.set_custom_train_step(False)
+        assert changed(model) == {"custom_train_step": False}
+        assert model.dropped == 2
+
     def test_asynchronous_callbacks(self) -> None:
         model = Model()
         model.set_asynchronous_callbacks(True)
@@ -300,6 +309,7 @@ class TestConfig:
             "gradient_accumulation_reduction_method": 0,
             "replicated_metric_reduction_method": 0,
             "asynchronous_callbacks": False,
+            "custom_train_step": None,
             f"pipelining_{STEPS}": None,
             "pipelining_device_mapping": None,
             "pipelining_accumulate_outfeed": None,
@@ -316,6 +326,7 @@ class TestConfig:
         model.set_outfeed_queue_options(buffer_depth=3)
         model.set_replication_options("MEAN")
         model.set_asynchronous_callbacks(True)
+        model.set_custom_train_step()
         config = json.loads(json.dumps(model._ipu_options.to_config()))
         assert ModelOptions.from_config(config) == model._ipu_options
 

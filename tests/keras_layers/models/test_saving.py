@@ -34,6 +34,7 @@ OPTIONS = {
     "gradient_accumulation_reduction_method": 2,
     "replicated_metric_reduction_method": 3,
     "asynchronous_callbacks": True,
+    "custom_train_step": False,
     "pipelining_gradient_accumulation_steps_per_replica": 8,
     "pipelining_device_mapping": [0, 1],
     "pipelining_accumulate_outfeed": True,
@@ -159,6 +160,7 @@ def set_options(model: tf.keras.Model) -> tf.keras.Model:
     model.set_outfeed_queue_options(buffer_depth=4, optimise_latency=True)
     model.set_replication_options("MEAN")
     model.set_asynchronous_callbacks(True)
+    model.set_custom_train_step(False)
     return model
 
 
