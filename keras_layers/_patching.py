@@ -9,9 +9,12 @@ from typing import Any
 # A class or module, the name of its attribute, and what it is to be.
 Patch = tuple[Any, str, Any]
 
+# In the place of an attribute that was not there.
+_ABSENT = object()
+
 
 class Patches:
-    """Attributes that are replaced while at least one user of them is there.
+    """Attributes that are replaced, or added, while at least one user of them is there.
 
     Users may be in different threads. When the last one goes, everything is as it was.
     """
@@ -32,7 +35,7 @@ class Patches:
         with self._lock:
             for owner, name, replacement in () if self._users else list(self._patches()):
                 # Not getattr, which would call descriptors and look at base classes.
-                self._originals.append((owner, name, vars(owner)[name]))
+                self._originals.append((owner, name, vars(owner).get(name, _ABSENT)))
                 setattr(owner, name, replacement)
             self._users += 1
 
@@ -41,4 +44,8 @@ class Patches:
         with self._lock:
             self._users -= 1
             while self._users == 0 and self._originals:
-                setattr(*self._originals.pop())
+                owner, name, original = self._originals.pop()
+                if original is _ABSENT:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)

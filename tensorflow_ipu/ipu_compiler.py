@@ -59,13 +59,14 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
         return results.take(computation(*arguments))
 
     cluster = trace_lib.trace(build, flat_inputs, trace_lib.cluster_name(computation))
-    with _device_scope(cluster.graph):
-        launched = launch_lib.launch(cluster, [*flat_inputs, *cluster.graph.external_captures])
-        return results.give(launched)
+    arguments = [*flat_inputs, *cluster.graph.external_captures]
+    device = _device_of(cluster.graph)
+    with ops.device(device):
+        return results.give(launch_lib.launch(cluster, arguments, device))
 
 
-def _device_scope(graph: func_graph_lib.FuncGraph) -> Any:
-    """Returns the scope to launch `graph` in: the IPU in scope, or the one its ops name."""
+def _device_of(graph: func_graph_lib.FuncGraph) -> str:
+    """Returns the device to launch `graph` on: the IPU in scope, or the one its ops name."""
     device = placement.current_device()
     if not placement.is_ipu(device):
         named = placement.ipu_device_of(_all_operations(graph))
@@ -76,7 +77,7 @@ def _device_scope(graph: func_graph_lib.FuncGraph) -> Any:
                 'with ipu.scopes.ipu_scope("/device:IPU:0").'
             )
         device = named
-    return ops.device(device)
+    return device
 
 
 def _all_operations(graph: func_graph_lib.FuncGraph) -> list[ops.Operation]:

@@ -7,22 +7,33 @@ import contextvars
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tensorflow.python.data.ops import dataset_ops, iterator_ops
-from tensorflow.python.distribute import distribute_lib, one_device_strategy, reduce_util
+from tensorflow.python.distribute import distribute_lib, one_device_strategy
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
-from tensorflow.python.framework import dtypes, ops
-from tensorflow.python.util import nest
+from tensorflow.python.framework import dtypes
 
 from tensorflow_ipu import placement, tensorflow_hooks
+from tensorflow_ipu._strategy_extended import IPUExtended, same_device, without_reductions
 from tensorflow_ipu.compiler import functions, trace
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.ops import cross_replica_ops
+
+__all__ = [
+    "IPUStrategy",
+    "IPUStrategyV1",
+    "current",
+    "current_ordinal",
+    "host_iterators",
+    "makes_iterators",
+    "same_device",
+    "without_reductions",
+]
 
 tensorflow_hooks.install()
 
-# Whether reductions of the strategy are to be done: see `without_reductions`.
-_reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing", default=True)
+# Whether datasets are read on the host: see `host_iterators`.
+_reading_on_host: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "ipu_reading_on_host", default=False
+)
 
 _TF_FUNCTIONS = (functions.Function, functions.ConcreteFunction)
 
@@ -55,7 +66,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
                 model has of its own, instead of refusing it. `set_custom_train_step` of a model
                 decides for that model.
         """
-        distribute_lib.StrategyV1.__init__(self, _IPUExtended(self, ipu_device, cpu_device))
+        distribute_lib.StrategyV1.__init__(self, IPUExtended(self, ipu_device, cpu_device))
         self._ipu_device = ipu_device
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
@@ -141,7 +152,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
                     f"Received: fn={fn!r}"
                 )
             fn = polymorphic_function.function(fn)
-        return super().run(_launcher(fn), args, kwargs, options)
+        return super().run(_launcher(fn, self._ipu_device), args, kwargs, options)
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         """Deleted.
@@ -168,10 +179,11 @@ class _Scope:
     def __enter__(self) -> Any:
         with contextlib.ExitStack() as stack:
             strategy = stack.enter_context(self._scope)
-            if self._enable_keras_extensions:
-                # Models need strategies; and a program without a scope needs no Keras.
-                from tensorflow_ipu.keras_layers.models import hooks
+            # Models need strategies; and a program without a scope needs no Keras.
+            from tensorflow_ipu.keras_layers.models import hooks
 
+            stack.enter_context(hooks.checked_models())
+            if self._enable_keras_extensions:
                 stack.enter_context(hooks.extended_models())
             self._open.append(stack.pop_all())
         return strategy
@@ -180,11 +192,11 @@ class _Scope:
         self._open.pop().__exit__(*error)
 
 
-def _launcher(function: Any) -> Callable[..., Any]:
-    """Returns a function that launches `function` with its arguments."""
+def _launcher(function: Any, device: str) -> Callable[..., Any]:
+    """Returns a function that launches `function` on a device with its arguments."""
 
     def launch(*args: Any, **kwargs: Any) -> Any:
-        return functions.run(function, args, kwargs, _check_types)
+        return functions.run(function, args, kwargs, device, _check_types)
 
     return launch
 
@@ -199,73 +211,24 @@ def _check_types(concrete: functions.ConcreteFunction) -> None:
                 )
 
 
-class _IPUExtended(one_device_strategy.OneDeviceExtended):
-    """What a strategy for one device does, with initial values computed on the CPU."""
-
-    def __init__(self, container_strategy: IPUStrategyV1, ipu_device: str, cpu_device: str) -> None:
-        super().__init__(container_strategy, ipu_device)
-        self._cpu_device = cpu_device
-
-    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        initial_value = kwargs.get("initial_value")
-        if callable(initial_value):
-
-            def on_cpu() -> Any:
-                with ops.device(self._cpu_device):
-                    return initial_value()
-
-            kwargs["initial_value"] = on_cpu
-        return super()._create_variable(next_creator, **kwargs)
-
-    def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
-        del options
-        return _HostDataset(dataset)
-
-    def _reduce_to(
-        self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
-    ) -> Any:
-        del destinations, options
-        if not trace.in_cluster() or not _reducing.get():
-            return value
-        if reduce_op not in (reduce_util.ReduceOp.SUM, reduce_util.ReduceOp.MEAN):
-            raise ValueError(
-                f"Unsupported reduce op: {reduce_op}. An IPUStrategy can reduce with SUM and MEAN."
-            )
-        reduce = {
-            reduce_util.ReduceOp.SUM: cross_replica_ops.cross_replica_sum,
-            reduce_util.ReduceOp.MEAN: cross_replica_ops.cross_replica_mean,
-        }[reduce_op]
-        return nest.map_structure(reduce, value)
-
-
-class _HostDataset(dataset_ops.UnaryUnchangedStructureDataset):
-    """A distributed dataset: read by a function on the host, which calls `IPUStrategy.run`.
-
-    So does Keras itself, in its own `fit` and in `train_on_batch`.
-    """
-
-    def __init__(self, dataset: Any) -> None:
-        super().__init__(dataset, dataset._variant_tensor)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iterator_ops.OwnedIterator(self)
-
-
 @contextlib.contextmanager
-def without_reductions() -> Iterator[None]:
-    """Lets what is reduced in the scope of a strategy stay as it is.
-
-    For optimizers that have combined the gradients of replicas before TensorFlow's own code, which
-    asks the strategy for a sum, gets them.
+def host_iterators() -> Iterator[None]:
+    """Lets `iter(dataset)` give iterators of the host, for code on the host in a scope.
 
     Yields:
         Nothing.
     """
-    token = _reducing.set(False)
+    token = _reading_on_host.set(True)
     try:
         yield
     finally:
-        _reducing.reset(token)
+        _reading_on_host.reset(token)
+
+
+def makes_iterators() -> bool:
+    """Returns whether `iter(dataset)` is to give one that programs on the device read."""
+    strategy = current()
+    return strategy is not None and strategy.enable_dataset_iterators and not _reading_on_host.get()
 
 
 def current() -> IPUStrategyV1 | None:

@@ -81,7 +81,7 @@ def _hook_functions() -> None:
         if device is None:
             return call(self, *args, **kwargs)
         with ops.device(device):
-            return functions.run(self, args, kwargs)
+            return functions.run(self, args, kwargs, device)
 
     function_class.__call__ = call_on_ipu
 
@@ -105,10 +105,7 @@ def _hook_datasets() -> None:
     def iterate_on_ipu(self: dataset_ops.DatasetV2) -> Iterator[Any]:
         from tensorflow_ipu import ipu_strategy
 
-        strategy = ipu_strategy.current()
-        if strategy is None or not strategy.enable_dataset_iterators:
-            return iterate(self)
-        if not context.executing_eagerly():
+        if not ipu_strategy.makes_iterators() or not context.executing_eagerly():
             return iterate(self)
         from tensorflow_ipu import ipu_infeed_queue
 

@@ -122,7 +122,7 @@ def _check_own_train_step(model: Any) -> None:
         )
     enabled = model._ipu_options.custom_train_step
     if enabled is None:
-        enabled = model.distribute_strategy.enable_custom_train_step
+        enabled = model._distribution_strategy.enable_custom_train_step
     if not enabled:
         raise RuntimeError(
             f"{overridden}, and fit() calls it only if it is told to. To compile it into the "

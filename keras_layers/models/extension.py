@@ -10,13 +10,13 @@ from keras.src import backend
 from keras.src.engine import functional as functional_lib
 from keras.src.engine import training as training_lib
 
-from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.keras_layers.models import (
     evaluation,
     prediction,
     programs,
     saving,
+    scope_check,
     training,
 )
 from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
@@ -93,6 +93,16 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
         """
         return prediction.predict(self, *args, **kwargs)
 
+    @property
+    def distribute_strategy(self) -> Any:
+        """The strategy of the scope that is open, or else of that in which the model was made."""
+        return scope_check.strategy_of(self, super().distribute_strategy)
+
+    def _validate_compile(self, optimizer: Any, metrics: Any, **kwargs: Any) -> None:
+        # Before Keras's own check, whose errors name variables with all their values.
+        scope_check.check_parts(self, optimizer, metrics)
+        super()._validate_compile(optimizer, metrics, **kwargs)
+
     def _get_optimizer(self, optimizer: Any) -> Any:
         """Returns the optimizer that `compile` was given, scaling the loss where that is needed."""
         if hasattr(optimizer, "get_scaled_loss"):
@@ -112,8 +122,8 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
     ) -> programs.Program:
         """Returns the program for a mode and a form of data; the arguments are those of Program."""
         spec = dataset.element_spec
-        ordinal = ipu_strategy.current_ordinal()
-        key = (mode, repr(spec), steps, replicas, every_step, ordinal)
+        # A program is traced in the scope of one strategy, and runs in it.
+        key = (mode, repr(spec), steps, replicas, every_step, self.distribute_strategy)
         # Not an attribute as Keras knows them: it is not part of the model.
         made = self.__dict__.setdefault(_PROGRAMS, {})
         if key not in made:

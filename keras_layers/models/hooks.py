@@ -1,6 +1,12 @@
 """The places where Keras itself has to know of IPUs. All of them are here.
 
-While the scope of an `IPUStrategy` with Keras extensions is open
+While the scope of an `IPUStrategy` is open
+
+* a model of stock Keras that was made outside is refused when it is compiled or run, or one of the
+  methods with options is called;
+* preprocessing layers adapt to datasets that are read on the host.
+
+While the scope of one with Keras extensions is open
 
 * `keras.Model.__new__` gives models the class that `extension` makes of theirs, so that `fit`,
   `evaluate` and `predict` run programs on the IPU and the methods with options are there;
@@ -13,14 +19,24 @@ only: that is in `pipelining.hooks`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
+from keras.src.engine import base_preprocessing_layer
 
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.keras_layers._patching import Patch, Patches
-from tensorflow_ipu.keras_layers.models import extension, saving
+from tensorflow_ipu.keras_layers.models import extension, saving, scope_check
+from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
+from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
+from tensorflow_ipu.keras_layers.serving import Serving
+
+
+def checked_models() -> Patches:
+    """Returns a context that tells of models that are used in a scope they were not made in."""
+    return _checked_models
 
 
 def extended_models() -> Patches:
@@ -28,12 +44,32 @@ def extended_models() -> Patches:
     return _extended_models
 
 
-def _patches() -> Iterable[Patch]:
+def _checks() -> Iterable[Patch]:
+    for name in _ENTRIES:
+        yield tf.keras.Model, name, _made_in_scope(vars(tf.keras.Model)[name])
+    for owner in (OptionSetters, PipelinedModel, Serving):
+        for name in vars(owner):
+            if not name.startswith("_") and not hasattr(tf.keras.Model, name):
+                yield tf.keras.Model, name, _Missing(name)
+    layer = base_preprocessing_layer.PreprocessingLayer
+    yield layer, "adapt", _reading_on_host(vars(layer)["adapt"])
+
+
+def _extensions() -> Iterable[Patch]:
     yield tf.keras.Model, "__new__", staticmethod(_new(tf.keras.Model.__new__))
     yield from saving.patches()
 
 
-_extended_models = Patches(_patches)
+_checked_models = Patches(_checks)
+_extended_models = Patches(_extensions)
+
+# What stock Keras calls whenever a model is compiled or run, batch by batch too.
+_ENTRIES = (
+    "_validate_compile",
+    "make_train_function",
+    "make_test_function",
+    "make_predict_function",
+)
 
 
 def _new(original: Any) -> Any:
@@ -49,3 +85,40 @@ def _new(original: Any) -> Any:
         return original(cls if functional else extension.extended(cls), *args, **kwargs)
 
     return new
+
+
+def _made_in_scope(original: Any) -> Any:
+    """Returns a method of models that refuses those that were made outside the open scope."""
+
+    @functools.wraps(original)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(self, extension.ModelExtension):
+            scope_check.check_stock_model(self)
+        return original(self, *args, **kwargs)
+
+    return checked
+
+
+class _Missing:
+    """A method that models of stock Keras do not have; that of a model or its class comes first."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        what = "tf.keras.Model" if model is None else f"The model {model.name!r}"
+        raise AttributeError(
+            f"{what} has no {self._name}(): only models made in the scope of an IPUStrategy with "
+            "Keras extensions do. Make it inside `with strategy.scope():`."
+        )
+
+
+def _reading_on_host(original: Any) -> Any:
+    """Returns a method that reads datasets on the host."""
+
+    @functools.wraps(original)
+    def reading(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with ipu_strategy.host_iterators():
+            return original(self, *args, **kwargs)
+
+    return reading

@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/demangle.h"
 
 namespace tensorflow_ipu {
 namespace {
@@ -57,9 +58,30 @@ Tensor Narrow(const Tensor& tensor) {
   return narrowed;
 }
 
+bool IsVariable(const ResourceHandle& handle) {
+  return handle.hash_code() == tensorflow::TypeIndex::Make<Var>().hash_code();
+}
+
+// Says what a handle is that a program was given in the place of one of its device's variables.
+// `compiler/resource_check.py` sees nearly all of them earlier, and knows more of them.
+Status RefuseResource(const ResourceHandle& handle) {
+  if (!IsVariable(handle)) {
+    return tensorflow::errors::InvalidArgument(
+        "An IPU program uses the resource ", handle.name(), " of the type ",
+        tensorflow::port::Demangle(handle.maybe_type_name().c_str()), " on ", handle.device(),
+        ", and programs on the IPU have no resources but variables. Use it on the host, before or "
+        "after the program.");
+  }
+  return tensorflow::errors::InvalidArgument(
+      "An IPU program uses the variable ", handle.name(), " on ", handle.device(),
+      ". Create its variables on the IPU: inside `with strategy.scope():`, or `with "
+      "ipu.scopes.ipu_scope(\"/device:IPU:0\"):`.");
+}
+
 // Finds the variable that `handle` names. It must have a value.
 Status FindVariable(OpKernelContext* ctx, const ResourceHandle& handle,
                     tensorflow::core::RefCountPtr<Var>* variable) {
+  if (!IsVariable(handle)) return RefuseResource(handle);
   const Status found = tensorflow::LookupResource(ctx, handle, variable);
   if (!found.ok() && !tensorflow::errors::IsNotFound(found)) return found;
   bool initialized = found.ok();
@@ -161,17 +183,23 @@ class LaunchOp : public AsyncOpKernel {
   std::unordered_map<std::string, LoadedProgram> loaded_ TF_GUARDED_BY(mu_);
 };
 
-// A launch whose variables live on the CPU ends up there, because TensorFlow moves an op to the
-// device of its resources.
+// A launch with a resource on the CPU ends up there, because TensorFlow moves an op to the device
+// of its resources.
 class MisplacedLaunchOp : public tensorflow::OpKernel {
  public:
-  explicit MisplacedLaunchOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* ctx) override {
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      if (ctx->input_dtype(i) == DT_RESOURCE) {
+        ctx->SetStatus(RefuseResource(ctx->input(i).scalar<ResourceHandle>()()));
+        return;
+      }
+    }
     ctx->SetStatus(tensorflow::errors::InvalidArgument(
         "An IPU program was placed on ", ctx->device()->attributes().name(),
-        ", because it uses a variable that is there. Create its variables on the IPU: inside "
-        "`with ipu.scopes.ipu_scope(\"/device:IPU:0\")` or `with strategy.scope()`."));
+        ". Put its launch into `with ipu.scopes.ipu_scope(\"/device:IPU:0\"):`."));
   }
-  void Compute(OpKernelContext*) override {}
 };
 
 }  // namespace

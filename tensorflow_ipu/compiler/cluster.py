@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import weakref
 from typing import Any
 
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import func_graph as func_graph_lib
-from tensorflow.python.framework import ops
 
 from tensorflow_ipu.configs.short_repr import shows
 
@@ -66,6 +67,12 @@ class Cluster:
         cluster = cls(identifier, graph, function, owner)
         _clusters[identifier] = cluster
         return cluster
+
+    @functools.cached_property
+    def resource_inputs(self) -> tuple[int, ...]:
+        """Positions of the arguments that are handles of variables or other resources."""
+        inputs = enumerate(self.graph.inputs)
+        return tuple(index for index, tensor in inputs if tensor.dtype == dtypes.resource)
 
     @property
     def entry(self) -> str:

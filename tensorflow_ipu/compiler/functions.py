@@ -40,14 +40,16 @@ def run(
     function: Function | ConcreteFunction,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
+    device: str,
     check: Callable[[ConcreteFunction], None] | None = None,
 ) -> Any:
-    """Launches a `tf.function` on the IPU device in scope.
+    """Launches a `tf.function` on an IPU device.
 
     Args:
         function: The function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
+        device: The device, which is in scope.
         check: Called with the traced function before it runs.
 
     Returns:
@@ -62,7 +64,7 @@ def run(
     inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
     # Asked for at each call: what a function captures by a closure may have changed.
     arguments = [*inputs, *concrete.captured_inputs]
-    results = launch_lib.launch(_cluster(concrete), arguments)
+    results = launch_lib.launch(_cluster(concrete), arguments, device)
     if results is None or isinstance(results, ops.Operation):
         # Nothing to return. In a graph, automatic control dependencies make the launch run.
         results = []

@@ -10,6 +10,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.compiler import compile as _compile
+from tensorflow_ipu.compiler import resource_check
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.runtime import native
 
@@ -24,29 +25,35 @@ def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
 
 
 def launch(
-    cluster: Cluster, arguments: Sequence[tensor_lib.Tensor]
+    cluster: Cluster, arguments: Sequence[tensor_lib.Tensor], device: str
 ) -> list[tensor_lib.Tensor] | ops.Operation | None:
-    """Launches a Cluster on the device that is in scope.
+    """Launches a Cluster on an IPU device.
 
     Args:
         cluster: The Cluster.
         arguments: Its explicit inputs, then what it captures.
+        device: The device.
 
     Returns:
         The results. For a Cluster without results, the launch operation (`None` when it ran
         eagerly).
+
+    Raises:
+        tf.errors.InvalidArgumentError: If an argument is a resource that is not on that device.
     """
+    resource_check.check(cluster, arguments, device)
     _compile.ensure_registered()
     outputs = cluster.graph.outputs
     if not context.executing_eagerly():
         graph = ops.get_default_graph()
         graph._add_function_recursive(cluster.function)
         cluster.keep_with(graph)
-    return native.ops().ipu_launch(
-        args=list(arguments),
-        Tresults=[output.dtype for output in outputs],
-        f=cluster.entry,
-        cluster=cluster.id,
-        output_shapes=[output.shape for output in outputs],
-        name=cluster.id,
-    )
+    with ops.device(device):
+        return native.ops().ipu_launch(
+            args=list(arguments),
+            Tresults=[output.dtype for output in outputs],
+            f=cluster.entry,
+            cluster=cluster.id,
+            output_shapes=[output.shape for output in outputs],
+            name=cluster.id,
+        )

@@ -21,6 +21,7 @@ _LIBRARY_PACKAGES = (
     "tensorflow",
     "keras",
     "tensorflow_estimator",
+    "tensorboard",
     "tensorflow_ipu",
     "tensorflow_ipu.configs",
     "tensorflow_ipu.ops",
@@ -51,8 +52,8 @@ class SourceLocation(NamedTuple):
     function: str
 
     def __str__(self) -> str:
-        """`file.py:12 (function)`, with the file's base name."""
-        return f"{os.path.basename(self.file)}:{self.line} ({self.function})"
+        """`file.py:12 (function)`, with the file's base name; AutoGraph's lambdas have no name."""
+        return f"{os.path.basename(self.file)}:{self.line} ({self.function or '<lambda>'})"
 
 
 class SourceMap:

@@ -9,7 +9,6 @@ from typing import Any
 
 from absl import logging
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
-from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu import ipu_strategy
@@ -136,8 +135,7 @@ def _on_device(step: Step, ordinal: int, name: str) -> Callable[[Sequence[Any]],
     captures.of(step)  # the values they have now
 
     def predict(tensors: Sequence[Any]) -> Any:
-        with ops.device(device):
-            launched: Any = launch_lib.launch(cluster, [*tensors, *captures.of(step)])
+        launched: Any = launch_lib.launch(cluster, [*tensors, *captures.of(step)], device)
         return nest.pack_sequence_as(step.results, list(launched))
 
     return predict

@@ -87,7 +87,8 @@ Status FeedManager::FindInfeed(const std::string& name, std::shared_ptr<Infeed>*
     return tensorflow::errors::FailedPrecondition(
         "The infeed ", name, " has not been created on /device:IPU:", ordinal_,
         ". Did you initialize the infeed_queue, and is its device_ordinal that of the device the "
-        "program runs on?");
+        "program runs on? An iterator is for the device of the strategy in whose scope it was "
+        "made.");
   }
   *infeed = found->second;
   return tensorflow::OkStatus();

@@ -1,0 +1,113 @@
+"""What an `IPUStrategy` does inside: variables, reductions, datasets."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tensorflow.python.data.ops import dataset_ops, iterator_ops
+from tensorflow.python.distribute import one_device_strategy, reduce_util
+from tensorflow.python.framework import ops
+from tensorflow.python.util import nest
+
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.ops import cross_replica_ops
+
+# Whether reductions of the strategy are to be done: see `without_reductions`.
+_reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing", default=True)
+
+
+class IPUExtended(one_device_strategy.OneDeviceExtended):
+    """What a strategy for one device does, with initial values computed on the CPU."""
+
+    def __init__(self, container_strategy: Any, ipu_device: str, cpu_device: str) -> None:
+        super().__init__(container_strategy, ipu_device)
+        self._cpu_device = cpu_device
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        initial_value = kwargs.get("initial_value")
+        if callable(initial_value):
+
+            def on_cpu() -> Any:
+                with ops.device(self._cpu_device):
+                    return initial_value()
+
+            kwargs["initial_value"] = on_cpu
+        return super()._create_variable(next_creator, **kwargs)
+
+    def variable_created_in_scope(self, v: Any) -> bool:
+        """Returns whether a variable was made for this device, in a scope of any IPUStrategy."""
+        return same_device(self._container_strategy(), getattr(v, "_distribute_strategy", None))
+
+    def _validate_colocate_with_variable(self, colocate_with_variable: Any) -> None:
+        """Checks a variable that an optimizer makes its own variables beside."""
+        if not self.variable_created_in_scope(colocate_with_variable):
+            name = getattr(colocate_with_variable, "name", repr(colocate_with_variable))
+            raise ValueError(
+                f"The variable {name.split(':')[0]!r}, which an optimizer is to update on "
+                f"{self._device}, was made outside the scope of this IPUStrategy. Make it inside "
+                "`with strategy.scope():`."
+            )
+
+    def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
+        del options
+        return HostDataset(dataset)
+
+    def _reduce_to(
+        self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
+    ) -> Any:
+        del destinations, options
+        if not trace.in_cluster() or not _reducing.get():
+            return value
+        if reduce_op not in (reduce_util.ReduceOp.SUM, reduce_util.ReduceOp.MEAN):
+            raise ValueError(
+                f"Unsupported reduce op: {reduce_op}. An IPUStrategy can reduce with SUM and MEAN."
+            )
+        reduce = {
+            reduce_util.ReduceOp.SUM: cross_replica_ops.cross_replica_sum,
+            reduce_util.ReduceOp.MEAN: cross_replica_ops.cross_replica_mean,
+        }[reduce_op]
+        return nest.map_structure(reduce, value)
+
+
+class HostDataset(dataset_ops.UnaryUnchangedStructureDataset):
+    """A distributed dataset: read by a function on the host, which calls `IPUStrategy.run`.
+
+    So does Keras itself, in its own `fit` and in `train_on_batch`.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(dataset, dataset._variant_tensor)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iterator_ops.OwnedIterator(self)
+
+
+@contextlib.contextmanager
+def without_reductions() -> Iterator[None]:
+    """Lets what is reduced in the scope of a strategy stay as it is.
+
+    For optimizers that have combined the gradients of replicas before TensorFlow's own code, which
+    asks the strategy for a sum, gets them.
+
+    Yields:
+        Nothing.
+    """
+    token = _reducing.set(False)
+    try:
+        yield
+    finally:
+        _reducing.reset(token)
+
+
+def same_device(strategy: Any, other: Any) -> bool:
+    """Returns whether two strategies are IPUStrategies for the same device.
+
+    Args:
+        strategy: Any strategy, or None.
+        other: Likewise.
+    """
+    first, second = (getattr(one, "device_ordinal", None) for one in (strategy, other))
+    return first is not None and first == second
