@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import backprop, context, record
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import errors, ops
 from tensorflow.python.ops import control_flow_v2_func_graphs, gradients_util
 
 from tensorflow_ipu import placement
@@ -79,11 +80,35 @@ def _hook_functions() -> None:
             return call(functions.without_jit(self), *args, **kwargs)
         device = _ipu_in_scope()
         if device is None:
-            return call(self, *args, **kwargs)
+            return _call_on_host(call, self, args, kwargs)
         with ops.device(device):
             return functions.run(self, args, kwargs, device)
 
     function_class.__call__ = call_on_ipu
+
+
+# What XLA says of a variable that is not on the device of the program.
+_VARIABLE_ELSEWHERE = re.compile(
+    r"Trying to access resource (?P<name>.+?)(/\d+)? \("
+    r".*located in device \S*(?P<device>/device:IPU:\d+)"
+)
+
+
+def _call_on_host(call: Callable[..., Any], function: Any, args: Any, kwargs: Any) -> Any:
+    """Calls a function for XLA, which says in its own way that it uses variables of an IPU."""
+    try:
+        return call(function, *args, **kwargs)
+    except errors.InvalidArgumentError as error:
+        found = _VARIABLE_ELSEWHERE.search(error.message)
+        if found is None:
+            raise
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"The function {function._name!r}, which has jit_compile=True, uses the variable "
+            f"{found['name']!r} on {found['device']}, but was called outside the scope of an IPU. "
+            "Call it inside `with strategy.scope():`, or with strategy.run.",
+        ) from error
 
 
 def _ipu_in_scope() -> str | None:

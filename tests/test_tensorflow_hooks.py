@@ -56,6 +56,15 @@ def test_jit_compiled_function_without_an_xla_kernel_is_refused_by_xla() -> None
         function(tf.constant(X))
 
 
+def test_jit_compiled_function_with_a_variable_of_an_ipu() -> None:
+    with ipu_strategy.IPUStrategy().scope():
+        variable = tf.Variable(X, name="mine")
+    function = tf.function(lambda: variable + 1.0, jit_compile=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="variable 'mine' on /device:IPU:0, b"):
+        function()
+    np.testing.assert_array_equal(tf.function(lambda: variable + 1.0)(), X + 1)
+
+
 def test_jit_compiled_function_in_another_function() -> None:
     inner = tf.function(lambda x: x * 2, jit_compile=True)
     outer = tf.function(lambda x: inner(x) + 1)

@@ -17,54 +17,14 @@ from tensorflow.python.framework import errors, func_graph, ops
 from tensorflow_ipu.compiler import resource_uses
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.resource_owner import Holder, find_holders
+from tensorflow_ipu.compiler.resource_identity import OTHER, Holder, Kind, find_holders, kind_of
 from tensorflow_ipu.compiler.source_map import SourceLocation, SourceMap, source_of
 
 # How many objects an error names.
 _SHOWN = 3
 
-
-class _Kind(NamedTuple):
-    """A kind of resource that programs do not have.
-
-    Args:
-        marks: what the names of ops that make or use one have in them.
-        noun: what it is called.
-        advice: what to do.
-    """
-
-    marks: tuple[str, ...]
-    noun: str
-    advice: str
-
-
-_KINDS = (
-    _Kind(
-        ("LookupTable", "HashTable"),
-        "lookup table",
-        "Look up on the host: in a map of the dataset, or before the program, and pass it what was "
-        "found.",
-    ),
-    _Kind(
-        ("Summary",),
-        "summary writer",
-        "Write summaries on the host: return the value from the program, or enqueue it to an "
-        "IPUOutfeedQueue.",
-    ),
-    _Kind(
-        ("Iterator",),
-        "dataset iterator of the host",
-        "Make the iterator inside `with strategy.scope():`, where iter(dataset) gives one that "
-        "programs read, or read the dataset with an IPUInfeedQueue.",
-    ),
-    _Kind(
-        ("Queue",),
-        "queue of the host",
-        "Use it on the host, before or after the program, or exchange data with an IPUInfeedQueue "
-        "and an IPUOutfeedQueue.",
-    ),
-)
-_OTHER = _Kind((), "resource of the host", "Use it on the host, before or after the program.")
+# Ops without inputs whose result may be the handle of a variable; those of others are not.
+_MAY_BE_VARIABLES = ("VarHandleOp", "Placeholder")
 
 
 def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
@@ -84,35 +44,40 @@ def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
     if context.executing_eagerly():
         # This happens at each launch, so nothing else is done where all is well.
         suspects = [index for index in suspects if not arguments[index].device.endswith(own)]
-    foreign = [index for index in suspects if _is_foreign(_origin(arguments[index]), ordinal)]
-    if foreign:
-        message = _message(_described(cluster, arguments, foreign), cluster.graph.name, own)
+    origins = _origins([arguments[index] for index in suspects])
+    found = [pair for pair in zip(suspects, origins) if _is_foreign(pair[1], ordinal)]
+    if found:
+        message = _message(_described(cluster, found), cluster.graph.name, own)
         raise errors.InvalidArgumentError(None, None, message)
 
 
-def _origin(tensor: Any) -> Any:
-    """Returns what a tensor is outside of the functions that are being traced."""
-    while ops.is_symbolic_tensor(tensor) and isinstance(tensor.graph, func_graph.FuncGraph):
-        outer = {id(inner): outer for outer, inner in tensor.graph.captures}.get(id(tensor))
-        if outer is None:
-            break
-        tensor = outer
-    return tensor
+def _origins(tensors: Sequence[Any]) -> list[Any]:
+    """Returns what tensors are outside of the functions that are being traced."""
+    # By graph, what its tensors are in the graph around it.
+    outside: dict[int, dict[int, Any]] = {}
+    origins = []
+    for tensor in tensors:
+        while ops.is_symbolic_tensor(tensor) and isinstance(tensor.graph, func_graph.FuncGraph):
+            graph = tensor.graph
+            if id(graph) not in outside:
+                outside[id(graph)] = {id(inner): outer for outer, inner in graph.captures}
+            if id(tensor) not in outside[id(graph)]:
+                break
+            tensor = outside[id(graph)][id(tensor)]
+        origins.append(tensor)
+    return origins
 
 
 def _is_foreign(origin: Any, ordinal: int) -> bool:
     """Returns whether a resource is not a variable of a device, as far as is known."""
-    if ops.is_symbolic_tensor(origin) and _kind(origin.op.type) is not None:
-        return True
+    if ops.is_symbolic_tensor(origin):
+        makes = not origin.op.inputs and origin.op.type not in _MAY_BE_VARIABLES
+        if makes or kind_of(origin.op.type) is not None:
+            return True
     if not origin.device:
         return False
     spec = device_lib.DeviceSpec.from_string(origin.device)
     return spec.device_type != "IPU" or (spec.device_index or 0) != ordinal
-
-
-def _kind(op_type: str) -> _Kind | None:
-    """Returns the kind of resource that an op makes or uses; None for a variable."""
-    return next((kind for kind in _KINDS if any(mark in op_type for mark in kind.marks)), None)
 
 
 class _Resource(NamedTuple):
@@ -127,7 +92,7 @@ class _Resource(NamedTuple):
         used: where the program uses it.
     """
 
-    kind: _Kind | None
+    kind: Kind | None
     name: str
     owner: str
     device: str
@@ -135,19 +100,17 @@ class _Resource(NamedTuple):
     used: SourceLocation | None
 
 
-def _described(
-    cluster: Cluster, arguments: Sequence[Any], foreign: Sequence[int]
-) -> list[_Resource]:
-    """Returns what is known of some of a program's arguments."""
+def _described(cluster: Cluster, found: Sequence[tuple[int, Any]]) -> list[_Resource]:
+    """Returns what is known of some arguments of a program: of their positions and handles."""
     functions = {f.signature.name: f for f in cluster.library().function}
     users: dict[object, list[Any]] = {}
     for resource, node in resource_uses.find(Program(functions, cluster.entry)):
         users.setdefault(resource, []).append(node)
     sources = SourceMap(cluster.graph, cluster.entry)
-    origins = [_origin(arguments[index]) for index in foreign]
+    holders = find_holders([origin for _, origin in found])
     return [
         _resource(origin, holder, users.get(("argument", index), []), sources)
-        for index, origin, holder in zip(foreign, origins, find_holders(origins))
+        for (index, origin), holder in zip(found, holders)
     ]
 
 
@@ -162,9 +125,9 @@ def _resource(origin: Any, holder: Holder, users: Sequence[Any], sources: Source
     """
     made_by = origin.op if ops.is_symbolic_tensor(origin) else None
     types = [user.op for user in users] + ([made_by.type] if made_by is not None else [])
-    kinds = [kind for kind in map(_kind, types) if kind is not None]
+    kinds = [kind for kind in map(kind_of, types) if kind is not None]
     is_variable = "VarHandleOp" in types or _is_known_variable(origin)
-    kind = kinds[0] if kinds else None if is_variable else _OTHER
+    kind = kinds[0] if kinds else None if is_variable else OTHER
     lines = (sources.lookup("", user.name) for user in users)
     return _Resource(
         kind,
@@ -225,7 +188,7 @@ def _of_variables(variables: Sequence[_Resource], own: str) -> list[str]:
 
 def _of_others(found: Sequence[_Resource]) -> list[str]:
     """Says what resources of one kind a program uses that it cannot have."""
-    kind = found[0].kind or _OTHER
+    kind = found[0].kind or OTHER
     names = [one.owner or repr(one.name) for one in found if one.owner or one.name]
     named = f" ({_listed(list(dict.fromkeys(names)))})" if names else ""
     return [

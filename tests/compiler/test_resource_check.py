@@ -291,13 +291,20 @@ class TestGraphs:
     def test_other_resources(self) -> None:
         with tf.Graph().as_default():
             table, queue = _table(), tf.queue.FIFOQueue(4, [tf.float32])
+            accumulator = tf1.ConditionalAccumulator(tf.float32, shape=[])
             iterator = tf1.data.make_one_shot_iterator(tf.data.Dataset.range(4))
             found = [
                 self._refused(lambda: table.lookup(tf.constant([1]))),
                 self._refused(lambda: queue.dequeue()),
                 self._refused(lambda: iterator.get_next()),
+                self._refused(lambda: accumulator.take_grad(1)),
             ]
-        nouns = ["lookup table (StaticHashTable 'ages')", "queue of the host", "dataset iterator"]
+        nouns = [
+            "lookup table (StaticHashTable 'ages')",
+            "queue of the host",
+            "dataset iterator",
+            "resource of the host ('conditional_accumulator')",
+        ]
         for message, noun in zip(found, nouns):
             assert f"a {noun}" in message
             assert re.search(f"made at {FILE}:.*, used at {FILE}:", message)

@@ -1,4 +1,4 @@
-"""Finds the Python object that a resource belongs to, for error messages.
+"""What a resource is, and which Python object it belongs to, for error messages.
 
 A resource handle knows nothing of the variable, and a variable nothing of the optimizer or layer,
 that has it. The garbage collector does: it is asked who refers to whom, which takes long enough to
@@ -20,6 +20,54 @@ from tensorflow.python.trackable import base, data_structures
 _DEPTH = 6
 _CONTAINERS = (dict, list, tuple, data_structures.TrackableDataStructure)
 _NOT_OWNERS = (polymorphic_function.Function, concrete_function.ConcreteFunction)
+
+
+class Kind(NamedTuple):
+    """A kind of resource that programs do not have.
+
+    Args:
+        marks: what the names of ops that make or use one have in them.
+        noun: what it is called.
+        advice: what to do.
+    """
+
+    marks: tuple[str, ...]
+    noun: str
+    advice: str
+
+
+_KINDS = (
+    Kind(
+        ("LookupTable", "HashTable"),
+        "lookup table",
+        "Look up on the host: in a map of the dataset, or before the program, and pass it what was "
+        "found.",
+    ),
+    Kind(
+        ("Summary",),
+        "summary writer",
+        "Write summaries on the host: return the value from the program, or enqueue it to an "
+        "IPUOutfeedQueue.",
+    ),
+    Kind(
+        ("Iterator",),
+        "dataset iterator of the host",
+        "Make the iterator inside `with strategy.scope():`, where iter(dataset) gives one that "
+        "programs read, or read the dataset with an IPUInfeedQueue.",
+    ),
+    Kind(
+        ("Queue",),
+        "queue of the host",
+        "Use it on the host, before or after the program, or exchange data with an IPUInfeedQueue "
+        "and an IPUOutfeedQueue.",
+    ),
+)
+OTHER = Kind((), "resource of the host", "Use it on the host, before or after the program.")
+
+
+def kind_of(op_type: str) -> Kind | None:
+    """Returns the kind of resource that an op makes or uses; None for a variable."""
+    return next((kind for kind in _KINDS if any(mark in op_type for mark in kind.marks)), None)
 
 
 class Holder(NamedTuple):
