@@ -10,6 +10,7 @@
 #   make stress   replicas against one replica, many times: takes an hour; `make test` has a short form
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
 #   make bench    all benchmarks
+#   make stubs    write stubs/packages/ anew, after changes to the tables of names or options
 #   make clean    remove what was built, but not .venv
 
 PYTHON3 ?= python3
@@ -25,21 +26,21 @@ SEED ?= 0
 SANITIZE ?=
 
 # Files that decide what an installation is made of. Changed Python needs no new installation.
-INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py
-PYTHON_FOLDERS := tensorflow_ipu configs estimators keras_layers ops
+INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py \
+	stubs/link_sources.py
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
 # Tests of what is in native/, above all of what runs on several threads.
 SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/test_ipu_infeed_queue.py tests/test_ipu_outfeed_queue.py
 
-.PHONY: demo test test-sanitized test-killed stress fuzz native lint format bench clean
+.PHONY: demo test test-sanitized test-killed stress fuzz native lint format bench stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
 demo: $(VENV)/.with-examples native
 	$(PYTHON) examples/digits.py --reports build/reports
 
-test: $(VENV)/.with-test native
+test: $(VENV)/.with-test native build/typing
 	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 stress: $(VENV)/.with-test native
@@ -97,10 +98,11 @@ $(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION) | native
 	$(PIP) install -e '.[$*]'
 	touch $@
 
-# The package as mypy can see it, which cannot follow the mapping of the root folders.
+# The package as mypy and editors can see it, which cannot follow the mapping of the root folders.
 .PHONY: build/typing
-build/typing:
-	rm -rf $@
-	mkdir -p $@/tensorflow_ipu
-	ln -s $(CURDIR)/tensorflow_ipu/* $@/tensorflow_ipu
-	ln -s $(addprefix $(CURDIR)/,$(filter-out tensorflow_ipu,$(PYTHON_FOLDERS))) $@/tensorflow_ipu
+build/typing: $(VENV)/.requirements
+	$(PYTHON) stubs/link_sources.py
+
+# What they know of names that no file stands for, and of options.
+stubs: $(VENV)/.requirements
+	$(PYTHON) stubs/make_stubs.py

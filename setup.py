@@ -20,6 +20,13 @@ FOLDERS = ("configs", "estimators", "keras_layers", "ops")
 # For libraries of custom operations; ops/custom_ops.py looks for them in both places.
 HEADERS = ROOT / "native" / "include"
 
+# What type checkers and editors know of names that no file stands for (stubs/make_stubs.py).
+STUBS = ROOT / "stubs" / "packages"
+# mypy takes them from the path. Others take what is in TensorFlow's own folder: the names are below
+# `tensorflow`, of which they have their own idea. There they are modules; nothing imports them, as
+# the finder comes first.
+TENSORFLOW_STUBS = STUBS / "tensorflow-stubs"
+
 # Set by build_backend/ when pip installs with -e.
 EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
 
@@ -57,17 +64,37 @@ class Build(build):
 
 
 class BuildPython(build_py):
-    """Copies packages and headers (unless the checkout is used in place), writes the .pth file."""
+    """Copies packages, headers and stubs, unless the checkout is used in place; adds a .pth file.
+
+    The paths in that file are for tools that look for types: programs import nothing from there.
+    """
 
     def run(self) -> None:
         """Copies and writes."""
-        if not EDITABLE:
+        target = Path(self.build_lib)
+        if EDITABLE:
+            subprocess.run([sys.executable, str(ROOT / "stubs" / "link_sources.py")], check=True)
+            start, paths = START_IN_CHECKOUT, (str(ROOT / "build" / "typing"), str(STUBS))
+        else:
             super().run()
-            shutil.copytree(HEADERS, Path(self.build_lib) / "tensorflow_ipu" / "include")
-        Path(self.build_lib).mkdir(parents=True, exist_ok=True)
-        start = START_IN_CHECKOUT if EDITABLE else START
-        line = f"import sys; exec({start!r})\n"
-        (Path(self.build_lib) / "tensorflow_ipu.pth").write_text(line, encoding="utf-8")
+            shutil.copytree(HEADERS, target / "tensorflow_ipu" / "include")
+            shutil.copytree(STUBS, target / "tensorflow_ipu_stubs")
+            start, paths = START, ("tensorflow_ipu_stubs",)
+        self._add_to_tensorflow(target)
+        lines = [f"import sys; exec({start!r})", *paths]
+        (target / "tensorflow_ipu.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def _add_to_tensorflow(target: Path) -> None:
+        """Writes our modules below `tensorflow` into the folder that the wheel adds to it."""
+        for stub in sorted(TENSORFLOW_STUBS.rglob("*.pyi")):
+            name = stub.relative_to(TENSORFLOW_STUBS)
+            # TensorFlow has a module of this name; only a stub can say that it has one more.
+            known = name.as_posix() == "python/__init__.pyi"
+            if known or len(name.parts) > 2:
+                path = target / "tensorflow" / (name if known else name.with_suffix(".py"))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(stub, path)
 
 
 class BuildNative(Command):

@@ -23,6 +23,16 @@ from tensorflow_ipu import _api
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = "tensorflow-plugins/libtensorflow_ipu.so"
+STUBS = ROOT / "stubs" / "packages"
+# What editors find below TensorFlow, where only the finder finds it at run time.
+IN_TENSORFLOW = {
+    "tensorflow/python/__init__.pyi",
+    *(
+        f"tensorflow/{path.relative_to(STUBS / 'tensorflow-stubs').with_suffix('.py').as_posix()}"
+        for folder in ("python/ipu", "compiler/plugin")
+        for path in (STUBS / "tensorflow-stubs" / folder).rglob("*.pyi")
+    ),
+}
 FAKE_MAKEFILE = "all:\n\tmkdir -p $(OUT) && echo library > $(OUT)/libtensorflow_ipu.so\n"
 IMPORT_CONFIGS = (
     "import site, sys\n"
@@ -78,7 +88,10 @@ def expected_modules():
 def test_wheel(run_python, checkout, tmp_path):
     names = unpack_wheel(run_python, checkout, "build_wheel", tmp_path / "wheel")
     modules = {name for name in names if name.endswith(".py")}
-    assert modules == set(expected_modules())
+    assert modules == {*expected_modules(), *(n for n in IN_TENSORFLOW if n.endswith(".py"))}
+    stubs = {path.relative_to(STUBS).as_posix() for path in STUBS.rglob("*") if path.is_file()}
+    assert {f"tensorflow_ipu_stubs/{name}" for name in stubs} <= set(names)
+    assert "tensorflow_ipu/py.typed" in names
     assert {LIBRARY, "tensorflow_ipu.pth"} <= set(names)
     assert "tensorflow_ipu/configs/proto/trace.proto" in names
     assert "tensorflow_ipu/include/tensorflow_ipu/custom_op.h" in names
@@ -94,20 +107,36 @@ def test_packages_of_a_wheel_import(run_python, checkout, tmp_path):
     unpack_wheel(run_python, checkout, "build_wheel", tmp_path / "wheel")
     folder = tmp_path / "wheel" / "site-packages"
     process = run_python(IMPORT_CONFIGS, "-S", args=[str(folder)], cwd=tmp_path)
-    path, loaded, *_ = process.stdout.split()
+    path, loaded, *search_path = process.stdout.split()
     assert Path(path) == folder / "tensorflow_ipu" / "configs" / "chips.py"
     assert loaded == "False"
+    assert search_path[-1] == str(folder / "tensorflow_ipu_stubs")
+
+
+def test_modules_below_tensorflow_are_real_ones(run_python, checkout, tmp_path):
+    """Nothing imports them where the finder is; where it is not, they say what is missing."""
+    unpack_wheel(run_python, checkout, "build_editable", tmp_path / "wheel")
+    folder = tmp_path / "wheel" / "site-packages" / "tensorflow" / "python" / "ipu"
+    code = "import sys; sys.path.insert(0, sys.argv[1])\ntry:\n    import config\n"
+    code += "except ModuleNotFoundError as error:\n    print(error.name)\n"
+    process = run_python(code, "-S", args=[str(folder)], cwd=tmp_path)
+    assert process.stdout == "tensorflow_ipu\n"
 
 
 def test_editable_installation_uses_the_checkout(run_python, checkout, tmp_path):
     names = unpack_wheel(run_python, checkout, "build_editable", tmp_path / "wheel")
-    assert files_without_metadata(names) == {LIBRARY, "tensorflow_ipu.pth"}
+    assert files_without_metadata(names) == {LIBRARY, "tensorflow_ipu.pth", *IN_TENSORFLOW}
     folder = tmp_path / "wheel" / "site-packages"
     process = run_python(IMPORT_CONFIGS, "-S", args=[str(folder)], cwd=tmp_path)
     path, loaded, *search_path = process.stdout.split()
     assert Path(path) == checkout / "configs" / "chips.py"
     assert loaded == "False"
     assert str(checkout) not in search_path
+    # For tools only: types.
+    assert search_path[-2:] == [
+        str(checkout / "build" / "typing"),
+        str(checkout / "stubs" / "packages"),
+    ]
 
 
 @pytest.mark.parametrize("hook", ["build_wheel", "build_editable"])

@@ -1,0 +1,17 @@
+# Made by stubs/make_stubs.py.
+
+from tensorflow_ipu.keras_layers.capture import CaptureActivationGradients as CaptureActivationGradients
+from tensorflow_ipu.keras_layers.capture import CaptureUpstreamGradients as CaptureUpstreamGradients
+from tensorflow_ipu.keras_layers.pipelining.assignment import FunctionalLayerPipelineStageAssignment as FunctionalLayerPipelineStageAssignment
+from tensorflow_ipu.keras_layers.pipelining.assignment import FunctionalNestedModelPipelineStageAssignment as FunctionalNestedModelPipelineStageAssignment
+from tensorflow_ipu.keras_layers.pipelining.assignment import ModelLayerPipelineStageAssignment as ModelLayerPipelineStageAssignment
+from tensorflow_ipu.keras_layers.pipelining.assignment import NestedModelPipelineStageAssignment as NestedModelPipelineStageAssignment
+from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage as PipelineStage
+from tensorflow_ipu.keras_layers.pipelining.assignment import PipelineStageAssignment as PipelineStageAssignment
+from tensorflow_ipu.keras_layers.models.options import ReplicatedMetricReductionMethod as ReplicatedMetricReductionMethod
+from tensorflow_ipu.keras_layers.pipelining.assignment import SequentialLayerPipelineStageAssignment as SequentialLayerPipelineStageAssignment
+from tensorflow_ipu.keras_layers.pipelining.assignment import SequentialNestedModelPipelineStageAssignment as SequentialNestedModelPipelineStageAssignment
+from tensorflow.python.ipu.keras import extensions as extensions
+from tensorflow.python.ipu.keras import layers as layers
+from tensorflow.python.ipu.keras import losses as losses
+from tensorflow.python.ipu.keras import optimizers as optimizers

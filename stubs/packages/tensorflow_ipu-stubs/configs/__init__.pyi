@@ -1,0 +1,1 @@
+# Made by stubs/make_stubs.py.

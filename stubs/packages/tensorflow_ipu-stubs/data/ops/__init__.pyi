@@ -1,0 +1,3 @@
+# Made by stubs/make_stubs.py.
+
+from tensorflow_ipu.data.ops import dataset_ops as dataset_ops

@@ -1,0 +1,3 @@
+# Made by stubs/make_stubs.py.
+
+from tensorflow_ipu.estimators.ipu_pipeline_estimator import *
