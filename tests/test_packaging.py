@@ -202,6 +202,7 @@ class NativeTree:
         self.compiler = folder / "compiler"
         self.compiler.write_text(
             "#!/bin/sh\n"
+            'echo "$@" >> ../commands\n'
             'while [ "$1" != -o ]; do case "$1" in *.cc|*.h) source=$1;; esac; shift; done\n'
             'echo "${source:-link}" >> ../log\n'
             'touch "$2"\n'
@@ -268,6 +269,17 @@ def test_native_build_says_what_it_compiles_and_how_much_is_left(native_tree):
     assert native_tree.make("-j2", "CXXFLAGS=-O2") == ["kernels/ops.cc", "link"]
     steps = re.findall(r"^\[.*", native_tree.output, re.MULTILINE)
     assert steps == ["[1/2] kernels/ops.cc", "[2/2] libtensorflow_ipu.so"]
+
+
+def test_sanitized_library_has_objects_of_its_own(native_tree, tmp_path):
+    (tmp_path / "commands").unlink()
+    own = f"OUT={tmp_path / 'sanitized'}"
+    assert native_tree.make("SANITIZE=address", own) == ALL_STEPS
+    assert (tmp_path / "sanitized" / "libtensorflow_ipu.so").exists()
+    commands = (tmp_path / "commands").read_text().splitlines()
+    assert len(commands) == len(ALL_STEPS)
+    assert all("-fsanitize=address" in command for command in commands)
+    assert native_tree.make() == native_tree.make("SANITIZE=address", own) == []
 
 
 def test_native_library_needs_the_headers(native_tree):

@@ -23,10 +23,10 @@ DIVERGED = "The replicas of the program have diverged: .*do not let a condition 
 
 @pytest.fixture
 def ends_in_time():
-    """Ends the process with all stacks if a test takes a minute."""
+    """Ends the process with all stacks if a test takes five minutes: a sanitizer takes some."""
     import faulthandler
 
-    faulthandler.dump_traceback_later(60, exit=True)
+    faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 
