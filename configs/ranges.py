@@ -13,14 +13,16 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
 
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 80
+_LONGEST = 120
 
 
 def shown(value: Any) -> str:
     """A value as messages show it: `repr`, but short, whatever it is."""
     try:
-        return _SHOWN.repr(value)
+        text = _SHOWN.repr(value)
     except ValueError:  # Python does not print numbers of thousands of digits
         return f"a {type(value).__name__} of very many digits"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 @dataclass(frozen=True)

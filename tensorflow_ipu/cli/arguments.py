@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from tensorflow_ipu.configs.ranges import shown
+
 # Sizes and numbers of bytes made of larger ones do not fit what plans are computed with.
 _MOST = 10**12
 
@@ -33,7 +35,7 @@ def _at_most(text: str, most: int) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {shown(text)}") from None
     if number > most:
-        raise argparse.ArgumentTypeError(f"expected at most {most:,}, got {number:,}")
+        raise argparse.ArgumentTypeError(f"expected at most {most:,}, got {shown(number)}")
     return number

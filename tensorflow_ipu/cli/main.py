@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,13 @@ _COMMANDS = (devices, report, diff, whatif, split, check)
 
 #: Exit codes: 0 all is well, 1 a check has failed, 2 the command cannot be carried out.
 FAILED, WRONG = 1, 2
+#: That of a process that Ctrl-C has ended.
+INTERRUPTED = 130
+
+_FAULT = (
+    "A file was changed after it was written, or this is a fault of tensorflow_ipu: "
+    "`tensorflow-ipu --traceback COMMAND ...` shows where"
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,6 +30,9 @@ def parser() -> argparse.ArgumentParser:
         description="What programs for the simulated IPU need on the chip.",
         epilog="FILE is a report.json, or a folder that has one. Programs write them when "
         "autoReport.directory is set, or in a profiler.profile() block.",
+    )
+    top.add_argument(
+        "--traceback", action="store_true", help="show where in tensorflow_ipu an error was raised"
     )
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in _COMMANDS:
@@ -38,14 +49,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, 1 if a check has failed, 2 if the command could not be carried out.
     """
-    options = parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names in programs may have characters that the terminal has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        options = _parsed(arguments)
+        code = _run(options)
+        _flush()
+    except BrokenPipeError:  # `| head` has read enough
+        _drop_output()
+        return 0
+    except OSError as error:  # nothing more can be printed
+        _drop_output()
+        return _refuse("", error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line. Asking for help ends the process, as do mistakes."""
+    try:
+        return parser().parse_args(arguments)
+    finally:
+        _flush()
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Runs the command; what is wrong with its files is one line."""
     try:
         code: int = options.run(options)
-        sys.stdout.flush()
-    except BrokenPipeError:  # `| head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        raise
     except (OSError, OverflowError, ValueError) as error:
-        print(f"tensorflow-ipu {options.command}: {error}", file=sys.stderr)
-        return WRONG
+        if options.traceback:
+            raise
+        return _refuse(options.command, error)
+    except Exception as error:  # a file that no check has found out, or a fault
+        if options.traceback:
+            raise
+        return _refuse(options.command, f"{type(error).__name__}: {error}. {_FAULT}")
     return code
+
+
+def _refuse(command: str, error: object) -> int:
+    """Says in one line why a command cannot be carried out."""
+    text = " ".join(str(error).splitlines()).encode(errors="backslashreplace").decode()
+    print(f"tensorflow-ipu{command and ' '}{command}: {text}", file=sys.stderr)
+    return WRONG
+
+
+def _flush() -> None:
+    """Writes what was printed; there is nothing to write to if the output was closed."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """Lets what was printed and could not be written go nowhere, at the end of the process too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

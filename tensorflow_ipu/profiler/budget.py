@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.configs.ranges import FOLDER
+from tensorflow_ipu.profiler import json_files, json_schema
 from tensorflow_ipu.profiler.comparison import Change, differences, format_changes
 from tensorflow_ipu.profiler.snapshot import Snapshot
 
@@ -17,7 +18,25 @@ SCHEMA_VERSION = 1
 # How much more than the budget is let pass unless the budget says otherwise, in percent.
 _DEFAULT_TOLERANCE = 0.0
 _PERCENT = 100
-_FIELDS = {"schema_version", "report", "tolerance_percent", "limits", "layers"}
+
+_LIMIT = {"type": "number", "minimum": 0, "maximum": 1e300}
+_LIMITS = {"type": "object", "additionalProperties": _LIMIT}
+_PROPERTIES: dict[str, Any] = {
+    "schema_version": {"type": "integer", "enum": [SCHEMA_VERSION]},
+    "report": {"type": "string"},
+    "tolerance_percent": _LIMIT,
+    "limits": _LIMITS,
+    "layers": {"type": "object", "additionalProperties": _LIMITS},
+}
+
+#: The schema of budgets, in the words of JSON Schema (draft 7).
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["schema_version", "limits"],
+    "properties": _PROPERTIES,
+    "propertyNames": {"enum": list(_PROPERTIES)},
+}
+_ADVICE = "Make one with `tensorflow-ipu check BUDGET --report FILE --update`."
 
 
 class Budget(NamedTuple):
@@ -64,7 +83,7 @@ def of_snapshot(snapshot: Snapshot, tolerance: float = _DEFAULT_TOLERANCE) -> Bu
     Raises:
         ValueError: If the tolerance is no number from 0.
     """
-    _check_numbers("budget", {"tolerance_percent": tolerance})
+    json_schema.check(tolerance, _LIMIT, "tolerance_percent")
     return Budget(
         dict(snapshot.totals), {k: dict(v) for k, v in snapshot.layers.items()}, tolerance
     )
@@ -127,17 +146,18 @@ def load(path: str | Path) -> Budget:
         OSError: If there is no such file.
         ValueError: If it is not a budget.
     """
+    data = json_files.read(path, "a budget", _ADVICE)
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a budget: expected JSON, {error}.") from error
-    _check_fields(path, data)
-    layers = data.get("layers", {})
-    for limits in (data["limits"], *layers.values()):
-        _check_numbers(path, limits)
-    tolerance = data.get("tolerance_percent", _DEFAULT_TOLERANCE)
-    _check_numbers(path, {"tolerance_percent": tolerance})
-    return Budget(data["limits"], layers, tolerance, data.get("report", ""))
+        json_schema.check(data, SCHEMA, "budget")
+        FOLDER.check("budget.report", data.get("report", ""))
+    except ValueError as error:
+        raise ValueError(f"{path} is not a budget: {error}. {_ADVICE}") from None
+    return Budget(
+        data["limits"],
+        data.get("layers", {}),
+        data.get("tolerance_percent", _DEFAULT_TOLERANCE),
+        data.get("report", ""),
+    )
 
 
 def save(budget: Budget, path: str | Path) -> None:
@@ -156,45 +176,3 @@ def save(budget: Budget, path: str | Path) -> None:
         "layers": {name: dict(limits) for name, limits in budget.layers.items()},
     }
     private_files.write_text(path, json.dumps(data, indent=2) + "\n")
-
-
-def _check_fields(path: str | Path, data: Any) -> None:
-    """Refuses what is not the JSON object of a budget."""
-    if not isinstance(data, dict) or not isinstance(data.get("limits"), dict):
-        raise ValueError(
-            f"{path} is not a budget: expected a JSON object with 'limits', such as "
-            '{"schema_version": 1, "limits": {"cycles": 100000}}. '
-            "Make one with `tensorflow-ipu check BUDGET --report FILE --update`."
-        )
-    version = data.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise ValueError(
-            f"{path} has schema_version {version!r}, but this release reads {SCHEMA_VERSION}. Make "
-            "it again with `tensorflow-ipu check BUDGET --report FILE --update`."
-        )
-    unknown = sorted(set(data) - _FIELDS)
-    if unknown:
-        raise ValueError(f"{path} has unknown fields {unknown}: expected {sorted(_FIELDS)}.")
-    if not isinstance(data.get("report", ""), str):
-        raise ValueError(
-            f"{path}: 'report' must be the file of a report in quotes, got {data['report']!r}."
-        )
-    layers = data.get("layers", {})
-    if not isinstance(layers, dict) or not all(isinstance(v, dict) for v in layers.values()):
-        raise ValueError(f"{path}: 'layers' must map the name of each layer to its limits.")
-
-
-def _check_numbers(path: str | Path, limits: Mapping[str, Any]) -> None:
-    """Refuses limits that are no numbers from 0, or larger than what a float can hold."""
-    for name, limit in limits.items():
-        if (
-            isinstance(limit, bool)
-            or not isinstance(limit, (int, float))
-            or not 0 <= limit <= sys.float_info.max
-        ):
-            # Whole numbers of thousands of digits cannot be printed.
-            got = "a larger one" if isinstance(limit, int) and limit > 0 else repr(limit)
-            raise ValueError(
-                f"{path}: the limit {name!r} must be a number from 0 to {sys.float_info.max:.0e}, "
-                f"got {got}."
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tensorflow_ipu.planner.plan import (
     IpuMemory,
     LiveBuffer,
     OpTime,
+    Plan,
     Segment,
     Timeline,
     Transfer,
@@ -139,6 +140,7 @@ def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
         for cost in data["costs"]
     ]
     ops = data["ops"]
+    _check_indices("costs", ops["cost"], len(costs))
     segments = rows(Segment._fields, data["segments"])
     transfers = rows(Transfer._fields, data["transfers"])
     return Timeline(
@@ -147,7 +149,7 @@ def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
         by_kind=dict(data["by_kind"]),
         ops=tuple(
             OpTime(op, ipu, costs[cost], runs)
-            for op, ipu, cost, runs in zip(ops["op"], ops["ipu"], ops["cost"], ops["runs"])
+            for op, ipu, cost, runs in rows(("op", "ipu", "cost", "runs"), ops)
         ),
         segments=tuple(Segment._make((*row[:-1], Label(row[-1]))) for row in segments),
         transfers=tuple(Transfer._make((*row[:-1], Label(row[-1]))) for row in transfers),
@@ -155,6 +157,51 @@ def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
         label=Label(data["label"]),
         by_label={Label(label): cycles for label, cycles in data["by_label"].items()},
     )
+
+
+def check(plan: Plan) -> None:
+    """Checks what has to hold between the parts of a plan that was read.
+
+    Args:
+        plan: the plan; each value on its own is right.
+
+    Raises:
+        ValueError: its parts contradict each other.
+    """
+    ops, ipus = len(plan.workload.ops), plan.workload.ipus
+    if [memory.ipu for memory in plan.memory] != list(range(ipus)):
+        raise ValueError(f"the memory of other IPUs than the {ipus} of the program")
+    for memory in plan.memory:
+        for category in memory.categories:
+            _check_same("tiles", (category.tiles, memory.peak))
+        _check_same("liveness", (memory.live_ops, memory.live_bytes, memory.live_worst))
+        _check_indices("liveness", (memory.peak_op, *memory.live_ops.tolist()), ops)
+        buffers = (live.buffer for live in memory.at_peak)
+        _check_indices("at_peak", buffers, len(plan.workload.buffers))
+    timeline = plan.timeline
+    _check_indices("timeline.ops", (time.op for time in timeline.ops), ops)
+    _check_indices("segments", (segment.op for segment in timeline.segments), ops)
+    parts: tuple[Iterable[OpTime | Segment | Transfer], ...]
+    parts = timeline.ops, timeline.segments, timeline.transfers
+    for part in parts:
+        _check_indices("IPUs of the timeline", (timed.ipu for timed in part), ipus)
+    if timeline.schedule is not None:
+        _check_same("schedule", (timeline.schedule.start, timeline.schedule.end))
+        _check_same("IPUs of the schedule", (timeline.schedule.ipus, timeline.schedule.busy))
+
+
+def _check_same(name: str, parts: Sequence[Sized]) -> None:
+    """Raises unless parts have one length."""
+    lengths = [len(part) for part in parts]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"{name} are not of one length: {lengths}")
+
+
+def _check_indices(name: str, indices: Iterable[int | None], count: int) -> None:
+    """Raises unless positions are those of something."""
+    for index in indices:
+        if index is not None and not 0 <= index < count:
+            raise ValueError(f"{name}: position {index} of {count}")
 
 
 def columns(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.planner import serialise
+from tensorflow_ipu.planner import consistency, serialise
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.profiler import breakdown, plan_data, schema
+from tensorflow_ipu.profiler import breakdown, json_files, plan_data, schema
 from tensorflow_ipu.profiler.insights import insights, remedies_of
 
 if TYPE_CHECKING:
@@ -184,16 +184,20 @@ class Report:
         """
         schema.check(data)
         try:
+            workload = serialise.workload_from_dict(data["workload"])
+            settings = serialise.settings_from_dict(data["settings"])
+            consistency.check(workload, settings)
             plan = Plan(
-                serialise.workload_from_dict(data["workload"]),
-                serialise.settings_from_dict(data["settings"]),
+                workload,
+                settings,
                 tuple(plan_data.memory_from_dict(memory) for memory in data["plan"]["memory"]),
                 plan_data.timeline_from_dict(data["plan"]["timeline"]),
             )
-            executions = Executions(**data["executions"])
+            plan_data.check(plan)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             text = str(error) if isinstance(error, ValueError) else repr(error)
-            raise ValueError(f"Not a whole report: {text} Make the report again.") from error
+            raise ValueError(f"Not a whole report: {text}. Make the report again.") from error
+        executions = Executions(data["executions"]["launches"], data["executions"]["host_seconds"])
         report = cls(plan, data["program"]["options"], executions, data["created"])
         # What was found when the report was made stays what it says.
         vars(report)["insights"] = data["insights"]
@@ -212,7 +216,7 @@ class Report:
 
     def to_json(self) -> str:
         """Returns the report as JSON."""
-        return json.dumps(self.to_dict(), separators=(",", ":"))
+        return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def load(cls, path: FilePath) -> Report:
@@ -227,13 +231,11 @@ class Report:
         """
         file = Path(path)
         file = file / "report.json" if file.is_dir() else file
-        try:
-            data = json.loads(file.read_bytes())
-        except (ValueError, RecursionError) as error:
-            raise ValueError(
-                f"{file} is not a report of tensorflow_ipu: it is not JSON ({error}). Give the "
-                "report.json or profile.pop of a report directory."
-            ) from error
+        data = json_files.read(
+            file,
+            "a report of tensorflow_ipu",
+            "Give the report.json or profile.pop of a report directory.",
+        )
         try:
             return cls.from_dict(data)
         except ValueError as error:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -12,6 +15,7 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.profiler import json_files, snapshot
 from tensorflow_ipu.profiler.report import Report
 from tests import workloads
 
@@ -230,6 +234,127 @@ class TestFiles:
             write(tmp_path / name / "report.json")
         assert main(["report", str(tmp_path)]) == 2
         assert "2 reports" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"\xff\xfe\x00", b"\x00" * 100, "\u00e4".encode("latin-1"), b"[" * 100_000, b"NaN"],
+        ids=["utf-16", "zeros", "latin-1", "deep", "NaN"],
+    )
+    @pytest.mark.parametrize("command", ["report", "whatif", "split", "diff", "check"])
+    def test_bytes_that_are_no_json(self, capsys, tmp_path, report, command, content):
+        path = tmp_path / "other.json"
+        path.write_bytes(content)
+        more = {"split": ["--stages", "2"], "diff": [report], "check": ["--report", report]}
+        assert main([command, str(path), *more.get(command, [])]) == 2
+        printed = capsys.readouterr()
+        assert printed.err.count("\n") == 1 and str(path) in printed.err and not printed.out
+
+    def test_folders_in_the_place_of_files(self, capsys, tmp_path, report):
+        (tmp_path / "folder" / "report.json").mkdir(parents=True)
+        folder = str(tmp_path / "folder")
+        for arguments in (
+            ["report", folder],
+            ["report", f"{folder}/report.json"],
+            ["check", folder, "--report", report],
+            ["check", folder, "--report", report, "--update"],
+            ["report", report, "-o", folder],
+            ["report", report, "-o", f"{report}/below/a/file"],
+            ["report", report, "-o", "/dev/full"],
+        ):
+            assert main(arguments) == 2
+            assert capsys.readouterr().err.count("\n") == 1
+
+    def test_what_goes_on_for_ever(self, capsys, monkeypatch):
+        monkeypatch.setattr(json_files, "_LARGEST", 1000)
+        assert main(["report", "/dev/zero"]) == 2
+        assert "more than 1000 bytes" in capsys.readouterr().err
+
+    def test_reports_of_many_lines_of_error_are_one(self, capsys, tmp_path):
+        name = str(tmp_path / "two\nlines")
+        assert main(["report", name]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+    def test_what_no_check_has_found_is_one_line_with_advice(self, capsys, report, monkeypatch):
+        monkeypatch.setattr(snapshot, "of_plan", lambda _: {}["missing"])
+        assert main(["diff", report, report]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and "KeyError: 'missing'" in error and "--traceback" in error
+        with pytest.raises(KeyError):
+            main(["--traceback", "diff", report, report])
+
+    def test_an_interrupt_is_no_traceback(self, capsys, report, monkeypatch):
+        def interrupted(_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(snapshot, "of_plan", interrupted)
+        assert main(["diff", report, report]) == 130
+        assert capsys.readouterr().err == ""
+
+
+class TestOutput:
+    """What the shell does with the output, in processes of their own."""
+
+    def shell(self, command, report):
+        return subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command.replace("REPORT", report)],
+            env={**os.environ, "TOOL": f"{sys.executable} -m tensorflow_ipu.cli"},
+            capture_output=True,
+            text=True,
+        )
+
+    @pytest.mark.parametrize(
+        ("command", "code", "error"),
+        [
+            ("$TOOL report REPORT --format json | head -c 10", 0, ""),
+            ("$TOOL --help | head -c 10", 0, ""),
+            ("$TOOL report REPORT > /dev/full", 2, "No space left"),
+            ("$TOOL report REPORT >&-", 0, ""),
+            ("$TOOL report /dev/stdin < REPORT | tail -n 1", 0, ""),
+            ("LC_ALL=C PYTHONIOENCODING=ascii $TOOL report REPORT | tail -n 1", 0, ""),
+        ],
+        ids=["pipe", "help", "full", "closed", "stdin", "ascii"],
+    )
+    def test_that_cannot_be_written(self, tmp_path, command, code, error):
+        workload = dataclasses.replace(workloads.training_step(8, 4, 1), name="m\u00f6del")
+        Report.from_plan(planning.plan(workload, Settings())).save(tmp_path / "report.json")
+        done = self.shell(command, str(tmp_path / "report.json"))
+        assert done.returncode == code, done.stderr
+        assert done.stderr.count("\n") <= 1 and error in done.stderr
+        assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["whatif", "REPORT", "--tiles", "9" * 5000],
+        ["whatif", "REPORT", "--proportion", "nan"],
+        ["whatif", "REPORT", "--proportion", "1e999"],
+        ["whatif", "REPORT", "--batch", "-3"],
+        ["whatif", "REPORT", "--chip", ""],
+        ["whatif", "REPORT", "--chip", "\ud800"],
+        ["whatif", "REPORT", "--io-tiles", "1472"],
+        ["split", "REPORT", "--stages", "0"],
+        ["split", "REPORT", "--stages", "-1"],
+        ["split", "REPORT", "--stages", "1000000000000"],
+        ["split", "REPORT", "--stages", "2", "--count", "0"],
+        ["split", "REPORT", "--stages", "2", "--schedule", ""],
+        ["split", "REPORT"],
+        ["report", "REPORT", "--format", "pdf"],
+        ["devices", "--chip", "mk9"],
+        ["check", "REPORT", "--update", "--tolerance", "1e999"],
+        ["nonsense"],
+    ],
+    ids=range(17),
+)
+def test_mistakes_on_the_command_line(capsys, report, arguments):
+    arguments = [word.replace("REPORT", report) for word in arguments]
+    try:
+        code = main(arguments)
+    except SystemExit as stopped:
+        code = stopped.code
+    error = capsys.readouterr().err
+    assert code in (1, 2) and "Traceback" not in error
+    assert code == 1 or error.splitlines()[-1].startswith("tensorflow-ipu")
 
 
 def test_needs_a_command(capsys):

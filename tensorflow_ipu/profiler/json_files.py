@@ -1,0 +1,41 @@
+"""Reading files of JSON that somebody else may have written."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Union
+
+FilePath = Union[str, "os.PathLike[str]"]
+
+# Far beyond all reports; devices such as /dev/zero never end.
+_LARGEST = 1 << 30
+
+
+def read(path: FilePath, what: str, advice: str) -> Any:
+    """Returns the data in a file of JSON.
+
+    Args:
+        path: the file.
+        what: what it should be, such as `a report of tensorflow_ipu`.
+        advice: what to do if it is not.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not JSON.
+    """
+    with open(path, "rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"{os.fspath(path)} is not {what}: it has more than {_LARGEST} bytes.")
+    try:
+        return json.loads(content, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{os.fspath(path)} is not {what}: it is not JSON ({error}). {advice}"
+        ) from error
+
+
+def _constant(text: str) -> float:
+    """Refuses what Python takes for numbers, but JSON does not."""
+    raise ValueError(f"{text} is no number")

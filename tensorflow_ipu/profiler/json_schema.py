@@ -1,0 +1,151 @@
+"""The check of data against a schema in the words of JSON Schema (draft 7) that are used here.
+
+Libraries compile a schema of this size for as long as the command line tool takes to start, or
+need seconds for a large file. Tests compare with such a library.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorflow_ipu.configs.ranges import shown
+
+Schema = Mapping[str, Any]
+
+#: The words of JSON Schema that are checked; `$schema` and `title` say nothing of the data.
+WORDS = frozenset(
+    ("type", "enum", "minimum", "maximum", "required", "properties", "additionalProperties")
+    + ("propertyNames", "items", "additionalItems", "minItems", "maxItems")
+)
+
+# Exact types: True is no number. JSON has no others.
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "null": (type(None),),
+}
+_LONGEST_PATH = 200
+
+
+def check(value: Any, schema: Schema, path: str) -> None:
+    """Checks data against a schema.
+
+    Args:
+        value: the data, as JSON gives it.
+        schema: what it has to be.
+        path: what it is called in errors.
+
+    Raises:
+        ValueError: it is something else; the message says where, what and instead of what.
+    """
+    wanted = _types(schema)
+    if type(value) not in wanted:
+        named = schema["type"] if isinstance(schema["type"], str) else " or ".join(schema["type"])
+        raise _error(path, named, value)
+    if "enum" in schema and value not in schema["enum"]:
+        raise _error(path, f"one of {', '.join(map(str, schema['enum']))}", value)
+    if type(value) in (int, float) and not _in_range(value, schema):
+        raise _error(path, f"a number {_range_text(schema)}", value)
+    if type(value) is dict:
+        _check_object(value, schema, path)
+    elif type(value) is list:
+        _check_list(value, schema, path)
+
+
+def _types(schema: Schema) -> tuple[type, ...]:
+    """The types that a schema takes."""
+    named = schema["type"]
+    if isinstance(named, str):
+        return _TYPES[named]
+    return tuple(kind for name in named for kind in _TYPES[name])
+
+
+def _in_range(value: float, schema: Schema) -> bool:
+    """Whether a number is in the range of a schema; NaN is in none."""
+    least, most = schema.get("minimum", -_INFINITY), schema.get("maximum", _INFINITY)
+    return bool(least <= value <= most)
+
+
+_INFINITY = float("inf")
+
+
+def _range_text(schema: Schema) -> str:
+    """The range of a schema, such as `from 0 to 10`."""
+    least, most = schema.get("minimum"), schema.get("maximum")
+    words = [] if least is None else [f"from {least}"]
+    return " ".join(words if most is None else [*words, f"to {most}"])
+
+
+def _check_object(value: dict[str, Any], schema: Schema, path: str) -> None:
+    """Checks the members of an object."""
+    for name in schema.get("required", ()):
+        if name not in value:
+            raise ValueError(f"{_short(path)}.{name} is missing")
+    properties = schema.get("properties", {})
+    for name, inner in properties.items():
+        if name in value:
+            check(value[name], inner, f"{path}.{name}")
+    if "propertyNames" in schema:
+        for name in value:
+            check(name, {"type": "string", **schema["propertyNames"]}, f"a name in {path}")
+    if "additionalProperties" in schema:
+        for name, member in value.items():
+            if name not in properties:
+                check(member, schema["additionalProperties"], f"{path}.{name}")
+
+
+def _check_list(value: list[Any], schema: Schema, path: str) -> None:
+    """Checks the items of a list, many at once where that is possible."""
+    items = schema.get("items", {})
+    least, most = schema.get("minItems", 0), schema.get("maxItems", _INFINITY)
+    if isinstance(items, list) and schema.get("additionalItems") is False:
+        most = min(most, len(items))
+    if not least <= len(value) <= most:
+        raise _error(path, f"a list of {least} to {most} items", f"{len(value)} items")
+    if isinstance(items, list):
+        for index, (item, inner) in enumerate(zip(value, items)):
+            check(item, inner, f"{path}[{index}]")
+    elif items and not _all_fit(value, items):
+        for index, item in enumerate(value):
+            check(item, items, f"{path}[{index}]")
+
+
+def _all_fit(values: Sequence[Any], schema: Schema) -> bool:
+    """Whether all of many values fit a schema; False also where that is not seen at once."""
+    kinds = set(map(type, values))
+    if not kinds <= set(_types(schema)) or dict in kinds:
+        return False
+    if list in kinds:
+        return kinds == {list} and _all_rows_fit(values, schema)
+    if "enum" in schema:
+        return set(values) <= set(schema["enum"])
+    return all(_in_range(value, schema) for value in values if type(value) in (int, float))
+
+
+def _all_rows_fit(rows: Sequence[list[Any]], schema: Schema) -> bool:
+    """Whether all of many lists fit a schema: each column of the table that they are does."""
+    items = schema.get("items", {})
+    lengths = set(map(len, rows))
+    if min(lengths) < schema.get("minItems", 0) or max(lengths) > schema.get("maxItems", _INFINITY):
+        return False
+    if isinstance(items, list):
+        if len(lengths) != 1 or max(lengths) > len(items):
+            return False
+        return all(_all_fit(column, inner) for column, inner in zip(zip(*rows), items))
+    return not items or _all_fit(list(itertools.chain.from_iterable(rows)), items)
+
+
+def _error(path: str, expected: str, value: Any) -> ValueError:
+    """The error for a value that does not suit."""
+    return ValueError(f"{_short(path)} should be {expected}; received {shown(value)}")
+
+
+def _short(path: str) -> str:
+    """A path as errors show it: keys of data may be of any length."""
+    return path if len(path) <= _LONGEST_PATH else f"{path[:100]}...{path[-50:]}"
