@@ -17,20 +17,41 @@ from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.steps import Steps
 
 
-def plan(model: Any, data: Data, argument: str, requested: int | None, epochs: int = 1) -> Steps:
-    """Returns the steps that a model runs.
+def plan_inference(model: Any, data: Data, requested: int | None) -> Steps:
+    """Returns the steps that a model runs in `evaluate` or `predict`.
 
     Args:
         model: An extended model.
         data: The batches.
-        argument: Name of the argument for the number of batches.
-        requested: What the user passed for it.
+        requested: What the user passed for `steps`.
+    """
+    stages = model._pipeline_stages() if model._is_pipelined() else 1
+    return steps_lib.plan_inference(
+        data, "steps", requested, per_execution(model), _number(model), stages
+    )
+
+
+def plan_training(model: Any, data: Data, requested: int | None, epochs: int) -> Steps:
+    """Returns the steps that a model runs in `fit`.
+
+    Args:
+        model: An extended model.
+        data: The batches.
+        requested: What the user passed for `steps_per_epoch`.
         epochs: Number of epochs that run.
     """
+    argument, number, each = "steps_per_epoch", _number(model), per_execution(model)
+    # Padding follows the last batch of the data, which a number of steps may not come to.
+    if model._ipu_options.pad_in_fit and requested in (None, data.size):
+        count = checks.accumulation_steps(model)
+        return steps_lib.plan_padded_training(data, argument, requested, each, number, count)
+    return steps_lib.plan(data, argument, requested, each, number, epochs)
+
+
+def _number(model: Any) -> int:
+    """Returns the number of replicas that a model runs on."""
     ipus = model._pipeline_ipus() if model._is_pipelined() else 1
-    ordinal = model.distribute_strategy.device_ordinal
-    number = replicas.replication_factor(ordinal, ipus)
-    return steps_lib.plan(data, argument, requested, per_execution(model), number, epochs)
+    return replicas.replication_factor(model.distribute_strategy.device_ordinal, ipus)
 
 
 def per_execution(model: Any) -> int:

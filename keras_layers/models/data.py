@@ -6,6 +6,7 @@ import dataclasses
 import types
 from typing import Any, NoReturn
 
+import numpy as np
 import tensorflow as tf
 from keras.src.engine import data_adapter
 from keras.src.utils import data_utils
@@ -14,6 +15,9 @@ from tensorflow_ipu.configs.notices import warn_once
 
 _UNKNOWN = int(tf.data.experimental.UNKNOWN_CARDINALITY)
 _INFINITE = int(tf.data.experimental.INFINITE_CARDINALITY)
+
+# What lets `fit` take data whose last batch has fewer rows.
+_PADDING = "model.set_partial_batch_options(pad_in_fit=True)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +31,8 @@ class Data:
         is_one_dataset: Whether all epochs are in the dataset, one after the other. Otherwise the
             dataset is one epoch, unless a number of steps asks for another length.
         batch_size: Batch size of data in memory; None if the dataset has its own.
+        rows: Rows of each batch of an epoch, int64, for data in memory whose last batch has fewer.
+            None for others: those of a dataset are known when it is read.
     """
 
     dataset: tf.data.Dataset
@@ -34,6 +40,7 @@ class Data:
     is_infinite: bool
     is_one_dataset: bool
     batch_size: int | None = None
+    rows: np.ndarray | None = None
 
 
 def from_arguments(
@@ -46,6 +53,7 @@ def from_arguments(
     epochs: int = 1,
     shuffle: Any = False,
     class_weight: Any = None,
+    partial_batches: bool = False,
 ) -> Data:
     """Returns the batches that the arguments of a method mean.
 
@@ -58,22 +66,25 @@ def from_arguments(
         epochs: Number of epochs.
         shuffle: Whether to shuffle data in memory, as in stock Keras.
         class_weight: Weight of each class, by index.
+        partial_batches: Whether batches may have fewer rows than others.
 
     Raises:
-        ValueError: If there are no data, a batch is smaller than the others, or an element has
-            an unknown shape; and for generators, which have no shapes at all.
+        ValueError: If there are no data, a batch is smaller than the others and must not be, or an
+            element has an unknown shape; and for generators, which have no shapes at all.
     """
     if isinstance(x, tf.data.Dataset):
         data = _from_dataset(x, y, sample_weight, batch_size)
     else:
         data = _from_memory(x, y, sample_weight, batch_size, steps, epochs, shuffle)
+    if data.rows is not None and not partial_batches:
+        _refuse_partial_batch(data, int(data.rows[-1]))
     if data.size == 0:
         _refuse_nothing(x, y)
     dataset = data.dataset
     if class_weight:
         dataset = dataset.map(data_adapter._make_class_weight_map_fn(class_weight))
-    dataset = _for_device(dataset, data.batch_size)
-    _check_shapes(dataset.element_spec)
+    dataset = _for_device(dataset, data.batch_size if data.rows is None else None)
+    _check_shapes(dataset.element_spec, partial_batches)
     return dataclasses.replace(data, dataset=dataset)
 
 
@@ -117,15 +128,21 @@ def _from_memory(
         shuffle=shuffle,
         distribution_strategy=tf.distribute.get_strategy(),
     )
+    size, batch = adapter.get_size(), adapter.batch_size()
+    rows = None
     if adapter.has_partial_batch():
-        raise ValueError(
-            f"The data have a size that is not a multiple of the batch size: the last of "
-            f"{adapter.get_size()} batches has a partial batch of {adapter.partial_batch_size()} "
-            f"instead of {adapter.batch_size()} samples, and programs on the IPU have fixed "
-            "shapes. Leave those samples out, or choose a batch_size that divides their number."
-        )
-    size = adapter.get_size()
-    return Data(adapter.get_dataset(), size, False, True, adapter.batch_size())
+        rows = np.full(size, batch, np.int64)
+        rows[-1] = adapter.partial_batch_size()
+    return Data(adapter.get_dataset(), size, False, True, batch, rows)
+
+
+def _refuse_partial_batch(data: Data, rows: int) -> NoReturn:
+    raise ValueError(
+        f"The data have a size that is not a multiple of the batch size: the last of {data.size} "
+        f"batches has a partial batch of {rows} instead of {data.batch_size} samples, and "
+        "programs on the IPU have fixed shapes. Leave those samples out, choose a batch_size that "
+        f"divides their number, or let fit() pad the last batch: {_PADDING}."
+    )
 
 
 def _refuse_nothing(x: Any, y: Any) -> NoReturn:
@@ -168,12 +185,25 @@ def _for_device(dataset: tf.data.Dataset, batch_size: int | None) -> tf.data.Dat
     return dataset.map(convert_all)
 
 
-def _check_shapes(element_spec: Any) -> None:
+def is_partial(spec: Any) -> bool:
+    """Returns whether all of the shape of a tensor is known but the number of rows.
+
+    Args:
+        spec: What is known of the tensor.
+    """
+    known = isinstance(spec, tf.TensorSpec) and bool(spec.shape.rank)
+    return known and spec.shape[0] is None and spec.shape[1:].is_fully_defined()
+
+
+def _check_shapes(element_spec: Any, partial_batches: bool) -> None:
     for spec in tf.nest.flatten(element_spec):
-        if not spec.shape.is_fully_defined():
-            raise ValueError(
-                f"The dataset has elements of unknown shape, {spec.shape}, but programs on the IPU "
-                "need to know all shapes. Batch the dataset with drop_remainder=True, as in "
-                "dataset.batch(batch_size, drop_remainder=True), or set shapes with "
-                f"tf.ensure_shape in a map. Received: element_spec={element_spec}"
-            )
+        if spec.shape.is_fully_defined() or (partial_batches and is_partial(spec)):
+            continue
+        instead = f", or let fit() pad partial batches: {_PADDING}"
+        raise ValueError(
+            f"The dataset has elements of unknown shape, {spec.shape}, but programs on the IPU "
+            "need to know all shapes. Batch the dataset with drop_remainder=True, as in "
+            "dataset.batch(batch_size, drop_remainder=True), or set shapes with "
+            f"tf.ensure_shape in a map{instead if is_partial(spec) else ''}. "
+            f"Received: element_spec={element_spec}"
+        )

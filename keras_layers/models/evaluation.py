@@ -54,8 +54,10 @@ def evaluate(
 def _runner(
     model: Any, x: Any, y: Any, sample_weight: Any, batch_size: int | None, steps: int | None
 ) -> Runner:
-    data = data_lib.from_arguments(x, y, sample_weight, batch_size=batch_size, steps=steps)
-    plan = calls.plan(model, data, "steps", steps)
+    data = data_lib.from_arguments(
+        x, y, sample_weight, batch_size=batch_size, steps=steps, partial_batches=True
+    )
+    plan = calls.plan_inference(model, data, steps)
     return Runner(model, programs.TEST, data, plan)
 
 

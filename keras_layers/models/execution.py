@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.models import programs, replicas
-from tensorflow_ipu.keras_layers.models.data import Data, without_remainder
+from tensorflow_ipu.keras_layers.models import checks, padding, programs, replicas
+from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.options import ReplicatedMetricReductionMethod
+from tensorflow_ipu.keras_layers.models.results import ReplicaLogs, joined
 from tensorflow_ipu.keras_layers.models.steps import Steps
 
 # Attributes of models with the number of steps that have ended. Keras counts in its own steps.
@@ -47,7 +48,7 @@ class Runner:
         steps: What is run.
     """
 
-    def __init__(self, model: Any, mode: str, data: Data, steps: Steps) -> None:
+    def __init__(self, model: Any, mode: str, data: Data, steps: Steps, epochs: int = 1) -> None:
         """Finds or makes the program.
 
         Args:
@@ -55,10 +56,12 @@ class Runner:
             mode: A mode of `programs`.
             data: The batches.
             steps: What to run.
+            epochs: Number of epochs.
         """
         self.steps = steps
         self._model = model
-        self._dataset = without_remainder(data, steps.left_out)
+        group = checks.accumulation_steps(model) * steps.replicas
+        self._batches = padding.prepared(data, steps, mode, group, epochs)
         accumulates = model._is_pipelined() and bool(
             model._ipu_options.pipelining_accumulate_outfeed
         )
@@ -66,13 +69,18 @@ class Runner:
         self._asynchronous = model._ipu_options.asynchronous_callbacks and (
             self._predicts or not accumulates
         )
-        # Sums over mini-batches need an outfeed that keeps all.
-        every_step = self._predicts or self._asynchronous or accumulates
+        # Sums over mini-batches need an outfeed that keeps all. So do steps without data, after
+        # which it is an earlier one that counts.
+        sizes = self._batches.sizes
+        every_step = self._predicts or self._asynchronous or accumulates or bool(sizes)
         self._program = model._ipu_program(
-            mode, self._dataset, steps.per_execution, steps.replicas, every_step
+            mode, self._batches.dataset, steps.per_execution, steps.replicas, every_step, sizes
         )
         self._counter: tf.Variable = getattr(model, _COUNTERS[mode])
         self._started = False
+        # Batches read since the infeed was restarted.
+        self._position = 0
+        self._logs = ReplicaLogs(steps.replicas)
 
     def rewind(self) -> None:
         """Lets the next epoch begin with the first batch."""
@@ -90,34 +98,56 @@ class Runner:
             the last one.
         """
         if not self._started:
-            self._program.restart(self._dataset)
+            self._restart()
             self._started = True
         if self.steps.restarts:
             # In the first epoch for the second time. So does Keras, and a dataset that shuffles
             # has another order each time.
-            self._program.restart(self._dataset)
-        for step in range(first, self.steps.per_epoch, self.steps.per_execution):
+            self._restart()
+        self._logs = ReplicaLogs(self.steps.replicas)
+        for step in range(first, self.steps.executed, self.steps.per_execution):
             run = self._run_asynchronously if self._asynchronous else self._run
             yield run(step, hooks)
 
+    def _restart(self) -> None:
+        self._program.restart(self._batches.dataset)
+        self._position = 0
+
     def _run(self, step: int, hooks: Hooks) -> Any:
+        rows = self._next_rows()
         hooks.begin(step)
         self._program.run()
-        results = self._in_one(self._program.results())
-        self._counter.assign_add(self.steps.per_execution)
-        hooks.end(step + self.steps.per_execution - 1, results)
+        results = self._in_one(self._program.results(), rows)
+        end = min(step + self.steps.per_execution, self.steps.per_epoch)
+        self._counter.assign_add(end - step)
+        hooks.end(end - 1, results)
         return results
+
+    def _next_rows(self) -> np.ndarray | None:
+        """Returns the real rows of the next execution, `[steps, replicas]`; None if all are."""
+        if self._batches.rows is None:
+            return None
+        read = np.arange(self.steps.per_execution * self.steps.replicas) + self._position
+        self._position += len(read)
+        rows = np.take(self._batches.rows, read, mode="wrap")
+        return rows.reshape(-1, self.steps.replicas)
 
     def _run_asynchronously(self, step: int, hooks: Hooks) -> Any:
         """Executes in another thread, and calls the hooks while that goes on."""
         taken: list[Any] = []
+        rows = self._next_rows()
         # Closed, so that an error in a hook is not seen before the device has stopped.
         with contextlib.closing(self._results_while_running()) as running:
             for number, results in enumerate(running):
+                place = divmod(number, self.steps.replicas)
+                if rows is not None and not rows[place]:
+                    continue  # nothing but padding
+                if rows is not None:
+                    results = self._of_real_rows(results, place[1], rows[place])
                 taken.append(results)
-                now = step + number // self.steps.replicas
+                now = step + place[0]
                 hooks.begin(now)
-                if number % self.steps.replicas == 0:
+                if place[1] == 0:
                     self._counter.assign_add(1)
                 hooks.end(now, results)
         if self._predicts:
@@ -126,8 +156,21 @@ class Runner:
             )
         if self.steps.replicas == 1:
             return taken[-1]
+        if rows is not None:
+            return self._latest_logs()
         last = taken[-self.steps.replicas :]
         return tf.nest.map_structure(lambda *values: self._reduced(np.stack(values)), *last)
+
+    def _of_real_rows(self, results: Any, replica: int, rows: int) -> Any:
+        """Returns the results of one replica in one step, for callbacks."""
+        if not self._predicts:
+            self._logs.add(replica, results, rows)
+            return results
+        step = np.array([[rows]])
+        return tf.nest.map_structure(
+            lambda value: joined(np.asarray(value)[None, None], step, self._batches.full),
+            results,
+        )
 
     def _results_while_running(self) -> Generator[Any, None, None]:
         """Yields the results of every step and replica of one execution."""
@@ -166,28 +209,33 @@ class Runner:
         """Returns a value `[n, ...]` of one replica as `[n, 1, ...]`."""
         return value if self.steps.replicas > 1 else value[:, np.newaxis]
 
-    def _in_one(self, results: Any) -> Any:
+    def _in_one(self, results: Any, rows: np.ndarray | None) -> Any:
         """Returns the results of one execution as callbacks get them."""
         if self._predicts:
-            return tf.nest.map_structure(self._joined, results)
+            # In the order of the dataset.
+            return tf.nest.map_structure(
+                lambda value: joined(self._by_replica(value), rows, self._batches.full), results
+            )
+        if rows is not None:
+            self._logs.add_execution(tf.nest.map_structure(self._by_replica, results), rows)
+            return self._latest_logs()
         if self._program.every_step:
             results = tf.nest.map_structure(lambda value: value[-1], results)
         if self.steps.replicas == 1:
             return tf.nest.map_structure(_plain, results)
         return tf.nest.map_structure(self._reduced, results)
 
-    def _joined(self, value: np.ndarray) -> np.ndarray:
-        """Joins steps, replicas and batches, in the order of the dataset."""
-        value = self._by_replica(value)
-        shape = value.shape[2:]
-        if not shape:
-            return value.reshape(-1)
-        return value.reshape(-1, *shape[1:])
+    def _latest_logs(self) -> Any:
+        """Returns the logs as of the last steps with data."""
+        logs, rows = self._logs.latest()
+        if self.steps.replicas == 1:
+            return tf.nest.map_structure(_plain, logs[0])
+        return tf.nest.map_structure(lambda *values: self._reduced(np.stack(values), rows), *logs)
 
-    def _reduced(self, value: np.ndarray) -> Any:
+    def _reduced(self, value: np.ndarray, weights: np.ndarray | None = None) -> Any:
         """Returns one value for those of all replicas."""
         method = self._model._ipu_options.replicated_metric_reduction_method
-        reduced = replicas.reduced(value, method)
+        reduced = replicas.reduced(value, method, weights)
         if method is ReplicatedMetricReductionMethod.LIST:
             return [_plain(one) for one in reduced]
         return _plain(reduced)

@@ -118,16 +118,22 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
         self.__dict__.pop(_PROGRAMS, None)
 
     def _ipu_program(
-        self, mode: str, dataset: tf.data.Dataset, steps: int, replicas: int, every_step: bool
+        self,
+        mode: str,
+        dataset: tf.data.Dataset,
+        steps: int,
+        replicas: int,
+        every_step: bool,
+        sizes: tuple[int, ...] = (),
     ) -> programs.Program:
         """Returns the program for a mode and a form of data; the arguments are those of Program."""
         spec = dataset.element_spec
         # A program is traced in the scope of one strategy, and runs in it.
-        key = (mode, repr(spec), steps, replicas, every_step, self.distribute_strategy)
+        key = (mode, repr(spec), steps, replicas, every_step, sizes, self.distribute_strategy)
         # Not an attribute as Keras knows them: it is not part of the model.
         made = self.__dict__.setdefault(_PROGRAMS, {})
         if key not in made:
-            made[key] = programs.Program(self, mode, dataset, steps, replicas, every_step)
+            made[key] = programs.Program(self, mode, dataset, steps, replicas, every_step, sizes)
         program: programs.Program = made[key]
         return program
 

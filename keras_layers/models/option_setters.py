@@ -190,6 +190,18 @@ class OptionSetters:
         """
         self._set_ipu_options(custom_train_step=bool(enabled))
 
+    def set_partial_batch_options(self, pad_in_fit: bool = False) -> None:
+        """Says what becomes of batches that have fewer rows than others.
+
+        `evaluate` and `predict` run them in any case.
+
+        Args:
+            pad_in_fit: Whether `fit` takes such data. It pads these batches, and where replicas and
+                gradient accumulation need more batches, adds some of padding only. What is padding
+                has no part in losses, metrics and gradients. Otherwise such data are an error.
+        """
+        self._set_ipu_options(pad_in_fit=bool(pad_in_fit))
+
     def _set_ipu_options(self, **values: Any) -> None:
         """Sets options, apart from those that are None, and drops what was compiled without."""
         for name, value in values.items():

@@ -22,6 +22,9 @@ class ReplicatedMetricReductionMethod(NamedEnum):
         LIST: A list with the value of each replica.
         SUM: Their sum.
         MEAN: Their mean.
+
+    Where data do not suffice for all replicas, those without data are left out, and a mean counts
+    each replica by the rows that it has seen.
     """
 
     NONE = 0
@@ -53,6 +56,7 @@ class ModelOptions:
         asynchronous_callbacks: Whether callbacks are called while the device runs.
         custom_train_step: Whether `fit` compiles a `train_step` of the model's own; None for what
             the strategy says.
+        pad_in_fit: Whether `fit` pads batches that have fewer rows than others.
     """
 
     gradient_accumulation_steps_per_replica: int | None = None
@@ -72,10 +76,15 @@ class ModelOptions:
     )
     asynchronous_callbacks: bool = False
     custom_train_step: bool | None = None
+    pad_in_fit: bool = False
 
     def to_config(self) -> dict[str, Any]:
-        """Returns the options that are saved with a model, as values that JSON has."""
-        return {key: _plain(getattr(self, key)) for key in CONFIG_KEYS}
+        """Returns the options that are saved with a model, as values that JSON has.
+
+        Those that the original does not have are among them only if they are set.
+        """
+        own = [key for key in OWN_CONFIG_KEYS if getattr(self, key)]
+        return {key: _plain(getattr(self, key)) for key in (*CONFIG_KEYS, *own)}
 
     def update(self, config: Mapping[str, Any]) -> None:
         """Takes over the options that are in the configuration of a model.
@@ -86,7 +95,7 @@ class ModelOptions:
         Raises:
             ValueError: If there is no such option as a value says.
         """
-        for key in CONFIG_KEYS:
+        for key in _READ:
             if key in config:
                 setattr(self, key, _READ[key](config[key]))
 
@@ -149,6 +158,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "pipelining_accumulate_outfeed": _bool_or_none,
     "infeed_kwargs": dict,
     "outfeed_kwargs": dict,
+    "pad_in_fit": bool,
 }
 
-CONFIG_KEYS = tuple(_READ)
+OWN_CONFIG_KEYS = ("pad_in_fit",)
+CONFIG_KEYS = tuple(key for key in _READ if key not in OWN_CONFIG_KEYS)

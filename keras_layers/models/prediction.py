@@ -30,8 +30,8 @@ def predict(
     del max_queue_size, workers, use_multiprocessing
     checks.check(model, "predict")
     with model.distribute_strategy.scope():
-        data = data_lib.from_arguments(x, batch_size=batch_size, steps=steps)
-        plan = calls.plan(model, data, "steps", steps)
+        data = data_lib.from_arguments(x, batch_size=batch_size, steps=steps, partial_batches=True)
+        plan = calls.plan_inference(model, data, steps)
         callbacks = calls.callback_list(model, callbacks, verbose, 1, plan)
         runner = Runner(model, programs.PREDICT, data, plan)
         model._predict_counter.assign(0)

@@ -13,6 +13,7 @@ from tensorflow_ipu import _feeds, loops, tensorflow_hooks
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.keras_layers import _partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.runtime import native
@@ -42,6 +43,7 @@ class Program:
         steps: int,
         replicas: int,
         every_step: bool,
+        sizes: tuple[int, ...] = (),
     ) -> None:
         """Makes a program; it is traced when it first runs.
 
@@ -52,6 +54,8 @@ class Program:
             steps: Steps of each replica in one execution.
             replicas: Number of replicas that will run it.
             every_step: Whether the results of every step are wanted.
+            sizes: The numbers of real rows that batches have, if there is padding that losses and
+                metrics must not see: see `padding.Batches`.
         """
         options = model._ipu_options
         self.steps = steps
@@ -68,7 +72,7 @@ class Program:
         )
         self._structure: Any = None
         self._function = tf.function(
-            functools.partial(self._build, _builder(model, mode)), jit_compile=True
+            functools.partial(self._build, _builder(model, mode, sizes)), jit_compile=True
         )
         self._delete_with_self()
 
@@ -140,21 +144,24 @@ class Program:
             )
 
 
-def _builder(model: Any, mode: str) -> _Builder:
+def _builder(model: Any, mode: str, sizes: tuple[int, ...]) -> _Builder:
     """Returns what adds the steps of a mode to a program."""
     if model._is_pipelined():
-        build = {
-            TRAIN: pipelined.train,
-            TEST: pipelined.evaluate,
+        pipelines: dict[str, Callable[..., Any]] = {
+            TRAIN: functools.partial(pipelined.train, sizes=sizes),
+            TEST: functools.partial(pipelined.evaluate, sizes=sizes),
             PREDICT: pipelined.predict,
-        }[mode]
-        return functools.partial(build, model)
+        }
+        return functools.partial(pipelines[mode], model)
     step = {
-        TRAIN: lambda: train_step.train_step(model),
+        TRAIN: lambda: train_step.train_step(model, sizes),
         TEST: lambda: lambda data: model.test_step(data),
         PREDICT: lambda: lambda data: model.predict_step(data),
     }[mode]
-    return functools.partial(_loop, tensorflow_hooks.converted(step()))
+    converted = tensorflow_hooks.converted(step())
+    if sizes and mode == TEST:
+        converted = _partial_batches.whole_step(converted, sizes)
+    return functools.partial(_loop, converted)
 
 
 def _loop(

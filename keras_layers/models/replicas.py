@@ -32,12 +32,17 @@ def replication_factor(ordinal: int, ipus: int) -> int:
     return system.replication_factor(ordinal, needed)
 
 
-def reduced(value: np.ndarray, method: ReplicatedMetricReductionMethod) -> Any:
+def reduced(
+    value: np.ndarray,
+    method: ReplicatedMetricReductionMethod,
+    weights: np.ndarray | None = None,
+) -> Any:
     """Returns one value for those of all replicas.
 
     Args:
         value: A value of each replica, `[replicas, ...]`.
         method: How to reduce it.
+        weights: What each replica counts for in a mean; None for all the same.
 
     Returns:
         The value of the last replica, or the sum or mean; for `LIST`, the list of all of them.
@@ -47,5 +52,5 @@ def reduced(value: np.ndarray, method: ReplicatedMetricReductionMethod) -> Any:
     if method is ReplicatedMetricReductionMethod.SUM:
         return np.sum(value, axis=0)
     if method is ReplicatedMetricReductionMethod.MEAN:
-        return np.mean(value, axis=0)
+        return np.average(value, axis=0, weights=weights)
     return value[-1]

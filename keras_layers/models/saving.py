@@ -31,11 +31,15 @@ from keras.src.saving.legacy.saved_model import json_utils
 from keras.src.saving.legacy.saved_model import load as saved_model_load
 from keras.src.utils import generic_utils
 
-from tensorflow_ipu.keras_layers.models.options import CONFIG_KEYS, ModelOptions
+from tensorflow_ipu.keras_layers.models.options import (
+    CONFIG_KEYS,
+    OWN_CONFIG_KEYS,
+    ModelOptions,
+)
 from tensorflow_ipu.keras_layers.pipelining import extension as pipelining
 
 # What is for the IPU in a configuration.
-_KEYS = (*CONFIG_KEYS, pipelining.CONFIG_KEY)
+_KEYS = (*CONFIG_KEYS, *OWN_CONFIG_KEYS, pipelining.CONFIG_KEY)
 # What files call all of that, where it is not in a configuration.
 _OPTIONS_KEY = "ipu_options"
 # Those of these keys that a configuration has: it can make a model again without its class.

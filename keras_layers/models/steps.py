@@ -16,7 +16,7 @@ class Steps:
 
     Attributes:
         per_epoch: Steps of each replica in an epoch.
-        per_execution: Steps of each replica in one execution; divides `per_epoch`.
+        per_execution: Steps of each replica in one execution; divides `executed`.
         replicas: Number of replicas: batches of one step of all.
         restarts: Whether the dataset starts afresh with each epoch.
         left_out: Batches at the end of each epoch that replicas do not share evenly, where all
@@ -28,6 +28,17 @@ class Steps:
     replicas: int
     restarts: bool
     left_out: int = 0
+    padding: int = 0
+
+    @property
+    def executed(self) -> int:
+        """Steps of each replica in an epoch, with those of nothing but padding."""
+        return self.per_epoch + self.padding // self.replicas
+
+    @property
+    def batches(self) -> int:
+        """Batches of the data in an epoch."""
+        return self.executed * self.replicas - self.padding
 
 
 def plan(
@@ -74,6 +85,87 @@ def plan(
     return Steps(steps, per_execution, replicas, whole and not data.is_one_dataset, left_out)
 
 
+def plan_inference(
+    data: Data,
+    argument: str,
+    requested: int | None,
+    per_execution: int,
+    replicas: int,
+    stages: int = 1,
+) -> Steps:
+    """Plans the steps of `evaluate` or `predict`, which run all batches.
+
+    Where replicas and executions take more batches than there are, padding follows.
+
+    Args:
+        data: The batches.
+        argument: Name of the argument for the number of batches, for errors.
+        requested: What the user passed for it: a number of batches, not divided by replicas.
+        per_execution: `steps_per_execution`.
+        replicas: Number of replicas.
+        stages: Number of pipeline stages.
+
+    Raises:
+        ValueError: If the number of batches is not known, or more than there are.
+    """
+    batches = _batches(data, argument, requested)
+    steps = -(-batches // replicas)
+    # Twice the stages are enough for any schedule.
+    most = _rounded_up(steps, 2 * stages if steps % stages else stages)
+    per_execution = _truncated(per_execution, most)
+    _advise(per_execution, steps)
+    executed = _rounded_up(steps, per_execution)
+    return _padded(data, argument, requested, batches, replicas, executed, per_execution)
+
+
+def plan_padded_training(
+    data: Data,
+    argument: str,
+    requested: int | None,
+    per_execution: int,
+    replicas: int,
+    accumulated: int,
+) -> Steps:
+    """Plans the steps of a `fit` that leaves no batch out: padding fills the last update.
+
+    Args:
+        data: The batches.
+        argument: Name of the argument for the batches of an epoch, for errors.
+        requested: What the user passed for it: all batches, or None.
+        per_execution: `steps_per_execution`.
+        replicas: Number of replicas.
+        accumulated: Batches of each replica for one update.
+
+    Raises:
+        ValueError: If the number of batches is not known, or `per_execution` does not divide the
+            steps of an epoch.
+    """
+    batches = _batches(data, argument, requested)
+    executed = _rounded_up(-(-batches // replicas), accumulated)
+    per_execution = _per_execution(per_execution, executed)
+    return _padded(data, argument, requested, batches, replicas, executed, per_execution)
+
+
+def _padded(
+    data: Data,
+    argument: str,
+    requested: int | None,
+    batches: int,
+    replicas: int,
+    executed: int,
+    per_execution: int,
+) -> Steps:
+    _check_enough(data, argument, requested, batches, epochs=1)
+    whole = requested is None or requested == data.size
+    restarts = whole and not data.is_one_dataset
+    padding = executed * replicas - batches
+    return Steps(-(-batches // replicas), per_execution, replicas, restarts, padding=padding)
+
+
+def _rounded_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
 def _batches(data: Data, argument: str, requested: int | None) -> int:
     """Returns the number of batches of an epoch."""
     if requested is not None:
@@ -95,6 +187,20 @@ def _batches(data: Data, argument: str, requested: int | None) -> int:
 
 def _per_execution(per_execution: int, steps: int) -> int:
     """Returns the steps of an execution, once checked against those of an epoch."""
+    per_execution = _truncated(per_execution, steps)
+    if steps % per_execution:
+        raise ValueError(
+            f"`steps_per_execution` ({per_execution}) must be a divisor of the number of batches "
+            f"that each replica runs in an epoch ({steps}), because every execution of a program "
+            "runs the same number of steps. Choose another `steps_per_execution` in compile(), or "
+            "another number of batches."
+        )
+    _advise(per_execution, steps)
+    return per_execution
+
+
+def _truncated(per_execution: int, steps: int) -> int:
+    """Returns the steps of an execution, which are no more than those of an epoch."""
     if per_execution > steps:
         warn_once(
             "`steps_per_execution` (%d) is larger than the number of steps of an epoch (%d). It is "
@@ -103,20 +209,15 @@ def _per_execution(per_execution: int, steps: int) -> int:
             steps,
             steps,
         )
-        per_execution = steps
-    if steps % per_execution:
-        raise ValueError(
-            f"`steps_per_execution` ({per_execution}) must be a divisor of the number of batches "
-            f"that each replica runs in an epoch ({steps}), because every execution of a program "
-            "runs the same number of steps. Choose another `steps_per_execution` in compile(), or "
-            "another number of batches."
-        )
+    return min(per_execution, steps)
+
+
+def _advise(per_execution: int, steps: int) -> None:
     if per_execution == 1 and steps > 1:
         warn_once(
             "The model has been configured with steps_per_execution=1, so the host is visited "
             "after every step. Set a larger `steps_per_execution` in compile() for more speed."
         )
-    return per_execution
 
 
 def _check_enough(

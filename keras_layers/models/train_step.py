@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu.keras_layers import _padded_losses
 from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.optimizers import accumulation, step
 
@@ -16,24 +18,38 @@ from tensorflow_ipu.keras_layers.optimizers import accumulation, step
 _Minimize = Callable[[tf.Tensor, Any, tf.GradientTape], Any]
 
 
-def train_step(model: Any) -> Callable[[Any], dict[str, Any]]:
+def train_step(model: Any, sizes: Sequence[int] = ()) -> Callable[[Any], dict[str, Any]]:
     """Returns the training step of a model.
 
     Args:
         model: An extended model that is not pipelined.
+        sizes: The numbers of real rows that batches have, if they are padded: the step then takes
+            pairs of data and marks (see `padding.Batches`).
 
     Returns:
         A function from the data of a step to its logs. It is the model's own step or else Keras's,
-        unless gradients are accumulated or captured.
+        unless gradients are accumulated or captured, or batches are padded.
+
+    Raises:
+        RuntimeError: If batches are padded and the model has a step of its own.
     """
     if checks.is_overridden(model, "train_step"):
+        if sizes:
+            raise RuntimeError(
+                f"The function `train_step` for the model {model.name} has been overridden, and "
+                "fit() leaves padding out of losses and metrics in Keras's own step only. Use "
+                "data whose number is a multiple of the batch size."
+            )
         return lambda data: model.train_step(data)
-    if (model._ipu_options.gradient_accumulation_steps_per_replica or 1) > 1:
-        return lambda data: _step(model, data, lambda *loss: _accumulated(model, *loss))
     optimizer = model.optimizer
-    if _optimizer_steps.takes_captured_gradients(optimizer):
-        return lambda data: _step(model, data, lambda *loss: step.minimize(optimizer, *loss))
-    return lambda data: model.train_step(data)
+    minimize: _Minimize = functools.partial(step.minimize, optimizer)
+    if (model._ipu_options.gradient_accumulation_steps_per_replica or 1) > 1:
+        minimize = functools.partial(_accumulated, model)
+    elif not sizes and not _optimizer_steps.takes_captured_gradients(optimizer):
+        return lambda data: model.train_step(data)
+    if sizes:
+        return lambda element: _padded_step(model, element, minimize, sizes)
+    return lambda data: _step(model, data, minimize)
 
 
 def _step(model: Any, data: Any, minimize: _Minimize) -> dict[str, Any]:
@@ -46,6 +62,24 @@ def _step(model: Any, data: Any, minimize: _Minimize) -> dict[str, Any]:
     update = minimize(loss, model.trainable_variables, tape)
     with tf.control_dependencies([] if update is None else [update]):
         return model.compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _padded_step(
+    model: Any, element: Any, minimize: _Minimize, sizes: Sequence[int]
+) -> dict[str, Any]:
+    """Does what Keras's step does with the real rows of a batch."""
+    data, marks = element
+    batch = tf.keras.utils.unpack_x_y_sample_weight(data)
+    with tf.GradientTape() as tape:
+        y_pred = model(batch[0], training=True)
+        added = _padded_losses.adding_layers(model)
+        loss, logs = _padded_losses.loss_and_logs(
+            model, sizes, marks, batch, y_pred, list(model.losses), training=True
+        )
+    _padded_losses.warn_of_whole_batches(model, added)
+    update = minimize(loss, model.trainable_variables, tape)
+    with tf.control_dependencies([] if update is None else [update]):
+        return tf.nest.map_structure(tf.identity, logs)
 
 
 def _accumulated(

@@ -64,8 +64,9 @@ def fit(
             epochs=epochs - initial_epoch,
             shuffle=shuffle,
             class_weight=class_weight,
+            partial_batches=model._ipu_options.pad_in_fit,
         )
-        steps = calls.plan(model, data, "steps_per_epoch", steps_per_epoch, epochs - initial_epoch)
+        steps = calls.plan_training(model, data, steps_per_epoch, epochs - initial_epoch)
         checks.check_accumulation(model, steps.per_execution)
         _log_batch_size(model, data, steps)
         validation = None
@@ -78,7 +79,7 @@ def fit(
                 validation_freq,
             )
         callbacks = calls.callback_list(model, callbacks, verbose, epochs, steps)
-        runner = Runner(model, programs.TRAIN, data, steps)
+        runner = Runner(model, programs.TRAIN, data, steps, epochs - initial_epoch)
         return _train(model, runner, callbacks, initial_epoch, epochs, validation)
 
 
@@ -139,6 +140,8 @@ def _log_batch_size(model: Any, data: data_lib.Data, steps: Steps) -> None:
     if batch is None:
         first = tf.nest.flatten(data.dataset.element_spec)[0].shape
         batch = first[0] if first.rank else 1
+    if batch is None:
+        return  # not known before the dataset has been read
     count = checks.accumulation_steps(model)
     if count * steps.replicas > 1:
         logging.info(

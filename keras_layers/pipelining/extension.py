@@ -106,15 +106,17 @@ class PipelinedModel:
         """Returns whether a layer has a stage."""
         return listing.has_stage(self)
 
+    def _pipeline_stages(self) -> int:
+        """Returns the number of stages of a pipelined model."""
+        stages = (e.pipeline_stage for e in assignment.layer_elements(listing.listed(self)))
+        return 1 + max(stage for stage in stages if stage is not None)
+
     def _pipeline_ipus(self) -> int:
         """Returns how many IPUs the stages of a pipelined model are on: the last one plus one."""
         mapping = self._ipu_options.pipelining_device_mapping  # type: ignore[attr-defined]
         if not self._is_pipelined():
             return 1
-        if mapping is not None:
-            return 1 + max(mapping)
-        stages = (e.pipeline_stage for e in assignment.layer_elements(listing.listed(self)))
-        return 1 + max(stage for stage in stages if stage is not None)
+        return self._pipeline_stages() if mapping is None else 1 + max(mapping)
 
     def _pipeline_config(self) -> dict[str, Any]:
         """Returns the stages of the layers as values that JSON has; empty if there are none."""

@@ -12,7 +12,11 @@ from tensorflow_ipu.keras_layers.pipelining.calls import ModelCalls
 
 
 class LayerLosses:
-    """What `model.losses` is in stock Keras, stage by stage."""
+    """What `model.losses` is in stock Keras, stage by stage.
+
+    Attributes:
+        adding: Names of the layers that have added losses of a mini-batch.
+    """
 
     def __init__(self, model: Any, calls: ModelCalls) -> None:
         """Finds the stages of losses that are functions of variables, such as regularizers.
@@ -21,6 +25,7 @@ class LayerLosses:
             model: The model.
             calls: Its calls.
         """
+        self.adding: list[str] = []
         self._layers = list(model._flatten_layers())
         home = _homes(calls)
         self._functions: dict[int, list[Callable[[], Any]]] = {}
@@ -49,6 +54,7 @@ class LayerLosses:
             for loss in layer._eager_losses
             if loss is not placeholder
         ]
+        self.adding += [layer.name for layer in self._layers if layer._eager_losses]
         self.clear()
         found = [function() for function in self._functions.get(stage, ())]
         return taken + [loss for loss in found if loss is not None]

@@ -14,6 +14,9 @@ class LayerMetrics:
 
     The variables of such a metric are on the IPU of its layer, and the last stage may be on
     another one.
+
+    Attributes:
+        adding: Names of the layers that have such metrics.
     """
 
     def __init__(self, calls: ModelCalls) -> None:
@@ -22,6 +25,7 @@ class LayerMetrics:
         Args:
             calls: The calls of the model.
         """
+        self.adding: list[str] = []
         self._layers: list[list[Any]] = [[] for _ in range(calls.stages)]
         for call in calls.calls:
             if call.layer is not None:
@@ -34,6 +38,7 @@ class LayerMetrics:
         Args:
             stage: The stage.
         """
+        self.adding += [layer.name for layer in self._layers[stage] if layer._metrics]
         found = {id(metric): metric for layer in self._layers[stage] for metric in layer._metrics}
         new = {key: metric for key, metric in found.items() if key not in self._taken}
         self._taken.update(new)

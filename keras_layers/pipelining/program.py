@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.keras_layers import _padded_losses
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.pipelining import listing, state, statistics, validation
 from tensorflow_ipu.keras_layers.pipelining.checks import check
@@ -17,7 +17,9 @@ from tensorflow_ipu.ops import pipelining_ops
 __all__ = ["check", "evaluate", "predict", "train"]
 
 
-def train(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operation, Any]:
+def train(
+    model: Any, infeed: Any, outfeed: Any, steps: int, sizes: Sequence[int] = ()
+) -> tuple[tf.Operation, Any]:
     """Adds a pipeline that trains a model to the function being traced.
 
     Args:
@@ -26,12 +28,14 @@ def train(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operati
         outfeed: Gets loss and metrics: after each mini-batch, or with `accumulate_outfeed` once for
             each update, their mean over its mini-batches.
         steps: Mini-batches: a multiple of those for an update.
+        sizes: The numbers of real rows that mini-batches have, if they are padded: the infeed then
+            gives pairs of data and marks (see `padding.Batches`).
 
     Returns:
         The operation that runs it, and the form of what the outfeed gets at once: a dict with
         loss and metrics by name, whose leaves are enqueued flattened.
     """
-    _build(model, infeed)
+    _build(model, infeed, bool(sizes))
     options = model._ipu_options
     count = options.pipelining_gradient_accumulation_steps_per_replica
     variables = model.trainable_variables
@@ -39,21 +43,22 @@ def train(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operati
     results = _Results(count if options.pipelining_accumulate_outfeed else None)
     losses: list[tf.Tensor] = []
 
-    def finish(x: Any, y: Any, sample_weight: Any, y_pred: Any, layer_losses: list[Any]) -> Any:
-        with _layer_losses(model, layer_losses):
-            loss = model.compute_loss(x, y, y_pred, sample_weight)
-        model._validate_target_and_loss(y, loss)
+    def finish(*arguments: Any) -> Any:
+        loss, logs = _loss_and_logs(model, sizes, True, *arguments)
         losses[:] = [loss]
-        return results.sent(model.compute_metrics(x, y, y_pred, sample_weight))
+        if sizes:
+            _padded_losses.warn_of_whole_batches(model, stages.adding_layers())
+        return results.sent(logs)
 
     def optimizer_function(*_: Any) -> pipelining_ops.OptimizerFunctionOutput:
         # The loss is not among the results of the last stage, which are all sent to the host.
         (loss,) = losses
         return pipelining_ops.OptimizerFunctionOutput(model.optimizer, loss, variables=variables)
 
+    stages = _stages(model, True, finish, marked=bool(sizes))
     with statistics.kept(model):
         operation = pipelining_ops.pipeline(
-            _stages(model, True, finish),
+            stages.functions(),
             count,
             repeat_count=steps // count,
             infeed_queue=infeed,
@@ -66,22 +71,26 @@ def train(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operati
     return operation, results.form
 
 
-def evaluate(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operation, Any]:
+def evaluate(
+    model: Any, infeed: Any, outfeed: Any, steps: int, sizes: Sequence[int] = ()
+) -> tuple[tf.Operation, Any]:
     """Adds a pipeline that evaluates a model; see `train`.
 
     The mean of `accumulate_outfeed` is over all steps.
     """
-    _build(model, infeed)
+    _build(model, infeed, bool(sizes))
     accumulates = bool(model._ipu_options.pipelining_accumulate_outfeed)
     results = _Results(steps if accumulates else None)
 
-    def finish(x: Any, y: Any, sample_weight: Any, y_pred: Any, layer_losses: list[Any]) -> Any:
-        with _layer_losses(model, layer_losses):
-            model.compute_loss(x, y, y_pred, sample_weight)
-        return results.sent(model.compute_metrics(x, y, y_pred, sample_weight))
+    def finish(*arguments: Any) -> Any:
+        if sizes:
+            _check_no_losses_of_batches(model, stages.adding_layers())
+        _, logs = _loss_and_logs(model, sizes, False, *arguments)
+        return results.sent(logs)
 
+    stages = _stages(model, False, finish, marked=bool(sizes))
     operation = pipelining_ops.pipeline(
-        _stages(model, False, finish),
+        stages.functions(),
         steps,
         infeed_queue=infeed,
         outfeed_queue=outfeed,
@@ -103,7 +112,7 @@ def predict(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Opera
         return results.sent(arguments[3])
 
     operation = pipelining_ops.pipeline(
-        _stages(model, False, finish, keeps_y=False),
+        _stages(model, False, finish, keeps_y=False).functions(),
         steps,
         infeed_queue=infeed,
         outfeed_queue=outfeed,
@@ -138,8 +147,46 @@ class _Results:
         return [number / tf.cast(self._mean_over, number.dtype) for number in numbers]
 
 
-def _stages(model: Any, training: bool, finish: Finish, keeps_y: bool = True) -> list[Any]:
-    """Returns the functions of the stages of a model."""
+def _loss_and_logs(
+    model: Any,
+    sizes: Sequence[int],
+    training: bool,
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    y_pred: Any,
+    layer_losses: list[Any],
+    marks: list[tf.Tensor],
+) -> tuple[tf.Tensor, Any]:
+    """Does what the last stage does with a mini-batch; returns loss and logs."""
+    if sizes:
+        batch = (x, y, sample_weight)
+        return _padded_losses.loss_and_logs(
+            model, sizes, marks, batch, y_pred, layer_losses, training
+        )
+    with state.layer_losses(model, layer_losses):
+        loss = model.compute_loss(x, y, y_pred, sample_weight)
+    if training:
+        model._validate_target_and_loss(y, loss)
+    return loss, model.compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _check_no_losses_of_batches(model: Any, names: Sequence[str]) -> None:
+    """Refuses padding where its rows would count in losses and metrics that layers add."""
+    if names:
+        raise ValueError(
+            "The data have a partial batch, or fewer batches than executions take, which a "
+            f"pipeline pads. In the model {model.name} the padding would count in what "
+            f"{', '.join(dict.fromkeys(names))} adds: losses or metrics of a batch. Use data that "
+            "fill all batches and executions, or evaluate the model without its stages: "
+            "reset_pipeline_stage_assignment()."
+        )
+
+
+def _stages(
+    model: Any, training: bool, finish: Finish, keeps_y: bool = True, marked: bool = False
+) -> Stages:
+    """Returns the stages of a model."""
     # What is overridden may use the inputs, which Keras's own functions do not.
     stock = tf.keras.Model
     keeps_x = keeps_y and (
@@ -147,7 +194,7 @@ def _stages(model: Any, training: bool, finish: Finish, keeps_y: bool = True) ->
         or type(model).compute_metrics is not stock.compute_metrics
     )
     calls = validation.checked_calls(model)
-    return Stages(model, calls, training, finish, keeps_x, keeps_y).functions()
+    return Stages(model, calls, training, finish, keeps_x, keeps_y, marked)
 
 
 def _arguments(model: Any) -> dict[str, Any]:
@@ -160,21 +207,11 @@ def _arguments(model: Any) -> dict[str, Any]:
     }
 
 
-@contextlib.contextmanager
-def _layer_losses(model: Any, losses: list[Any]) -> Iterator[None]:
-    """Lets `model.losses` be what the stages have made."""
-    state.of(model).losses = losses
-    try:
-        yield
-    finally:
-        state.of(model).losses = None
-
-
-def _build(model: Any, infeed: Any) -> None:
+def _build(model: Any, infeed: Any, marked: bool = False) -> None:
     """Builds a Sequential model from the shapes of its data, as its first call would."""
     if not listing.is_sequential(model) or model._graph_initialized:
         return
-    element = infeed._structure
+    element = infeed._structure[0] if marked else infeed._structure
     x = tf.keras.utils.unpack_x_y_sample_weight(element)[0]
     (spec,) = tf.nest.flatten(x)
     # Not `build`: that does not take the type.

@@ -13,8 +13,9 @@ from tensorflow_ipu.keras_layers.pipelining.calls import Call, ModelCalls, Value
 from tensorflow_ipu.keras_layers.pipelining.losses import LayerLosses
 from tensorflow_ipu.keras_layers.pipelining.metrics import LayerMetrics
 
-# What the last stage makes of a mini-batch: takes its data and the outputs of the model.
-Finish = Callable[[Any, Any, Any, Any, list[tf.Tensor]], Any]
+# What the last stage makes of a mini-batch: takes its data, the outputs of the model, what layers
+# have added to the loss, and the marks of the mini-batch.
+Finish = Callable[[Any, Any, Any, Any, list[tf.Tensor], list[tf.Tensor]], Any]
 
 
 class Stages:
@@ -32,6 +33,7 @@ class Stages:
         finish: Finish,
         keeps_x: bool,
         keeps_y: bool,
+        marked: bool = False,
     ) -> None:
         """Plans which stage needs what.
 
@@ -40,9 +42,10 @@ class Stages:
             calls: Its calls.
             training: Value of `training` for its layers.
             finish: Returns what the last stage returns. Takes `x` (None unless `keeps_x`), `y`,
-                `sample_weight`, the outputs of the model and the losses of its layers.
+                `sample_weight`, the outputs of the model, the losses of its layers and the marks.
             keeps_x: Whether the last stage needs `x`.
             keeps_y: Whether it needs `y` and `sample_weight`.
+            marked: Whether mini-batches come with marks: see `padding.Batches`.
         """
         self._model = model
         self._calls = calls
@@ -50,6 +53,7 @@ class Stages:
         self._finish = finish
         self._keeps_x = keeps_x
         self._keeps_y = keeps_y
+        self._marked = marked
         self._losses = LayerLosses(model, calls)
         self._metrics = LayerMetrics(calls)
         self._last = calls.stages - 1
@@ -60,6 +64,14 @@ class Stages:
     def functions(self) -> list[Callable[..., Any]]:
         """Returns the function of each stage, to be called in this order."""
         return [self._function(stage) for stage in range(self._last + 1)]
+
+    def adding_layers(self) -> list[str]:
+        """Returns the names of layers that add losses or metrics of a mini-batch.
+
+        They are known once the stages have been built.
+        """
+        own = [self._model.name] if self._calls.losses else []
+        return [*self._losses.adding, *self._metrics.adding, *own]
 
     def _function(self, stage: int) -> Callable[..., Any]:
         def run_stage(*args: Any, **kwargs: Any) -> Any:
@@ -76,8 +88,12 @@ class Stages:
 
     def _enter(self, args: Any, kwargs: Any) -> tuple[dict[Value, Any], Any]:
         """Takes in the data of a mini-batch."""
+        marks: tuple[Any, ...] = ()
         # An element that is one dict, the inputs by name, comes as keyword arguments.
-        x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(kwargs or tuple(args))
+        element = kwargs or tuple(args)
+        if self._marked:
+            element, marks = args
+        x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(element)
         inputs = self._calls.inputs
         tensors = input_tensors(self._model, x)
         if len(tensors) != len(inputs):
@@ -85,11 +101,12 @@ class Stages:
                 f"The pipelined model {self._model.name} takes {len(inputs)} input(s). Received "
                 f"data with {len(tensors)}: {x!r}"
             )
-        # Each a list of one or none.
+        # The first three are lists of one or none.
         kept = (
             [x] if self._keeps_x else [],
             [y] if self._keeps_y and y is not None else [],
             [sample_weight] if self._keeps_y and sample_weight is not None else [],
+            list(marks),
         )
         return dict(zip(inputs, tensors)), ([], [], kept)
 
@@ -109,9 +126,10 @@ class Stages:
             return [*going, *tf.nest.flatten(passed)]
         losses += [values[value] for value in self._calls.losses]
         outputs = tf.nest.map_structure(values.__getitem__, self._calls.outputs)
-        x, y, sample_weight = (part[0] if part else None for part in data)
+        *batch, marks = data
+        x, y, sample_weight = (part[0] if part else None for part in batch)
         with self._metrics.reported(metrics):
-            return self._finish(x, y, sample_weight, outputs, losses)
+            return self._finish(x, y, sample_weight, outputs, losses, marks)
 
     def _call(self, call: Call, values: dict[Value, Any]) -> None:
         """Calls a layer as its model would."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph
@@ -22,8 +24,9 @@ class PipelineState:
         graph: For a subclass of `Model`, the calls that it makes.
         in_modes: For a subclass of `Model`, whether it makes the same calls with `training` set.
         nested_graphs: For a subclass of `Model` in another model, its graph in each call, by node.
-        losses: In a stage that computes the loss of the model, what layers have added to it.
+        losses: Where the loss of the model is computed, what layers have added to it elsewhere.
         warned: Whether the user knows that moving statistics are not updated.
+        told_of_padding: Whether the user knows in which layers padding has an effect.
     """
 
     elements: list[Any] | None = None
@@ -35,6 +38,7 @@ class PipelineState:
     nested_graphs: dict[Any, LayerGraph] = dataclasses.field(default_factory=dict)
     losses: list[Any] | None = None
     warned: bool = False
+    told_of_padding: bool = False
 
     def set(self, elements: list[Any] | None, cleared: bool = False) -> None:
         """Replaces the assignment.
@@ -57,3 +61,22 @@ def of(model: Any) -> PipelineState:
     # Not an attribute as Keras knows them: it is not part of the model.
     state: PipelineState = vars(model).setdefault(_NAME, PipelineState())
     return state
+
+
+@contextlib.contextmanager
+def layer_losses(model: Any, losses: list[Any]) -> Iterator[None]:
+    """Lets `model.losses` be what layers have added elsewhere.
+
+    Args:
+        model: A model for the IPU.
+        losses: Tensors of the graph that is being built, or of those around it.
+
+    Yields:
+        Nothing.
+    """
+    known = of(model)
+    before, known.losses = known.losses, losses
+    try:
+        yield
+    finally:
+        known.losses = before

@@ -220,16 +220,41 @@ def test_data_that_are_refused(arguments: dict[str, Any], phrase: str) -> None:
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 def test_methods_refuse_such_data(method: str) -> None:
+    unknown = tf.data.Dataset.from_generator(_generator, output_types=(tf.float32, tf.float32))
     with keras_models.strategy().scope():
         model = MLP.compiled()
         for x, phrase in (
             (None, "Expect x to be a non-empty array or dataset"),
             (_generator(), "Generators"),
+            (unknown, "drop_remainder=True"),
+        ):
+            with pytest.raises(ValueError, match=phrase):
+                getattr(model, method)(x=x)
+
+
+def test_fit_refuses_partial_batches() -> None:
+    with keras_models.strategy().scope():
+        model = MLP.compiled()
+        for x, phrase in (
             (X[:6], "has a partial batch"),
             (tf.data.Dataset.from_tensor_slices((X, Y)).batch(4), "drop_remainder=True"),
         ):
             with pytest.raises(ValueError, match=phrase):
-                getattr(model, method)(x=x)
+                model.fit(x=x)
+
+
+def test_partial_batches_where_they_may_be() -> None:
+    data = from_arguments(X[:10], Y[:10], batch_size=4, epochs=2, partial_batches=True)
+    assert data.rows is not None and data.rows.tolist() == [4, 4, 2]
+    assert (data.size, data.batch_size) == (3, 4)
+    assert [len(x) for x, _ in _elements(data)] == [4, 4, 2] * 2
+    whole = from_arguments(X[:8], Y[:8], batch_size=4, partial_batches=True)
+    assert whole.rows is None
+    batches = tf.data.Dataset.from_tensor_slices(X.astype(np.float64)).batch(5)
+    found = from_arguments(batches, partial_batches=True)
+    assert found.rows is None and found.dataset.element_spec.dtype == tf.float32
+    with pytest.raises(ValueError, match="drop_remainder=True"):
+        from_arguments(batches.map(tf.sparse.from_dense), partial_batches=True)
 
 
 def test_data_in_memory_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,7 @@ class TestSetters:
             ("set_outfeed_queue_options", {"kwargs": inspect.Parameter.VAR_KEYWORD}),
             ("set_replication_options", {"replicated_metric_reduction_method": "NONE"}),
             ("set_asynchronous_callbacks", {"asynchronous": False}),
+            ("set_partial_batch_options", {"pad_in_fit": False}),
         ],
     )
     def test_arguments_and_defaults(self, setter: str, arguments: dict[str, Any]) -> None:
@@ -187,6 +188,16 @@ class TestSetters:
         model.set_asynchronous_callbacks(True)
         assert changed(model) == {"asynchronous_callbacks": True}
         model.set_asynchronous_callbacks()
+        assert changed(model) == {}
+
+    def test_partial_batches(self) -> None:
+        model = Model()
+        model.set_partial_batch_options(pad_in_fit=True)
+        assert changed(model) == {"pad_in_fit": True}
+        # Not a key that a configuration of the original has.
+        assert set(model._ipu_options.to_config()) == {*options.CONFIG_KEYS, "pad_in_fit"}
+        assert ModelOptions.from_config(model._ipu_options.to_config()) == model._ipu_options
+        model.set_partial_batch_options()
         assert changed(model) == {}
 
 

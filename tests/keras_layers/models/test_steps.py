@@ -13,7 +13,7 @@ from tensorflow_ipu.keras_layers.models import steps as steps_lib
 from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.steps import Steps
 from tests import keras_models
-from tests.keras_models import BATCH, MLP, X, Y, dataset
+from tests.keras_models import MLP, dataset
 
 pytestmark = keras_models.KERAS_WARNINGS
 
@@ -129,41 +129,85 @@ def test_one_step_for_an_execution_is_told(warnings: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"data": DATASET}, Steps(12, 1, 1, restarts=True)),
+        ({"data": ARRAYS, "per_execution": 4}, Steps(12, 4, 1, restarts=False)),
+        ({"data": ARRAYS, "per_execution": 5}, Steps(12, 5, 1, restarts=False, padding=3)),
+        ({"data": DATASET, "replicas": 5}, Steps(3, 1, 5, restarts=True, padding=3)),
+        (
+            {"data": DATASET, "replicas": 5, "per_execution": 2},
+            Steps(3, 2, 5, restarts=True, padding=8),
+        ),
+        ({"data": DATASET, "replicas": 16}, Steps(1, 1, 16, restarts=True, padding=4)),
+        (
+            {"data": INFINITE, "requested": 7, "replicas": 2},
+            Steps(4, 1, 2, restarts=False, padding=1),
+        ),
+        ({"data": ARRAYS, "requested": 1}, Steps(1, 1, 1, restarts=False)),
+        # A pipeline takes what its schedule can run.
+        ({"data": DATASET, "per_execution": 24, "stages": 3}, Steps(12, 12, 1, restarts=True)),
+        (
+            {"data": UNKNOWN, "requested": 1, "per_execution": 24, "stages": 3},
+            Steps(1, 6, 1, restarts=False, padding=5),
+        ),
+        (
+            {"data": UNKNOWN, "requested": 7, "per_execution": 3, "stages": 3},
+            Steps(7, 3, 1, restarts=False, padding=2),
+        ),
+    ],
+)
+def test_plans_that_run_all_batches(arguments: dict[str, Any], expected: Steps) -> None:
+    given = {"requested": None, "per_execution": 1, "replicas": 1, **arguments}
+    found = steps_lib.plan_inference(argument="steps", **given)
+    assert found == expected
+    assert found.batches == (arguments.get("requested") or 12)
+    assert found.executed % found.per_execution == 0 and found.executed >= found.per_epoch
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"data": DATASET}, Steps(12, 1, 1, restarts=True)),
+        (
+            {"data": ARRAYS, "replicas": 5, "per_execution": 3},
+            Steps(3, 3, 5, restarts=False, padding=3),
+        ),
+        (
+            {"data": ARRAYS, "requested": 12, "accumulated": 5, "per_execution": 5},
+            Steps(12, 5, 1, restarts=False, padding=3),
+        ),
+        (
+            {"data": DATASET, "replicas": 2, "accumulated": 4, "per_execution": 20},
+            Steps(6, 8, 2, restarts=True, padding=4),
+        ),
+    ],
+)
+def test_plans_that_fill_updates(arguments: dict[str, Any], expected: Steps) -> None:
+    given = {"requested": None, "per_execution": 1, "replicas": 1, "accumulated": 1, **arguments}
+    found = steps_lib.plan_padded_training(argument="steps_per_epoch", **given)
+    assert found == expected
+    assert found.batches == 12
+
+
+@pytest.mark.parametrize(
     ("method", "name"),
     [("fit", "steps_per_epoch"), ("evaluate", "steps"), ("predict", "steps")],
 )
 def test_methods_check_their_steps(method: str, name: str) -> None:
     with keras_models.strategy(2).scope():
         model = MLP.compiled(steps_per_execution=2)
-        for steps, phrase in (
+        cases = [
             (None, "Could not infer the size of the data.*`" + name),
             (0, "Unexpected value for `" + name),
-            (1, "2 replicas are requested to run"),
-            (6, "must be a divisor of the number of batches"),
-        ):
+        ]
+        if method == "fit":
+            cases += [
+                (1, "2 replicas are requested to run"),
+                (6, "must be a divisor of the number of batches"),
+            ]
+        for steps, phrase in cases:
             with pytest.raises(ValueError, match=phrase):
                 getattr(model, method)(dataset(epochs=None), **{name: steps})
         with pytest.raises(ValueError, match="does not have enough data"):
             getattr(model, method)(dataset(), **{name: 8})
-
-
-def test_validation_checks_its_steps() -> None:
-    with keras_models.strategy().scope():
-        model = MLP.compiled(steps_per_execution=2)
-        with pytest.raises(ValueError, match="must be a divisor of the number of batches"):
-            model.fit(X, Y, BATCH, verbose=0, validation_data=(X[:12], Y[:12]))
-        with pytest.raises(ValueError, match="does not have enough data"):
-            model.fit(X, Y, BATCH, verbose=0, validation_data=dataset(), validation_steps=8)
-
-
-def test_running_out_of_data_of_unknown_size_is_fatal_and_leaves_the_model_usable() -> None:
-    unknown = dataset().filter(lambda *_: True)
-    with keras_models.strategy().scope():
-        model = MLP.compiled(steps_per_execution=2)
-        with pytest.raises(tf.errors.OutOfRangeError):
-            model.fit(unknown, steps_per_epoch=8, verbose=0)
-        assert len(model.fit(unknown, steps_per_epoch=6, verbose=0).history["loss"]) == 1
-
-
-def test_truncated_executions_train_as_stock_keras() -> None:
-    keras_models.train_both(MLP, compile_with={"steps_per_execution": 50})
