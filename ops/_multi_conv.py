@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import ops
 
-from tensorflow_ipu import tensorflow_hooks
+from tensorflow_ipu import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler.program import MULTI_CONV_ATTRIBUTE
 
 _CONVOLUTIONS = frozenset(
@@ -111,7 +111,7 @@ def _checked(results: Any) -> Any:
 
 def _mark(graph: ops.Graph, operations: list[ops.Operation], text: dict[str, str]) -> None:
     """Notes on convolutions which group they are in."""
-    tensorflow_hooks.follow_shards()
+    gradient_hooks.follow_shards()
     group = {"group": graph.unique_name("multi_conv"), "options": text}
     value = attr_value_pb2.AttrValue(s=json.dumps(group, sort_keys=True).encode())
     for operation in operations:

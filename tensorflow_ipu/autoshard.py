@@ -11,7 +11,7 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import sharding, tensorflow_hooks
+from tensorflow_ipu import gradient_hooks, sharding
 from tensorflow_ipu.compiler import function_graphs, linear_partition
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.compiler.sharding import sharding_attribute
@@ -87,7 +87,7 @@ def automatic_sharding(
     for operation, position in forward.positions.items():
         operation._set_attr(SHARDING_ATTRIBUTE, attributes[shards[position]])
     _move_gradients(losses[0].graph, forward.positions)
-    tensorflow_hooks.follow_shards()
+    gradient_hooks.follow_shards()
 
 
 class _Forward:

@@ -12,7 +12,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import variable_scope
 
-from tensorflow_ipu import tensorflow_hooks
+from tensorflow_ipu import gradient_hooks
 from tensorflow_ipu.compiler import sharding, trace
 from tensorflow_ipu.compiler.program import (
     FRONTEND_ATTRIBUTE,
@@ -91,7 +91,7 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
                 "The index of ipu_shard must be an int >= 0, or an iterable of such ints. "
                 f"Received: index={index!r}"
             )
-    tensorflow_hooks.follow_shards()
+    gradient_hooks.follow_shards()
     attribute = sharding.sharding_attribute([int(value) for value in indices])
     with _attr_scope({SHARDING_ATTRIBUTE: attribute}):
         yield

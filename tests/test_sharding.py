@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2
 
-from tensorflow_ipu import ipu_compiler, loops, scopes, sharding, tensorflow_hooks
+from tensorflow_ipu import gradient_hooks, ipu_compiler, loops, scopes, sharding
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler import sharding as compiler_sharding
 from tensorflow_ipu.compiler.program import Program
@@ -157,7 +157,7 @@ class TestGradients:
     @pytest.fixture(autouse=True)
     def in_graph(self) -> Iterator[None]:
         _configure(4)
-        tensorflow_hooks.follow_shards()
+        gradient_hooks.follow_shards()
         with tf.Graph().as_default():
             yield
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tensorflow.core.framework import node_def_pb2
 
     from tensorflow_ipu.compiler.function_graphs import FunctionGraph
-    from tensorflow_ipu.compiler.source_map import SourceLocation
+    from tensorflow_ipu.compiler.source_map import Origin
 
 _LOOPS = ("While", "StatelessWhile")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -54,8 +54,8 @@ class Program(Protocol):
     def may_run_functions(self, op: tf.Operation) -> bool:
         """Returns whether ops of this type run functions."""
 
-    def source(self, function: str, node: str) -> SourceLocation | None:
-        """Returns where an op was made."""
+    def origin(self, function: str, node: str) -> Origin:
+        """Returns where an op comes from."""
 
 
 class FunctionLister:
@@ -116,6 +116,7 @@ class FunctionLister:
         operands = [self._size(name if ":" in name else name + ":0") for name in inputs]
         read, written = bytes_of(op)
         flops = flops_of(op, node)
+        origin = self._program.origin(self._function.name, node.name)
         return OpRecord(
             name=node.name,
             type=node.op,
@@ -128,9 +129,11 @@ class FunctionLister:
             bytes_out=_total((*results, written)),
             flops=flops.count,
             flops_label=flops.label,
-            source=self._program.source(self._function.name, node.name),
+            source=origin.location,
             stage=stage_of(node),
             phase=phase_of(node),
+            original=origin.original,
+            keras=origin.keras,
         )
 
     def _size(self, name: str) -> int | None:

@@ -13,22 +13,21 @@ from tensorflow_ipu.compiler.function_listing import FunctionLister, placed
 from tensorflow_ipu.compiler.listing_text import format_listing
 from tensorflow_ipu.compiler.node_facts import function_attributes
 from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord, TensorRecord
+from tensorflow_ipu.compiler.source_map import NOWHERE, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensorflow.core.framework import function_pb2
 
-    from tensorflow_ipu.compiler.source_map import SourceLocation
-
 __all__ = ["ArgumentSpec", "OpRecord", "SourceLookup", "TensorRecord", "format_listing", "list_ops"]
 
 
 class SourceLookup(Protocol):
-    """What a listing asks for source locations; `source_map.SourceMap` is one."""
+    """What a listing asks for the origins of ops; `source_map.SourceMap` is one."""
 
-    def lookup(self, function: str, node: str) -> SourceLocation | None:
-        """Returns where an op of a function was made, `None` when unknown."""
+    def origin(self, function: str, node: str) -> Origin:
+        """Returns where an op of a function comes from."""
 
 
 def list_ops(
@@ -48,7 +47,7 @@ def list_ops(
         library: the program's functions.
         entry: name of the function that is the program.
         inputs: one description for each argument of the entry, captures included.
-        sources: where to ask for source locations.
+        sources: where to ask for the origins of ops.
         importer: imports the functions of the library; to be given when others need it too.
 
     Returns:
@@ -110,6 +109,6 @@ class _Lister:
             self._runs_functions[op.type] = called or bool(function_attributes(op))
         return self._runs_functions[op.type]
 
-    def source(self, function: str, node: str) -> SourceLocation | None:
-        """Where an op was made."""
-        return None if self._sources is None else self._sources.lookup(function, node)
+    def origin(self, function: str, node: str) -> Origin:
+        """Where an op comes from."""
+        return NOWHERE if self._sources is None else self._sources.origin(function, node)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
+from tensorflow_ipu.compiler.frames import KerasFrames
 from tensorflow_ipu.configs.short_repr import Shown, short_repr
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.compiler.source_map import SourceLocation
+    from tensorflow_ipu.compiler.frames import SourceLocation
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,13 @@ class OpRecord(NamedTuple):
         runs: executions in one launch, were each branch it is in taken; `None` inside a loop of
             unknown trip count.
         conditional: whether the op is in a branch.
-        source: where the user's program made the op; `None` when unknown.
+        source: where the user's program made the op; `None` when unknown. For an op of a gradient,
+            where it made the forward op.
         stage: the pipeline stage it is in; `None` outside of pipelines.
         phase: what it is part of, `backward` or `update`; empty for forward ops and outside of
             pipelines.
+        original: for an op of a gradient, the name of the forward op; empty if that is not known.
+        keras: what Keras was doing when it was made.
     """
 
     name: str
@@ -91,6 +95,8 @@ class OpRecord(NamedTuple):
     source: SourceLocation | None = None
     stage: int | None = None
     phase: str = ""
+    original: str = ""
+    keras: KerasFrames = KerasFrames()
 
     def __repr__(self) -> str:
         shown = {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sysconfig
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+import contextlib
+import functools
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
+from tensorflow_ipu.compiler import frames
+from tensorflow_ipu.compiler.frames import KerasFrames, SourceLocation
 from tensorflow_ipu.configs.short_repr import shows
 
 if TYPE_CHECKING:
@@ -15,52 +16,33 @@ if TYPE_CHECKING:
 
     import tensorflow as tf
 
-# Packages whose frames never are the user's. TensorFlow traces Keras and Estimator code of these
-# too, so naming only TensorFlow would report the inside of a layer.
-_LIBRARY_PACKAGES = (
-    "tensorflow",
-    "keras",
-    "tensorflow_estimator",
-    "tensorboard",
-    "tensorflow_ipu",
-    "tensorflow_ipu.configs",
-    "tensorflow_ipu.ops",
-    "tensorflow_ipu.keras_layers",
-    "tensorflow_ipu.estimators",
-)
-_SITE_FOLDERS = ("site-packages", "dist-packages")
-# AutoGraph runs users' functions from temporary files; frames it could map back bear the user's
-# own file name, what is left is its own scaffolding.
-_AUTOGRAPH_MARK = "__autograph_generated_file"
-# TensorFlow generates a function for each op of the native library, in a file of this name. It is
-# also that of programs given as `python -c`, so the function's name has to tell.
-_GENERATED_FILE = "<string>"
-_GENERATED_PREFIX = "ipu_"
+# What TensorFlow puts before the scope of a forward op to name the ops of its gradient.
+_TAPE_SCOPE = "gradient_tape/"
+_RENAMED = re.compile(r"_0$")
 
 
-class SourceLocation(NamedTuple):
-    """A line of the user's program.
+class Origin(NamedTuple):
+    """Where an op comes from.
 
     Args:
-        file: path of the source file, as Python knows it.
-        line: line number, from 1.
-        function: name of the function the line is in (`<module>` at top level).
+        location: the line of the user; for an op of a gradient, that of the forward op.
+        original: for an op of a gradient, the name of the forward op; empty if that is not known.
+        keras: what Keras was doing.
     """
 
-    file: str
-    line: int
-    function: str
+    location: SourceLocation | None
+    original: str = ""
+    keras: KerasFrames = KerasFrames()
 
-    def __str__(self) -> str:
-        """`file.py:12 (function)`, with the file's base name; AutoGraph's lambdas have no name."""
-        return f"{os.path.basename(self.file)}:{self.line} ({self.function or '<lambda>'})"
+
+NOWHERE = Origin(None)
 
 
 class SourceMap:
-    """Finds the source location of an op by the names it has in a compiled program.
+    """Finds the origin of an op by the names it has in a compiled program.
 
-    Nothing is looked up until `lookup` is called, so keeping a map costs only the graphs it holds
-    on to.
+    Nothing is looked up until it is asked for, so keeping a map costs only the graphs it holds on
+    to.
 
     Args:
         graph: the traced graph of a program. The bodies of its loops, conditionals and calls are
@@ -70,16 +52,15 @@ class SourceMap:
 
     def __init__(self, graph: tf.Graph, entry: str | None = None) -> None:
         self._graph = graph
-        self._entry = entry
-        self._functions: dict[str, tf.Graph] | None = None
-        # Ops made by the same calls share a location: their stacks as text, which takes a fifth of
-        # the time that looking at each frame takes.
-        self._stacks: dict[str, SourceLocation | None] = {}
+        self._entry = entry or str(getattr(graph, "name", ""))
+        # Ops made by the same calls share their origin: their stacks as text, which takes a fifth
+        # of the time that looking at each frame takes.
+        self._stacks: dict[str, Origin] = {}
 
     __repr__ = shows(lambda self: {"graph": getattr(self._graph, "name", None)})
 
-    def lookup(self, function: str, node: str) -> SourceLocation | None:
-        """Returns where an op was made.
+    def origin(self, function: str, node: str) -> Origin:
+        """Returns where an op comes from.
 
         A compiler pass may have renamed the function an op is in. Then the op is searched by its
         own name, and reported if all ops of that name were made at one place.
@@ -89,61 +70,117 @@ class SourceMap:
             node: name of the op in that function.
 
         Returns:
-            The location, or `None` for an op that has none (added by a pass, or made by a library
-            without any user code on the stack).
+            Its origin; `NOWHERE` for an op that was added by a pass.
         """
-        graphs = self._graphs()
-        if function in graphs:
-            return self._location_in(graphs[function], node)
-        distinct = {id(graph): graph for graph in graphs.values()}.values()
-        found = {self._location_in(graph, node) for graph in distinct} - {None}
-        return found.pop() if len(found) == 1 else None
+        graph = self._graphs.get(function)
+        if graph is not None:
+            return self._origin_in(graph, node)
+        found = {self._origin_in(graph, node) for graph in self._distinct} - {NOWHERE}
+        return found.pop() if len(found) == 1 else NOWHERE
 
-    def _location_in(self, graph: tf.Graph, node: str) -> SourceLocation | None:
-        """Returns the location of the op called `node`, `None` if the graph has no such op."""
-        try:
-            traceback = graph.get_operation_by_name(node).traceback
-        except KeyError:
-            return None
-        if traceback is None:
-            return None
-        frames = traceback.get_user_frames()
-        stack = str(frames)
-        if stack not in self._stacks:
-            self._stacks[stack] = _innermost(frames)
-        return self._stacks[stack]
+    def lookup(self, function: str, node: str) -> SourceLocation | None:
+        """Returns the line of an op, as `origin` does."""
+        return self.origin(function, node).location
 
+    def operation(self, function: str, node: str) -> tf.Operation | None:
+        """Returns the op of the trace that an op of the running program is, or was made for.
+
+        TensorFlow and passes name what they add after the op that it is for: `dense/MatMul/half`.
+
+        Args:
+            function: name of the function the op is in, as far as that is known.
+            node: name of the op in that function.
+        """
+        own = [self._graphs[function]] if function in self._graphs else []
+        while node:
+            for graph in (*own, *self._distinct):
+                found = _operation(graph, node)
+                if found is not None:
+                    return found
+            node = node.rpartition("/")[0]
+        return None
+
+    def _origin_in(self, graph: tf.Graph, node: str) -> Origin:
+        """Returns the origin of the op called `node`, `NOWHERE` if the graph has no such op."""
+        op = _operation(graph, node)
+        return NOWHERE if op is None else self.origin_of(op)
+
+    def origin_of(self, op: tf.Operation) -> Origin:
+        """Returns the origin of an op of the trace."""
+        original = original_op(op)
+        if original is None:
+            return self._of_stack(op)
+        found = self._of_stack(original)
+        return Origin(found.location or self._of_stack(op).location, original.name, found.keras)
+
+    def _of_stack(self, op: tf.Operation) -> Origin:
+        """Returns what the stack of an op says."""
+        if op.traceback is None:
+            return NOWHERE
+        # TensorFlow leaves its own frames out here, much faster than they could be skipped.
+        stack = op.traceback.get_user_frames()
+        text = str(stack)
+        if text not in self._stacks:
+            self._stacks[text] = Origin(frames.user_line(stack), keras=frames.keras_frames(stack))
+        return self._stacks[text]
+
+    @functools.cached_property
     def _graphs(self) -> dict[str, tf.Graph]:
-        """Graphs by function name, collected at the first use."""
-        if self._functions is None:
-            functions: dict[str, tf.Graph] = {}
-            for name, graph in _nested_graphs(self._graph, set()):
-                functions.setdefault(name, graph)
-            functions[self._entry or str(getattr(self._graph, "name", ""))] = self._graph
-            self._functions = functions
-        return self._functions
+        """Graphs by function name."""
+        functions: dict[str, tf.Graph] = {}
+        for name, graph in _nested_graphs(self._graph, set()):
+            functions.setdefault(name, graph)
+        functions[self._entry] = self._graph
+        return functions
+
+    @functools.cached_property
+    def _distinct(self) -> list[tf.Graph]:
+        """The graphs, each once."""
+        return list({id(graph): graph for graph in self._graphs.values()}.values())
 
 
 def source_of(op: tf.Operation) -> SourceLocation | None:
-    """Returns the innermost frame of an op's traceback that is outside every library.
+    """Returns the line of the user that made an op.
+
+    Args:
+        op: an op of a graph; for one of a gradient, the line is that of the forward op.
+
+    Returns:
+        The line, or `None` when the op has no traceback or no frame of the user.
+    """
+    return SourceMap(op.graph).origin_of(op).location
+
+
+def original_op(op: tf.Operation) -> tf.Operation | None:
+    """Returns the op that another was made for, such as the forward op of one of a gradient.
 
     Args:
         op: an op of a graph.
 
     Returns:
-        The frame outside TensorFlow, Keras, this package and Python's standard library, or `None`
-        when the op has no traceback or no such frame.
+        The op, or None for others and if it is not known.
     """
-    # TensorFlow leaves its own frames out here, much faster than they could be skipped.
-    return None if op.traceback is None else _innermost(op.traceback.get_user_frames())
+    original = op
+    while original._original_op is not None:
+        original = original._original_op
+    if original is not op:
+        return original
+    if op.name.startswith(_TAPE_SCOPE):
+        scope = op.name[len(_TAPE_SCOPE) :].rpartition("/")[0]
+        while scope:
+            found = _operation(op.graph, scope)
+            if found is not None:
+                return found
+            scope = scope.rpartition("/")[0]
+    return None
 
 
-def _innermost(frames: Any) -> SourceLocation | None:
-    """The innermost frame of a stack that is outside every library."""
-    for frame in reversed(frames):
-        generated = frame.filename == _GENERATED_FILE and frame.name.startswith(_GENERATED_PREFIX)
-        if not generated and not _is_library(frame.filename):
-            return SourceLocation(frame.filename, frame.lineno, frame.name)
+def _operation(graph: tf.Graph, node: str) -> tf.Operation | None:
+    """The op of a name, None if the graph has none."""
+    # In the definition of a function an op whose name is also that of a result has another one.
+    for name in (node, _RENAMED.sub("", node)):
+        with contextlib.suppress(KeyError):
+            return graph.get_operation_by_name(name)
     return None
 
 
@@ -162,31 +199,3 @@ def _nested_graphs(graph: tf.Graph, seen: set[int]) -> Iterator[tuple[str, tf.Gr
             yield name, nested
             yield nested.name, nested
             yield from _nested_graphs(nested, seen)
-
-
-@lru_cache(maxsize=4096)
-def _is_library(filename: str) -> bool:
-    """Whether a file belongs to a library rather than to the user's program."""
-    if _AUTOGRAPH_MARK in filename or filename.startswith("<frozen"):
-        return True
-    path = os.path.abspath(filename)
-    if path.startswith(_package_folders()):
-        return True
-    standard = sysconfig.get_paths()["stdlib"] + os.sep
-    return path.startswith(standard) and not any(
-        folder in path[len(standard) :] for folder in _SITE_FOLDERS
-    )
-
-
-@lru_cache(maxsize=1)
-def _package_folders() -> tuple[str, ...]:
-    """Folders of the library packages that are installed, each with a trailing separator."""
-    folders: list[str] = []
-    for package in _LIBRARY_PACKAGES:
-        try:
-            spec = importlib.util.find_spec(package)
-        except ModuleNotFoundError:
-            continue
-        if spec is not None:
-            folders += spec.submodule_search_locations or ()
-    return tuple(os.path.abspath(folder) + os.sep for folder in folders)

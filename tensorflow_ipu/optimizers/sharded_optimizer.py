@@ -10,7 +10,7 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
-from tensorflow_ipu import sharding, tensorflow_hooks
+from tensorflow_ipu import gradient_hooks, sharding
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.optimizers import ipu_optimizer
 
@@ -44,7 +44,7 @@ class ShardedOptimizer(ipu_optimizer.IpuOptimizer):
         Returns:
             Pairs of gradient and variable.
         """
-        tensorflow_hooks.follow_shards()
+        gradient_hooks.follow_shards()
         kwargs["colocate_gradients_with_ops"] = True
         gradients = super().compute_gradients(loss, var_list=var_list, **kwargs)
         sharding.propagate_sharding(ops.get_default_graph())
