@@ -11,6 +11,7 @@ from keras.src.engine import functional as functional_lib
 from keras.src.engine import training as training_lib
 
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.keras_layers import _layer_lines
 from tensorflow_ipu.keras_layers.models import (
     evaluation,
     prediction,
@@ -105,6 +106,8 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
 
     def _get_optimizer(self, optimizer: Any) -> Any:
         """Returns the optimizer that `compile` was given, scaling the loss where that is needed."""
+        # `compile` itself must stay the method of Keras, which looks whether it is when it saves.
+        _layer_lines.note_compiled(self)
         if hasattr(optimizer, "get_scaled_loss"):
             return optimizer  # Keras would scale it once more with the policy mixed_float16.
         return super()._get_optimizer(optimizer)

@@ -10,7 +10,8 @@ While the scope of one with Keras extensions is open
 
 * `keras.Model.__new__` gives models the class that `extension` makes of theirs, so that `fit`,
   `evaluate` and `predict` run programs on the IPU and the methods with options are there;
-* what loads and clones models in Keras restores those options (see `saving`).
+* what loads and clones models in Keras restores those options (see `saving`);
+* layers know the lines of the user that make and call them (see `_layer_lines`).
 
 There is no other way for an ordinary model to become another class. When the last scope is left,
 Keras is as it was. Pipeline stages have to see layers being made and called, while a stage is open
@@ -27,6 +28,7 @@ import tensorflow as tf
 from keras.src.engine import base_preprocessing_layer
 
 from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.keras_layers import _layer_lines
 from tensorflow_ipu.keras_layers._patching import Patch, Patches
 from tensorflow_ipu.keras_layers.models import extension, saving, scope_check
 from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
@@ -58,6 +60,7 @@ def _checks() -> Iterable[Patch]:
 def _extensions() -> Iterable[Patch]:
     yield tf.keras.Model, "__new__", staticmethod(_new(tf.keras.Model.__new__))
     yield from saving.patches()
+    yield from _layer_lines.patches()
 
 
 _checked_models = Patches(_checks)

@@ -13,7 +13,7 @@ from tensorflow_ipu import _feeds, loops, tensorflow_hooks
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from tensorflow_ipu.keras_layers import _partial_batches
+from tensorflow_ipu.keras_layers import _layer_lines, _partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.runtime import native
@@ -71,8 +71,9 @@ class Program:
             **options.outfeed_kwargs,
         )
         self._structure: Any = None
+        build = functools.partial(self._build, _builder(model, mode, sizes))
         self._function = tf.function(
-            functools.partial(self._build, _builder(model, mode, sizes)), jit_compile=True
+            functools.partial(_layer_lines.in_line_of_compile, model, build), jit_compile=True
         )
         self._delete_with_self()
 

@@ -38,6 +38,7 @@ class Call:
         stage: The stage that it belongs to.
         training: Value of `training` that a model around the layer was called with; None if that
             of the whole model holds.
+        node: What Keras knows of the call in a functional model.
     """
 
     function: Callable[..., Any]
@@ -46,6 +47,7 @@ class Call:
     outputs: tuple[Value, ...]
     stage: int
     training: Any = None
+    node: Any = None
 
     @property
     def layer(self) -> tf.keras.layers.Layer | None:
@@ -200,7 +202,7 @@ class _Builder:
             return self._nested(element, args, kwargs, training, node)
         stage = element.pipeline_stage
         outputs = tuple(Value(stage) for _ in range(results))
-        call = Call(element.layer, args, kwargs, outputs, stage, training)
+        call = Call(element.layer, args, kwargs, outputs, stage, training, node)
         for value in call.inputs():
             if value.stage > stage:
                 raise ValueError(
