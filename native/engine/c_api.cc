@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/device_state.h"
+#include "engine/error_text.h"
 #include "engine/events.h"
 #include "engine/feeds/feed_manager.h"
 #include "engine/program.h"
@@ -83,6 +84,20 @@ TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library
 TFIPU_EXPORT void tfipu_reply_error(void* pointer, int code, const char* message) {
   static_cast<CompileRequest*>(pointer)->status =
       tensorflow::Status(static_cast<absl::StatusCode>(code), message);
+}
+
+TFIPU_EXPORT void tfipu_set_error_writer(tensorflow_ipu::ErrorCallback callback) {
+  tensorflow_ipu::SetErrorWriter(callback);
+}
+
+// The question of an error: the cluster in a line, then the message.
+TFIPU_EXPORT char* tfipu_error_text(void* pointer) {
+  const auto* request = static_cast<tensorflow_ipu::ErrorRequest*>(pointer);
+  return CopyText(tensorflow::strings::StrCat(request->cluster, "\n", request->message));
+}
+
+TFIPU_EXPORT void tfipu_reply_error_text(void* pointer, const char* message) {
+  static_cast<tensorflow_ipu::ErrorRequest*>(pointer)->message = message;
 }
 
 // Attaches devices: everything of the former configuration is dropped.

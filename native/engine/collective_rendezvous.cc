@@ -5,6 +5,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_join.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/strcat.h"
 
@@ -142,8 +143,9 @@ CollectiveRendezvous::Place CollectiveRendezvous::PlaceOf(OpKernelContext* ctx) 
 
 std::string CollectiveRendezvous::Describe(const Place& place) {
   const tensorflow::OpKernel& kernel = *place.kernel;
-  return StrCat("the collective ", kernel.name(), " (", kernel.type_string(), " of ",
-                tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(), ")");
+  return StrCat("the collective ", tensorflow::FormatNodeDefForError(kernel.def()), " (",
+                kernel.type_string(), " of ", tensorflow::DataTypeString(kernel.input_type(0)),
+                place.shape.DebugString(), ")");
 }
 
 // Aborts everything when `ctx` is cancelled. An error in the same replica cancels too, so waiting

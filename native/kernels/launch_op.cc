@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/device_state.h"
+#include "engine/error_text.h"
 #include "engine/launch.h"
 #include "plugin/device.h"
 #include "tensorflow/core/common_runtime/device.h"
@@ -122,10 +123,10 @@ class LaunchOp : public AsyncOpKernel {
     std::vector<Argument> arguments;
     OP_REQUIRES_OK_ASYNC(ctx, Collect(ctx, &inputs, &arguments), done);
     LoadedProgram loaded;
-    OP_REQUIRES_OK_ASYNC(ctx, Load(ctx, std::move(arguments), &loaded), done);
+    OP_REQUIRES_OK_ASYNC(ctx, Explained(cluster_, Load(ctx, std::move(arguments), &loaded)), done);
     Launch(loaded, ordinal_, ctx, std::move(inputs),
-           [ctx, done](const Status& status, std::vector<Tensor> results) {
-             ctx->SetStatus(status);
+           [this, ctx, done](const Status& status, std::vector<Tensor> results) {
+             ctx->SetStatus(Explained(cluster_, status));
              for (size_t i = 0; status.ok() && i < results.size(); ++i) {
                ctx->set_output(i, Narrow(results[i]));
              }

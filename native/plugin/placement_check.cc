@@ -5,6 +5,7 @@
 #include "kernels/support.h"
 #include "plugin/device.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/graph/graph.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/util/device_name_utils.h"
@@ -43,7 +44,7 @@ class PlacementCheck : public tensorflow::GraphOptimizationPass {
  private:
   static tensorflow::Status Refuse(const tensorflow::Node& node) {
     return tensorflow::errors::InvalidArgument(
-        "Cannot assign a device for operation ", node.name(),
+        "Cannot assign a device for operation ", tensorflow::FormatNodeDefForError(node.def()),
         ": Could not satisfy explicit device specification '", node.requested_device(),
         "' because no supported kernel for ", kIpuDeviceType,
         " devices is available. Op: ", node.type_string(),

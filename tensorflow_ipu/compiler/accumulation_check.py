@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler import listing
-from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE, Program, at_node
 
 _LOOPS = ("While", "StatelessWhile")
 
@@ -43,7 +43,8 @@ def check(program: Program, list_ops: Callable[[], Sequence[listing.OpRecord]]) 
         for function, node in program.nodes()
         if ACCUMULATION_ATTRIBUTE in node.attr
     }
-    for description in found.values():
+    for (function, node), description in found.items():
+        description["place"] = at_node(node, function)
         _check_outermost(description)
     counted = {key: value for key, value in found.items() if value["num_mini_batches"] > 1}
     if not counted:
@@ -73,13 +74,15 @@ def _check_outermost(description: dict[str, Any]) -> None:
             None,
             f"{_title(description)} must not be wrapped by any other optimizer, but it is wrapped "
             f"by a {description['wrapped_by']}. Make it the outermost: let it wrap the "
-            f"{description['wrapped_by']}, and that the optimizer inside.",
+            f"{description['wrapped_by']}, and that the optimizer inside.{description['place']}",
         )
 
 
 def _check_loop(description: dict[str, Any], loop: _Loop | None) -> None:
     if loop is None:
-        raise errors.FailedPreconditionError(None, None, outside_loop(description))
+        raise errors.FailedPreconditionError(
+            None, None, outside_loop(description) + description["place"]
+        )
     count = description["num_mini_batches"]
     if loop.trip_count is not None and loop.trip_count % count:
         raise errors.FailedPreconditionError(
@@ -87,7 +90,8 @@ def _check_loop(description: dict[str, Any], loop: _Loop | None) -> None:
             None,
             f"{_title(description)} makes one update for {count} mini-batches, which do not evenly "
             f"divide the {loop.trip_count} iterations of its loop: the gradients after the last "
-            f"update would be lost. Let the loop run a multiple of {count} iterations.",
+            f"update would be lost. Let the loop run a multiple of {count} iterations."
+            f"{description['place']}",
         )
 
 

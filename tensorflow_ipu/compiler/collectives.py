@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler.program import Program, called_functions
+from tensorflow_ipu.compiler.program import Program, called_functions, node_tag
 
 # Op -> its attribute for the group size; None for ops that all replicas do together.
 _GROUP_SIZES: dict[str, str | None] = {
@@ -85,23 +85,26 @@ def check_groups(program: Program, replicas: int) -> None:
     Raises:
         tf.errors.InvalidArgumentError: Naming the op and both numbers.
     """
-    for _, node in program.nodes():
+    for function, node in program.nodes():
         if not is_collective(node):
             continue
-        size = group_size(node, replicas)
+        size, rule = group_size(node, replicas), ""
         if node.op == _ALL_TO_ALL and size != replicas:
-            raise _wrong_group(node, size, f"must be the number of replicas, {replicas}", replicas)
-        if replicas % size:
-            raise _wrong_group(node, size, f"must divide the {replicas} replica(s)", replicas)
+            rule = f"must be the number of replicas, {replicas}"
+        elif replicas % size:
+            rule = f"must divide the {replicas} replica(s)"
+        if rule:
+            name = node_tag(node.name, function.signature.name)
+            raise _wrong_group(node, name, size, rule, replicas)
 
 
 def _wrong_group(
-    node: node_def_pb2.NodeDef, size: int, rule: str, replicas: int
+    node: node_def_pb2.NodeDef, name: str, size: int, rule: str, replicas: int
 ) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(
         None,
         None,
-        f"The {_GROUP_SIZES[node.op]} of the collective {node.name} ({node.op}) is {size}, but it "
+        f"The {_GROUP_SIZES[node.op]} of the collective {name} ({node.op}) is {size}, but it "
         f"{rule} of the program. The program runs on {replicas} replica(s) because of the IPUs "
         "that the device has and the program uses: change the argument, or select another number "
         "of IPUs.",

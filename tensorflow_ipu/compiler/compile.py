@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -17,6 +19,7 @@ from tensorflow_ipu.compiler import (
     accumulation_check,
     capacity_check,
     collectives,
+    error_text,
     feed_check,
     fingerprint,
     host_evaluation,
@@ -65,8 +68,16 @@ def compile_cluster(
         returned again; the library differs from its own in the names of feeds and functions.
 
     Raises:
-        tf.errors.OpError: What the spec says of unsupported ops, devices and feeds.
+        tf.errors.OpError: What the spec says of unsupported ops, devices and feeds. Ops are named
+            with the user's lines.
     """
+    with error_text.explained_errors(cluster):
+        return _compiled(cluster, target)
+
+
+def _compiled(
+    cluster: cluster_lib.Cluster, target: Target
+) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
     began = time.time()
     program = Program.from_library(cluster.library(), cluster.entry)
     outside_compilation.check(program)
@@ -244,12 +255,23 @@ def _answer(request: int) -> None:
         native.reply_error(request, errors.INTERNAL, message + traceback.format_exc())
 
 
+def _explain(request: int) -> None:
+    """Called by the engine with an error of a launch, on any of its threads. Must not raise."""
+    identifier, message = native.error_text(request)
+    # The graph may be gone already, for a launch that is cancelled.
+    with contextlib.suppress(KeyError):
+        cluster = cluster_lib.find(identifier)
+        native.reply_error_text(request, error_text.explained(message, cluster))
+
+
 @functools.cache
 def ensure_registered() -> Any:
     """Makes this the engine's compiler, once. Returns what has to stay alive."""
     native.ops()
-    callback = native.set_compiler(_answer)
+    callbacks = native.set_compiler(_answer), native.set_error_writer(_explain)
+    # A launch may end with an error when there is no interpreter any more.
+    atexit.register(native.set_error_writer, None)
     system.subscribe(reporting.configuring, first=True)
     system.subscribe(CACHE.clear)
     system.subscribe(events.configure)
-    return callback
+    return callbacks

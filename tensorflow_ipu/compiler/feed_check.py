@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler import sharding
-from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.program import Program, node_tag
 
 _FEED_OPS = frozenset({"IpuInfeedDequeue", "IpuOutfeedEnqueue"})
 
@@ -17,15 +17,16 @@ def check(program: Program) -> None:
         tf.errors.FailedPreconditionError: Naming the ops.
     """
     users: dict[bytes, tuple[tuple[int, ...], str]] = {}
-    for _, node in program.nodes():
+    for function, node in program.nodes():
         if node.op not in _FEED_OPS:
             continue
         ipus = sharding.node_ipus(node)
-        first_ipus, first = users.setdefault(node.attr["feed_id"].s, (ipus, node.name))
+        name = node_tag(node.name, function.signature.name)
+        first_ipus, first = users.setdefault(node.attr["feed_id"].s, (ipus, name))
         if ipus != first_ipus:
             raise errors.FailedPreconditionError(
                 None,
                 None,
                 f"Trying to use the same feed on two IPUs: {first} on {list(first_ipus)} and "
-                f"{node.name} on {list(ipus)}. Make one queue for each.",
+                f"{name} on {list(ipus)}. Make one queue for each.",
             )

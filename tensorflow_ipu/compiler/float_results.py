@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tensorflow_ipu.compiler.float_behaviour import FloatBehaviour
 from tensorflow_ipu.compiler.float_catalogue import Arithmetic
 from tensorflow_ipu.compiler.function_editor import FunctionEditor
+from tensorflow_ipu.compiler.program import node_tag
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,7 @@ class ResultFinisher:
             "IpuCheckNumerics",
             [result.raw, *(result.operands if wanted else ())],
             Toperands=result.operand_types if wanted else (),
-            checked_name=result.name,
+            checked_name=node_tag(result.name, self._editor.function.signature.name),
             checked_op=result.op,
             inv=behaviour.inv,
             div0=behaviour.div0,

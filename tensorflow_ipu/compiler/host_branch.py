@@ -9,7 +9,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_util
 
 from tensorflow_ipu.compiler.node_results import position_of, type_of
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, input_node
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, input_node, node_tag
 
 _SHAPES = "_output_shapes"
 _LOWER = "_lower_using_switch_merge"
@@ -81,8 +81,9 @@ class _Extraction:
                 raise errors.UnimplementedError(
                     None,
                     None,
-                    f"{input_node(reference)} is a resource made outside compilation, which "
-                    "several replicas cannot share. Make it outside the IPU program.",
+                    f"{node_tag(input_node(reference), self._function.signature.name)} is a "
+                    "resource made outside compilation, which several replicas cannot share. Make "
+                    "it outside the IPU program.",
                 )
         return results
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors, op_def_registry
 
+from tensorflow_ipu.compiler.program import node_tag
+
 
 def results_of(node: node_def_pb2.NodeDef) -> list[tuple[str, list[int]]]:
     """Returns the name of each result of a node's op with its types; several for a list."""
     definition = op_def_registry.get(node.op)
     if definition is None:
         raise errors.UnimplementedError(
-            None, None, f"{node.name} ({node.op}) is not an op that the host can run."
+            None, None, f"{node_tag(node.name)} ({node.op}) is not an op that the host can run."
         )
     results = []
     for argument in definition.output_arg:
@@ -50,7 +52,7 @@ def input_types(node: node_def_pb2.NodeDef) -> list[int]:
     definition = op_def_registry.get(node.op)
     if definition is None:
         raise errors.UnimplementedError(
-            None, None, f"{node.name} ({node.op}) is not an op that the host can run."
+            None, None, f"{node_tag(node.name)} ({node.op}) is not an op that the host can run."
         )
     types: list[int] = []
     for argument in definition.input_arg:

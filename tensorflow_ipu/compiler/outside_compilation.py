@@ -8,7 +8,13 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import errors, function_def_to_graph
 
 from tensorflow_ipu.compiler.collectives import functions_run_by
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, input_node
+from tensorflow_ipu.compiler.program import (
+    OUTSIDE_ATTRIBUTE,
+    Program,
+    at_node,
+    input_node,
+    node_tag,
+)
 
 
 def check(program: Program) -> None:
@@ -66,7 +72,8 @@ def _check_scope(
             None,
             None,
             f"The outside compilation scope '{scope}' must have either input or output: pass it a "
-            "tensor of the IPU program, or use one of its tensors there.",
+            "tensor of the IPU program, or use one of its tensors there."
+            f"{at_node(nodes[0].name, function.signature.name)}",
         )
     tensors = {name for name in outputs if not name.startswith("^")}
     if tensors:
@@ -83,6 +90,6 @@ def _check_shapes(function: function_pb2.FunctionDef, scope: str, outputs: set[s
                 None,
                 None,
                 f"The shape of every output of the outside compilation scope '{scope}' must be "
-                f"statically known. That of {node} is {tensor.shape}: set it with set_shape() "
-                "inside the scope.",
+                f"statically known. That of {node_tag(node, function.signature.name)} is "
+                f"{tensor.shape}: set it with set_shape() inside the scope.",
             )

@@ -9,7 +9,7 @@ from typing import Any
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler import schedule
-from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE, Program, at_node
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system
 
@@ -60,20 +60,18 @@ def plan(program: Program) -> PipelinePlan | None:
             mini-batches does not suit the schedule.
         tf.errors.UnimplementedError: If the schedule cannot recompute in the mode asked for.
     """
-    found = [
-        json.loads(node.attr[PIPELINE_ATTRIBUTE].s)
-        for _, node in program.nodes()
-        if PIPELINE_ATTRIBUTE in node.attr
-    ]
+    nodes = [(f, node) for f, node in program.nodes() if PIPELINE_ATTRIBUTE in node.attr]
+    found = [json.loads(node.attr[PIPELINE_ATTRIBUTE].s) for _, node in nodes]
     if not found:
         return None
     if len(found) > 1:
         names = ", ".join(attribute["name"] for attribute in found)
+        places = [at_node(node.name, function.signature.name) for function, node in nodes]
         raise errors.FailedPreconditionError(
             None,
             None,
             "Only a single ipu.pipeline() is allowed in a compiled program. Received "
-            f"{len(found)}: {names}. Compile each in a program of its own.",
+            f"{len(found)}: {names}. Compile each in a program of its own.{''.join(places)}",
         )
     attribute = found[0]
     description = _configured(schedule.PipelineDescription.from_json(attribute["description"]))

@@ -8,7 +8,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_util
 
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.store import DiskCache
 from tensorflow_ipu.configs import flags
 
@@ -29,13 +29,14 @@ def check(program: Program) -> None:
             "The device is configured for pre-compilation, but there is no executable cache to "
             "save programs to. Set TF_POPLAR_FLAGS=--executable_cache_path=DIRECTORY.",
         )
-    for _, node in program.nodes():
+    for function, node in program.nodes():
         if OUTSIDE_ATTRIBUTE in node.attr:
             raise errors.FailedPreconditionError(
                 None,
                 None,
-                f"The device is configured for pre-compilation, but {node.name} is in an outside "
-                "compilation scope, which cannot be pre-compiled.",
+                "The device is configured for pre-compilation, but "
+                f"{node_tag(node.name, function.signature.name)} is in an outside compilation "
+                "scope, which cannot be pre-compiled.",
             )
 
 

@@ -81,6 +81,26 @@ def input_node(reference: str) -> str:
     return reference.lstrip("^").split(":", 1)[0]
 
 
+def node_tag(node: str, function: str = "") -> str:
+    """Returns how messages name a node, so that a user gets its line: as TensorFlow's own do.
+
+    Args:
+        node: name of the node.
+        function: name of the function it is in, where that is known.
+    """
+    return (f"{{{{function_node {function}}}}}" if function else "") + f"{{{{node {node}}}}}"
+
+
+def at_node(node: str, function: str = "") -> str:
+    """Returns what to add to a message that is about a node, but does not name it.
+
+    Args:
+        node: name of the node.
+        function: name of the function it is in, where that is known.
+    """
+    return f"\n\t [[{node_tag(node, function)}]]"
+
+
 def called_functions(node: node_def_pb2.NodeDef) -> list[str]:
     """Returns the names of the functions that a node's attributes name, sorted by attribute."""
     names = []

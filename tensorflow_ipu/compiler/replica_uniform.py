@@ -7,7 +7,7 @@ from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler import collectives, user_ops
 from tensorflow_ipu.compiler.node_order import topological
-from tensorflow_ipu.compiler.program import Program, input_node
+from tensorflow_ipu.compiler.program import Program, input_node, node_tag
 
 _INDEX = "IpuReplicationIndex"
 _PROMISE = "IpuAssumeEqualAcrossReplicas"
@@ -115,10 +115,10 @@ class _Flow:
         return errors.InvalidArgumentError(
             None,
             None,
-            f"The predicate of the {what} {node.name} is not replica uniform: it depends on the "
-            f"replica index, but the collective {self._collective_in(functions)} inside needs all "
-            f"{self._replicas} replicas. Move the collective out of the {what}, compute the "
-            "predicate from values that are equal on all replicas (such as the results of "
+            f"The predicate of the {what} {node_tag(node.name)} is not replica uniform: it depends "
+            f"on the replica index, but the collective {self._collective_in(functions)} inside "
+            f"needs all {self._replicas} replicas. Move the collective out of the {what}, compute "
+            "the predicate from values that are equal on all replicas (such as the results of "
             "cross_replica_sum), or promise that it is equal with "
             "cross_replica_ops.assume_equal_across_replicas.",
         )
@@ -128,7 +128,7 @@ class _Flow:
         for name in functions:
             for node in self._program.functions[name].node_def:
                 if collectives.is_collective(node):
-                    return node.name
+                    return node_tag(node.name, name)
                 called = self._with_collectives.intersection(
                     collectives.functions_run_by(self._program, node)
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorflow.python.framework import dtypes, errors
 
 from tensorflow_ipu.compiler import resource_uses
-from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.program import Program, node_tag
 from tensorflow_ipu.compiler.target import Target
 
 _UPDATES = ("ResourceApply", "ResourceSparseApply")
@@ -30,9 +30,10 @@ def check(program: Program, target: Target) -> None:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"{node.name} ({node.op}) updates a variable of the type {variable.name} with a "
-                f"gradient of the type {update.name}. Cast gradients to the type of the variable "
-                "where they are applied: wrap the optimizer in an ipu.optimizers.IpuOptimizer of "
-                "your own whose apply_gradients does so. Or accumulate in the variable's type: "
-                "the argument `dtype` or `gradient_accumulation_dtype` decides on that.",
+                f"{node_tag(node.name)} ({node.op}) updates a variable of the type "
+                f"{variable.name} with a gradient of the type {update.name}. Cast gradients to the "
+                "type of the variable where they are applied: wrap the optimizer in an "
+                "ipu.optimizers.IpuOptimizer of your own whose apply_gradients does so. Or "
+                "accumulate in the variable's type: the argument `dtype` or "
+                "`gradient_accumulation_dtype` decides on that.",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.program import Program, node_tag
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import native
@@ -56,7 +56,7 @@ def _check_node(node: node_def_pb2.NodeDef) -> None:
         raise errors.FailedPreconditionError(
             None,
             None,
-            f"The device is configured for pre-compilation, but the custom operation {node.name} "
-            f"of {path} is not hashable, so it cannot be pre-compiled. Operations of "
-            "precompiled_user_op can, if their metadata sets is_hashable.",
+            "The device is configured for pre-compilation, but the custom operation "
+            f"{node_tag(node.name)} of {path} is not hashable, so it cannot be pre-compiled. "
+            "Operations of precompiled_user_op can, if their metadata sets is_hashable.",
         )

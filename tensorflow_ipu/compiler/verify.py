@@ -12,6 +12,7 @@ from tensorflow_ipu.compiler.program import (
     Program,
     called_functions,
     input_node,
+    node_tag,
 )
 from tensorflow_ipu.compiler.target import Target
 from tensorflow_ipu.runtime import native
@@ -85,12 +86,13 @@ def check_supported(program: Program) -> None:
         tf.errors.InvalidArgumentError: Naming the first ops that it lacks.
     """
     problems = []
-    for _, node in program.nodes():
+    for function, node in program.nodes():
         if OUTSIDE_ATTRIBUTE in node.attr:
             continue
         problem = _problem(node)
         if problem is not None:
-            problems.append(f"{node.name} ({node.op}): {problem}")
+            name = node_tag(node.name, function.signature.name)
+            problems.append(f"{name} ({node.op}): {problem}")
     if problems:
         shown = "; ".join(problems[:5])
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""

@@ -14,10 +14,12 @@ import tensorflow as tf
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import eager_errors
 
 _FILE_NAME = "libtensorflow_ipu.so"
 
-CompileCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# Called with the address of a request.
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class EngineEvent(NamedTuple):
@@ -82,7 +84,10 @@ def _library() -> ctypes.CDLL:
     for name, result, *arguments in (
         ("tfipu_tensorflow_version", ctypes.c_char_p),
         ("tfipu_free", None, ctypes.c_void_p),
-        ("tfipu_set_compiler", None, CompileCallback),
+        ("tfipu_set_compiler", None, Callback),
+        ("tfipu_set_error_writer", None, Callback),
+        ("tfipu_error_text", ctypes.c_void_p, ctypes.c_void_p),
+        ("tfipu_reply_error_text", None, ctypes.c_void_p, ctypes.c_char_p),
         ("tfipu_request_text", ctypes.c_void_p, ctypes.c_void_p),
         (
             "tfipu_reply",
@@ -144,6 +149,7 @@ def ops() -> ModuleType:
     """
     _library()
     module = tf.load_op_library(str(library_path()))
+    eager_errors.clean_errors_of(module)
     system.subscribe(_on_change)
     return module
 
@@ -156,7 +162,7 @@ def _on_change(attached: system.System) -> None:
 
 def _take_text(pointer: int) -> str:
     """Reads a text that the library made, and frees it."""
-    text = ctypes.string_at(pointer).decode()
+    text = ctypes.string_at(pointer).decode(errors="replace")
     _library().tfipu_free(pointer)
     return text
 
@@ -171,7 +177,7 @@ def set_compiler(callback: Callable[[int], None]) -> Any:
     Returns:
         The C function. The caller keeps it alive as long as programs may run.
     """
-    c_function = CompileCallback(callback)
+    c_function = Callback(callback)
     _library().tfipu_set_compiler(c_function)
     return c_function
 
@@ -208,6 +214,32 @@ def reply_error(request: int, code: int, message: str) -> None:
         message: What went wrong.
     """
     _library().tfipu_reply_error(request, code, message.encode())
+
+
+def set_error_writer(callback: Callable[[int], None] | None) -> Any:
+    """Makes `callback` write the texts of errors that launches end with.
+
+    Args:
+        callback: Called with the address of a request, from any thread. It may answer with
+            `reply_error_text` before it returns. None: errors stay as they are.
+
+    Returns:
+        The C function. The caller keeps it alive as long as programs may run.
+    """
+    c_function = Callback() if callback is None else Callback(callback)
+    _library().tfipu_set_error_writer(c_function)
+    return c_function
+
+
+def error_text(request: int) -> tuple[str, str]:
+    """Returns the Cluster that an error comes from, and its message."""
+    cluster, _, message = _take_text(_library().tfipu_error_text(request)).partition("\n")
+    return cluster, message
+
+
+def reply_error_text(request: int, message: str) -> None:
+    """Replaces the message of an error."""
+    _library().tfipu_reply_error_text(request, message.encode())
 
 
 def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "engine/feeds/narrow.h"
 #include "tensorflow/core/platform/errors.h"
 
@@ -39,10 +40,14 @@ Status Ended() {
       "dataset has. Repeat the dataset, or run fewer iterations.");
 }
 
+// The nodes that the error names are the dataset's: without TensorFlow's tags, nobody takes them
+// for those of the program.
 Status Failed(const Status& cause) {
-  return Status(cause.code(),
-                tensorflow::strings::StrCat("An infeed dataset iterator has failed with status: ",
-                                            cause.ToString()));
+  const std::string text = absl::StrReplaceAll(
+      cause.ToString(),
+      {{"{{function_node ", "dataset function "}, {"{{node ", "dataset op "}, {"}}", ""}});
+  return Status(cause.code(), tensorflow::strings::StrCat(
+                                  "An infeed dataset iterator has failed with status: ", text));
 }
 
 }  // namespace

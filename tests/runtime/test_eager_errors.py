@@ -1,0 +1,50 @@
+"""Errors of ops without what the eager runtime puts around them."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.runtime import eager_errors, native
+
+_PREFIX = (
+    "{{function_node __wrapped__IpuLaunch_Targs_2_Tresults_1_device_/job:localhost/replica:0/"
+    "task:0/device:IPU:0}} "
+)
+
+
+@pytest.mark.parametrize(
+    "message, cleaned",
+    [
+        (f"{_PREFIX}It failed. [Op:IpuLaunch] name: cluster_0__step", "It failed."),
+        (f"{_PREFIX}It failed.\n  here [Op:IpuLaunch]", "It failed.\n  here"),
+        ("It failed.", "It failed."),
+        ("{{function_node __wrapped__MatMul}} It failed. [Op:MatMul]",) * 2,
+        ("Said [Op:IpuLaunch] in passing.",) * 2,
+    ],
+)
+def test_messages(message: str, cleaned: str) -> None:
+    assert eager_errors.cleaned(message) == cleaned
+
+
+def test_errors_stay_what_they_are() -> None:
+    payloads = {"a": b"b"}
+    raised = tf.errors.NotFoundError(None, None, f"{_PREFIX}Gone. [Op:IpuLaunch]", payloads)
+
+    def ipu_fail() -> None:
+        raise raised
+
+    module = types.SimpleNamespace(ipu_fail=ipu_fail, other=ipu_fail)
+    eager_errors.clean_errors_of(module)
+    assert module.other is ipu_fail
+    with pytest.raises(tf.errors.NotFoundError, match=r"^Gone\.$") as caught:
+        module.ipu_fail()
+    assert caught.value is raised and caught.value.experimental_payloads == payloads
+
+
+def test_ops_on_the_host() -> None:
+    with pytest.raises(tf.errors.OpError) as caught:
+        native.ops().ipu_host_embedding_deregister(T=tf.float32, shape=[1], embedding="none")
+    assert "{{" not in str(caught.value) and "[Op:" not in str(caught.value)
