@@ -57,9 +57,7 @@ def _workload(executable: Executable) -> Workload:
     batch = _batch(executable.ops, executable.arguments)
     walk = Walk(variables, _program_variables(executable), layers, batch)
     walk.run(executable.tree, _arguments(executable.arguments, walk, batch))
-    ops = describe_ops.finish(
-        walk.drafts, layers, {variable.name: variable.role for variable in variables}
-    )
+    ops = describe_ops.finish(walk.drafts, layers, variables)
     roles = describe_ops.roles(walk.drafts, variables)
     buffers = walk.buffers.all()
     pipeline = executable.pipeline

@@ -23,7 +23,7 @@ from typing import Any
 from tensorflow_ipu.compiler.call_tree import Call, CalledOp
 from tensorflow_ipu.compiler.describe_attributes import attributes, constant_inputs
 from tensorflow_ipu.compiler.describe_buffers import HANDLES, Buffers, Value, value_of
-from tensorflow_ipu.compiler.describe_ops import UPDATE, Draft
+from tensorflow_ipu.compiler.describe_draft import UPDATE, Draft
 from tensorflow_ipu.compiler.describe_results import compute
 from tensorflow_ipu.compiler.layers import LayerNames, is_backward
 from tensorflow_ipu.compiler.op_record import OpRecord
@@ -122,7 +122,7 @@ class Walk:
         record = draft.record
         reads = record.type == "ReadVariableOp" and record.phase != UPDATE
         if draft.variables and reads and not is_backward(record.name):
-            self._layers.learn(record.name, draft.variables[0])
+            self._layers.learn(record.name, draft.variables[0], record.keras)
 
     def _calling(self, op: CalledOp, inputs: list[Value]) -> list[Value]:
         """Describes an op that runs functions, and these; returns the op's results."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.remedies import Remedy
 from tensorflow_ipu.text import aligned, human_bytes
@@ -28,7 +29,7 @@ def report(plan: Plan, exact_fits: bool, remedies: Sequence[Remedy]) -> str:
         *_categories(memory),
         "",
         f"Largest live tensors at the peak{_peak(plan, memory)}:",
-        *_tensors(memory),
+        *_tensors(plan, memory),
         "",
         *_remedies(remedies),
     ]
@@ -81,16 +82,18 @@ def _peak(plan: Plan, memory: IpuMemory) -> str:
     if memory.peak_op is None:
         return ""
     op = plan.workload.ops[memory.peak_op]
+    layer = f" of the layer {op.layer}" if op.layer else ""
     place = f" ({op.source})" if op.source else ""
-    return f", in the op {op.name}{place}"
+    return f", in the op {op.name}{layer}{place}"
 
 
-def _tensors(memory: IpuMemory) -> list[str]:
+def _tensors(plan: Plan, memory: IpuMemory) -> list[str]:
     if not memory.at_peak:
         return ["  none"]
+    largest = memory.at_peak[:_TENSORS]
     rows = [
-        (human_bytes(live.num_bytes), _short(live.name), live.category, live.source)
-        for live in memory.at_peak[:_TENSORS]
+        (human_bytes(live.num_bytes), _short(live.name), live.category, layer, live.source)
+        for live, layer in zip(largest, groups_at_peak(plan.workload, memory, largest))
     ]
     lines = ["  " + line for line in aligned(rows, right=(0,))]
     rest = memory.at_peak[_TENSORS:]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.planner.op_groups import group
 from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer, Plan
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Workload
 
@@ -20,7 +21,8 @@ class LayerRow(NamedTuple):
     """What a layer takes.
 
     Args:
-        layer: name scope of its ops.
+        layer: name of the layer; of ops in no layer the function of the user's program, such as
+            `step (train.py)`, `infeed` or `outfeed`.
         forward_cycles: of all its ops of the forward pass in one launch.
         backward_cycles: those of the backward pass.
         update_cycles: those of weight updates.
@@ -53,7 +55,7 @@ class OpRow(NamedTuple):
     Args:
         name: of the op.
         type: op type of TensorFlow.
-        layer: the layer it is in.
+        layer: the layer it is in, or what stands for one as in `LayerRow`.
         ipu: the IPU it runs on.
         phase: `forward`, `backward` or `update`.
         runs: executions.
@@ -121,7 +123,7 @@ def op_rows(plan: Plan) -> tuple[OpRow, ...]:
             OpRow(
                 op.name,
                 op.type,
-                op.layer,
+                group(op) or NO_LAYER,
                 time.ipu,
                 op.phase or "forward",
                 time.runs,
@@ -172,13 +174,13 @@ def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
         return sums.setdefault(layer or NO_LAYER, dict.fromkeys(LayerRow._fields[1:-1], 0))
 
     for op in workload.ops:
-        numbers = of(op.layer)
+        numbers = of(group(op))
         numbers["ops"] += 1
         numbers["flops"] += (op.flops or 0) * op.runs
     for time in plan.timeline.ops:
         op = workload.ops[time.op]
-        of(op.layer)[_PHASES.get(op.phase, "forward_cycles")] += time.cycles
-        labels.setdefault(op.layer or NO_LAYER, set()).update((time.cost.label, op.label))
+        of(group(op))[_PHASES.get(op.phase, "forward_cycles")] += time.cycles
+        labels.setdefault(group(op) or NO_LAYER, set()).update((time.cost.label, op.label))
     for variable, layer in layers_of_variables(workload).items():
         of(layer)["variable_bytes"] += workload.variables[variable].share
     for layer, num_bytes in _activations(workload):
@@ -200,7 +202,7 @@ def _activations(workload: Workload) -> Iterable[tuple[str, int]]:
             made.add(index)
             buffer = workload.buffers[index]
             if buffer.kind == TENSOR and op.phase not in _PHASES:
-                yield op.layer, buffer.num_bytes
+                yield group(op), buffer.num_bytes
 
 
 def layers_of_variables(workload: Workload) -> dict[int, str]:

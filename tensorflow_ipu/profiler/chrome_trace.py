@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorflow_ipu.planner.op_groups import group
 from tensorflow_ipu.planner.plan import IpuMemory, Segment, Timeline, Transfer
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _slice(segment: Segment, timeline: Timeline, start: float, report: Report) -
     details: dict[str, Any] = {"cycles": segment.cycles, "label": segment.label.value}
     if segment.op is not None:
         op = report.workload.ops[segment.op]
-        details.update({"type": op.type, "layer": op.layer, "source": op.source, "runs": op.runs})
+        details.update({"type": op.type, "layer": group(op), "source": op.source, "runs": op.runs})
     if segment.stage is not None:
         details.update({"stage": segment.stage, "phase": segment.phase or "forward"})
     if segment.mini_batch is not None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Union
 
+from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.profiler import html_assets, html_plots, text_tables
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
 from tensorflow_ipu.profiler.insights import remedy_text
@@ -208,9 +209,13 @@ def _transfer_table(report: Report) -> str:
 
 def _tensor_table(report: Report) -> str:
     """What is live at the peak of the fullest IPU."""
-    live = tensors_at_peak(report.plan.fullest)[:_TENSORS]
-    rows = [(item.name, item.category, item.num_bytes, item.source) for item in live]
-    return table(("tensor", "category", "bytes", "source"), rows)
+    memory = report.plan.fullest
+    live = tensors_at_peak(memory)[:_TENSORS]
+    rows = [
+        (item.name, item.category, item.num_bytes, layer, item.source)
+        for item, layer in zip(live, groups_at_peak(report.workload, memory, live))
+    ]
+    return table(("tensor", "category", "bytes", "layer", "source"), rows)
 
 
 def _op_table(report: Report) -> str:

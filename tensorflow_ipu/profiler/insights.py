@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.planner import rates
+from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
 
@@ -143,14 +144,17 @@ def _largest_variables(plan: Plan) -> list[dict[str, Any]]:
 
 def _largest_tensors(plan: Plan) -> list[dict[str, Any]]:
     """What takes most of the fullest IPU at its peak."""
+    largest = tensors_at_peak(plan.fullest)[:_LARGEST]
+    groups = groups_at_peak(plan.workload, plan.fullest, largest)
     return [
         {
             "name": live.name,
             "bytes": int(live.num_bytes),
             "category": live.category,
+            "layer": layer,
             "source": live.source,
         }
-        for live in tensors_at_peak(plan.fullest)[:_LARGEST]
+        for live, layer in zip(largest, groups)
     ]
 
 

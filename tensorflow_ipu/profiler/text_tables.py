@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.profiler import breakdown
 from tensorflow_ipu.text import aligned, human_bytes, human_count
 
@@ -58,9 +59,14 @@ def largest(report: Report) -> list[str]:
     Args:
         report: the report.
     """
-    live = breakdown.tensors_at_peak(report.plan.fullest)[:TOP]
-    rows = [("tensor", "category", "bytes", "source")]
-    rows += [(item.name, item.category, f"{item.num_bytes:,}", item.source) for item in live]
+    memory = report.plan.fullest
+    live = breakdown.tensors_at_peak(memory)[:TOP]
+    groups = groups_at_peak(report.workload, memory, live)
+    rows = [("tensor", "category", "bytes", "layer", "source")]
+    rows += [
+        (item.name, item.category, f"{item.num_bytes:,}", layer, item.source)
+        for item, layer in zip(live, groups)
+    ]
     return table(rows, right=(2,))
 
 
@@ -82,7 +88,7 @@ def top_ops(report: Report) -> list[str]:
         )
         for row in breakdown.type_rows(report.ops())[:TOP]
     ]
-    ops = [("op", "type", "IPU", "runs", "cycles", "of all ops", "label", "source")]
+    ops = [("op", "type", "IPU", "runs", "cycles", "of all ops", "label", "layer", "source")]
     ops += [
         (
             row.name,
@@ -92,6 +98,7 @@ def top_ops(report: Report) -> list[str]:
             cycles_text(row.cycles),
             percent(row.cycles, total),
             row.label,
+            row.layer,
             row.source,
         )
         for row in report.ops()[:TOP]

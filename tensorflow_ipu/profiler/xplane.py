@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+from tensorflow_ipu.planner.op_groups import group
 from tensorflow_ipu.planner.plan import Segment
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 _PICOSECONDS = 1e12
 # TensorFlow shows the planes of devices whose names begin so.
 _PLANE = "/device:CUSTOM:IPU:"
-_STATISTICS = ("kind", "label", "source")
+_STATISTICS = ("kind", "label", "source", "layer")
 
 
 def space(report: Report) -> xplane_pb2.XSpace:
@@ -45,8 +46,9 @@ def _fill(plane: xplane_pb2.XPlane, segments: list[Segment], report: Report) -> 
             offset_ps=round(segment.start * scale),
             duration_ps=round(segment.cycles * scale),
         )
-        source = "" if segment.op is None else report.workload.ops[segment.op].source
-        for number, value in enumerate((segment.kind, segment.label.value, source), 1):
+        op = None if segment.op is None else report.workload.ops[segment.op]
+        origin = ("", "") if op is None else (op.source, group(op))
+        for number, value in enumerate((segment.kind, segment.label.value, *origin), 1):
             if value:
                 event.stats.add(metadata_id=number, str_value=value)
     for name, number in names.items():

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.compiler.layers import LayerNames, is_backward, path
+from tensorflow_ipu.compiler.frames import KerasFrames
+from tensorflow_ipu.compiler.layers import LayerNames, is_backward, path, scope_of_variable
 from tensorflow_ipu.planner.workload import Variable
 from tests import keras_models
 
@@ -32,10 +33,60 @@ _layers = tf.keras.layers
         ("lstm/lstm_cell/kernel", "lstm"),
         ("lstm/while/lstm_cell_2/MatMul", "lstm"),
         ("Encoder/Dense/MatMul", "Encoder/Dense"),
+        ("while/MaxPool2d", ""),
+        ("matmul/ReadVariableOp", ""),
+        ("block/matmul/ReadVariableOp", "block"),
+        ("SparseSoftmaxCrossEntropyWithLogits/Const", "SparseSoftmaxCrossEntropyWithLogits"),
+        ("loss/SparseSoftmaxCrossEntropyWithLogits/Const", "loss"),
     ],
 )
 def test_paths(name: str, layer: str) -> None:
     assert path(name) == layer
+
+
+@pytest.mark.parametrize(
+    "name, layers, layer",
+    [
+        # The scopes that Keras says are layers are, whatever they are called.
+        ("repeat/while/model/add/add", 2, "model/add"),
+        ("model/conv1d/conv1d/ExpandDims", 2, "model/conv1d"),
+        ("model/drop/dropout/Mul", 2, "model/drop"),
+        ("lstm/lstm_cell/MatMul", 2, "lstm"),
+        ("lstm/while/lstm_cell/MatMul", 2, "lstm"),
+        ("model/mine/inside/Mul", 2, "model/mine/inside"),
+    ],
+)
+def test_paths_in_layers_of_keras(name: str, layers: int, layer: str) -> None:
+    assert path(name, layers) == layer
+
+
+def test_scopes_of_variables_are_no_functions() -> None:
+    assert scope_of_variable("conv1d/kernel") == "conv1d"
+    assert scope_of_variable("model/lstm/lstm_cell/kernel") == "model/lstm"
+
+
+def test_losses_of_keras_have_their_own_name() -> None:
+    keras = KerasFrames(0, "categorical_crossentropy")
+    layers = LayerNames([])
+    assert layers.of_op("softmax_cross_entropy_with_logits/Sub", keras) == keras.part
+    assert layers.of_op("mine/softmax_cross_entropy_with_logits/Sub", keras) != keras.part
+
+
+@pytest.mark.parametrize(
+    "variables, keras, layer",
+    [
+        (["kernel:0"], KerasFrames(), "kernel"),
+        (["kernel:0", "kernel:0"], KerasFrames(), ""),
+        (["Variable:0"], KerasFrames(), ""),
+        (["Variable_3:0"], KerasFrames(), ""),
+        (["matmul_readvariableop_resource"], KerasFrames(), ""),
+        (["total:0"], KerasFrames(0, "metrics"), "metrics"),
+    ],
+)
+def test_variables_without_a_scope(variables: list[str], keras: KerasFrames, layer: str) -> None:
+    layers = LayerNames(variables)
+    layers.learn("while/ReadVariableOp", variables[0], keras)
+    assert layers.of_variable(variables[0]) == layer
 
 
 @pytest.mark.parametrize(
