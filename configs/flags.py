@@ -34,6 +34,8 @@ _INITIALIZERS = ("uniform", "normal", "random")
 _PROGRESS_BAR = ("true", "false", "auto")
 #: Values of --capacity_policy.
 CAPACITY_POLICIES = ("default", "raise", "warn", "mark")
+#: Values of --operator_policy.
+OPERATOR_POLICIES = ("warn", "raise", "allow")
 _THREADS = Range(-1, INT32, "threads")
 
 _T = TypeVar("_T")
@@ -140,6 +142,13 @@ class Flags:
         _MODEL,
         "What happens to a program that does not fit on the chip: raise an error, warn, mark it in "
         "its report, or default: raise if its variables do not fit, else warn.",
+    )
+    operator_policy: str = _flag(
+        "warn",
+        _EFFECT,
+        "What happens to a program with ops that run here and would not compile for the chip, such "
+        "as tf.boolean_mask: warn, raise an error, or allow them without a word. See "
+        "docs/operators.md.",
     )
     executable_cache_path: str = _flag(
         "",
@@ -343,6 +352,7 @@ def _check(flags: Flags) -> None:
         _check_initializer(flags)
     _check_choice("show_progress_bar", flags.show_progress_bar, _PROGRESS_BAR)
     _check_choice("capacity_policy", flags.capacity_policy, CAPACITY_POLICIES)
+    _check_choice("operator_policy", flags.operator_policy, OPERATOR_POLICIES)
     if flags.ipu_model_tiles != -1 and not flags.use_ipu_model:
         raise ValueError("--ipu_model_tiles only applies together with --use_ipu_model.")
 

@@ -99,5 +99,9 @@ def slice_of(tensor: tf.Tensor, axis: int, index: tf.Tensor, size: Any) -> tf.Te
         The part, with `size` elements along the axis.
     """
     begin = [index * size if i == axis else 0 for i in range(len(tensor.shape))]
-    sizes = [size if i == axis else -1 for i in range(len(tensor.shape))]
+    # All sizes are named: "the rest" would depend on where the part begins.
+    sizes = [
+        known if known is not None else tf.shape(tensor)[i] for i, known in enumerate(tensor.shape)
+    ]
+    sizes[axis] = size
     return tf.slice(tensor, begin, sizes)

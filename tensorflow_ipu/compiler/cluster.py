@@ -6,16 +6,20 @@ import dataclasses
 import functools
 import itertools
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import func_graph as func_graph_lib
+from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.configs.short_repr import shows
 
 _ids = itertools.count()
+# Elements of what can be a shape or a list of axes. Anything larger is data.
+_LARGEST_CONSTANT = 16
 
 # The launch op in a graph knows its Cluster by name. Weak: a Cluster lives as long as the graphs
 # that launch it.
@@ -32,12 +36,15 @@ class Cluster:
         function: The same, registered with TensorFlow's runtime.
         owner: Whatever has to live as long as the Cluster, because it takes the graph apart when
             it goes.
+        constants: Positions of the explicit inputs that are small constants where the Cluster was
+            made.
     """
 
     id: str
     graph: func_graph_lib.FuncGraph
     function: atomic_function.AtomicFunction
     owner: Any = None
+    constants: frozenset[int] = frozenset()
 
     __repr__ = shows(
         lambda self: {
@@ -53,6 +60,7 @@ class Cluster:
         graph: func_graph_lib.FuncGraph,
         name: str,
         owner: Any = None,
+        inputs: Sequence[tensor_lib.Tensor] = (),
     ) -> Cluster:
         """Makes a Cluster of a finished trace.
 
@@ -60,11 +68,17 @@ class Cluster:
             graph: The trace: its inputs are the explicit inputs, then the captures.
             name: What the user would recognise, for the name of the Cluster.
             owner: What to keep alive.
+            inputs: The explicit inputs, of a Cluster that is launched with these only.
         """
         number = next(_ids)
         identifier = f"cluster_{number}__{name}"
         function = atomic_function.from_func_graph(f"__ipu_{identifier}", graph, {})
-        cluster = cls(identifier, graph, function, owner)
+        constants = frozenset(
+            index
+            for index, tensor in enumerate(inputs)
+            if _is_small_constant(tensor, not ops.is_symbolic_tensor(tensor))
+        )
+        cluster = cls(identifier, graph, function, owner, constants)
         _clusters[identifier] = cluster
         return cluster
 
@@ -111,12 +125,29 @@ class Cluster:
                     names[index] = handle.op.name
         return names
 
+    def constant_arguments(self) -> frozenset[int]:
+        """Returns the positions of the arguments that are small constants where it was made.
+
+        Those are numbers, shapes and the like: whole numbers, a few of them.
+        """
+        captures = {id(inner) for outer, inner in self.graph.captures if _is_small_constant(outer)}
+        captured = {i for i, tensor in enumerate(self.graph.inputs) if id(tensor) in captures}
+        return self.constants | captured
+
     def keep_with(self, graph: ops.Graph) -> None:
         """Makes the Cluster live as long as `graph`, which launches it."""
         kept = getattr(graph, "_ipu_clusters", None)
         if kept is None:
             kept = graph._ipu_clusters = []
         kept.append(self)
+
+
+def _is_small_constant(tensor: tensor_lib.Tensor, has_value: bool = False) -> bool:
+    """Whether a tensor is small, and a constant of its graph or has its value otherwise."""
+    small = tensor.dtype.is_integer and tensor.shape.is_fully_defined()
+    if not small or tensor.shape.num_elements() > _LARGEST_CONSTANT:
+        return False
+    return has_value or (ops.is_symbolic_tensor(tensor) and tensor.op.type == "Const")
 
 
 def find(identifier: str) -> Cluster:

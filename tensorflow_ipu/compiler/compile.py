@@ -41,6 +41,9 @@ from tensorflow_ipu.compiler import (
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.compiler.operators import check as operator_check
+from tensorflow_ipu.compiler.operators.constants import Constants
+from tensorflow_ipu.compiler.operators.notices import NOTICES
 from tensorflow_ipu.compiler.program import Program
 from tensorflow_ipu.compiler.progress import Progress
 from tensorflow_ipu.compiler.target import Argument, Target
@@ -164,6 +167,9 @@ def _executable(
         remote_memory=remote_memory,
         system=system.current(),
     )
+    if executable.on_device:
+        constants = Constants(program, cluster.constant_arguments())
+        operator_check.check(program, constants, executable.sources)
     accumulation_check.check(program, lambda: executable.ops)
     reporting.compiled(executable)  # what does not fit has its report, too
     capacity_check.check(executable, cluster.graph)
@@ -274,4 +280,5 @@ def ensure_registered() -> Any:
     system.subscribe(reporting.configuring, first=True)
     system.subscribe(CACHE.clear)
     system.subscribe(events.configure)
+    system.subscribe(NOTICES.clear)
     return callbacks

@@ -75,7 +75,7 @@ def trace(
             add_control_dependencies=False,
         )
     graph.control_outputs.extend(op for op in operations if op.graph is graph)
-    return Cluster.from_graph(graph, name)
+    return Cluster.from_graph(graph, name, inputs=inputs)
 
 
 def _outermost_graph() -> contextlib.AbstractContextManager[Any]:

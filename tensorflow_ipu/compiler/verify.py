@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
-from tensorflow.python.framework import errors, op_def_registry
+from tensorflow.core.framework import function_pb2, node_def_pb2, op_def_pb2, types_pb2
+from tensorflow.python.framework import errors, kernels, op_def_registry
 
+from tensorflow_ipu.compiler.operators import advice
 from tensorflow_ipu.compiler.program import (
     OUTSIDE_ATTRIBUTE,
     Program,
@@ -22,6 +23,10 @@ _LACKING_TYPES = frozenset(
 )
 # Ops that call back into Python.
 _HOST_ONLY_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+
+_CALLS_PYTHON = "it calls Python"
+_NO_STRINGS = "the device has no strings"
+_NO_KERNEL = "no supported kernel for IPU devices is available"
 
 
 def check_structure(program: Program) -> None:
@@ -92,7 +97,7 @@ def check_supported(program: Program) -> None:
         problem = _problem(node)
         if problem is not None:
             name = node_tag(node.name, function.signature.name)
-            problems.append(f"{name} ({node.op}): {problem}")
+            problems.append(f"{name} ({node.op}): {problem}{_mend(node.op)}")
     if problems:
         shown = "; ".join(problems[:5])
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
@@ -105,28 +110,52 @@ def check_supported(program: Program) -> None:
         )
 
 
+def refused_whatever_types(definition: op_def_pb2.OpDef) -> str | None:
+    """Returns why programs cannot have an op, None if they can, with some types at least.
+
+    Args:
+        definition: the op.
+    """
+    if definition.name in _HOST_ONLY_OPS:
+        return _CALLS_PYTHON
+    if _has_string_arguments(definition):
+        return _NO_STRINGS
+    registered = kernels.get_registered_kernels_for_op(definition.name).kernel
+    return None if any(kernel.device_type == "IPU" for kernel in registered) else _NO_KERNEL
+
+
 def _problem(node: node_def_pb2.NodeDef) -> str | None:
     if node.op.startswith("Ipu"):
         return None
     if node.op in _HOST_ONLY_OPS:
-        return "it calls Python"
+        return _CALLS_PYTHON
     if _uses_strings(node):
-        return "the device has no strings"
-    if not _kernel_available(_without_inputs(node)):
-        return "no supported kernel for IPU devices is available"
-    return None
+        return _NO_STRINGS
+    return None if _kernel_available(_without_inputs(node)) else _NO_KERNEL
+
+
+def _mend(op: str) -> str:
+    """Returns what to use in the place of an op that is refused with all types, if known."""
+    definition = op_def_registry.get(op)
+    refused = definition is not None and refused_whatever_types(definition) is not None
+    mend = advice.instead(op) if refused else None
+    return f" ({mend})" if mend else ""
 
 
 def _uses_strings(node: node_def_pb2.NodeDef) -> bool:
     """Whether strings go into or come out of a node: by its attributes, or always."""
     definition = op_def_registry.get(node.op)
-    arguments = [*definition.input_arg, *definition.output_arg] if definition is not None else []
-    if any(argument.type == types_pb2.DT_STRING for argument in arguments):
+    if definition is not None and _has_string_arguments(definition):
         return True
     return any(
         value.type == types_pb2.DT_STRING or types_pb2.DT_STRING in value.list.type
         for value in node.attr.values()
     )
+
+
+def _has_string_arguments(definition: op_def_pb2.OpDef) -> bool:
+    arguments = [*definition.input_arg, *definition.output_arg]
+    return any(argument.type == types_pb2.DT_STRING for argument in arguments)
 
 
 def _without_inputs(node: node_def_pb2.NodeDef) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu.compiler import verify
 from tests.compiler.programs import program_of
@@ -54,6 +55,41 @@ def test_what_the_device_lacks_is_named(function, op):
         verify.check_supported(program)
     assert f"({op})" in str(error.value)
     assert "no supported kernel for IPU devices" in str(error.value)
+
+
+def test_what_to_print_with_is_named():
+    def body(x):
+        tf.print("x is", x)
+        return x + 1.0
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        verify.check_supported(program_of(body, VECTOR))
+    text = str(error.value)
+    assert "(PrintV2): the device has no strings (print tensors with ipu.internal_ops" in text
+    assert "ipu.internal_ops.print_tensor" in text
+
+
+def test_types_that_the_device_lacks_are_no_reason_for_another_op():
+    """The device has sums of segments: advice for programs of fixed shapes is beside the point."""
+    program = program_of(lambda x: tf.math.segment_sum(tf.cast(x, tf.float64), [0] * 4), VECTOR)
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        verify.check_supported(program)
+    assert "(SegmentSum): no supported kernel for IPU devices" in str(error.value)
+    assert "unsorted_segment_sum" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        ("EagerPyFunc", "it calls Python"),
+        ("StringUpper", "the device has no strings"),
+        ("FFT", "no supported kernel"),
+        ("MatMul", None),
+    ],
+)
+def test_ops_that_are_refused_whatever_their_types_are_known(op, reason):
+    found = verify.refused_whatever_types(op_def_registry.get(op))
+    assert found == reason or reason in found
 
 
 def test_host_ops_outside_compilation_are_accepted():

@@ -20,6 +20,7 @@ DOCUMENTED = {
     "max_compilation_threads": ("int", -1, "2", 2),
     "max_infeed_threads": ("int", -1, "2", 2),
     "capacity_policy": ("string", "default", "warn", "warn"),
+    "operator_policy": ("string", "warn", "raise", "raise"),
     "executable_cache_path": ("string", "", "/tmp/a", "/tmp/a"),
     "save_vertex_graph": ("string", "", "d", "d"),
     "save_interval_report": ("string", "", "d", "d"),
@@ -109,6 +110,7 @@ def test_several_flags_and_quotes():
         ("--on_demand_device_poll_time=99", "range 100 to 2147483647 ms; received 99"),
         ("--on_demand_device_timeout=-1", "range 0 to 2147483647 ms; received -1"),
         ("--capacity_policy=rise", "takes default, raise, warn, mark; received 'rise'"),
+        ("--operator_policy=strict", "takes warn, raise, allow; received 'strict'"),
         ("--ipu_model_tiles=4", "only applies together with --use_ipu_model"),
     ],
 )

@@ -1,0 +1,46 @@
+"""What gradients keep of the iterations of a loop."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.compiler.function_graphs import IDENTITY_OPS
+from tensorflow_ipu.compiler.operators.calls import LOOPS, Calls, Tensor, result_index
+
+
+def pushed(calls: Calls, accumulator: Tensor) -> list[Tensor]:
+    """Returns the tensors that are pushed to a list which a gradient pops from.
+
+    The forward loop pushes one in each iteration, so the list is followed back through the loops to
+    where that happens.
+
+    Args:
+        calls: the calls of the Program.
+        accumulator: the list.
+    """
+    found: list[Tensor] = []
+    pending = [accumulator]
+    seen: set[Tensor] = set()
+    while pending:
+        tensor = pending.pop()
+        if tensor in seen:
+            continue
+        seen.add(tensor)
+        node = calls.node(tensor)
+        if node is None:
+            for passed in calls.passed(tensor):
+                pending.append(passed.tensor)
+        elif node.op == "TensorListPushBack":
+            found.append(Tensor(tensor.function, node.input[1]))
+        elif node.op == "TensorListPopBack":
+            source = Tensor(tensor.function, node.input[0])
+            if ":tensor:" in tensor.reference:  # a list of lists: what is in it is a list
+                pending.extend(pushed(calls, source))
+            else:
+                pending.append(source)
+        elif node.op in LOOPS and not calls.changes(node, result_index(tensor)):
+            pending.append(Tensor(tensor.function, node.input[result_index(tensor)]))
+        elif node.op in IDENTITY_OPS:
+            pending.append(Tensor(tensor.function, node.input[0]))
+        else:
+            returned = calls.returned(tensor, node)
+            pending.extend([] if returned is None else [returned])
+    return found

@@ -1,0 +1,102 @@
+"""Checks that the chip could run a Program: it has the ops, and all shapes are fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.python.framework import errors
+
+from tensorflow_ipu.compiler import outside_compilation
+from tensorflow_ipu.compiler.operators import advice, rules
+from tensorflow_ipu.compiler.operators.constants import Constants
+from tensorflow_ipu.compiler.operators.notices import NOTICES
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.source_map import SourceMap
+from tensorflow_ipu.configs import flags
+
+# Ops of this package, and TensorFlow's internal ones, which users do not write.
+_OWN = ("Ipu", "_")
+_SHOWN = 5
+
+
+class Finding(NamedTuple):
+    """An op of a Program that the chip could not run.
+
+    Args:
+        function: name of the function it is in.
+        node: the op.
+        reason: why not.
+    """
+
+    function: str
+    node: node_def_pb2.NodeDef
+    reason: str
+
+
+def check(program: Program, constants: Constants, sources: SourceMap) -> None:
+    """Warns of ops that run here and would not compile for the chip, or refuses them.
+
+    `--operator_policy` of TF_POPLAR_FLAGS says which.
+
+    Args:
+        program: the Program, without checks of values, which the chip drops.
+        constants: what of it is known when it is compiled.
+        sources: where its ops came from.
+
+    Raises:
+        tf.errors.InvalidArgumentError: The policy is to refuse, and there are such ops.
+    """
+    policy = flags.parsed().operator_policy
+    if policy == "allow":
+        return
+    found: dict[str, Finding] = {}
+    for finding in find(program, constants):
+        found.setdefault(finding.node.op, finding)
+    texts = [_text(finding, sources) for finding in found.values()]
+    if texts and policy == "raise":
+        more = f" There are {len(texts) - _SHOWN} more." if len(texts) > _SHOWN else ""
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            "Detected unsupported operations when compiling an IPU program, which "
+            f"--operator_policy=raise refuses. {' '.join(texts[:_SHOWN])}{more}",
+        )
+    for text in texts:
+        NOTICES.warn(
+            f"{text} (--operator_policy=raise in TF_POPLAR_FLAGS makes this an error, "
+            "--operator_policy=allow silences it. docs/operators.md lists all ops.)"
+        )
+
+
+def find(program: Program, constants: Constants) -> Iterator[Finding]:
+    """Yields the ops of a Program that the chip could not run, but for those that the host runs.
+
+    Args:
+        program: the Program.
+        constants: what of it is known when it is compiled.
+    """
+    on_host = outside_compilation.functions_run(program)
+    for name, function in program.functions.items():
+        if name in on_host:
+            continue
+        for node in function.node_def:
+            if node.op.startswith(_OWN) or node.op in program.functions:
+                continue
+            if OUTSIDE_ATTRIBUTE in node.attr:
+                continue
+            reason = rules.problem(name, node, constants)
+            if reason is not None:
+                yield Finding(name, node, reason)
+
+
+def _text(finding: Finding, sources: SourceMap) -> str:
+    """Returns what a user reads of an op."""
+    node = finding.node
+    source = sources.lookup(finding.function, node.name)
+    place = f"{source}: " if source is not None else ""
+    return (
+        f"{place}{node.op} ({node.name}) runs here, and would not compile for the chip: "
+        f"{finding.reason}. What to do: {advice.mend(node.op)}."
+    )

@@ -1,0 +1,173 @@
+"""What makes one op of a Program impossible on a chip of fixed shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, reduce
+from operator import or_
+
+from tensorflow.core.framework import node_def_pb2, op_def_pb2
+from tensorflow.python.framework import op_def_registry
+
+from tensorflow_ipu.compiler.operators import table
+from tensorflow_ipu.compiler.operators.calls import LOOPS, Tensor, data_inputs
+from tensorflow_ipu.compiler.operators.constants import Constants
+
+# Masks of a slice whose dimensions have a fixed size in the result, whatever the bounds are.
+_FIXED_SIZE = ("shrink_axis_mask", "new_axis_mask", "ellipsis_mask")
+
+
+def problem(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
+    """Returns why the chip cannot run an op, None if it can.
+
+    Args:
+        function: name of the function that the op is in.
+        node: the op. Not one of this package's own.
+        constants: what is known when the program is compiled.
+    """
+    if node.op in table.ON_CHIP:
+        return _RULES.get(node.op, _fixed)(function, node, constants)
+    definition = op_def_registry.get(node.op)
+    inputs = data_inputs(node)
+    if inputs and definition is not None and not definition.is_stateful:
+        if all(constants.is_computed_before(Tensor(function, name)) for name in inputs):
+            return None
+    return table.reason(node.op)
+
+
+def _fixed(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
+    """The rule of most ops: the inputs that the table names are known."""
+    for argument in table.ON_CHIP[node.op]:
+        for name in _inputs(node, argument):
+            cause = constants.cause(Tensor(function, name))
+            if cause is not None:
+                return (
+                    f"its input `{argument}` has to be known when the program is compiled, and "
+                    f"depends on {cause}"
+                )
+    return None
+
+
+def _list(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
+    """The rule of lists of tensors: their number of elements is known, and not "any"."""
+    for argument in table.ON_CHIP[node.op]:
+        for name in _inputs(node, argument):
+            value = constants.value(Tensor(function, name))
+            if (
+                value is not None
+                and value < 0
+                and not _is_of_counted_loop(function, node, constants)
+            ):
+                return "it holds any number of tensors, and has to have a size"
+    return _fixed(function, node, constants)
+
+
+def _is_of_counted_loop(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> bool:
+    """Whether a list is what a gradient keeps of a loop that has a known number of iterations.
+
+    Compiling for the chip, TensorFlow and Keras tell such loops their number of iterations.
+    """
+    loops = constants.calls.users(Tensor(function, f"{node.name}:handle:0"), LOOPS)
+    return bool(loops) and all(map(constants.ends_after_known_iterations, loops))
+
+
+def _set_item(_function: str, node: node_def_pb2.NodeDef, _constants: Constants) -> str | None:
+    """The rule of writing to a list: it does not grow."""
+    attribute = "resize_if_index_out_of_bounds"
+    grows = attribute in node.attr and node.attr[attribute].b
+    return "the list grows while the program runs, and has to have a size" if grows else None
+
+
+def _slice(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
+    """The rule of `tf.slice`: where it begins may depend on values, how much it takes may not."""
+    size = constants.value(Tensor(function, node.input[2]))
+    cause = constants.cause(Tensor(function, node.input[1]))
+    if cause is not None and size is not None and (size < 0).any():
+        return f"it takes all from `begin` on, which depends on {cause}, and so does its shape"
+    return _fixed(function, node, constants)
+
+
+def _strided_slice(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
+    """The rule of `x[begin:end:stride]`: only the place of what it takes may depend on values."""
+    begin, end, strides = node.input[1:4]
+    steps = constants.value(Tensor(function, strides))
+    if steps is not None:
+        fixed = reduce(or_, [_number(node, mask) for mask in _FIXED_SIZE])
+        for bound, mask in ((begin, "begin_mask"), (end, "end_mask")):
+            ignored = fixed | _number(node, mask)
+            for index, cause in enumerate(_elements(function, bound, len(steps), constants)):
+                if cause is not None and not ignored >> index & 1:
+                    return f"where it begins or ends depends on {cause}, and so does its shape"
+    return _fixed(function, node, constants)
+
+
+def _number(node: node_def_pb2.NodeDef, attribute: str) -> int:
+    """Returns an attribute of a node that is a number, 0 where it is left out."""
+    return int(node.attr[attribute].i) if attribute in node.attr else 0
+
+
+def _elements(function: str, reference: str, count: int, constants: Constants) -> list[str | None]:
+    """Returns what each element of a vector depends on that is not known."""
+    tensor = Tensor(function, reference)
+    cause, node = constants.cause(tensor), constants.calls.node(tensor)
+    if cause is None or node is None or node.op != "Pack":
+        return [cause] * count
+    return [constants.cause(Tensor(function, name)) for name in data_inputs(node)]
+
+
+def _pad(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
+    """The rule of padding. A gradient of `tf.slice` is none when it is compiled for the chip."""
+    return (
+        None if _is_slice_gradient(node, function, constants) else _fixed(function, node, constants)
+    )
+
+
+def _is_slice_gradient(node: node_def_pb2.NodeDef, function: str, constants: Constants) -> bool:
+    """Whether the paddings are `[begin, shape - size - begin]`, so that the result has a shape."""
+
+    def maker(reference: str, op: str) -> node_def_pb2.NodeDef | None:
+        found = constants.calls.node(Tensor(function, reference))
+        return found if found is not None and found.op == op else None
+
+    paddings = maker(node.input[1], "ConcatV2")
+    if paddings is None or len(data_inputs(paddings)) != 3:
+        return False
+    before, after = (maker(name, "Reshape") for name in paddings.input[:2])
+    rest = maker(after.input[0], "Sub") if before is not None and after is not None else None
+    if before is None or rest is None or rest.input[1] != before.input[0]:
+        return False
+    return constants.cause(Tensor(function, rest.input[0])) is None
+
+
+def _inputs(node: node_def_pb2.NodeDef, argument: str) -> list[str]:
+    """Returns the inputs of a node that belong to an argument of its op."""
+    position = 0
+    for given in _arguments(node.op):
+        count = node.attr[given.number_attr].i if given.number_attr else 1
+        if given.name == argument:
+            return list(node.input[position : position + count])
+        position += count
+    return []
+
+
+@lru_cache(maxsize=1024)
+def _arguments(op: str) -> tuple[op_def_pb2.OpDef.ArgDef, ...]:
+    """Returns the arguments of an op."""
+    definition = op_def_registry.get(op)
+    return () if definition is None else tuple(definition.input_arg)
+
+
+_Rule = Callable[[str, node_def_pb2.NodeDef, Constants], "str | None"]
+# The rules of ops that are decided by more than what the table says.
+_RULES: Mapping[str, _Rule] = {
+    "EmptyTensorList": _list,
+    "Pad": _pad,
+    "ResourceStridedSliceAssign": _strided_slice,
+    "Slice": _slice,
+    "StackV2": _list,
+    "StridedSlice": _strided_slice,
+    "StridedSliceGrad": _strided_slice,
+    "TensorListReserve": _list,
+    "TensorListSetItem": _set_item,
+    "TensorStridedSliceUpdate": _strided_slice,
+}

@@ -1,0 +1,35 @@
+"""What tests of the checks of ops share."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from tensorflow_ipu.compiler.operators import notices
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.device import system
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    """What is said to the user."""
+    logged: list[str] = []
+    log = types.SimpleNamespace(warning=lambda text, *args: logged.append(text % args))
+    monkeypatch.setattr(notices, "logging", log)
+    return logged
+
+
+@pytest.fixture
+def policy(monkeypatch):
+    """Returns a function that sets --operator_policy for the test."""
+
+    def set_policy(value):
+        monkeypatch.setenv(flags.VARIABLE, f"--operator_policy={value}")
+        flags._reset_for_tests()
+        system.reset_ipu_configuration()
+
+    yield set_policy
+    monkeypatch.undo()
+    flags._reset_for_tests()
+    system.reset_ipu_configuration()

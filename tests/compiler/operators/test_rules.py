@@ -1,0 +1,214 @@
+"""Tests of what is found in a program that a chip of fixed shapes cannot run.
+
+The reference is XLA, which compiles the same functions for the CPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.operators import check, constants
+from tensorflow_ipu.compiler.passes import drop_checks, prune
+from tests.compiler.programs import program_of, scalar_target
+
+VECTOR = tf.TensorSpec([6], tf.float32)
+VALUE = np.arange(1, 7).astype(np.float32)
+
+
+def findings(function, *specs, known=()):
+    """Returns (op, reason) of all ops of a function that the chip could not run."""
+    program = program_of(function, *specs)
+    for one_pass in (prune.run, drop_checks.run, prune.run):
+        one_pass(program, scalar_target())
+    found = check.find(program, constants.Constants(program, known))
+    return [(finding.node.op, finding.reason) for finding in found]
+
+
+def _compile_with_xla(function):
+    """Lowers a function to XLA's form of programs, as far as the IPU's would be too."""
+    tf.function(function, jit_compile=True).experimental_get_compiler_ir(VALUE)(stage="hlo")
+
+
+def _number(x):
+    """A number that is known only when the program runs; XLA cannot look it up in an argument."""
+    return tf.cast(tf.random.uniform([], 1.0, 3.0) + 0 * tf.reduce_sum(x), tf.int32)
+
+
+def _gradient(function):
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            result = function(x)
+        return tape.gradient(result, x)
+
+    return gradient
+
+
+def _loop(x, step, carried):
+    """Adds what `step` makes of something that the loop carries, three times."""
+
+    def body(index, total, value):
+        return index + 1, total + tf.reduce_sum(tf.cast(step(value), tf.float32)), value
+
+    return tf.while_loop(lambda i, *_: i < 3, body, (0, x, carried))[1]
+
+
+def _counting_loop(x):
+    def body(index, total, count):
+        return index + 1, total + tf.reduce_sum(tf.cast(tf.range(count), tf.float32)), count + 1
+
+    return tf.while_loop(lambda i, *_: i < 3, body, (0, x, 2))[1]
+
+
+def _product_of_elements(x):
+    product = x[0]
+    for element in x:
+        product *= element
+    return product
+
+
+def _squared_until_large(x):
+    while tf.reduce_sum(x) < 1e3:
+        x = x * x + 1.0
+    return x
+
+
+def _rows(x, count):
+    return tf.function(lambda x, count: tf.reshape(x, [count, -1]))(x, count)
+
+
+def _doubled(x):
+    return tf.map_fn(lambda element: element * element, x)
+
+
+FIXED = {
+    "range of a shape": lambda x: tf.range(tf.shape(x)[0]),
+    "element by index": lambda x: x[_number(x)],
+    "column by index": lambda x: tf.reshape(x, [2, 3])[:, _number(x) - 1],
+    "slice of a size": lambda x: tf.slice(x, [_number(x)], [2]),
+    "gradient of a slice": _gradient(lambda x: tf.slice(x, [_number(x)], [2])),
+    "gradient of an element": _gradient(lambda x: x[_number(x)]),
+    "invariant of a loop": lambda x: _loop(x, tf.range, tf.size(x)),
+    "call with a constant": lambda x: _rows(x, tf.constant(2)),
+    "branches": lambda x: tf.cond(x[0] > 0, lambda: tf.reshape(x, tf.shape(x)), lambda: -x),
+    "gradient of branches": _gradient(lambda x: tf.cond(x[0] > 0, lambda: x * x, lambda: x)),
+    "broadcast": _gradient(lambda x: x * tf.reshape(x, [6, 1])),
+    "scan": _gradient(lambda x: tf.scan(lambda a, b: a * b, x)),
+    "loop over elements": _gradient(_product_of_elements),
+    "nested loops": _gradient(lambda x: tf.map_fn(lambda a: tf.reduce_sum(_doubled(a * x)), x)),
+    "list of a size": lambda x: tf.TensorArray(tf.float32, 6).unstack(x).stack(),
+    "mask that is constant": lambda x: tf.boolean_mask(x, [True, False, True, True, False, True]),
+    "cholesky": lambda x: tf.linalg.cholesky(tf.eye(2) + 0 * x[0]),
+}
+NOT_FIXED = {
+    "Range": lambda x: tf.range(_number(x)),
+    "Fill": lambda x: tf.fill([_number(x)], 1.0),
+    "Reshape": lambda x: _rows(x, _number(x)),
+    "Tile": lambda x: tf.tile(x, [_number(x)]),
+    "OneHot": lambda x: tf.one_hot([1, 2], _number(x)),
+    "Pad": lambda x: tf.pad(x, [[_number(x), 1]]),
+    "Cumsum": lambda x: tf.cumsum(x, axis=_number(x) * 0),
+    "ConcatV2": lambda x: tf.concat([x, x], _number(x) * 0),
+    "UnsortedSegmentSum": lambda x: tf.math.unsorted_segment_sum(x, [0, 1] * 3, _number(x)),
+    "RandomUniform": lambda x: tf.random.uniform([_number(x)]),
+    "EmptyTensorList": _gradient(_squared_until_large),
+    "Lu": lambda x: tf.linalg.lu(tf.reshape(x, [2, 3])[:2, :2])[0],
+    "SegmentSum": lambda x: tf.math.segment_sum(x, [0, 0, 1, 1, 2, 2]),
+}
+# XLA compiles these for a CPU: tensors have a largest size there, or it has more kernels by now.
+MORE_THAN_THE_IPU = {
+    "Where": lambda x: tf.boolean_mask(x, x > 2),
+    "Unique": lambda x: tf.unique(x)[0],
+    "DynamicPartition": lambda x: tf.dynamic_partition(x, tf.cast(x > 2, tf.int32), 2)[0],
+    "StridedSlice": lambda x: x[: _number(x)],
+    "Slice": lambda x: tf.slice(x, [_number(x)], [-1]),
+    "DenseBincount": lambda x: tf.math.bincount(tf.cast(x, tf.int32)),
+    "Svd": lambda x: tf.linalg.svd(tf.reshape(x, [2, 3]))[0],
+    "SelfAdjointEigV2": lambda x: tf.linalg.eigh(tf.reshape(x, [2, 3])[:, :2])[0],
+    "MatrixInverse": lambda x: tf.linalg.inv(tf.reshape(x, [2, 3])[:, :2]),
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_programs_of_fixed_shapes_are_accepted(name):
+    assert findings(FIXED[name], VECTOR) == []
+    _compile_with_xla(FIXED[name])
+
+
+@pytest.mark.parametrize("op", NOT_FIXED)
+def test_what_xla_cannot_compile_is_found(op):
+    assert op in dict(findings(NOT_FIXED[op], VECTOR))
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        _compile_with_xla(NOT_FIXED[op])
+
+
+@pytest.mark.parametrize("op", MORE_THAN_THE_IPU)
+def test_what_only_the_ipu_lacks_is_found(op):
+    assert [found for found, _ in findings(MORE_THAN_THE_IPU[op], VECTOR)] == [op]
+
+
+def test_a_number_that_a_loop_changes_is_found():
+    ((op, reason),) = findings(_counting_loop, VECTOR)
+    assert op == "Range"
+    assert "`limit` has to be known" in reason and "while (StatelessWhile)" in reason
+
+
+def test_a_list_that_grows_is_found():
+    def collect(x):
+        array = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+        for index in tf.range(6):
+            array = array.write(index, x[index])
+        return array.stack()
+
+    ((op, reason),) = findings(collect, VECTOR)
+    assert op == "TensorListSetItem"
+    assert "grows" in reason
+
+
+@pytest.mark.parametrize(
+    ("function", "ops"),
+    [
+        (lambda x: tf.sparse.to_dense(tf.sparse.from_dense(x)), {"Where"}),
+        (
+            lambda x: tf.sparse.sparse_dense_matmul(tf.sparse.from_dense(x[None]), x[:, None]),
+            {"Where", "SparseTensorDenseMatMul"},
+        ),
+        (
+            lambda x: tf.RaggedTensor.from_row_splits(x, [0, 2, 6]).to_tensor(),
+            {"RaggedTensorToTensor"},
+        ),
+        (
+            lambda x: tf.nn.ctc_greedy_decoder(tf.reshape(x, [3, 1, 2]), [3])[0][0].values,
+            {"CTCGreedyDecoder"},
+        ),
+        (lambda x: tf.image.non_max_suppression(x[None, :4], x[:1], 1), {"NonMaxSuppressionV3"}),
+        (lambda x: tf.unique_with_counts(x).count, {"UniqueWithCounts"}),
+        (lambda x: tf.repeat(x, tf.cast(x, tf.int32)), {"Where"}),
+    ],
+)
+def test_ops_of_variable_results_are_found(function, ops):
+    assert ops <= set(dict(findings(function, VECTOR)))
+
+
+def test_an_edit_distance_is_found():
+    def distance(x):
+        sparse = tf.sparse.from_dense(x)
+        return tf.edit_distance(sparse, sparse)
+
+    assert "EditDistance" in dict(findings(distance, tf.TensorSpec([2, 3], tf.int64)))
+
+
+def test_arguments_are_known_where_they_are_constants():
+    def numbers(count):
+        return tf.range(count)
+
+    scalar = tf.TensorSpec([], tf.int32)
+    assert "the argument count of the program" in dict(findings(numbers, scalar))["Range"]
+    assert findings(numbers, scalar, known=[0]) == []
+
+
+def test_variables_are_not_known():
+    count = tf.Variable(3)
+    assert "ReadVariableOp" in dict(findings(lambda: tf.range(count + 1)))["Range"]

@@ -1,0 +1,70 @@
+"""Tests that the table of ops agrees with what TensorFlow has registered."""
+
+from __future__ import annotations
+
+import pytest
+from tensorflow.python.framework import op_def_registry
+from tensorflow.python.util import pywrap_xla_ops
+
+from tensorflow_ipu.compiler.operators import table
+from tensorflow_ipu.compiler.passes import random_streams
+
+# The ops that XLA compiles in the TensorFlow that is installed, without TensorFlow's internal ones.
+XLA = {op for op in pywrap_xla_ops.get_cpu_kernel_names() if not op.startswith("_")}
+
+
+def test_every_op_of_xla_is_on_the_chip_or_has_a_reason_not_to_be():
+    tables = [set(table.ON_CHIP), set(table.NOT_ON_CHIP), set(table.DROPPED)]
+    assert XLA - set.union(*tables) == set()
+    assert [op for op in XLA if sum(op in names for names in tables) > 1] == []
+
+
+def test_what_is_on_the_chip_without_xla_is_lowered_or_a_stand_in():
+    assert set(table.ON_CHIP) - XLA == {
+        *("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"),
+        *("OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"),
+        *("LogUniformCandidateSampler", "UniformCandidateSampler"),
+        *("Placeholder", "PlaceholderV2", "VarHandleOp"),
+        *("BlockLSTMV2", "BlockLSTMGradV2"),
+    }
+
+
+def test_what_the_compiler_makes_of_random_ops_is_where_these_are():
+    for op, stateless in random_streams._SAMPLERS.items():
+        assert (op in table.ON_CHIP) == (stateless.op in table.ON_CHIP), op
+
+
+def test_inputs_that_have_to_be_known_are_inputs_of_the_op():
+    for op, inputs in table.ON_CHIP.items():
+        names = {argument.name for argument in op_def_registry.get(op).input_arg}
+        assert set(inputs) <= names, op
+
+
+@pytest.mark.parametrize(
+    ("op", "reason"),
+    [
+        ("Where", "shapes depend on values"),
+        ("UniqueWithCounts", "shapes depend on values"),
+        ("SparseTensorDenseMatMul", "shapes depend on values"),
+        ("RaggedRange", "shapes depend on values"),
+        ("CTCGreedyDecoder", "shapes depend on values"),
+        ("MatrixInverse", "QR decomposition"),
+        ("Svd", "decompositions"),
+        ("DenseBincount", "TensorFlow 2.6"),
+        ("Lu", "no kernel"),
+        ("SparseApplyAdam", "no kernel"),
+        ("AnOpOfSomebody", "no kernel"),
+    ],
+)
+def test_an_op_that_is_not_on_the_chip_has_a_reason(op, reason):
+    assert op not in table.ON_CHIP
+    assert reason in table.reason(op)
+
+
+def test_the_table_needs_no_tensorflow(run_python):
+    run_python(
+        "import sys\n"
+        "from tensorflow_ipu.compiler.operators import advice, table\n"
+        "assert table.ON_CHIP and advice.mend('Where')\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
