@@ -73,7 +73,17 @@ _DROPPED = """\
 {ops}.
 
 The chip has no checks of values: `tf.debugging.assert_*` and `tf.debugging.check_numerics` do
-nothing in a program.
+nothing in a program. One warning names the lines of the checks that your program asks for; those of
+libraries are not mentioned. A check that is put on the host runs, and ends the program with
+TensorFlow's error:
+
+```text
+with ipu.scopes.outside_compilation_scope():
+    tf.debugging.assert_positive(x)
+```
+
+Outside of programs, checks that are placed on an IPU do nothing either, and the first one says so.
+`config.floating_point_behaviour` ends programs at NaN and infinities: [numerics.md](numerics.md).
 
 """
 

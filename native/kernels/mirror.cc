@@ -1,6 +1,7 @@
 #include "kernels/mirror.h"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/logging.h"
 
 namespace tensorflow_ipu {
 namespace {
@@ -91,7 +93,16 @@ OpKernel* CreateMirrored(OpKernelConstruction* ctx) {
   return new MirroredKernel(ctx, std::move(kernel));
 }
 
-OpKernel* CreateDroppedCheck(OpKernelConstruction* ctx) { return new DroppedCheck(ctx); }
+OpKernel* CreateDroppedCheck(OpKernelConstruction* ctx) {
+  // Once in a process: which checks are the user's own is not known here.
+  static std::once_flag said;
+  std::call_once(said, [ctx] {
+    LOG(WARNING) << "IPUs have no checks of values: " << ctx->def().name() << " ("
+                 << ctx->def().op() << ") does nothing, and so do all others that are placed on an "
+                 << "IPU. To run a check, place it with tf.device(\"/device:CPU:0\").";
+  });
+  return new DroppedCheck(ctx);
+}
 
 KernelDef::AttrConstraint* FindConstraint(KernelDef* kernel, const std::string& attr) {
   for (KernelDef::AttrConstraint& constraint : *kernel->mutable_constraint()) {

@@ -42,6 +42,7 @@ from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.operators import check as operator_check
+from tensorflow_ipu.compiler.operators import dropped_checks
 from tensorflow_ipu.compiler.operators.constants import Constants
 from tensorflow_ipu.compiler.operators.notices import NOTICES
 from tensorflow_ipu.compiler.program import Program
@@ -87,6 +88,7 @@ def _compiled(
     if system.current().connection is DeviceConnectionType.PRE_COMPILE:
         pre_compile.check(program)
     target = _with_replicas(program, target)
+    checks = dropped_checks.find(program)
     run_passes.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
     feed_check.check(program)
     user_ops.check(program)
@@ -97,6 +99,7 @@ def _compiled(
     executable = CACHE.find(digest)
     if executable is None:
         executable = _executable(cluster, target, program, library, digest)
+        dropped_checks.warn(checks, executable.sources)
         _compile_once(executable, began)
         CACHE.add(executable)
     run_passes.lower(program, target)

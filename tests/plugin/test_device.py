@@ -339,6 +339,15 @@ class TestChecks:
         with tf.device(CPU), pytest.raises(tf.errors.InvalidArgumentError, match="bad"):
             tf.debugging.check_numerics(tf.constant([np.nan, 1.0]), "bad")
 
+    def test_the_first_is_said(self, run_python: Callable[..., Any]) -> None:
+        process = run_python(
+            "import tensorflow as tf\n"
+            "with tf.device('/device:IPU:0'):\n"
+            "    tf.debugging.check_numerics(tf.constant([1.0]), 'first')\n"
+            "    tf.debugging.check_numerics(tf.constant([1.0, 2.0]), 'second')\n"
+        )
+        assert process.stderr.count("IPUs have no checks of values: CheckNumerics") == 1
+
     def test_in_a_session(self) -> None:
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [])

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu.compiler.program import Program, input_node
+from tensorflow_ipu.compiler import outside_compilation
+from tensorflow_ipu.compiler.operators.table import DROPPED
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, input_node
 from tensorflow_ipu.compiler.target import Target
 
-_DROPPED = frozenset({"Assert"})
-_PASSED_THROUGH = frozenset({"CheckNumerics", "CheckNumericsV2"})
+_ASSERTION = "Assert"
+_PASSED_THROUGH = DROPPED - {_ASSERTION}
 
 
 def run(program: Program, target: Target) -> None:
     """Removes assertions and turns numeric checks into identities, as on the device.
 
-    Before: any legal Program. After: none of the checking ops is left; what only fed them is
-    still there (pruning removes it).
+    Before: any legal Program. After: none of the checking ops is left but for those outside
+    compilation, which the host runs; what only fed them is still there (pruning removes it).
     """
     del target
-    for function in program.functions.values():
+    on_host = outside_compilation.functions_run(program)
+    for name, function in program.functions.items():
+        if name in on_host:
+            continue
         _drop_assertions(function)
         for node in function.node_def:
-            if node.op in _PASSED_THROUGH:
+            if node.op in _PASSED_THROUGH and OUTSIDE_ATTRIBUTE not in node.attr:
                 node.op = "Identity"
                 del node.attr["message"]
 
 
 def _drop_assertions(function: function_pb2.FunctionDef) -> None:
-    dropped = {node.name for node in function.node_def if node.op in _DROPPED}
+    dropped = {
+        node.name
+        for node in function.node_def
+        if node.op == _ASSERTION and OUTSIDE_ATTRIBUTE not in node.attr
+    }
     if not dropped:
         return
     for node in function.node_def:

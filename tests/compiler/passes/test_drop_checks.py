@@ -42,3 +42,16 @@ def test_numeric_check_becomes_identity():
     program = _dropped(lambda x: tf.debugging.check_numerics(x, "bad") * 2.0, SCALAR)
     assert "CheckNumerics" not in ops(program)
     assert "Identity" in ops(program)
+
+
+def test_what_the_host_runs_stays():
+    def body(x):
+        tf.debugging.Assert(x > 0, [x])
+        return tf.debugging.check_numerics(x, "bad") * 2.0
+
+    program = program_of(body, SCALAR)
+    for node in program.functions[program.entry].node_def:
+        node.attr["_xla_outside_compilation"].s = b"outside"
+    drop_checks.run(program, scalar_target())
+    verify.check_structure(program)
+    assert {"Assert", "CheckNumerics"} <= set(ops(program))

@@ -1,0 +1,103 @@
+"""Says which of the user's checks of values a program does without."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import check_ops
+
+from tensorflow_ipu.compiler import outside_compilation
+from tensorflow_ipu.compiler.operators.notices import NOTICES
+from tensorflow_ipu.compiler.operators.table import DROPPED
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.source_map import (
+    AUTOGRAPH_MARK,
+    SITE_FOLDERS,
+    SourceLocation,
+    SourceMap,
+    is_library,
+)
+
+_TENSORFLOW = os.path.dirname(os.path.dirname(check_ops.__file__))
+# What of TensorFlow lies between the line that asks for a check and the op.
+_MACHINERY = tuple(
+    os.path.join(_TENSORFLOW, path)
+    for path in """
+    autograph/ eager/ framework/ util/ ops/gen_ ops/check_ops.py ops/cond.py ops/cond_v2.py
+    ops/control_flow_assert.py ops/numerics.py ops/weak_tensor_ops.py
+    """.split()
+)
+# The op of `tf.debugging.enable_check_numerics`, which adds one to each op, whoever made it.
+_OF_ALL_OPS = "CheckNumericsV2"
+_SHOWN = 5
+
+
+class Check(NamedTuple):
+    """An op that checks values.
+
+    Args:
+        function: name of the function it is in.
+        name: its name there.
+        op: its type.
+    """
+
+    function: str
+    name: str
+    op: str
+
+
+def find(program: Program) -> tuple[Check, ...]:
+    """Returns the checks that a Program is about to lose.
+
+    Args:
+        program: the Program, before the pass `drop_checks`.
+    """
+    on_host = outside_compilation.functions_run(program)
+    return tuple(
+        Check(function.signature.name, node.name, node.op)
+        for function, node in program.nodes()
+        if node.op in DROPPED
+        and OUTSIDE_ATTRIBUTE not in node.attr
+        and function.signature.name not in on_host
+    )
+
+
+def warn(checks: Iterable[Check], sources: SourceMap) -> None:
+    """Says that checks are dropped, if the user wrote them: those of libraries are not mentioned.
+
+    Args:
+        checks: the checks.
+        sources: where the ops of the program came from.
+    """
+    found = dict.fromkeys(_written_by_user(check, sources) for check in checks)
+    lines = [str(source) for source in found if source is not None]
+    if not lines:
+        return
+    more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    NOTICES.warn(
+        "The chip has no checks of values, so programs run without them. Dropped are those of "
+        f"{', '.join(lines[:_SHOWN])}{more}. To run a check, put it on the host with "
+        "ipu.scopes.outside_compilation_scope(). To stop at NaN and infinities, set "
+        "config.floating_point_behaviour (inv, div0, oflo)."
+    )
+
+
+def _written_by_user(check: Check, sources: SourceMap) -> SourceLocation | None:
+    """Returns the user's line that asks for a check, None if a library does."""
+    if check.op == _OF_ALL_OPS:
+        return sources.lookup(check.function, check.name)
+    operation = sources.operation(check.function, check.name)
+    return None if operation is None else _asked_at(operation)
+
+
+def _asked_at(operation: ops.Operation) -> SourceLocation | None:
+    for frame in reversed(list(operation.traceback or ())):
+        if frame.filename.startswith(_MACHINERY) or AUTOGRAPH_MARK in frame.filename:
+            continue
+        if is_library(frame.filename) or any(part in frame.filename for part in SITE_FOLDERS):
+            return None
+        return SourceLocation(frame.filename, frame.lineno, frame.name)
+    return None
