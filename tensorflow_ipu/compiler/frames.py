@@ -79,8 +79,8 @@ class SourceLocation(NamedTuple):
         return f"{self.file}:{self.line} ({self.function})"
 
     def __str__(self) -> str:
-        """`file.py:12 (function)`, with the file's base name."""
-        return f"{os.path.basename(self.file)}:{self.line} ({self.function})"
+        """`file.py:12 (function)`, with the file's base name; AutoGraph's lambdas have no name."""
+        return f"{os.path.basename(self.file)}:{self.line} ({self.function or '<lambda>'})"
 
 
 class KerasFrames(NamedTuple):
@@ -98,6 +98,16 @@ class KerasFrames(NamedTuple):
 def current() -> SourceLocation | None:
     """Returns the line of the user that is running now, None if there is none."""
     return user_line(tf_stack.extract_stack().get_user_frames())
+
+
+def is_users(filename: str) -> bool:
+    """Whether a file is of the user's program, not of a library or an installed package."""
+    return _kind_of(filename) == _USER
+
+
+def is_scaffolding(filename: str) -> bool:
+    """Whether a file is AutoGraph's, with code that stands for no line of the user."""
+    return _AUTOGRAPH_MARK in filename
 
 
 def user_line(frames: Iterable[Any]) -> SourceLocation | None:
@@ -154,7 +164,7 @@ def _part_of(frame: Any) -> str:
 @lru_cache(maxsize=4096)
 def _kind_of(filename: str) -> int:
     """Whom a file belongs to."""
-    if _AUTOGRAPH_MARK in filename or filename.startswith("<frozen"):
+    if is_scaffolding(filename) or filename.startswith("<frozen"):
         return _LIBRARY
     path = os.path.abspath(filename)
     if path.startswith(_folders_of(_OWN_PACKAGES)):

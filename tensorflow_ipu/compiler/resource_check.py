@@ -16,9 +16,10 @@ from tensorflow.python.framework import errors, func_graph, ops
 
 from tensorflow_ipu.compiler import resource_uses
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.frames import SourceLocation
 from tensorflow_ipu.compiler.program import Program
 from tensorflow_ipu.compiler.resource_identity import OTHER, Holder, Kind, find_holders, kind_of
-from tensorflow_ipu.compiler.source_map import SourceLocation, SourceMap, source_of
+from tensorflow_ipu.compiler.source_map import SourceMap, source_of
 
 # How many objects an error names.
 _SHOWN = 3

@@ -9,17 +9,12 @@ from typing import NamedTuple
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import check_ops
 
-from tensorflow_ipu.compiler import outside_compilation
+from tensorflow_ipu.compiler import frames, outside_compilation
+from tensorflow_ipu.compiler.frames import SourceLocation
 from tensorflow_ipu.compiler.operators.notices import NOTICES
 from tensorflow_ipu.compiler.operators.table import DROPPED
 from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
-from tensorflow_ipu.compiler.source_map import (
-    AUTOGRAPH_MARK,
-    SITE_FOLDERS,
-    SourceLocation,
-    SourceMap,
-    is_library,
-)
+from tensorflow_ipu.compiler.source_map import SourceMap
 
 _TENSORFLOW = os.path.dirname(os.path.dirname(check_ops.__file__))
 # What of TensorFlow lies between the line that asks for a check and the op.
@@ -95,9 +90,9 @@ def _written_by_user(check: Check, sources: SourceMap) -> SourceLocation | None:
 
 def _asked_at(operation: ops.Operation) -> SourceLocation | None:
     for frame in reversed(list(operation.traceback or ())):
-        if frame.filename.startswith(_MACHINERY) or AUTOGRAPH_MARK in frame.filename:
+        if frame.filename.startswith(_MACHINERY) or frames.is_scaffolding(frame.filename):
             continue
-        if is_library(frame.filename) or any(part in frame.filename for part in SITE_FOLDERS):
+        if not frames.is_users(frame.filename):
             return None
         return SourceLocation(frame.filename, frame.lineno, frame.name)
     return None
