@@ -168,7 +168,7 @@ _FRAME = (
 )
 
 
-class _Shown(tf_stack.StackTraceMapper):  # type: ignore[misc] # TensorFlow has no types
+class _Shown(tf_stack.StackTraceMapper):
     """Shows a line of the user in place of `_in_the_line`, in the stacks that are taken inside."""
 
     def __init__(self, line: SourceLocation) -> None:

@@ -60,7 +60,7 @@ def prepared(data: Data, steps: Steps, mode: str, group: int = 1, epochs: int = 
         ValueError: If there are fewer batches than steps, one without rows, or too many sizes.
     """
     dataset = without_remainder(data, steps.left_out)
-    partial = _first_partial(dataset) is not None
+    partial = any(map(is_partial, tf.nest.flatten(dataset.element_spec)))
     if not partial and not steps.padding:
         return Batches(dataset)
     count = _batches_until_repeated(data, steps, mode, epochs)
@@ -76,7 +76,7 @@ def prepared(data: Data, steps: Steps, mode: str, group: int = 1, epochs: int = 
         full = int(max(rows))
     if partial:
         dataset = _padded(dataset, full)
-    if not steps.padding and all(rows == full):
+    if not steps.padding and (rows == full).all():
         return Batches(dataset)
     if steps.padding:
         dataset = _last_repeated(dataset, count, steps.padding)
@@ -93,13 +93,7 @@ def _batches_until_repeated(data: Data, steps: Steps, mode: str, epochs: int) ->
     # Epochs go on where the one before stopped.
     if data.is_one_dataset and data.size is not None:
         return data.size
-    return steps.batches * epochs
-
-
-def _first_partial(dataset: tf.data.Dataset) -> int | None:
-    """Returns the index of the first tensor of an element whose number of rows is not known."""
-    specs = tf.nest.flatten(dataset.element_spec)
-    return next((i for i, spec in enumerate(specs) if is_partial(spec)), None)
+    return steps.batches * max(1, epochs)
 
 
 def _leading_dimension(dataset: tf.data.Dataset) -> int:
@@ -114,15 +108,16 @@ def _counted(dataset: tf.data.Dataset, count: int) -> tuple[tf.data.Dataset, np.
         The dataset, which now ends with an error if another reading gives other numbers, and the
         rows of each batch.
     """
-    index = _first_partial(dataset)
+    specs = tf.nest.flatten(dataset.element_spec)
 
     def rows_of(*element: Any) -> tf.Tensor:
-        return tf.shape(tf.nest.flatten(element)[index], tf.int64)[0]
+        tensors = zip(tf.nest.flatten(element), specs)
+        return tf.stack([tf.shape(one, tf.int64)[0] for one, spec in tensors if is_partial(spec)])
 
     def checked(element: Any, expected: tf.Tensor) -> Any:
-        found = rows_of(element)
         message = "A batch of the dataset has another number of rows than when they were counted."
-        with tf.control_dependencies([tf.debugging.assert_equal(found, expected, message)]):
+        check = tf.debugging.assert_equal(rows_of(element), expected, message)
+        with tf.control_dependencies([check]):
             return tf.nest.map_structure(tf.identity, element)
 
     logging.info(
@@ -130,21 +125,34 @@ def _counted(dataset: tf.data.Dataset, count: int) -> tuple[tf.data.Dataset, np.
         "known. Batch it with drop_remainder=True, or pass arrays, where that takes long."
     )
     with _feeds.on_host():
-        # One element more, because there has to be one.
-        first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
+        # One more, because there has to be one.
+        first = tf.data.Dataset.from_tensors(tf.zeros(sum(map(is_partial, specs)), tf.int64))
         counts = first.concatenate(dataset.map(rows_of)).batch(1 + count)
-        rows = counts.get_single_element().numpy()[1:]
-    if len(rows) < count:
+        found = counts.get_single_element().numpy()[1:]
+    _check_counts(found, count)
+    rows = found[:, 0]
+    return tf.data.Dataset.zip((dataset, _repeated(rows))).map(checked), rows
+
+
+def _check_counts(found: np.ndarray, count: int) -> None:
+    """Refuses batches that are too few, have no rows, or disagree about their number."""
+    if len(found) < count:
         raise ValueError(
             f"Your input does not have enough data: {count} batches are needed, and there are "
-            f"{len(rows)}. Use dataset.repeat(), fewer epochs or fewer steps."
+            f"{len(found)}. Use dataset.repeat(), fewer epochs or fewer steps."
         )
-    if not all(rows):
-        raise ValueError(
-            f"Batch {np.argmin(rows)} of the dataset has no rows. Leave such batches out with "
-            "dataset.filter."
-        )
-    return tf.data.Dataset.zip((dataset, _repeated(rows))).map(checked), rows
+    for number, rows in enumerate(found):
+        if not all(rows == rows[0]):
+            raise ValueError(
+                f"The dataset has elements of unknown shape, and in batch {number} their first "
+                f"dimensions are {rows.tolist()}, but programs on the IPU have fixed shapes: only "
+                "the number of rows may be unknown, which all have to share. Pad them in a map."
+            )
+        if not rows[0]:
+            raise ValueError(
+                f"Batch {number} of the dataset has no rows. Leave such batches out with "
+                "dataset.filter."
+            )
 
 
 def _padded(dataset: tf.data.Dataset, full: int) -> tf.data.Dataset:

@@ -115,3 +115,17 @@ def test_what_follows_the_last_step_is_not_read() -> None:
     found = _prepared(made, Steps(2, 1, 1, False))
     assert found.rows is not None and found.rows.tolist() == [4, 2]
     assert len(_elements(found)) == 2
+
+
+def test_all_tensors_of_a_batch_have_its_rows() -> None:
+    made = tf.data.Dataset.from_tensor_slices((X[:6], Y[:6])).batch(4)
+    with pytest.raises(ValueError, match=r"in batch 0 their first dimensions are \[4, 8\]"):
+        _prepared(made.map(lambda x, y: (x, tf.repeat(y, 2, 0))), Steps(2, 1, 1, True))
+
+
+def test_no_epoch_is_left() -> None:
+    """As after `fit` with an `initial_epoch` that is the last."""
+    made = tf.data.Dataset.from_tensor_slices(X[:6]).batch(4).repeat()
+    given = data_lib.from_arguments(made, partial_batches=True)
+    found = padding.prepared(given, Steps(2, 1, 1, False), programs.TRAIN, epochs=0)
+    assert found.sizes == (4, 2)
