@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import ctypes
-import functools
 import itertools
 import os
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from absl import logging
 from tensorflow.python.autograph.impl import api as autograph
 from tensorflow.python.eager import context
-from tensorflow.python.framework import constant_op, dtypes, errors, ops, tensor_shape
+from tensorflow.python.framework import (
+    constant_op,
+    dtypes,
+    errors,
+    func_graph,
+    ops,
+    tensor_shape,
+)
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
@@ -39,6 +42,8 @@ SUPPORTED_DTYPES = (
 )
 
 _numbers = itertools.count()
+# Attribute of graphs with the queues that they have ops of.
+_QUEUES = "_ipu_queues"
 
 #: Ordinals of devices.
 _ORDINAL = Range(0, INT32, below="must be >= 0")
@@ -46,13 +51,56 @@ _ORDINAL = Range(0, INT32, below="must be >= 0")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def new_feed_id(kind: str) -> str:
-    """Returns a name that no other feed of this process has.
+class NativeQueue:
+    """The native half of a queue, which goes when nothing can use it any more.
 
-    Args:
-        kind: "infeed" or "outfeed".
+    That is when its Python half and all graphs are gone that have an op of the queue: those of
+    programs which read or fill it, and those of sessions.
+
+    Attributes:
+        id: Its name, which no other queue of this process has.
     """
-    return f"{kind}_{os.getpid()}_{next(_numbers)}"
+
+    def __init__(self, kind: str, device_ordinal: int) -> None:
+        """Makes a name. The queue itself is made when it is first used.
+
+        Args:
+            kind: "infeed" or "outfeed".
+            device_ordinal: `k` of the device `/device:IPU:k`.
+        """
+        self.id = f"{kind}_{os.getpid()}_{next(_numbers)}"
+        self._device_ordinal = device_ordinal
+        self.drop_with(self)
+
+    def drop_with(self, owner: object) -> None:
+        """Arranges for what is in the queue to be dropped when an object goes.
+
+        Args:
+            owner: the object.
+        """
+        weakref.finalize(owner, native.drop_feed, self.id, self._device_ordinal).atexit = False
+
+    def used_in_graph(self) -> None:
+        """Notes that the graph in scope is getting an op of the queue; does nothing in eager mode.
+
+        The graphs around it count as well: they run what is in it.
+        """
+        graph = None if context.executing_eagerly() else ops.get_default_graph()
+        while graph is not None:
+            if not hasattr(graph, _QUEUES):
+                setattr(graph, _QUEUES, set())
+            getattr(graph, _QUEUES).add(self)
+            graph = _graph_around(graph)
+
+
+def _graph_around(graph: ops.Graph) -> ops.Graph | None:
+    """Returns the graph in which the function of a graph is called; None for the outermost."""
+    if not isinstance(graph, func_graph.FuncGraph):
+        return None
+    outer = graph.outer_graph
+    is_function = isinstance(outer, func_graph.FuncGraph)
+    # In eager mode there is a graph around all functions that lives for ever.
+    return outer if is_function or not ops.executing_eagerly_outside_functions() else None
 
 
 def check_ordinal(device_ordinal: int | None) -> int:
@@ -153,34 +201,3 @@ def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> te
         shape: Its shape, fully defined.
     """
     return constant_op.constant(synthetic_data.values(dtype, tuple(shape.as_list())), dtype)
-
-
-def delete_with(owner: object, delete: Callable[[], None]) -> None:
-    """Arranges for a native queue to go when its Python owner does.
-
-    Args:
-        owner: The object that owns the queue.
-        delete: Deletes the queue. Must not refer to `owner`.
-    """
-    weakref.finalize(owner, _delete_now, delete).atexit = False
-
-
-def _delete_now(delete: Callable[[], None]) -> None:
-    """Runs `delete` eagerly, whatever the garbage collector interrupted."""
-    try:
-        with context.eager_mode(), on_host():
-            delete()
-    except errors.NotFoundError:
-        pass  # gone already: its device was reset
-    except errors.FailedPreconditionError as error:
-        logging.warning(
-            "A queue went out of scope while in use; it stays until the IPU is reconfigured: %s",
-            error.message,
-        )
-
-
-@functools.cache
-def stop_at_exit() -> None:
-    """Makes reading threads end before the interpreter, which they enter for Python datasets."""
-    library = ctypes.CDLL(str(native.library_path()))
-    atexit.register(library.tfipu_shut_down_feeds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -15,7 +14,6 @@ from tensorflow.python.types import trace
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
-from tensorflow_ipu.runtime import native
 
 
 class IPUIterator(iterator_ops.OwnedIterator):
@@ -137,12 +135,7 @@ class IPUOwnedIterator(IPUIterator):
     ) -> None:
         """Creates an iterator; the arguments and errors are those of `IPUIterator`."""
         super().__init__(dataset, infeed_spec, element_spec, **kwargs)
-        delete = functools.partial(
-            native.ops().ipu_infeed_delete,
-            feed_id=self._queue._feed_id,
-            device_ordinal=self._queue._device_ordinal,
-        )
-        _feeds.delete_with(self, delete)
+        self._queue._native.drop_with(self)
 
 
 class _IPUIteratorSpec(type_spec.TypeSpec):

@@ -8,7 +8,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import interpreter, native
 
 
 def dataset_benchmark(
@@ -47,7 +47,8 @@ def dataset_benchmark(
     if apply_options:
         dataset = dataset._apply_debug_options()
     with _feeds.on_host():
-        return native.ops().ipu_dataset_benchmark(
+        return interpreter.call(
+            native.ops().ipu_dataset_benchmark,
             dataset._variant_tensor,
             number_of_epochs=number_of_epochs,
             elements_per_epochs=elements_per_epochs,

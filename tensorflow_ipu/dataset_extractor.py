@@ -14,7 +14,7 @@ from tensorflow.python.ops import script_ops
 
 from tensorflow_ipu import _feeds, tensor_file
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import interpreter, native
 from tensorflow_ipu.tensor_file import Kind
 from tensorflow_ipu.variable_files import export_variables, import_variables
 
@@ -123,7 +123,8 @@ def _write_streams(
             tensor_file.write_and_report(filename, streams, print_stats)
 
     with _feeds.on_host():
-        values = native.ops().ipu_dataset_extract(
+        values = interpreter.call(
+            native.ops().ipu_dataset_extract,
             dataset._variant_tensor,
             num_elements=num_elements,
             output_types=structure.get_flat_tensor_types(dataset.element_spec),

@@ -14,7 +14,7 @@ from tensorflow.python.framework import errors, ops
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.ranges import Range
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import interpreter, native
 
 if TYPE_CHECKING:
     from tensorflow_ipu._infeed_iterators import IPUIterator, IPUOwnedIterator, make_owned_iterator
@@ -44,6 +44,9 @@ class IPUInfeedQueue:
     by native threads; those that a run leaves over are there for the next run.
 
     In graph mode run `initializer` before the program. In eager mode read `initializer`.
+
+    The queue is freed when nothing can read it any more: when this object is gone, and all programs
+    and graphs that have something of it.
     """
 
     def __init__(
@@ -95,7 +98,8 @@ class IPUInfeedQueue:
         self._types = structure.get_flat_tensor_types(self._structure)
         self._shapes = structure.get_flat_tensor_shapes(self._structure)
         self._check_elements()
-        self._feed_id = _feeds.new_feed_id("infeed")
+        self._native = _feeds.NativeQueue("infeed", self._device_ordinal)
+        self._feed_id = self._native.id
         self._initializer_read = False
         self._dequeued = False
 
@@ -137,9 +141,10 @@ class IPUInfeedQueue:
                     "or create a new queue to start the dataset again."
                 )
             self._initializer_read = True
-        _feeds.stop_at_exit()
         with ops.init_scope(), _feeds.on_host():
-            return native.ops().ipu_infeed_initialize(
+            self._native.used_in_graph()
+            return interpreter.call(
+                native.ops().ipu_infeed_initialize,
                 self._dataset._variant_tensor,
                 feed_id=self._feed_id,
                 device_ordinal=self._device_ordinal,
@@ -177,8 +182,11 @@ class IPUInfeedQueue:
     def deleter(self) -> ops.Operation | None:
         """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
         with _feeds.on_host():
-            return native.ops().ipu_infeed_delete(
-                feed_id=self._feed_id, device_ordinal=self._device_ordinal
+            self._native.used_in_graph()
+            return interpreter.call(
+                native.ops().ipu_infeed_delete,
+                feed_id=self._feed_id,
+                device_ordinal=self._device_ordinal,
             )
 
     @property
@@ -215,6 +223,7 @@ class IPUInfeedQueue:
                 for dtype, shape in zip(self._types, self._shapes)
             ]
         else:
+            self._native.used_in_graph()
             tensors = native.ops().ipu_infeed_dequeue(
                 feed_id=self._feed_id, output_types=self._types, output_shapes=self._shapes
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 import threading
 import weakref
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import interpreter, native
 
 __all__ = ["IPUOutfeedMode", "IPUOutfeedQueue", "ScopedIPUOutfeedQueue"]
 
@@ -97,7 +96,8 @@ class IPUOutfeedQueue:
             "No change is needed.",
         )
         self._device_ordinal = _feeds.check_ordinal(device_ordinal)
-        self._feed_id = _feeds.new_feed_id("outfeed")
+        self._native = _feeds.NativeQueue("outfeed", self._device_ordinal)
+        self._feed_id = self._native.id
         self._creator = threading.get_ident()
         self._structure: Any = None  # of tf.TensorSpec, once something was enqueued
         self._enqueued_in: weakref.ref[ops.Graph] | None = None
@@ -145,6 +145,7 @@ class IPUOutfeedQueue:
         self._enqueued_in = weakref.ref(program)
         if _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
             return control_flow_ops.group(*flat)
+        self._native.used_in_graph()
         return native.ops().ipu_outfeed_enqueue(
             flat,
             feed_id=self._feed_id,
@@ -179,7 +180,9 @@ class IPUOutfeedQueue:
         structure = self._structure
         specs = nest.flatten(structure)
         with _feeds.on_host():
-            tensors = native.ops().ipu_outfeed_dequeue(
+            self._native.used_in_graph()
+            tensors = interpreter.call(
+                native.ops().ipu_outfeed_dequeue,
                 feed_id=self._feed_id,
                 device_ordinal=self._device_ordinal,
                 mode=self._mode.value,
@@ -216,6 +219,7 @@ class IPUOutfeedQueue:
     def deleter(self) -> ops.Operation | None:
         """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
         with _feeds.on_host():
+            self._native.used_in_graph()
             return native.ops().ipu_outfeed_delete(
                 feed_id=self._feed_id, device_ordinal=self._device_ordinal
             )
@@ -273,12 +277,7 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
             buffer_depth=buffer_depth,
             optimise_latency=optimise_latency,
         )
-        delete = functools.partial(
-            native.ops().ipu_outfeed_delete,
-            feed_id=self._feed_id,
-            device_ordinal=self._device_ordinal,
-        )
-        _feeds.delete_with(self, delete)
+        self._native.drop_with(self)
 
 
 def check_buffer_depth(depth: int) -> None:

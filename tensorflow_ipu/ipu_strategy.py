@@ -16,6 +16,7 @@ from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu._strategy_extended import IPUExtended, same_device, without_reductions
 from tensorflow_ipu.compiler import functions, trace
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.device import process
 
 __all__ = [
     "IPUStrategy",
@@ -177,6 +178,7 @@ class _Scope:
         self._open: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> Any:
+        process.use()
         with contextlib.ExitStack() as stack:
             strategy = stack.enter_context(self._scope)
             # Models need strategies; and a program without a scope needs no Keras.

@@ -8,6 +8,8 @@
   functions of the user convert them with `converted`.
 * Gradient ops belong where their forward ops are: on the same IPU, in the same pipeline stage. And
   they know their forward op, for their layer and the user's line.
+* Ctrl-C ends a program that a session or a function waits for, and a fork that launches one gets an
+  error: with TensorFlow alone both would hang.
 * Branches and loop bodies are graphs of their own, which would not see the scopes of `ipu.scopes`
   around them: shards, frontend attributes, outside compilation.
 
@@ -24,6 +26,7 @@ from typing import Any
 from tensorflow.python.autograph.core import ag_ctx
 from tensorflow.python.autograph.core import config as autograph_config
 from tensorflow.python.autograph.impl import api as autograph
+from tensorflow.python.client import session
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
@@ -31,7 +34,9 @@ from tensorflow.python.framework import errors, ops
 from tensorflow.python.ops import control_flow_v2_func_graphs
 
 from tensorflow_ipu import gradient_hooks, placement
-from tensorflow_ipu.compiler import functions, trace
+from tensorflow_ipu.compiler import cluster, functions, program, trace
+from tensorflow_ipu.device import process
+from tensorflow_ipu.runtime import interpreter
 
 
 @functools.cache
@@ -42,6 +47,7 @@ def install() -> None:
     _hook_datasets()
     _hook_control_flow()
     gradient_hooks.install()
+    _hook_calls()
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,3 +145,44 @@ def _hook_control_flow() -> None:
         placement.inherit_attributes(self, self.outer_graph)
 
     graph_class.__init__ = initialise_with_scopes
+
+
+def _hook_calls() -> None:
+    for owner, name, launches in (
+        (session.BaseSession, "_call_tf_sessionrun", _session_launches),
+        (session.BaseSession, "_call_tf_sessionprun", _session_launches),
+        (context.Context, "call_function", _function_launches),
+    ):
+        call = _refused_in_forks(getattr(owner, name), launches)
+        setattr(owner, name, interpreter.stopped_by_ctrl_c(call))
+
+
+def _refused_in_forks(
+    call: Callable[..., Any], launches: Callable[..., bool]
+) -> Callable[..., Any]:
+    """Makes a call an error, where the process cannot use IPUs, if it would launch a program."""
+
+    @functools.wraps(call)
+    def call_unless_forked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if process.is_fork() and launches(self, *args):
+            process.use()
+        return call(self, *args, **kwargs)
+
+    return call_unless_forked
+
+
+def _session_launches(session: session.BaseSession, *_: Any) -> bool:
+    return cluster.launches(session.graph)
+
+
+def _function_launches(of_context: context.Context, name: bytes, *_: Any) -> bool:
+    """Whether a function, or one that it calls, launches a program."""
+    found = [name.decode()]
+    for function in found:  # grows meanwhile
+        if of_context.has_function(function):
+            for node in of_context.get_function_def(function).node_def:
+                if node.op == "IpuLaunch":
+                    return True
+                called = [node.op, *program.called_functions(node)]
+                found.extend(one for one in called if one not in found)
+    return False

@@ -22,6 +22,7 @@ from tensorflow_ipu.ipu_infeed_queue import (
     make_owned_iterator,
 )
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.runtime import native
 
 tf1 = tf.compat.v1
 
@@ -629,6 +630,69 @@ def test_an_iterator_needs_a_dataset_or_both_specs(configure: Any) -> None:
             IPUIterator(**arguments)
     assert IPUIterator(infeed_spec=queue, element_spec=spec).element_spec == spec
     assert IPUIterator(numbers(4), prefetch_depth=7)._queue._prefetch_depth == 7
+
+
+def _infeeds() -> int:
+    gc.collect()
+    return native.counts().infeeds
+
+
+def test_a_queue_goes_with_its_owner(configure: Any) -> None:
+    configure(1)
+    before = _infeeds()
+    queue = IPUInfeedQueue(numbers(4).repeat())
+    queue.initializer  # noqa: B018
+    assert _infeeds() == before + 1
+    del queue
+    assert _infeeds() == before
+
+
+def test_a_queue_stays_while_a_program_can_read_it(configure: Any) -> None:
+    configure(1)
+    before = _infeeds()
+    strategy = ipu_strategy.IPUStrategy()
+
+    def make() -> Any:
+        queue = IPUInfeedQueue(numbers(4).repeat())
+        queue.initializer  # noqa: B018
+        body = lambda total, x: total + tf.reduce_sum(x)  # noqa: E731
+
+        @tf.function(jit_compile=True)
+        def inner() -> tf.Tensor:
+            return loops.repeat(2, body, [tf.zeros([], queue._types[0])], queue)
+
+        return tf.function(lambda: inner(), jit_compile=True)
+
+    with strategy.scope():
+        program = make()
+        strategy.run(program)
+        assert _infeeds() == before + 1
+        strategy.run(program)
+    del program
+    assert _infeeds() == before
+
+
+def test_a_queue_stays_while_a_graph_can_initialize_it(configure: Any) -> None:
+    configure(1)
+    before = _infeeds()
+
+    def make() -> Any:
+        queue = IPUInfeedQueue(numbers(4).repeat())
+        body = lambda total, x: total + tf.reduce_sum(x)  # noqa: E731
+        with scopes.ipu_scope("/device:IPU:0"):
+            zero = tf.zeros([], queue._types[0])
+            result = ipu_compiler.compile(lambda: loops.repeat(2, body, [zero], queue))
+        return queue.initializer, result
+
+    with tf.Graph().as_default():
+        initializer, result = make()
+        gc.collect()
+        with tf1.Session() as session:
+            session.run(initializer)
+            gc.collect()
+            session.run(result)
+            assert _infeeds() == before + 1
+    assert _infeeds() == before
 
 
 def test_an_owned_iterator_deletes_its_queue(configure: Any) -> None:

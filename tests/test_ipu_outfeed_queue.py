@@ -20,6 +20,7 @@ from tensorflow_ipu.ipu_outfeed_queue import (
     IPUOutfeedQueue,
     ScopedIPUOutfeedQueue,
 )
+from tensorflow_ipu.runtime import native
 
 tf1 = tf.compat.v1
 
@@ -463,6 +464,32 @@ def test_iterating(configure: Any) -> None:
         iter(IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST))
     with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager mode"):
         iter(queue)
+
+
+def test_a_queue_goes_with_the_last_that_can_use_it(configure: Any) -> None:
+    configure(1)
+    gc.collect()
+    before = native.counts().outfeeds
+    strategy = ipu_strategy.IPUStrategy()
+    queue = IPUOutfeedQueue()
+
+    def make(filled: IPUOutfeedQueue) -> Any:
+        @tf.function(jit_compile=True)
+        def program() -> None:
+            filled.enqueue(tf.constant(1))
+
+        return program
+
+    program = make(queue)
+    with strategy.scope():
+        strategy.run(program)
+    del program
+    gc.collect()
+    np.testing.assert_array_equal(queue.dequeue(), [1])  # what was sent can still be taken
+    assert native.counts().outfeeds == before + 1
+    del queue
+    gc.collect()
+    assert native.counts().outfeeds == before
 
 
 def test_a_scoped_queue_deletes_itself(configure: Any) -> None:

@@ -16,6 +16,7 @@ from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.options import ReplicatedMetricReductionMethod
 from tensorflow_ipu.keras_layers.models.results import ReplicaLogs, joined
 from tensorflow_ipu.keras_layers.models.steps import Steps
+from tensorflow_ipu.runtime import interpreter
 
 # Attributes of models with the number of steps that have ended. Keras counts in its own steps.
 _COUNTERS = {
@@ -188,6 +189,10 @@ class Runner:
             while thread.is_alive():
                 thread.join(_POLL_INTERVAL)
                 yield from self._waiting()
+        except BaseException:
+            # Ctrl-C, or an error in a hook, which closes this generator.
+            interpreter.stop_launches(thread)
+            raise
         finally:
             thread.join()
         if failure:

@@ -16,7 +16,6 @@ from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import _layer_lines, _partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
-from tensorflow_ipu.runtime import native
 
 TRAIN = "train"
 TEST = "test"
@@ -75,7 +74,6 @@ class Program:
         self._function = tf.function(
             functools.partial(_layer_lines.in_line_of_compile, model, build), jit_compile=True
         )
-        self._delete_with_self()
 
     def restart(self, dataset: tf.data.Dataset) -> None:
         """Lets the next execution read from the beginning of a dataset.
@@ -129,20 +127,6 @@ class Program:
         self._structure = structure
         with tf.control_dependencies([operation]):
             tf.no_op()
-
-    def _delete_with_self(self) -> None:
-        """Frees the native queues when this program goes."""
-        ops = native.ops()
-        for delete, queue in (
-            (ops.ipu_infeed_delete, self._infeed),
-            (ops.ipu_outfeed_delete, self._outfeed),
-        ):
-            _feeds.delete_with(
-                self,
-                functools.partial(
-                    delete, feed_id=queue._feed_id, device_ordinal=queue._device_ordinal
-                ),
-            )
 
 
 def _builder(model: Any, mode: str, sizes: tuple[int, ...]) -> _Builder:

@@ -1,4 +1,5 @@
 // The functions that Python calls through ctypes (tensorflow_ipu/runtime/native.py).
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +10,11 @@
 #include "engine/error_text.h"
 #include "engine/events.h"
 #include "engine/feeds/feed_manager.h"
+#include "engine/interpreter.h"
+#include "engine/interrupts.h"
+#include "engine/loaded_programs.h"
 #include "engine/program.h"
+#include "engine/running_launches.h"
 #include "engine/user_op.h"
 #include "tensorflow/core/framework/function.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
@@ -104,14 +109,67 @@ TFIPU_EXPORT void tfipu_reply_error_text(void* pointer, const char* message) {
 TFIPU_EXPORT void tfipu_attach(int64_t generation, int num_devices) {
   tensorflow_ipu::Attachment::Set(generation, num_devices);
   for (int i = 0; i < tensorflow_ipu::kMaxDevices; ++i) DeviceState::Get(i)->Unload();
+  tensorflow_ipu::LoadedPrograms::ForgetAll();
   tensorflow_ipu::FeedManager::ResetAll();
   tensorflow_ipu::Statistics::Clear();
 }
 
-TFIPU_EXPORT void tfipu_wait_idle() {
+// Waits until no program runs, but not longer than some time for each device. Returns whether.
+TFIPU_EXPORT int tfipu_wait_idle(int64_t microseconds) {
   for (int i = 0; i < tensorflow_ipu::kMaxDevices; ++i) {
-    DeviceState::Get(i)->WaitIdle(nullptr).IgnoreError();
+    if (!DeviceState::Get(i)->WaitIdle(std::chrono::microseconds(microseconds))) return 0;
   }
+  return 1;
+}
+
+// Drops what belongs to a Cluster, an Executable or a queue that Python has no more.
+TFIPU_EXPORT void tfipu_forget_cluster(const char* cluster) {
+  tensorflow_ipu::LoadedPrograms::Forget(cluster);
+}
+
+TFIPU_EXPORT void tfipu_forget_executable(const char* executable) {
+  tensorflow_ipu::Statistics::Forget(executable);
+}
+
+TFIPU_EXPORT void tfipu_drop_feed(const char* name, int ordinal) {
+  auto* feeds = tensorflow_ipu::FeedManager::Get(ordinal);
+  if (feeds == nullptr) return;
+  feeds->DropInfeed(name);
+  feeds->DropOutfeed(name);
+}
+
+// What lives: loaded programs, running launches, infeeds, outfeeds, executables with statistics.
+TFIPU_EXPORT void tfipu_counts(int64_t* counts) {
+  counts[0] = tensorflow_ipu::LoadedPrograms::count();
+  counts[1] = tensorflow_ipu::RunningLaunches::count();
+  counts[2] = tensorflow_ipu::FeedManager::CountInfeeds();
+  counts[3] = tensorflow_ipu::FeedManager::CountOutfeeds();
+  counts[4] = tensorflow_ipu::Statistics::count();
+}
+
+// The functions are those of InterpreterFunctions, in its order.
+TFIPU_EXPORT void tfipu_connect(const tensorflow_ipu::InterpreterFunctions* functions,
+                                int64_t main_thread, tensorflow_ipu::InterruptPolicy policy) {
+  tensorflow_ipu::Interpreter::Connect(*functions, main_thread);
+  tensorflow_ipu::SetInterruptPolicy(policy);
+}
+
+// Raises in Python what a handler of a signal raised while an op waited. The caller holds the
+// interpreter's lock, and looks for an exception afterwards.
+TFIPU_EXPORT void tfipu_raise_interrupt() { tensorflow_ipu::Interpreter::Raise(); }
+
+TFIPU_EXPORT void tfipu_stop_launches(int64_t thread) {
+  tensorflow_ipu::RunningLaunches::StopThread(
+      thread, tensorflow::errors::Cancelled("The launch was stopped by the program."));
+}
+
+// For the end of the interpreter: ends compilations, launches, and the reading of datasets, which
+// enters the interpreter for those of Python.
+TFIPU_EXPORT void tfipu_shut_down(int64_t microseconds) {
+  tensorflow_ipu::Interpreter::End();
+  tensorflow_ipu::EndCompiler(microseconds);
+  tensorflow_ipu::RunningLaunches::ShutDown(microseconds);
+  tensorflow_ipu::FeedManager::ShutDown();
 }
 
 TFIPU_EXPORT void tfipu_reset_seed(int ordinal, int64_t seed, int identical_replicas) {

@@ -1,5 +1,6 @@
 #include "engine/device_state.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -35,11 +36,11 @@ int DeviceState::running_launches() {
   return running_;
 }
 
-void DeviceState::BeginLaunch(std::function<void()> start) {
+void DeviceState::BeginLaunch(uint64_t id, std::function<void()> start) {
   {
     tensorflow::mutex_lock lock(mu_);
     if (++running_ > 1) {
-      waiting_.push_back(std::move(start));
+      waiting_.emplace_back(id, std::move(start));
       return;
     }
   }
@@ -52,12 +53,22 @@ void DeviceState::EndLaunch() {
     tensorflow::mutex_lock lock(mu_);
     --running_;
     if (!waiting_.empty()) {
-      next = std::move(waiting_.front());
+      next = std::move(waiting_.front().second);
       waiting_.pop_front();
     }
     changed_.notify_all();
   }
   if (next != nullptr) next();
+}
+
+bool DeviceState::Withdraw(uint64_t id) {
+  tensorflow::mutex_lock lock(mu_);
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [id](const auto& waiting) { return waiting.first == id; });
+  if (found == waiting_.end()) return false;
+  waiting_.erase(found);
+  --running_;
+  return true;
 }
 
 tensorflow::Status DeviceState::WaitIdle(tensorflow::CancellationManager* cancellation) {
@@ -81,6 +92,17 @@ tensorflow::Status DeviceState::WaitIdle(tensorflow::CancellationManager* cancel
   if (cancellation != nullptr) cancellation->DeregisterCallback(token);
   return cancelled ? tensorflow::errors::Cancelled("Waiting for the IPU was cancelled.")
                    : tensorflow::OkStatus();
+}
+
+bool DeviceState::WaitIdle(std::chrono::microseconds time) {
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  tensorflow::mutex_lock lock(mu_);
+  while (running_ > 0) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return false;
+    changed_.wait_for(lock, left);
+  }
+  return true;
 }
 
 void DeviceState::ResetSeed(uint64_t seed, bool identical_replicas) {

@@ -2,10 +2,12 @@
 #ifndef TENSORFLOW_IPU_ENGINE_DEVICE_STATE_H_
 #define TENSORFLOW_IPU_ENGINE_DEVICE_STATE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/events.h"
@@ -32,11 +34,15 @@ class DeviceState {
   int running_launches();
   // Calls `start` when no other launch runs on this device: at once, or when the one before ends.
   // A device runs one program at a time.
-  void BeginLaunch(std::function<void()> start);
+  void BeginLaunch(uint64_t id, std::function<void()> start);
   void EndLaunch();
+  // Takes back a launch that waits for its turn. False if it does not: it runs, or has ended.
+  bool Withdraw(uint64_t id);
 
   // Blocks until no launch runs on this device, or `cancellation` (may be null) is cancelled.
   tensorflow::Status WaitIdle(tensorflow::CancellationManager* cancellation);
+  // The same for some time only. Returns whether no launch runs.
+  bool WaitIdle(std::chrono::microseconds time);
 
   // Reseeds the generator. With `identical_replicas` every replica of a launch gets one seed.
   void ResetSeed(uint64_t seed, bool identical_replicas);
@@ -59,7 +65,8 @@ class DeviceState {
   tensorflow::mutex mu_;
   tensorflow::condition_variable changed_;
   int running_ TF_GUARDED_BY(mu_) = 0;
-  std::deque<std::function<void()>> waiting_ TF_GUARDED_BY(mu_);
+  // By the number of the launch.
+  std::deque<std::pair<uint64_t, std::function<void()>>> waiting_ TF_GUARDED_BY(mu_);
   uint64_t generator_ TF_GUARDED_BY(mu_);
   bool identical_replicas_ TF_GUARDED_BY(mu_) = false;
   std::string loaded_ TF_GUARDED_BY(mu_);

@@ -73,6 +73,16 @@ LaunchStatistics Statistics::Get(const std::string& executable) {
   return found == AllStatistics().end() ? LaunchStatistics() : found->second.statistics;
 }
 
+void Statistics::Forget(const std::string& executable) {
+  tensorflow::mutex_lock lock(statistics_mu);
+  AllStatistics().erase(executable);
+}
+
+int64_t Statistics::count() {
+  tensorflow::mutex_lock lock(statistics_mu);
+  return static_cast<int64_t>(AllStatistics().size());
+}
+
 void Statistics::Clear() {
   tensorflow::mutex_lock lock(statistics_mu);
   AllStatistics().clear();

@@ -2,6 +2,7 @@
 #ifndef TENSORFLOW_IPU_ENGINE_EVENTS_H_
 #define TENSORFLOW_IPU_ENGINE_EVENTS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,10 @@ class Statistics {
   // Has a line logged after each launch of an executable, until Clear.
   static void LogLaunches(const std::string& executable, const std::string& line);
   static LaunchStatistics Get(const std::string& executable);
+  static void Forget(const std::string& executable);
   static void Clear();
+  // Executables that have any.
+  static int64_t count();
 };
 
 }  // namespace tensorflow_ipu

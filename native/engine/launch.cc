@@ -92,37 +92,91 @@ struct Replica {
 };
 
 // State of a launch from start to the end of its last replica; deletes itself then.
-class Launcher {
+class Launcher : public StoppableLaunch {
  public:
   using Done = std::function<void(Status, std::vector<Tensor>)>;
 
-  Launcher(const LoadedProgram& loaded, int ordinal, OpKernelContext* ctx, Done done)
-      : loaded_(loaded),
+  Launcher(uint64_t id, std::shared_ptr<const LoadedProgram> loaded, int ordinal,
+           OpKernelContext* ctx, Done done)
+      : id_(id),
+        keeps_loaded_(std::move(loaded)),
+        loaded_(*keeps_loaded_),
         device_(DeviceState::Get(ordinal)),
         ctx_(ctx),
-        cpu_(loaded.runtime->device_mgr()->HostCPU()),
-        cancellation_(ctx->cancellation_manager()),
+        cpu_(loaded_.runtime->device_mgr()->HostCPU()),
         done_(std::move(done)),
-        replicas_(loaded.program->replicas),
-        pending_(loaded.program->replicas),
+        replicas_(loaded_.program->replicas),
+        pending_(loaded_.program->replicas),
         start_ns_(tensorflow::Env::Default()->NowNanos()) {
-    const uint64_t id = NextLaunchId();
     const int num_replicas = static_cast<int>(replicas_.size());
     const std::vector<uint64_t> seeds = device_->DrawSeeds(num_replicas);
     rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas);
     for (int r = 0; r < num_replicas; ++r) {
       replicas_[r].context.reset(
-          new LaunchContext(ordinal, id, r, num_replicas, seeds[r], seeds[0], rendezvous_));
+          new LaunchContext(ordinal, id_, r, num_replicas, seeds[r], seeds[0], rendezvous_));
     }
   }
 
   // Begins when the device is free. The last replica to end deletes this.
-  void Start(std::vector<LaunchArgument> arguments) {
+  void Start(std::vector<LaunchArgument> arguments, Waiter waiter) {
     arguments_ = std::move(arguments);
-    device_->BeginLaunch([this] { StartReplicas(); });
+    pending_.fetch_add(1);  // a pin
+    if (RunningLaunches::Add(id_, waiter, this)) {
+      WatchCancellation();
+      device_->BeginLaunch(id_, [this] { StartReplicas(); });
+      if (stopped_) WithdrawIfWaiting();
+    } else {
+      status_ = tensorflow::errors::Cancelled("The process is ending.");
+      EndWithoutReplicas();
+    }
+    Unpin();
+  }
+
+  bool Pin() override {
+    int pending = pending_;
+    while (pending > 0 && !pending_.compare_exchange_weak(pending, pending + 1)) {
+    }
+    return pending > 0;
+  }
+
+  void Unpin() override {
+    if (pending_.fetch_sub(1) == 1) End();
+  }
+
+  void Stop(const Status& reason) override {
+    {
+      tensorflow::mutex_lock lock(mu_);
+      if (status_.ok()) status_ = reason;
+    }
+    stopped_ = true;
+    WithdrawIfWaiting();
+    rendezvous_->Abort(reason);
+    cancellation_.StartCancel();
   }
 
  private:
+  // The step that the launch is part of may be cancelled: when its session closes, say.
+  void WatchCancellation() {
+    CancellationManager* manager = ctx_->cancellation_manager();
+    if (manager == nullptr) return;
+    token_ = manager->get_cancellation_token();
+    const Status reason = tensorflow::errors::Cancelled("The step was cancelled.");
+    const bool watching = manager->RegisterCallback(
+        token_, [id = id_, reason] { RunningLaunches::Stop(id, reason); });
+    if (!watching) Stop(reason);
+  }
+
+  // One that is stopped before its turn need not wait for it.
+  void WithdrawIfWaiting() {
+    if (device_->Withdraw(id_)) EndWithoutReplicas();
+  }
+
+  // For who has pinned this.
+  void EndWithoutReplicas() {
+    has_begun_ = false;
+    pending_.fetch_sub(static_cast<int>(replicas_.size()));
+  }
+
   void StartReplicas() {
     if (loaded_.program->on_device) {
       device_->Load(loaded_.program->id, /*has_inputs=*/!arguments_.empty());
@@ -210,8 +264,7 @@ class Launcher {
       }
       StopOthers(replica, status);
     }
-    if (pending_.fetch_sub(1) > 1) return;
-    End();
+    Unpin();
   }
 
   // Lets the other replicas end because one has failed.
@@ -224,6 +277,20 @@ class Launcher {
   }
 
   void End() {
+    RunningLaunches::Remove(id_);
+    // Does not wait: this may be what the cancellation of the step has brought about.
+    CancellationManager* manager = ctx_->cancellation_manager();
+    if (manager != nullptr) manager->TryDeregisterCallback(token_);
+    std::vector<Tensor> results;
+    if (has_begun_) results = EndReplicas();
+    const Done done = std::move(done_);
+    const Status status = status_;
+    delete this;
+    done(status, std::move(results));
+  }
+
+  // Gives the device back. Returns the results of replica 0.
+  std::vector<Tensor> EndReplicas() {
     const Program& program = *loaded_.program;
     const double seconds =
         (tensorflow::Env::Default()->NowNanos() - start_ns_) / kNanosecondsPerSecond;
@@ -245,24 +312,28 @@ class Launcher {
       }
     }
     variables_.clear();
+    // Before the device is free: what it ran may be unloaded then.
+    keeps_loaded_.reset();
     device_->EndLaunch();
-    const Done done = std::move(done_);
-    const Status status = status_;
-    delete this;
-    done(status, std::move(results));
+    return results;
   }
 
-  const LoadedProgram loaded_;
+  const uint64_t id_;
+  std::shared_ptr<const LoadedProgram> keeps_loaded_;
+  const LoadedProgram& loaded_;
   DeviceState* const device_;
   OpKernelContext* const ctx_;
   Device* const cpu_;
   CancellationManager cancellation_;
+  tensorflow::CancellationToken token_ = CancellationManager::kInvalidToken;
   Done done_;
   std::vector<LaunchArgument> arguments_;
   std::vector<ReplicatedVariable> variables_;
   std::vector<Replica> replicas_;
   std::shared_ptr<CollectiveRendezvous> rendezvous_;
-  std::atomic<int> pending_;
+  std::atomic<int> pending_;  // replicas, and whoever keeps this from ending
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> has_begun_{true};
   const uint64_t start_ns_;
   tensorflow::mutex mu_;
   Status status_ TF_GUARDED_BY(mu_);
@@ -353,10 +424,19 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t n
   return tensorflow::OkStatus();
 }
 
-void Launch(const LoadedProgram& loaded, int ordinal, OpKernelContext* ctx,
-            std::vector<LaunchArgument> arguments,
-            std::function<void(Status, std::vector<Tensor>)> done) {
-  (new Launcher(loaded, ordinal, ctx, std::move(done)))->Start(std::move(arguments));
+void UnloadProgram(const LoadedProgram& loaded) {
+  for (const FunctionLibraryRuntime::Handle handle : loaded.replicas) {
+    loaded.runtime->ReleaseHandle(handle).IgnoreError();
+  }
+}
+
+uint64_t Launch(std::shared_ptr<const LoadedProgram> loaded, int ordinal, Waiter waiter,
+                OpKernelContext* ctx, std::vector<LaunchArgument> arguments,
+                std::function<void(Status, std::vector<Tensor>)> done) {
+  const uint64_t id = NextLaunchId();
+  auto* launcher = new Launcher(id, std::move(loaded), ordinal, ctx, std::move(done));
+  launcher->Start(std::move(arguments), waiter);
+  return id;
 }
 
 }  // namespace tensorflow_ipu

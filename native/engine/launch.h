@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/program.h"
+#include "engine/running_launches.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
 
@@ -29,6 +30,9 @@ tensorflow::Status LoadProgram(std::shared_ptr<const Program> program, int ordin
                                size_t num_inputs, size_t num_outputs,
                                tensorflow::FunctionLibraryRuntime* runtime, LoadedProgram* loaded);
 
+// Gives back what LoadProgram made. The program must not run any more.
+void UnloadProgram(const LoadedProgram& loaded);
+
 // The inputs of a launch, by argument position: a tensor, or the variable it names.
 struct LaunchArgument {
   tensorflow::Tensor tensor;
@@ -37,9 +41,10 @@ struct LaunchArgument {
 
 // Runs every replica concurrently on the runner of `ctx` and calls `done` once, with the results
 // of replica 0 or the first error that is a cause (not a consequence of another replica's).
-void Launch(const LoadedProgram& loaded, int ordinal, tensorflow::OpKernelContext* ctx,
-            std::vector<LaunchArgument> arguments,
-            std::function<void(tensorflow::Status, std::vector<tensorflow::Tensor>)> done);
+// Returns the number by which RunningLaunches knows the launch while it runs.
+uint64_t Launch(std::shared_ptr<const LoadedProgram> loaded, int ordinal, Waiter waiter,
+                tensorflow::OpKernelContext* ctx, std::vector<LaunchArgument> arguments,
+                std::function<void(tensorflow::Status, std::vector<tensorflow::Tensor>)> done);
 
 }  // namespace tensorflow_ipu
 

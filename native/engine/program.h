@@ -2,6 +2,7 @@
 #ifndef TENSORFLOW_IPU_ENGINE_PROGRAM_H_
 #define TENSORFLOW_IPU_ENGINE_PROGRAM_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +46,10 @@ using CompileCallback = void (*)(void* request);
 
 // Sets the compiler. Called once, when the Python runtime is imported.
 void SetCompiler(CompileCallback callback);
+
+// Lets no compilation begin any more, and waits until none is in Python, but not longer than
+// `microseconds`. For the end of the interpreter.
+void EndCompiler(int64_t microseconds);
 
 // Compiles `cluster` for device `ordinal` and these arguments.
 tensorflow::Status Compile(const std::string& cluster, int ordinal, std::vector<Argument> arguments,

@@ -4,7 +4,11 @@
 
 #include <utility>
 
+#include "engine/interpreter.h"
+#include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/notification.h"
 
 namespace tensorflow_ipu {
 
@@ -14,15 +18,40 @@ class BackgroundOpKernel : public tensorflow::AsyncOpKernel {
  public:
   using tensorflow::AsyncOpKernel::AsyncOpKernel;
 
+  // Called by a thread that waits: one of Python, in eager mode.
+  void Compute(tensorflow::OpKernelContext* ctx) override {
+    tensorflow::CancellationManager cancellation;
+    tensorflow::Notification done;
+    RunInBackground(ctx, &cancellation, [&done] { done.Notify(); });
+    if (WaitInPython(&done, [&cancellation] { cancellation.StartCancel(); })) {
+      ctx->SetStatus(tensorflow::errors::Cancelled("Interrupted by a signal."));
+    }
+  }
+
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
-    ctx->env()->SchedClosure([this, ctx, done = std::move(done)] {
-      ctx->SetStatus(Run(ctx));
-      done();
-    });
+    RunInBackground(ctx, ctx->cancellation_manager(), std::move(done));
   }
 
  protected:
-  virtual tensorflow::Status Run(tensorflow::OpKernelContext* ctx) = 0;
+  // Does the work. May be cancelled, if `cancellation` is not null.
+  virtual tensorflow::Status Run(tensorflow::OpKernelContext* ctx,
+                                 tensorflow::CancellationManager* cancellation) = 0;
+  // Whether Run would have to wait. If not, it runs on the calling thread.
+  virtual bool Waits() { return true; }
+
+ private:
+  void RunInBackground(tensorflow::OpKernelContext* ctx,
+                       tensorflow::CancellationManager* cancellation, DoneCallback done) {
+    const auto run = [this, ctx, cancellation, done = std::move(done)] {
+      ctx->SetStatus(Run(ctx, cancellation));
+      done();
+    };
+    if (Waits()) {
+      ctx->env()->SchedClosure(run);
+    } else {
+      run();
+    }
+  }
 };
 
 }  // namespace tensorflow_ipu

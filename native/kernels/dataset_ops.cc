@@ -20,6 +20,7 @@
 namespace tensorflow_ipu {
 namespace {
 
+using tensorflow::CancellationManager;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Status;
@@ -63,11 +64,11 @@ REGISTER_OP("IpuDatasetExtract")
     .SetIsStateful()
     .SetShapeFn(StackedShapes);
 
-// Cancels `reader` when the step that `ctx` belongs to is cancelled.
+// Cancels `reader` when the work that it is for is cancelled.
 class CancelWithStep {
  public:
-  CancelWithStep(OpKernelContext* ctx, DatasetReader* reader)
-      : cancellation_(ctx->cancellation_manager()) {
+  CancelWithStep(CancellationManager* cancellation, DatasetReader* reader)
+      : cancellation_(cancellation) {
     if (cancellation_ == nullptr) return;
     token_ = cancellation_->get_cancellation_token();
     if (!cancellation_->RegisterCallback(token_, [reader] { reader->Cancel(); })) {
@@ -81,8 +82,8 @@ class CancelWithStep {
   }
 
  private:
-  tensorflow::CancellationManager* const cancellation_;
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  CancellationManager* const cancellation_;
+  tensorflow::CancellationToken token_ = CancellationManager::kInvalidToken;
 };
 
 Status ReadElement(DatasetReader* reader, Element* element) {
@@ -121,10 +122,10 @@ class DatasetBenchmarkOp : public BackgroundOpKernel {
   }
 
  protected:
-  Status Run(OpKernelContext* ctx) override {
+  Status Run(OpKernelContext* ctx, CancellationManager* cancellation) override {
     std::unique_ptr<DatasetReader> reader;
     TF_RETURN_IF_ERROR(DatasetReader::Create(ctx, ctx->input(0), graph_def_version_, &reader));
-    CancelWithStep cancel(ctx, reader.get());
+    CancelWithStep cancel(cancellation, reader.get());
     std::string json;
     for (int64_t i = 0; i < epochs_; ++i) {
       Epoch epoch;
@@ -189,10 +190,10 @@ class DatasetExtractOp : public BackgroundOpKernel {
   }
 
  protected:
-  Status Run(OpKernelContext* ctx) override {
+  Status Run(OpKernelContext* ctx, CancellationManager* cancellation) override {
     std::unique_ptr<DatasetReader> reader;
     TF_RETURN_IF_ERROR(DatasetReader::Create(ctx, ctx->input(0), graph_def_version_, &reader));
-    CancelWithStep cancel(ctx, reader.get());
+    CancelWithStep cancel(cancellation, reader.get());
     std::vector<Tensor> stacked = Allocate();
     Element element;
     for (int64_t i = 0; i < elements_; ++i) {

@@ -20,6 +20,7 @@ namespace tensorflow_ipu {
 namespace {
 
 using tensorflow::AsyncOpKernel;
+using tensorflow::CancellationManager;
 using tensorflow::OpKernel;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
@@ -142,7 +143,7 @@ class InfeedInitializeOp : public BackgroundOpKernel {
   }
 
  protected:
-  Status Run(OpKernelContext* ctx) override {
+  Status Run(OpKernelContext* ctx, CancellationManager*) override {
     FeedManager* feeds;
     TF_RETURN_IF_ERROR(FeedsOf(ordinal_, &feeds));
     std::unique_ptr<DatasetReader> reader;
@@ -175,10 +176,10 @@ class InfeedDeleteOp : public BackgroundOpKernel {
   }
 
  protected:
-  Status Run(OpKernelContext*) override {
+  Status Run(OpKernelContext*, CancellationManager* cancellation) override {
     FeedManager* feeds;
     TF_RETURN_IF_ERROR(FeedsOf(ordinal_, &feeds));
-    return feeds->DeleteInfeed(name_);
+    return feeds->DeleteInfeed(name_, cancellation);
   }
 
  private:
@@ -268,23 +269,23 @@ class OutfeedDequeueOp : public BackgroundOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("synthetic", &synthetic_));
   }
 
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+ protected:
+  bool Waits() override {
     DeviceState* device = DeviceState::Get(ordinal_);
-    const bool waits = wait_ || mode_ == OutfeedMode::kLast;
-    if (waits && device != nullptr && device->running_launches() > 0) {
-      return BackgroundOpKernel::ComputeAsync(ctx, std::move(done));
-    }
-    ctx->SetStatus(Dequeue(ctx));
-    done();
+    return WaitsForPrograms() && device != nullptr && device->running_launches() > 0;
   }
 
- protected:
-  Status Run(OpKernelContext* ctx) override {
-    TF_RETURN_IF_ERROR(DeviceState::Get(ordinal_)->WaitIdle(ctx->cancellation_manager()));
+  Status Run(OpKernelContext* ctx, CancellationManager* cancellation) override {
+    DeviceState* device = DeviceState::Get(ordinal_);
+    if (WaitsForPrograms() && device != nullptr) {
+      TF_RETURN_IF_ERROR(device->WaitIdle(cancellation));
+    }
     return Dequeue(ctx);
   }
 
  private:
+  bool WaitsForPrograms() const { return wait_ || mode_ == OutfeedMode::kLast; }
+
   Status Dequeue(OpKernelContext* ctx) {
     FeedManager* feeds;
     TF_RETURN_IF_ERROR(FeedsOf(ordinal_, &feeds));
@@ -368,8 +369,3 @@ REGISTER_HOST_KERNEL("IpuOutfeedDelete", OutfeedDeleteOp);
 
 }  // namespace
 }  // namespace tensorflow_ipu
-
-// For Python, through ctypes: to be called when the interpreter is about to go away.
-extern "C" __attribute__((visibility("default"))) void tfipu_shut_down_feeds() {
-  tensorflow_ipu::FeedManager::ShutDown();
-}

@@ -1,13 +1,15 @@
 // The launch op: a compiled cluster in the user's graph.
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "engine/device_state.h"
 #include "engine/error_text.h"
+#include "engine/interpreter.h"
+#include "engine/interrupts.h"
 #include "engine/launch.h"
+#include "engine/loaded_programs.h"
+#include "engine/running_launches.h"
 #include "plugin/device.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -16,6 +18,7 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/platform/demangle.h"
+#include "tensorflow/core/platform/notification.h"
 
 namespace tensorflow_ipu {
 namespace {
@@ -110,36 +113,85 @@ std::string Signature(const std::vector<Argument>& arguments) {
   return signature;
 }
 
-class LaunchOp : public AsyncOpKernel {
+// How long a launch is kept waiting that a program asks for after the end of its interpreter.
+constexpr int64_t kLateMicroseconds = 5 * 1000 * 1000;
+
+// Launches Clusters. What it does not know is which: that is an attribute of the op in a graph, and
+// an input of the op that runs eagerly.
+class LaunchKernel : public AsyncOpKernel {
  public:
-  explicit LaunchOp(OpKernelConstruction* ctx) : AsyncOpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("cluster", &cluster_));
+  LaunchKernel(OpKernelConstruction* ctx, bool programs_go_with_cluster)
+      : AsyncOpKernel(ctx), programs_(programs_go_with_cluster) {
     const auto* device = static_cast<tensorflow::Device*>(ctx->device());
     ordinal_ = device->parsed_name().id;
   }
 
-  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
-    std::vector<LaunchArgument> inputs;
-    std::vector<Argument> arguments;
-    OP_REQUIRES_OK_ASYNC(ctx, Collect(ctx, &inputs, &arguments), done);
-    LoadedProgram loaded;
-    OP_REQUIRES_OK_ASYNC(ctx, Explained(cluster_, Load(ctx, std::move(arguments), &loaded)), done);
-    Launch(loaded, ordinal_, ctx, std::move(inputs),
-           [this, ctx, done](const Status& status, std::vector<Tensor> results) {
-             ctx->SetStatus(Explained(cluster_, status));
-             for (size_t i = 0; status.ok() && i < results.size(); ++i) {
-               ctx->set_output(i, Narrow(results[i]));
-             }
-             done();
-           });
+  // Called by a thread that waits: one of Python, in eager mode.
+  void Compute(OpKernelContext* ctx) override {
+    tensorflow::Notification done;
+    uint64_t launch = 0;
+    const Status started = Start(ctx, Waiter::kPython, &launch, [&done] { done.Notify(); });
+    if (!started.ok()) {
+      ctx->SetStatus(started);
+      done.Notify();
+    }
+    const Status interrupted = tensorflow::errors::Cancelled("Interrupted by a signal.");
+    if (WaitInPython(&done, [&] { RunningLaunches::Stop(launch, interrupted); })) {
+      ctx->SetStatus(interrupted);
+    }
   }
 
+  void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
+    if (Interpreter::has_ended()) return Refuse(ctx, std::move(done));
+    WatchInterrupts();
+    uint64_t launch;
+    // As in WaitInPython: who waits for the step may be a thread of Python.
+    const auto done_unless_ended = [done = std::move(done)] {
+      if (!Interpreter::has_ended()) done();
+    };
+    OP_REQUIRES_OK_ASYNC(ctx, Start(ctx, Waiter::kTensorFlow, &launch, done_unless_ended),
+                         done_unless_ended);
+  }
+
+ protected:
+  virtual std::string Cluster(OpKernelContext* ctx) const = 0;
+  // The first input that is an argument of the Cluster.
+  virtual int FirstArgument() const = 0;
+
  private:
+  // Late, because threads that would try again at once should not come back before all is over.
+  static void Refuse(OpKernelContext* ctx, DoneCallback done) {
+    ctx->env()->SchedClosureAfter(kLateMicroseconds, [ctx, done = std::move(done)] {
+      ctx->SetStatus(tensorflow::errors::Cancelled("The process is ending."));
+      done();
+    });
+  }
+
+  // Calls `done` when the launch has ended, unless this is an error. Gives its number.
+  Status Start(OpKernelContext* ctx, Waiter waiter, uint64_t* launch, DoneCallback done) {
+    std::vector<LaunchArgument> inputs;
+    std::vector<Argument> arguments;
+    TF_RETURN_IF_ERROR(Collect(ctx, &inputs, &arguments));
+    const std::string cluster = Cluster(ctx);
+    LoadedPrograms::Loaded program;
+    TF_RETURN_IF_ERROR(Explained(cluster, Load(ctx, cluster, std::move(arguments), &program)));
+    *launch = Launch(
+        std::move(program), ordinal_, waiter, ctx, std::move(inputs),
+        [ctx, cluster, done = std::move(done)](const Status& status, std::vector<Tensor> results) {
+          ctx->SetStatus(Explained(cluster, status));
+          for (size_t i = 0; status.ok() && i < results.size(); ++i) {
+            ctx->set_output(i, Narrow(results[i]));
+          }
+          done();
+        });
+    return tensorflow::OkStatus();
+  }
+
   Status Collect(OpKernelContext* ctx, std::vector<LaunchArgument>* inputs,
                  std::vector<Argument>* arguments) {
     inputs->reserve(ctx->num_inputs());
     arguments->reserve(ctx->num_inputs());
-    for (int i = 0; i < ctx->num_inputs(); ++i) {
+    for (int i = FirstArgument(); i < ctx->num_inputs(); ++i) {
       const Tensor& tensor = ctx->input(i);
       LaunchArgument input;
       if (tensor.dtype() == DT_RESOURCE) {
@@ -157,31 +209,53 @@ class LaunchOp : public AsyncOpKernel {
   }
 
   // The program for these arguments and the configuration in force: compiled at first use.
-  Status Load(OpKernelContext* ctx, std::vector<Argument> arguments, LoadedProgram* loaded) {
+  Status Load(OpKernelContext* ctx, const std::string& cluster, std::vector<Argument> arguments,
+              LoadedPrograms::Loaded* loaded) {
     const std::string signature = Signature(arguments);
-    tensorflow::mutex_lock lock(mu_);
-    if (generation_ != Attachment::generation()) {
-      loaded_.clear();
-      generation_ = Attachment::generation();
-    }
-    const auto found = loaded_.find(signature);
-    if (found != loaded_.end()) {
-      *loaded = found->second;
-      return tensorflow::OkStatus();
-    }
-    std::shared_ptr<Program> program;
-    TF_RETURN_IF_ERROR(Compile(cluster_, ordinal_, std::move(arguments), &program));
-    TF_RETURN_IF_ERROR(LoadProgram(std::move(program), ordinal_, ctx->num_inputs(),
-                                   ctx->num_outputs(), ctx->function_library(), loaded));
-    loaded_.emplace(signature, *loaded);
-    return tensorflow::OkStatus();
+    return programs_.Get(
+        cluster, signature,
+        [&](LoadedProgram* made) {
+          const size_t num_arguments = arguments.size();
+          std::shared_ptr<Program> program;
+          TF_RETURN_IF_ERROR(Compile(cluster, ordinal_, std::move(arguments), &program));
+          return LoadProgram(std::move(program), ordinal_, num_arguments, ctx->num_outputs(),
+                             ctx->function_library(), made);
+        },
+        loaded);
   }
 
-  std::string cluster_;
   int ordinal_;
-  tensorflow::mutex mu_;
-  int64_t generation_ TF_GUARDED_BY(mu_) = -1;
-  std::unordered_map<std::string, LoadedProgram> loaded_ TF_GUARDED_BY(mu_);
+  LoadedPrograms programs_;
+};
+
+class LaunchOp : public LaunchKernel {
+ public:
+  // A graph may be a copy that outlives the one which has the Cluster.
+  explicit LaunchOp(OpKernelConstruction* ctx)
+      : LaunchKernel(ctx, /*programs_go_with_cluster=*/false) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("cluster", &cluster_));
+  }
+
+ protected:
+  std::string Cluster(OpKernelContext*) const override { return cluster_; }
+  int FirstArgument() const override { return 0; }
+
+ private:
+  std::string cluster_;
+};
+
+// TensorFlow keeps the kernels of eager ops for ever, one for all ops with the same attributes. So
+// this one serves all Clusters with the same types of arguments and results.
+class LaunchClusterOp : public LaunchKernel {
+ public:
+  explicit LaunchClusterOp(OpKernelConstruction* ctx)
+      : LaunchKernel(ctx, /*programs_go_with_cluster=*/true) {}
+
+ protected:
+  std::string Cluster(OpKernelContext* ctx) const override {
+    return ctx->input(0).scalar<tensorflow::tstring>()();
+  }
+  int FirstArgument() const override { return 1; }
 };
 
 // A launch with a resource on the CPU ends up there, because TensorFlow moves an op to the device
@@ -215,10 +289,27 @@ REGISTER_OP("IpuLaunch")
     .Attr("output_shapes: list(shape) = []")
     .SetIsStateful()
     .SetShapeFn(LaunchShapes)
-    .Doc("Runs a cluster on the IPU device it is placed on.");
+    .Doc("Runs a cluster on the IPU device it is placed on, in a graph.");
+
+REGISTER_OP("IpuLaunchCluster")
+    .Input("cluster: string")
+    .Input("args: Targs")
+    .Output("results: Tresults")
+    .Attr("Targs: list(type) >= 0")
+    .Attr("Tresults: list(type) >= 0")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Doc("Runs a cluster on the IPU device it is placed on, in eager mode.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuLaunch").Device("IPU").HostMemory("args").HostMemory("results"),
                         LaunchOp);
+REGISTER_KERNEL_BUILDER(Name("IpuLaunchCluster")
+                            .Device("IPU")
+                            .HostMemory("cluster")
+                            .HostMemory("args")
+                            .HostMemory("results"),
+                        LaunchClusterOp);
 REGISTER_KERNEL_BUILDER(Name("IpuLaunch").Device(tensorflow::DEVICE_CPU), MisplacedLaunchOp);
+REGISTER_KERNEL_BUILDER(Name("IpuLaunchCluster").Device(tensorflow::DEVICE_CPU), MisplacedLaunchOp);
 
 }  // namespace tensorflow_ipu

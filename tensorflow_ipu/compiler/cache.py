@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
+from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.device import system
 
 
 class ExecutableCache:
-    """Executables by fingerprint. Emptied when the configuration changes."""
+    """Executables by fingerprint, as long as something can launch them.
+
+    They belong to the Clusters that were compiled to them. When the configuration changes, the
+    Clusters forget them.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._executables: dict[str, Executable] = {}
+        self._lock = threading.RLock()
+        # In the order of their compilation.
+        self._executables: weakref.WeakValueDictionary[str, Executable] = (
+            weakref.WeakValueDictionary()
+        )
+        self._clusters: weakref.WeakSet[Cluster] = weakref.WeakSet()
 
     def find(self, fingerprint: str) -> Executable | None:
         """Returns the Executable with this fingerprint, if it was compiled before."""
         with self._lock:
             return self._executables.get(fingerprint)
 
-    def add(self, executable: Executable) -> None:
-        """Keeps an Executable."""
+    def add(self, executable: Executable, cluster: Cluster) -> None:
+        """Gives a Cluster an Executable, which lives as long as one of those that have it.
+
+        Args:
+            executable: What the Cluster was compiled to.
+            cluster: The Cluster.
+        """
         with self._lock:
+            if executable.fingerprint in self._executables:
+                # The Cluster that knows where its ops came from may go before this one.
+                executable.keep_sources()
             self._executables[executable.fingerprint] = executable
+            self._clusters.add(cluster)
+            if executable not in cluster.executables:
+                cluster.executables.append(executable)
 
     def all(self) -> list[Executable]:
         """Returns the Executables in the order of their compilation."""
@@ -33,6 +54,9 @@ class ExecutableCache:
     def clear(self, _: system.System | None = None) -> None:
         """Forgets everything."""
         with self._lock:
+            for cluster in self._clusters:
+                cluster.executables.clear()
+            self._clusters.clear()
             self._executables.clear()
 
 
@@ -40,5 +64,13 @@ CACHE = ExecutableCache()
 
 
 def executables() -> list[Executable]:
-    """Returns what was compiled under the configuration in force, oldest first."""
-    return CACHE.all()
+    """Returns the programs that were compiled under the configuration in force, oldest first.
+
+    A program is there as long as something can run it: the function, graph, session or model that
+    it was compiled for. Keep what is returned here, or use `profiler.profile`, to know programs for
+    longer.
+    """
+    found = CACHE.all()
+    for executable in found:
+        executable.keep_sources()
+    return found

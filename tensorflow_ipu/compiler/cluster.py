@@ -7,19 +7,27 @@ import functools
 import itertools
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorflow.core.framework import function_pb2
+from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import atomic_function
-from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.framework import constant_op, dtypes, ops
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import tensor as tensor_lib
 
+from tensorflow_ipu.compiler import source_map
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.runtime import native
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.executable import Executable
 
 _ids = itertools.count()
 # Elements of what can be a shape or a list of axes. Anything larger is data.
 _LARGEST_CONSTANT = 16
+# Attribute of graphs with the Clusters that they launch.
+_CLUSTERS = "_ipu_clusters"
 
 # The launch op in a graph knows its Cluster by name. Weak: a Cluster lives as long as the graphs
 # that launch it.
@@ -38,6 +46,8 @@ class Cluster:
             it goes.
         constants: Positions of the explicit inputs that are small constants where the Cluster was
             made.
+        executables: What it was compiled to for the configuration in force. They go with the last
+            Cluster that has them.
     """
 
     id: str
@@ -45,6 +55,7 @@ class Cluster:
     function: atomic_function.AtomicFunction
     owner: Any = None
     constants: frozenset[int] = frozenset()
+    executables: list[Executable] = dataclasses.field(default_factory=list)
 
     __repr__ = shows(
         lambda self: {
@@ -80,6 +91,7 @@ class Cluster:
         )
         cluster = cls(identifier, graph, function, owner, constants)
         _clusters[identifier] = cluster
+        weakref.finalize(cluster, native.forget_cluster, identifier).atexit = False
         return cluster
 
     @functools.cached_property
@@ -92,6 +104,17 @@ class Cluster:
     def entry(self) -> str:
         """Name of the function to run."""
         return self.function.name.decode()
+
+    @functools.cached_property
+    def sources(self) -> source_map.SourceMap:
+        """Where the ops came from in the user's program."""
+        return source_map.SourceMap(self.graph, self.entry)
+
+    @functools.cached_property
+    def eager_id(self) -> tensor_lib.Tensor:
+        """The name of the Cluster as a tensor of eager mode."""
+        with context.eager_mode(), ops.device("/device:CPU:0"):
+            return constant_op.constant(self.id)
 
     def library(self) -> function_pb2.FunctionDefLibrary:
         """Returns the definitions of the function and of all that it calls."""
@@ -136,10 +159,14 @@ class Cluster:
 
     def keep_with(self, graph: ops.Graph) -> None:
         """Makes the Cluster live as long as `graph`, which launches it."""
-        kept = getattr(graph, "_ipu_clusters", None)
-        if kept is None:
-            kept = graph._ipu_clusters = []
-        kept.append(self)
+        if not launches(graph):
+            setattr(graph, _CLUSTERS, [])
+        getattr(graph, _CLUSTERS).append(self)
+
+
+def launches(graph: ops.Graph) -> bool:
+    """Returns whether a graph launches Clusters."""
+    return hasattr(graph, _CLUSTERS)
 
 
 def _is_small_constant(tensor: tensor_lib.Tensor, has_value: bool = False) -> bool:

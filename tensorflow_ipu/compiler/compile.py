@@ -10,6 +10,7 @@ import itertools
 import threading
 import time
 import traceback
+import weakref
 from typing import Any
 
 from tensorflow.core.framework import function_pb2
@@ -33,7 +34,7 @@ from tensorflow_ipu.compiler import (
     reporting,
     run_passes,
     sharding,
-    source_map,
+    sources,
     store,
     update_check,
     user_ops,
@@ -51,11 +52,11 @@ from tensorflow_ipu.compiler.target import Argument, Target
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.device import system
-from tensorflow_ipu.runtime import events, native
+from tensorflow_ipu.runtime import events, interpreter, native
 
 _ids = itertools.count()
-# Held while compiling: one program at a time.
-LOCK = threading.Lock()
+# Held while compiling: one program at a time. A handler of a signal may run a program meanwhile.
+LOCK = threading.RLock()
 
 
 def compile_cluster(
@@ -99,9 +100,9 @@ def _compiled(
     executable = CACHE.find(digest)
     if executable is None:
         executable = _executable(cluster, target, program, library, digest)
-        dropped_checks.warn(checks, executable.sources)
+        dropped_checks.warn(checks, cluster.sources)
         _compile_once(executable, began)
-        CACHE.add(executable)
+    CACHE.add(executable, cluster)
     run_passes.lower(program, target)
     return executable, program.to_library()
 
@@ -134,6 +135,8 @@ def _compile_once(executable: Executable, began: float) -> None:
 
 
 def _record(executable: Executable, began: float) -> None:
+    if events.STORE.enabled:
+        executable.keep_sources()  # its event is made when it is read
     with events.compiling(
         executable.name, executable.ordinal, executable.on_device, began=began
     ) as finished:
@@ -166,13 +169,14 @@ def _executable(
         entry=program.entry,
         on_device=not host_evaluation.is_host_evaluated(program, target),
         pipeline=pipeline_plan.plan(program),
-        sources=source_map.SourceMap(cluster.graph, cluster.entry),
+        sources=sources.Sources(cluster),
         remote_memory=remote_memory,
         system=system.current(),
     )
     if executable.on_device:
         constants = Constants(program, cluster.constant_arguments())
-        operator_check.check(program, constants, executable.sources)
+        operator_check.check(program, constants, cluster.sources)
+    weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
     accumulation_check.check(program, lambda: executable.ops)
     reporting.compiled(executable)  # what does not fit has its report, too
     capacity_check.check(executable, cluster.graph)
@@ -259,9 +263,12 @@ def _answer(request: int) -> None:
         native.reply_error(request, errors.FAILED_PRECONDITION, message)
     except (ValueError, TypeError) as error:
         native.reply_error(request, errors.INVALID_ARGUMENT, str(error))
-    except BaseException:  # noqa: BLE001 - the engine's thread must get an answer
+    except Exception:  # noqa: BLE001 - the engine's thread must get an answer
         message = "The IPU compiler failed. This is a bug in tensorflow_ipu.\n"
         native.reply_error(request, errors.INTERNAL, message + traceback.format_exc())
+    except BaseException as error:  # noqa: BLE001 - of a handler of a signal: Ctrl-C, say
+        interpreter.interrupted(error)
+        native.reply_error(request, errors.CANCELLED, f"The compilation was stopped: {error!r}")
 
 
 def _explain(request: int) -> None:

@@ -48,8 +48,7 @@ def explained(message: str, cluster: Cluster) -> str:
     """
     if "{{" not in message:
         return message
-    sources = source_map.SourceMap(cluster.graph, cluster.entry)
-    described = (_described(sources, *names) for names in _named(message, cluster.entry))
+    described = (_described(cluster.sources, *names) for names in _named(message, cluster.entry))
     lines = [text for text in described if text]
     text = _NAMED.sub(lambda match: match["node"] or "", _NODE_LINE.sub("", message)).strip()
     if not lines:

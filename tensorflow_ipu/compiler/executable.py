@@ -17,10 +17,10 @@ from tensorflow_ipu.compiler import (
     memory_options,
     op_record,
     pipeline_plan,
-    source_map,
     variable_placement,
 )
 from tensorflow_ipu.compiler import copies as copies_lib
+from tensorflow_ipu.compiler import sources as sources_lib
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import attachment
 from tensorflow_ipu.runtime import native
@@ -48,7 +48,8 @@ class Executable:
         library: The functions after all passes.
         entry: Name of the function to run.
         on_device: False when the host evaluates the program.
-        sources: Where the ops came from in the user's program.
+        sources: Where the ops came from in the user's program. Call `keep_sources` before what was
+            compiled can go.
         pipeline: What its pipeline does when; None without one.
         remote_memory: What the configuration says of memory outside of the IPUs.
         system: What was configured when it was compiled; None for one that was not compiled here.
@@ -66,10 +67,14 @@ class Executable:
     library: function_pb2.FunctionDefLibrary = dataclasses.field(repr=False)
     entry: str
     on_device: bool
-    sources: source_map.SourceMap = dataclasses.field(repr=False)
+    sources: sources_lib.Sources = dataclasses.field(repr=False)
     pipeline: pipeline_plan.PipelinePlan | None = dataclasses.field(default=None, repr=False)
     remote_memory: memory_options.RemoteMemory = memory_options.RemoteMemory(False, 0)
     system: attachment.System | None = dataclasses.field(default=None, repr=False)
+
+    def keep_sources(self) -> None:
+        """Makes the source locations of the ops last as long as the Executable."""
+        self.sources.keep(self.library)
 
     @functools.cached_property
     def ops(self) -> tuple[listing.OpRecord, ...]:

@@ -15,6 +15,7 @@ from tensorflow.python.ops import resource_variable_ops
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.runtime import interpreter
 
 _PLAIN = "_ipu_plain"
 _CLUSTER = "_ipu_cluster"
@@ -57,14 +58,16 @@ def run(
     """
     if isinstance(function, Function):
         args, kwargs = _with_defaults(function, args, kwargs)
-    concrete = _concrete(function, args, kwargs)
-    if check is not None:
-        check(concrete)
+    with interpreter.TRACING:
+        concrete = _concrete(function, args, kwargs)
+        if check is not None:
+            check(concrete)
+        cluster = _cluster(concrete)
     bound = function_type_utils.canonicalize_function_inputs(args, kwargs, concrete.function_type)
     inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
     # Asked for at each call: what a function captures by a closure may have changed.
     arguments = [*inputs, *concrete.captured_inputs]
-    results = launch_lib.launch(_cluster(concrete), arguments, device)
+    results = launch_lib.launch(cluster, arguments, device)
     if results is None or isinstance(results, ops.Operation):
         # Nothing to return. In a graph, automatic control dependencies make the launch run.
         results = []

@@ -12,14 +12,17 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu.compiler import compile as _compile
 from tensorflow_ipu.compiler import resource_check
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime import interpreter, native
 
 
 @ops.RegisterGradient("IpuLaunch")
+@ops.RegisterGradient("IpuLaunchCluster")
 def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
     """Gradients are part of a program: it computes and applies them itself."""
+    eager = op.type == "IpuLaunchCluster"
+    name = op.inputs[0].numpy() if eager else op.get_attr("cluster")
     raise NotImplementedError(
-        f"Cannot differentiate through the IPU program {op.get_attr('cluster').decode()}. Compute "
+        f"Cannot differentiate through the IPU program {name.decode()}. Compute "
         "the gradients inside the function that is compiled for the IPU."
     )
 
@@ -44,14 +47,18 @@ def launch(
     resource_check.check(cluster, arguments, device)
     _compile.ensure_registered()
     outputs = cluster.graph.outputs
-    if not context.executing_eagerly():
+    types = [output.dtype for output in outputs]
+    with ops.device(device):
+        if context.executing_eagerly():
+            return interpreter.call(
+                native.ops().ipu_launch_cluster, cluster.eager_id, list(arguments), types
+            )
         graph = ops.get_default_graph()
         graph._add_function_recursive(cluster.function)
         cluster.keep_with(graph)
-    with ops.device(device):
         return native.ops().ipu_launch(
             args=list(arguments),
-            Tresults=[output.dtype for output in outputs],
+            Tresults=types,
             f=cluster.entry,
             cluster=cluster.id,
             output_shapes=[output.shape for output in outputs],

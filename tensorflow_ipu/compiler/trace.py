@@ -15,6 +15,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import variable_scope
 
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.runtime import interpreter
 
 _depth: contextvars.ContextVar[int] = contextvars.ContextVar("ipu_cluster_depth", default=0)
 
@@ -55,6 +56,15 @@ def trace(
     Returns:
         The Cluster.
     """
+    with interpreter.TRACING:
+        return _trace(function, inputs, name)
+
+
+def _trace(
+    function: Callable[..., tuple[Sequence[tensor_lib.Tensor], Sequence[ops.Operation]]],
+    inputs: Sequence[tensor_lib.Tensor],
+    name: str,
+) -> Cluster:
     operations: list[ops.Operation] = []
 
     def body(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:

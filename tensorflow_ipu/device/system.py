@@ -19,6 +19,7 @@ from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
+from tensorflow_ipu.device import process
 from tensorflow_ipu.device.attachment import AttachedDevice, System, build, ipus_reserved
 
 __all__ = [
@@ -150,6 +151,7 @@ def configure_ipu_system(
         tf.errors.FailedPreconditionError: an unsupported number of IPUs, or an earlier
             configuration while `reset_configuration` is False.
     """
+    process.use()
     if not isinstance(device, str):
         raise TypeError(f"`device` must be a device name such as 'cpu'; received {device!r}.")
     poplar_options.check_environment()

@@ -35,8 +35,9 @@ class Tracker:
         return tuple(self._watched.values())
 
     def watch(self, executable: Executable) -> None:
-        """Begins to count the launches of a program; once is enough."""
+        """Begins to count the launches of a program, and keeps it; once is enough."""
         if executable.id not in self._watched:
+            executable.keep_sources()
             self._begin[executable.id] = Executions(executable.launches, executable.seconds)
             self._watched[executable.id] = executable
 

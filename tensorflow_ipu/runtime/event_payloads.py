@@ -67,22 +67,36 @@ class Traced(Protocol):
         """Tiles with the elements that each has of a result of an op."""
 
 
-class Unknown(NamedTuple):
-    """A program of which only the identifier is left: it was compiled for another configuration.
+class Outline(NamedTuple):
+    """What the engine's events tell of a program: nothing that would keep the program.
 
     Args:
         id: the engine's name for it.
+        name: the name that events give it.
+        arguments: its inputs and variables.
+        results: its outputs.
+        ops: none.
     """
 
     id: str
+    name: str
     arguments: tuple[Argument, ...] = ()
     results: tuple[Any, ...] = ()
     ops: tuple[Any, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The name that its earlier events gave it: identifiers add a number to it."""
-        return self.id.rsplit(".", 1)[0]
+    @classmethod
+    def of(cls, program: Traced) -> Outline:
+        """Returns the outline of a program."""
+        return cls(program.id, program.name, tuple(program.arguments), tuple(program.results))
+
+    @classmethod
+    def unknown(cls, identifier: str) -> Outline:
+        """Returns what is left of a program that was compiled for another configuration.
+
+        Args:
+            identifier: the engine's name for it, which adds a number to that of other events.
+        """
+        return cls(identifier, identifier.rsplit(".", 1)[0])
 
     def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> Sequence[tuple[int, int]]:
         """Nothing: it has no ops."""

@@ -54,8 +54,8 @@ class EventStore:
         self._lock = threading.Lock()
         self._enabled = False
         self._entries: list[_Entry] = []
-        # Programs by identifier, of the configuration in force: the engine knows no more of them.
-        self._programs: dict[str, Traced] = {}
+        # By identifier, those of the configuration in force: the engine knows no more of them.
+        self._programs: dict[str, event_payloads.Outline] = {}
 
     @property
     def enabled(self) -> bool:
@@ -91,11 +91,14 @@ class EventStore:
     def remember(self, program: Traced) -> None:
         """Makes a program known, so that the engine's events can be told with its name and sizes.
 
+        The program itself is not kept.
+
         Args:
             program: what the engine will call by `program.id`.
         """
-        with self._lock:
-            self._programs[program.id] = program
+        if self._enabled:
+            with self._lock:
+                self._programs[program.id] = event_payloads.Outline.of(program)
 
     def drain(self) -> list[bytes]:
         """Returns all events as serialised `IpuTraceEvent`, oldest first, and forgets them."""
@@ -174,11 +177,11 @@ def _compile_end_builder(
     return lambda: event_messages.compile_end(program, ordinal, timestamp, duration, max_bytes)
 
 
-def _engine_entry(event: native.EngineEvent, program: Traced | None) -> _Entry:
+def _engine_entry(event: native.EngineEvent, program: event_payloads.Outline | None) -> _Entry:
     """An event of the engine, to be told with what is known of its program."""
 
     def build() -> IpuTraceEvent:
-        known = event_payloads.Unknown(event.executable) if program is None else program
+        known = program or event_payloads.Outline.unknown(event.executable)
         ordinal, timestamp = event.ordinal, event.timestamp
         if event.type == IpuTraceEvent.LOAD_ENGINE:
             return event_messages.load_engine(known.name, ordinal, timestamp)

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.device import system
-from tensorflow_ipu.runtime import eager_errors
+from tensorflow_ipu.device import process, system
+from tensorflow_ipu.runtime import eager_errors, interpreter
 
+# How long the engine waits before Python has its turn to handle signals.
+_POLL_MICROSECONDS = 50 * 1000
 _FILE_NAME = "libtensorflow_ipu.so"
 
 # Called with the address of a request.
@@ -52,6 +54,24 @@ class UserOpCheck(NamedTuple):
     library_hash: str
     hashable: bool
     replica_identical: tuple[int, ...]
+
+
+class Counts(NamedTuple):
+    """How much lives in the engine.
+
+    Attributes:
+        programs: Programs that are loaded, in all sessions and in eager mode.
+        launches: Launches that run or wait.
+        infeeds: Infeeds that were initialized.
+        outfeeds: Outfeeds that were used.
+        statistics: Executables with statistics.
+    """
+
+    programs: int
+    launches: int
+    infeeds: int
+    outfeeds: int
+    statistics: int
 
 
 def library_path() -> Path:
@@ -102,7 +122,14 @@ def _library() -> ctypes.CDLL:
         ),
         ("tfipu_reply_error", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p),
         ("tfipu_attach", None, ctypes.c_int64, ctypes.c_int),
-        ("tfipu_wait_idle", None),
+        ("tfipu_wait_idle", ctypes.c_int, ctypes.c_int64),
+        ("tfipu_forget_cluster", None, ctypes.c_char_p),
+        ("tfipu_forget_executable", None, ctypes.c_char_p),
+        ("tfipu_drop_feed", None, ctypes.c_char_p, ctypes.c_int),
+        ("tfipu_counts", None, ctypes.POINTER(ctypes.c_int64)),
+        ("tfipu_connect", None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_void_p),
+        ("tfipu_stop_launches", None, ctypes.c_int64),
+        ("tfipu_shut_down", None, ctypes.c_int64),
         ("tfipu_reset_seed", None, ctypes.c_int, ctypes.c_int64, ctypes.c_int),
         ("tfipu_enable_events", None, ctypes.c_int),
         ("tfipu_drain_events", ctypes.c_void_p),
@@ -141,13 +168,21 @@ def _check_version(library: ctypes.CDLL) -> None:
         )
 
 
-@functools.cache
 def ops() -> ModuleType:
     """Returns the module of the native library's op functions (`ipu_launch`, ...).
 
-    The first call connects the engine with the configuration.
+    The first call connects the engine with the interpreter and the configuration.
+
+    Raises:
+        tf.errors.FailedPreconditionError: In a fork of a process that used IPUs.
     """
-    _library()
+    process.use()
+    return _connected_ops()
+
+
+@functools.cache
+def _connected_ops() -> ModuleType:
+    interpreter.connect(_library(), library_path())
     module = tf.load_op_library(str(library_path()))
     eager_errors.clean_errors_of(module)
     system.subscribe(_on_change)
@@ -156,7 +191,9 @@ def ops() -> ModuleType:
 
 def _on_change(attached: system.System) -> None:
     """Makes the engine follow a change of the configuration."""
-    _library().tfipu_wait_idle()
+    if process.is_fork():
+        return
+    wait_idle()
     _library().tfipu_attach(attached.generation, len(attached.devices))
 
 
@@ -288,8 +325,47 @@ def log_launches(executable: str, line: str) -> None:
 
 
 def wait_idle() -> None:
-    """Waits until no program runs."""
-    _library().tfipu_wait_idle()
+    """Waits until no program runs. Signals are handled meanwhile."""
+    while not process.is_fork() and not _library().tfipu_wait_idle(_POLL_MICROSECONDS):
+        pass
+
+
+def forget_cluster(identifier: str) -> None:
+    """Drops what the engine has loaded of a Cluster, which nothing launches any more.
+
+    Args:
+        identifier: Name of the Cluster.
+    """
+    if not process.is_fork():
+        _library().tfipu_forget_cluster(identifier.encode())
+
+
+def forget_executable(identifier: str) -> None:
+    """Drops the engine's statistics of an Executable.
+
+    Args:
+        identifier: Identifier of the Executable.
+    """
+    if not process.is_fork():
+        _library().tfipu_forget_executable(identifier.encode())
+
+
+def drop_feed(name: str, ordinal: int) -> None:
+    """Drops the engine's part of a queue, which no program uses any more.
+
+    Args:
+        name: Name of the queue.
+        ordinal: Device of the queue.
+    """
+    if not process.is_fork():
+        _library().tfipu_drop_feed(name.encode(), ordinal)
+
+
+def counts() -> Counts:
+    """Returns how much lives in the engine."""
+    numbers = (ctypes.c_int64 * len(Counts._fields))()
+    _library().tfipu_counts(numbers)
+    return Counts(*numbers)
 
 
 def kernel_available(node_def: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/interpreter.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tensorflow_ipu {
@@ -11,7 +12,21 @@ using tensorflow::Status;
 
 namespace {
 
-constexpr int64_t kShutDownMicroseconds = 500 * 1000;
+// How long a dataset may take to stop that nobody wants to wait for, and how often who waits looks
+// whether they still want to.
+constexpr int64_t kPatienceMicroseconds = 500 * 1000;
+constexpr int64_t kPollMicroseconds = 50 * 1000;
+
+Status Deleted(const std::string& name) {
+  return tensorflow::errors::Cancelled("The infeed ", name, " has been deleted.");
+}
+
+// What a dataset waits for may never come. Then its thread uses the infeed for as long as the
+// process lives.
+void Leave(std::shared_ptr<Infeed> infeed) {
+  infeed->Leave();
+  new std::shared_ptr<Infeed>(std::move(infeed));
+}
 
 }  // namespace
 
@@ -41,10 +56,7 @@ void FeedManager::ShutDown() {
   const Status reason = tensorflow::errors::Cancelled("The process is ending.");
   for (auto& infeed : infeeds) infeed->Interrupt(reason);
   for (auto& infeed : infeeds) {
-    if (infeed->WaitUntilStopped(kShutDownMicroseconds)) continue;
-    // Its thread uses it for as long as the process lives.
-    infeed->Leave();
-    new std::shared_ptr<Infeed>(std::move(infeed));
+    if (!infeed->WaitUntilStopped(kPatienceMicroseconds)) Leave(std::move(infeed));
   }
 }
 
@@ -94,7 +106,8 @@ Status FeedManager::FindInfeed(const std::string& name, std::shared_ptr<Infeed>*
   return tensorflow::OkStatus();
 }
 
-Status FeedManager::DeleteInfeed(const std::string& name) {
+Status FeedManager::DeleteInfeed(const std::string& name,
+                                 tensorflow::CancellationManager* cancellation) {
   std::shared_ptr<Infeed> infeed;
   {
     mutex_lock lock(mu_);
@@ -113,11 +126,32 @@ Status FeedManager::DeleteInfeed(const std::string& name) {
     infeed = std::move(found->second);
     infeeds_.erase(found);
   }
-  infeed->Stop(tensorflow::errors::Cancelled("The infeed ", name, " has been deleted."));
+  const Status reason = Deleted(name);
+  infeed->Interrupt(reason);
+  while (!infeed->WaitUntilStopped(kPollMicroseconds)) {
+    if (cancellation == nullptr || !cancellation->IsCancelled()) continue;
+    Leave(std::move(infeed));
+    return tensorflow::errors::Cancelled("Waiting for a dataset to stop was cancelled.");
+  }
+  infeed->Stop(reason);
   return tensorflow::OkStatus();
 }
 
+void FeedManager::DropInfeed(const std::string& name) {
+  std::shared_ptr<Infeed> infeed;
+  {
+    mutex_lock lock(mu_);
+    const auto found = infeeds_.find(name);
+    if (found == infeeds_.end()) return;
+    infeed = std::move(found->second);
+    infeeds_.erase(found);
+  }
+  infeed->Interrupt(Deleted(name));
+  if (!infeed->WaitUntilStopped(kPatienceMicroseconds)) Leave(std::move(infeed));
+}
+
 void FeedManager::AbandonInfeed(const std::string& name, const std::shared_ptr<Infeed>& infeed) {
+  if (IsForked()) return;  // its thread is in the other process
   {
     mutex_lock lock(mu_);
     const auto found = infeeds_.find(name);
@@ -152,6 +186,29 @@ Status FeedManager::DeleteOutfeed(const std::string& name) {
   }
   outfeeds_.erase(found);
   return tensorflow::OkStatus();
+}
+
+void FeedManager::DropOutfeed(const std::string& name) {
+  mutex_lock lock(mu_);
+  outfeeds_.erase(name);
+}
+
+int64_t FeedManager::CountInfeeds() {
+  int64_t count = 0;
+  for (int i = 0; i < kMaxDevices; ++i) {
+    mutex_lock lock(All()[i].mu_);
+    count += All()[i].infeeds_.size();
+  }
+  return count;
+}
+
+int64_t FeedManager::CountOutfeeds() {
+  int64_t count = 0;
+  for (int i = 0; i < kMaxDevices; ++i) {
+    mutex_lock lock(All()[i].mu_);
+    count += All()[i].outfeeds_.size();
+  }
+  return count;
 }
 
 }  // namespace tensorflow_ipu

@@ -2,6 +2,7 @@
 #ifndef TENSORFLOW_IPU_ENGINE_FEEDS_FEED_MANAGER_H_
 #define TENSORFLOW_IPU_ENGINE_FEEDS_FEED_MANAGER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "engine/device_state.h"
 #include "engine/feeds/infeed.h"
 #include "engine/feeds/outfeed.h"
+#include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/platform/mutex.h"
 
 namespace tensorflow_ipu {
@@ -34,7 +36,13 @@ class FeedManager {
 
   tensorflow::Status AddInfeed(const std::string& name, std::shared_ptr<Infeed> infeed);
   tensorflow::Status FindInfeed(const std::string& name, std::shared_ptr<Infeed>* infeed);
-  tensorflow::Status DeleteInfeed(const std::string& name);
+  // Returns once the dataset is no longer used. If `cancellation` (may be null) is cancelled
+  // before, the dataset is left alone.
+  tensorflow::Status DeleteInfeed(const std::string& name,
+                                  tensorflow::CancellationManager* cancellation);
+  // Drops an infeed because no program can use it any more. Not an error if there is none. A
+  // dataset that does not stop soon is left alone.
+  void DropInfeed(const std::string& name);
   // Drops `infeed` because what its dataset needs is going away. Not an error if it is gone.
   void AbandonInfeed(const std::string& name, const std::shared_ptr<Infeed>& infeed);
 
@@ -42,6 +50,12 @@ class FeedManager {
   // Null when no program has used the outfeed yet.
   std::shared_ptr<Outfeed> FindOutfeed(const std::string& name);
   tensorflow::Status DeleteOutfeed(const std::string& name);
+  // Drops an outfeed because no program can use it any more. Not an error if there is none.
+  void DropOutfeed(const std::string& name);
+
+  // How many feeds of each kind all devices have.
+  static int64_t CountInfeeds();
+  static int64_t CountOutfeeds();
 
  private:
   FeedManager() = default;
