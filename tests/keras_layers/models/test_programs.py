@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import flags
 from tests import keras_models
 from tests.keras_models import BATCH, KINDS, X, Y, assert_close, dataset
@@ -57,12 +58,14 @@ def test_changes_make_programs_anew(
     with keras_models.strategy().scope():
         model = _KIND.compiled(steps_per_execution=2)
         _fit(model)
+        held = cache.executables()  # else it may be gone before an equal one is needed
         change(model)
         assert "_ipu_programs" not in model.__dict__
         _fit(model)
         assert keras_models.compilations() == compilations
         _fit(model)
         assert keras_models.compilations() == compilations
+        del held
 
 
 def test_other_shapes_types_and_steps_make_programs_of_their_own() -> None:
