@@ -62,12 +62,14 @@ def prepare(sanitizer: str) -> Path:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = Path(sysconfig.get_path("platlib"))
     links = folder / packages.relative_to(sys.prefix)
+    # What is right is left alone: a program may be running there.
     for link in links.iterdir():
-        if link.is_symlink():
+        if link.is_symlink() and not link.exists():
             link.unlink()
     for package in packages.iterdir():
-        if package.name != "tensorflow-plugins":
-            (links / package.name).symlink_to(package)
+        link = links / package.name
+        if package.name != "tensorflow-plugins" and not link.is_symlink():
+            link.symlink_to(package)
     return links / "tensorflow-plugins"
 
 
@@ -113,6 +115,13 @@ def run(sanitizer: str, arguments: list[str]) -> int:
         The exit code: that of Python, and 1 where there are reports.
     """
     python = environment_folder(sanitizer) / "bin" / "python"
+    missing = [
+        path
+        for path in (str(python), *variables(sanitizer, Path())["LD_PRELOAD"].split(":"))
+        if not Path(path).exists()
+    ]
+    if missing:  # the dynamic linker would only warn
+        raise SystemExit(f"{missing[0]} is missing: make native SANITIZE={sanitizer}")
     with tempfile.TemporaryDirectory() as folder:
         reports = Path(folder)
         environment = {**os.environ, **variables(sanitizer, reports)}

@@ -100,23 +100,32 @@ std::function<void(int64_t, int64_t)> Ordered(const Order& begin, const Order& e
   };
 }
 
-void* BufferOf(const Tensor& tensor) {
-  return const_cast<void*>(tensorflow::DMAHelper::base(&tensor));
+// Two orders for each buffer, as readers are not ordered among themselves: replicas share
+// constants. Its first byte stands for what was written to it, its second for what was read.
+char* Written(const Tensor& tensor) {
+  return static_cast<char*>(const_cast<void*>(tensorflow::DMAHelper::base(&tensor)));
 }
 
-void AcquireBuffer(const Tensor& tensor) noexcept {
-  if (BufferOf(tensor) != nullptr) __tsan_acquire(BufferOf(tensor));
-}
+char* Read(const Tensor& tensor) { return Written(tensor) + 1; }
 
-void ReleaseBuffer(const Tensor& tensor) noexcept {
-  if (BufferOf(tensor) != nullptr) __tsan_release(BufferOf(tensor));
+// noexcept, or its caller refers to TensorFlow's destructor of tensors, which is not loaded yet.
+void BeginWriting(const Tensor& tensor) noexcept {
+  if (Written(tensor) != nullptr) __tsan_acquire(Read(tensor));
 }
 
 template <typename Act>
 void ForInputs(OpKernelContext* ctx, const Act& act) {
   for (int i = 0; i < ctx->num_inputs(); ++i) {
-    if (ctx->has_input(i) && !ctx->input_is_ref(i)) act(Input(ctx, i));
+    if (!ctx->has_input(i) || ctx->input_is_ref(i)) continue;
+    if (Written(Input(ctx, i)) != nullptr) act(Input(ctx, i));
   }
+}
+
+// An op that is given the buffer of an input has that input no more.
+bool IsInput(OpKernelContext* ctx, const Tensor& output) {
+  bool found = false;
+  ForInputs(ctx, [&](const Tensor& input) { found |= Written(input) == Written(output); });
+  return found;
 }
 
 // In a launch, this is the context of the replica.
@@ -124,13 +133,15 @@ void* ReplicaOf(OpKernelContext* ctx) { return ctx->collective_executor(); }
 
 void BeginOp(OpKernelContext* ctx) {
   if (ReplicaOf(ctx) != nullptr) __tsan_acquire(ReplicaOf(ctx));
-  ForInputs(ctx, AcquireBuffer);
+  ForInputs(ctx, [](const Tensor& input) { __tsan_acquire(Written(input)); });
 }
 
 void EndOp(OpKernelContext* ctx) {
-  ForInputs(ctx, ReleaseBuffer);
+  ForInputs(ctx, [](const Tensor& input) { __tsan_release(Read(input)); });
   for (int i = 0; i < ctx->num_outputs(); ++i) {
-    if (Tensor* output = ctx->mutable_output(i)) ReleaseBuffer(*output);
+    const Tensor* output = ctx->mutable_output(i);
+    if (output == nullptr || Written(*output) == nullptr || IsInput(ctx, *output)) continue;
+    __tsan_release(Written(*output));
   }
   if (ReplicaOf(ctx) != nullptr) __tsan_release(ReplicaOf(ctx));
 }
@@ -286,7 +297,7 @@ std::unique_ptr<Tensor> OpKernelContext::forward_input(int input_index, int outp
                                                        const AllocatorAttributes& output_attr) {
   std::unique_ptr<Tensor> forwarded = Original<&OpKernelContext::forward_input>()(
       this, input_index, output_index, output_dtype, output_shape, output_memory_type, output_attr);
-  if (forwarded != nullptr) AcquireBuffer(*forwarded);
+  if (forwarded != nullptr) BeginWriting(*forwarded);
   return forwarded;
 }
 

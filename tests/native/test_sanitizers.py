@@ -23,11 +23,10 @@ from tensorflow_ipu.ops import custom_ops
 from tests import replicas
 
 outs = {"output_types": [tf.int32], "output_shapes": [[1]]}
+library, name = sys.argv[1:]
 replicas.run(
     2,
-    lambda: custom_ops.precompiled_user_op(
-        [tf.zeros([1])], sys.argv[1], outs=outs, op_name=sys.argv[2], separate_gradients=False
-    )[0],
+    lambda: custom_ops.precompiled_user_op([tf.zeros([1])], library, outs=outs, op_name=name)[0],
 )
 """
 
