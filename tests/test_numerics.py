@@ -15,6 +15,7 @@ from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
+from tensorflow_ipu.runtime import native
 
 tf1 = tf.compat.v1
 _INF, _NAN = np.inf, np.nan
@@ -445,3 +446,38 @@ def test_a_float16_model_learns() -> None:
     assert abs(stochastic - full) < 0.1 * full + 0.01
     _configure(inv=True, div0=True, oflo=True)
     assert _train(tf.float16) == half  # traps change nothing
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 1000])
+def test_casts_are_those_of_numpy(count: int) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    halves = np.resize(every[np.isfinite(every)], count) if count < 1000 else every
+    wide = native.ops().ipu_half_to_float(tf.constant(halves)).numpy()
+    np.testing.assert_array_equal(wide, halves.astype(np.float32))
+    back = native.ops().ipu_float_to_half(tf.constant(wide)).numpy()
+    np.testing.assert_array_equal(back, halves)
+
+
+def test_a_loop_rounds_each_result_as_without_one() -> None:
+    """Against NumPy, which rounds each result to float16."""
+    generator = np.random.default_rng(3)
+    start = generator.normal(size=[4, 4]).astype(np.float16)
+    factor = generator.normal(size=[4, 4]).astype(np.float16)
+
+    def program(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        rows = tf.TensorArray(tf.float16, 5, element_shape=[4, 4])
+        for index in tf.range(5):
+            x = x * y + x
+            rows = rows.write(index, x)
+        return x, rows.stack()
+
+    _configure()
+    last, stacked = _run(program, tf.constant(start), tf.constant(factor))
+    expected = []
+    for _ in range(5):
+        product = (start.astype(np.float32) * factor).astype(np.float16)
+        start = (product.astype(np.float32) + start).astype(np.float16)
+        expected.append(start)
+    assert last.dtype == stacked.dtype == np.float16
+    np.testing.assert_array_equal(stacked, expected)
+    np.testing.assert_array_equal(last, expected[-1])

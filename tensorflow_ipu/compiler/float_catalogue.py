@@ -83,7 +83,9 @@ EXACT = frozenset(
     Identity StopGradient PreventGradient Snapshot Reshape Transpose Squeeze ExpandDims Relu Relu6
     ReluGrad Relu6Grad Neg Abs Sign Maximum Minimum Max Min MaxPool Select SelectV2 ClipByValue
     Floor Ceil Rint Round ZerosLike OnesLike Greater GreaterEqual Less LessEqual Equal NotEqual
-    IsNan IsInf IsFinite ArgMax ArgMin
+    IsNan IsInf IsFinite ArgMax ArgMin TopKV2
+    Shape ShapeN Size Rank EnsureShape Split SplitV ConcatV2 Pack Unpack Slice StridedSlice
+    StridedSliceGrad Pad PadV2 MirrorPad Tile BroadcastTo ReverseV2 GatherV2 GatherNd Fill
     """.split()
 )
 

@@ -391,7 +391,7 @@ DATA_MOVEMENT = frozenset(
     VarIsInitializedOp VariableShape DestroyResourceOp ResourceGather ResourceGatherNd
     ResourceScatterUpdate ResourceScatterNdUpdate ResourceStridedSliceAssign
     IpuInfeedDequeue IpuOutfeedEnqueue IpuProgramVariable IpuAllGather IpuAllToAll
-    IpuCheckNumerics IpuRoundToHalf IpuRoundStochastically
+    IpuCheckNumerics IpuRoundToHalf IpuRoundStochastically IpuHalfToFloat IpuFloatToHalf
     IpuAssumeEqualAcrossReplicas IpuReplicaBroadcast IpuReplicationFactor IpuReplicationIndex
     IpuHostEmbeddingLookup IpuHostEmbeddingUpdate
     """.split()

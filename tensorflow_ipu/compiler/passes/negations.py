@@ -12,7 +12,7 @@ from tensorflow_ipu.compiler.target import Target
 
 _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16)
 # Ops between the reading of a variable and the use of the number that is in it.
-_PASSED = ("Cast", "Identity")
+_PASSED = ("Cast", "IpuHalfToFloat", "Identity")
 
 # Nodes by their identity. They are kept, as an identity means nothing once its object is gone.
 _Nodes = dict[int, node_def_pb2.NodeDef]

@@ -15,6 +15,7 @@ from tensorflow_ipu.compiler import (
     outside_compilation,
     replica_identical,
     variable_updates,
+    wide_tensors,
 )
 from tensorflow_ipu.compiler.float_behaviour import FloatBehaviour
 from tensorflow_ipu.compiler.float_catalogue import Arithmetic
@@ -26,7 +27,7 @@ from tensorflow_ipu.compiler.function_editor import (
 )
 from tensorflow_ipu.compiler.node_order import topological
 from tensorflow_ipu.compiler.node_results import input_types, results_of
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, called_functions
 from tensorflow_ipu.compiler.target import Target
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
 
@@ -38,8 +39,9 @@ def run(program: Program, target: Target) -> None:
 
     Ops of the catalogue whose type is float16 become the same ops in float32. Each result is
     rounded to float16 (nearest or stochastically; an overflow clips or gives NaN). Tensors between
-    such ops stay in float32, with values that float16 has. With traps on, each result of float
-    arithmetic is checked before it is rounded.
+    such ops stay in float32, with values that float16 has: in loops and other functions, and in
+    lists of tensors, too. With traps on, each result of float arithmetic is checked before it is
+    rounded.
 
     It is the last pass, and only what the host runs has been through it: the listing of an
     Executable is the program of the device, whose arithmetic is not made of ops.
@@ -50,10 +52,10 @@ def run(program: Program, target: Target) -> None:
     behaviour = FloatBehaviour.configured()
     if not behaviour.traps and not _has_half(program):
         return
-    context = _Context(program, target, behaviour)
-    inside = outside_compilation.functions_run(program)
+    outside = outside_compilation.functions_run(program)
+    context = _Context(program, target, behaviour, outside)
     for name in program.names_by_use():
-        if name not in inside:
+        if name not in outside:
             _Rewriter(context, name).run()
 
 
@@ -64,7 +66,11 @@ def _has_half(program: Program) -> bool:
 class _Context:
     """What the rewriters of all functions share."""
 
-    def __init__(self, program: Program, target: Target, behaviour: FloatBehaviour) -> None:
+    def __init__(
+        self, program: Program, target: Target, behaviour: FloatBehaviour, outside: set[str]
+    ) -> None:
+        self.wide_functions = wide_tensors.functions(program, outside)
+        self.wide_lists = wide_tensors.lists(program, outside)
         self.program = program
         self.target = target
         self.behaviour = behaviour
@@ -117,12 +123,15 @@ class _Rewriter:
         )
 
     def run(self) -> None:
-        """Takes the nodes in order, then the results."""
+        """Takes the arguments, the nodes in order, then the results."""
+        wide = self._name in self._context.wide_functions
+        if wide:
+            self._editor.take_wide_arguments()
         for node in topological(list(self._editor.function.node_def)):
             left = OUTSIDE_ATTRIBUTE in node.attr or op_def_registry.get(node.op) is None
             if left or not self._rewrite(node):
                 self._use_values(node)
-        self._editor.use_final_results()
+        self._editor.use_final_results(wide)
 
     def _use_values(self, node: node_def_pb2.NodeDef) -> None:
         replace_data_inputs(node, [self._editor.value(name) for name in data_inputs(node)])
@@ -130,6 +139,9 @@ class _Rewriter:
     def _rewrite(self, node: node_def_pb2.NodeDef) -> bool:
         """Rewrites a node if need be; returns False if it only has to use the new values."""
         if self._updates.rewrite(node):
+            return True
+        if self._stays_wide(node):
+            self._use_wide_form(node)
             return True
         if _is_half(node):
             return self._rewrite_half(node)
@@ -142,6 +154,19 @@ class _Rewriter:
             if kind == types_pb2.DT_FLOAT:
                 self._announce(node, reference, arithmetic, reference, False, types)
         return True
+
+    def _stays_wide(self, node: node_def_pb2.NodeDef) -> bool:
+        """Returns whether a node passes float16 tensors on, all of which can be wide there."""
+        if node.op in wide_tensors.CALLS:
+            return self._context.wide_functions.issuperset(called_functions(node))
+        return self._context.wide_lists and wide_tensors.is_list_op(node)
+
+    def _use_wide_form(self, node: node_def_pb2.NodeDef) -> None:
+        """Makes a node that rounds nothing take and give float32 in place of float16."""
+        references = [name for name, kind in _references(node) if kind == types_pb2.DT_HALF]
+        self._use_wide(node)
+        for reference in references:
+            self._editor.announce(reference, lambda name: name, wide=True)
 
     def _rewrite_half(self, node: node_def_pb2.NodeDef) -> bool:
         arithmetic = float_catalogue.arithmetic_of(node)
@@ -162,12 +187,9 @@ class _Rewriter:
         halves = [name for name, kind in zip(data_inputs(node), types) if kind == types_pb2.DT_HALF]
         if not halves or not self._editor.is_wide(halves[0]):
             return False
-        references = [name for name, kind in _references(node) if kind == types_pb2.DT_HALF]
         if node.op == "Cast" and node.attr["DstT"].type == types_pb2.DT_HALF:
             return False
-        self._use_wide(node)
-        for reference in references:
-            self._editor.announce(reference, lambda name: name, wide=True)
+        self._use_wide_form(node)
         return True
 
     def _use_wide(self, node: node_def_pb2.NodeDef) -> list[int]:
@@ -181,9 +203,7 @@ class _Rewriter:
                 for name, kind in zip(data_inputs(node), types)
             ],
         )
-        for value in node.attr.values():
-            if value.type == types_pb2.DT_HALF:
-                value.type = types_pb2.DT_FLOAT
+        wide_tensors.widen_types(node.attr)
         return [types_pb2.DT_FLOAT if kind == types_pb2.DT_HALF else kind for kind in types]
 
     def _widen(self, node: node_def_pb2.NodeDef, arithmetic: Arithmetic) -> None:
