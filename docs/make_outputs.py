@@ -60,6 +60,7 @@ def render(text: str) -> str:
             path.write_text(code, encoding="utf-8")
             program = compile(code, path, "exec")
             output = _printed(lambda: exec(program, page_module.__dict__))
+            output = output.replace(f"{folder}{os.sep}", "")  # errors name the line of the block
             shown = f"\n```text\n{output}```\n" if output else ""
             return f"```python\n{code}```\n{shown}"
 

@@ -182,16 +182,20 @@ def main() -> None:
     tf.logging.set_verbosity(tf.logging.INFO)
     estimator = make_estimator(arguments)
     steps = estimator.config.ipu_run_config.iterations_per_loop  # in one run of the session
-    estimator.train(input_fn, max_steps=arguments.epochs * steps)
-    result = estimator.evaluate(input_fn, steps=steps)
-    predictions = estimator.predict(input_fn, yield_single_examples=False, num_predictions=steps)
+    # Programs go with the graphs of the estimator; the profile keeps them for the summary.
+    with ipu.profiler.profile():
+        estimator.train(input_fn, max_steps=arguments.epochs * steps)
+        result = estimator.evaluate(input_fn, steps=steps)
+        predictions = estimator.predict(
+            input_fn, yield_single_examples=False, num_predictions=steps
+        )
 
-    _, (_, labels) = load_digits()
-    classes = np.ravel(list(predictions))[: len(labels)]
-    print(f"\nfirst images: {labels[:10]}, predicted: {classes[:10]}")
-    print(f"predicted right: {np.mean(classes == labels):.2%}")
-    print(f"test accuracy: {result['accuracy']:.2%}, after {result['global_step']} steps\n")
-    print(ipu.profiler.summary())
+        _, (_, labels) = load_digits()
+        classes = np.ravel(list(predictions))[: len(labels)]
+        print(f"\nfirst images: {labels[:10]}, predicted: {classes[:10]}")
+        print(f"predicted right: {np.mean(classes == labels):.2%}")
+        print(f"test accuracy: {result['accuracy']:.2%}, after {result['global_step']} steps\n")
+        print(ipu.profiler.summary())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,29 @@ def clean_state() -> Iterator[None]:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is not None:
         tensorflow.compat.v1.reset_default_graph()
+
+
+@pytest.fixture(autouse=True)
+def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keeps what a test compiles until it ends: programs go with the graphs that launch them.
+
+    Tests with the mark `lifetimes` are about just that, and keep nothing.
+    """
+    cache = sys.modules.get("tensorflow_ipu.compiler.cache")
+    if cache is None or request.node.get_closest_marker("lifetimes"):
+        yield
+        return
+    kept = []
+    add = cache.ExecutableCache.add
+
+    def add_and_keep(self: Any, executable: Any, cluster: Any) -> None:
+        kept.append((executable, cluster))
+        add(self, executable, cluster)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache.ExecutableCache, "add", add_and_keep)
+        yield
+    kept.clear()
 
 
 @pytest.fixture

@@ -45,7 +45,6 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.operators import check as operator_check
 from tensorflow_ipu.compiler.operators import dropped_checks
 from tensorflow_ipu.compiler.operators.constants import Constants
-from tensorflow_ipu.compiler.operators.notices import NOTICES
 from tensorflow_ipu.compiler.program import Program
 from tensorflow_ipu.compiler.progress import Progress
 from tensorflow_ipu.compiler.target import Argument, Target
@@ -100,7 +99,7 @@ def _compiled(
     executable = CACHE.find(digest)
     if executable is None:
         executable = _executable(cluster, target, program, library, digest)
-        dropped_checks.warn(checks, cluster.sources)
+        dropped_checks.mention(checks, cluster.sources)
         _compile_once(executable, began)
     CACHE.add(executable, cluster)
     run_passes.lower(program, target)
@@ -290,5 +289,4 @@ def ensure_registered() -> Any:
     system.subscribe(reporting.configuring, first=True)
     system.subscribe(CACHE.clear)
     system.subscribe(events.configure)
-    system.subscribe(NOTICES.clear)
     return callbacks

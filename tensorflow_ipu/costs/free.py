@@ -22,7 +22,7 @@ _VARIABLES = """
 _CONTROL = """
     While StatelessWhile If StatelessIf Case StatelessCase PartitionedCall StatefulPartitionedCall
     RemoteCall Switch RefSwitch Merge RefMerge Enter RefEnter Exit RefExit NextIteration
-    RefNextIteration LoopCond IpuLaunch XlaCallModule
+    RefNextIteration LoopCond IpuLaunch IpuLaunchCluster XlaCallModule
     """
 # Checks and messages are for the host. The chip rounds and traps while it computes.
 _CHECKS = """

@@ -21,6 +21,8 @@ from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import event_trace, events, native
 from tests import keras_models, replicas
 
+pytestmark = pytest.mark.lifetimes
+
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"
 X = np.array([1.0, 2.0], np.float32)

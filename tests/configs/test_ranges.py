@@ -78,7 +78,12 @@ def test_every_option_that_is_a_number_or_a_folder_says_what_it_takes() -> None:
 
 
 def test_every_flag_that_is_a_number_or_a_folder_says_what_it_takes() -> None:
-    words = {"synthetic_data_initializer", "capacity_policy", "show_progress_bar"}
+    words = {
+        "synthetic_data_initializer",
+        "capacity_policy",
+        "operator_policy",
+        "show_progress_bar",
+    }
     for info in flags.describe():
         if info.type == "int":
             assert isinstance(info.allowed, Range) and info.default in info.allowed, info.name

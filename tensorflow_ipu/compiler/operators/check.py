@@ -11,10 +11,10 @@ from tensorflow.python.framework import errors
 from tensorflow_ipu.compiler import outside_compilation
 from tensorflow_ipu.compiler.operators import advice, rules
 from tensorflow_ipu.compiler.operators.constants import Constants
-from tensorflow_ipu.compiler.operators.notices import NOTICES
 from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.source_map import SourceMap
 from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.notices import warn_once
 
 # Ops of this package, and TensorFlow's internal ones, which users do not write.
 _OWN = ("Ipu", "_")
@@ -64,9 +64,10 @@ def check(program: Program, constants: Constants, sources: SourceMap) -> None:
             f"--operator_policy=raise refuses. {' '.join(texts[:_SHOWN])}{more}",
         )
     for text in texts:
-        NOTICES.warn(
-            f"{text} (--operator_policy=raise in TF_POPLAR_FLAGS makes this an error, "
-            "--operator_policy=allow silences it. docs/operators.md lists all ops.)"
+        warn_once(
+            "%s (--operator_policy=raise in TF_POPLAR_FLAGS makes this an error, "
+            "--operator_policy=allow silences it. docs/operators.md lists all ops.)",
+            text,
         )
 
 

@@ -11,10 +11,10 @@ from tensorflow.python.ops import check_ops
 
 from tensorflow_ipu.compiler import frames, outside_compilation
 from tensorflow_ipu.compiler.frames import SourceLocation
-from tensorflow_ipu.compiler.operators.notices import NOTICES
 from tensorflow_ipu.compiler.operators.table import DROPPED
 from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.source_map import SourceMap
+from tensorflow_ipu.configs.notices import warn_once
 
 _TENSORFLOW = os.path.dirname(os.path.dirname(check_ops.__file__))
 # What of TensorFlow lies between the line that asks for a check and the op.
@@ -60,7 +60,7 @@ def find(program: Program) -> tuple[Check, ...]:
     )
 
 
-def warn(checks: Iterable[Check], sources: SourceMap) -> None:
+def mention(checks: Iterable[Check], sources: SourceMap) -> None:
     """Says that checks are dropped, if the user wrote them: those of libraries are not mentioned.
 
     Args:
@@ -72,11 +72,12 @@ def warn(checks: Iterable[Check], sources: SourceMap) -> None:
     if not lines:
         return
     more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-    NOTICES.warn(
+    warn_once(
         "The chip has no checks of values, so programs run without them. Dropped are those of "
-        f"{', '.join(lines[:_SHOWN])}{more}. To run a check, put it on the host with "
+        "%s. To run a check, put it on the host with "
         "ipu.scopes.outside_compilation_scope(). To stop at NaN and infinities, set "
-        "config.floating_point_behaviour (inv, div0, oflo)."
+        "config.floating_point_behaviour (inv, div0, oflo).",
+        f"{', '.join(lines[:_SHOWN])}{more}",
     )
 
 

@@ -6,8 +6,7 @@ import types
 
 import pytest
 
-from tensorflow_ipu.compiler.operators import notices
-from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs import flags, notices
 from tensorflow_ipu.device import system
 
 

@@ -54,12 +54,6 @@ def test_it_says_so_once_for_each_kind_of_op(warnings):
     assert [text.split()[2] for text in warnings] == ["Where", "Unique"]
 
 
-def test_a_new_configuration_says_so_again(warnings):
-    _run(_masked_sum, VALUE)
-    _run(_masked_sum, VALUE, replica_count=2)
-    assert len(warnings) == 2
-
-
 def test_the_strict_policy_refuses_the_program(policy, warnings):
     policy("raise")
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
