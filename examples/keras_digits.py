@@ -74,7 +74,8 @@ def main() -> None:
     train = train.batch(batch_size, drop_remainder=True).prefetch(16)
     test = test.batch(360 // (replicas * mini_batches), drop_remainder=True)
 
-    with ipu.ipu_strategy.IPUStrategy().scope():
+    # Compiling a model again drops its programs; the profile keeps them for the summary.
+    with ipu.profiler.profile(), ipu.ipu_strategy.IPUStrategy().scope():
         model = make_model(arguments.pipeline)
         if arguments.pipeline:
             # Gradients of mini-batches are summed unless the model is told otherwise.
@@ -101,12 +102,13 @@ def main() -> None:
         compile_model(mini_batches)
         _, accuracy = model.evaluate(test)
         logits = model.predict(test.map(lambda images, labels: images))
+        summary = ipu.profiler.summary()
 
     labels = np.concatenate([labels for _, labels in test])
     print(f"\nfirst images: {labels[:10]}, predicted: {np.argmax(logits[:10], axis=1)}")
     print(f"predicted right: {np.mean(np.argmax(logits, axis=1) == labels):.2%}")
     print(f"test accuracy: {accuracy:.2%}\n")
-    print(ipu.profiler.summary())
+    print(summary)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,15 @@ DRAWS = 6
 
 def _sample() -> tf.Tensor:
     """Draws with the kernel's own generator, which goes on from one call to the next."""
-    return tf.random.fixed_unigram_candidate_sampler(
-        true_classes=[[0]],
+    return tf.raw_ops.FixedUnigramCandidateSampler(
+        true_classes=tf.constant([[0]], tf.int64),
         num_true=1,
         num_sampled=8,
         unique=False,
         range_max=100,
         unigrams=[1.0] * 100,
         seed=3,
+        seed2=5,
     ).sampled_candidates
 
 

@@ -48,7 +48,8 @@ class _Category:
 
         Raises:
             TypeError: a value is of the wrong type.
-            ValueError: a name is not an attribute, or a number not a member of the enumeration.
+            ValueError: a name is not an attribute, a value outside its range, or a number not a
+                member of the enumeration.
         """
 
     def to_json(self) -> str:
@@ -193,7 +194,7 @@ class _IoTiles(_Category):
     """Tiles reserved for transfers that overlap with computing."""
 
     num_io_tiles: int
-    """Tiles per IPU reserved for transfers, 0 to 192; an odd number is rounded up.
+    """Tiles per IPU reserved for transfers; an odd number is rounded up.
 
     Default: 0.
     """
