@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -50,13 +51,14 @@ def render(text: str) -> str:
     # and a file for each block.
     page_module = types.ModuleType("page")
     sys.modules[page_module.__name__] = page_module
+    numbers = itertools.count(1)
     with tempfile.TemporaryDirectory() as folder:
 
         def with_output(block: re.Match[str]) -> str:
             if block["console"] is not None:
                 return _with_commands(block["console"])
             code = block["code"]
-            path = Path(folder) / f"block_{block.start()}.py"
+            path = Path(folder) / f"block_{next(numbers)}.py"
             path.write_text(code, encoding="utf-8")
             program = compile(code, path, "exec")
             output = _printed(lambda: exec(program, page_module.__dict__))

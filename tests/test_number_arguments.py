@@ -129,7 +129,7 @@ ARGUMENTS: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
 FRACTIONS: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("ratio_threshold", _als, (0, 1, -1, math.nan, math.inf, "3", None)),
     ("lpf_alpha", _als, (-0.1, 1.1, math.nan, math.inf, "3", None)),
-    ("histogram_bin_edge", _als, (0, -1, math.nan, math.inf, "3", None)),
+    ("histogram_bin_edge", _als, (-1, math.nan, math.inf, "3", None)),
     ("increase_factor", _als, (0, 3, math.nan, math.inf, "3", None)),
     ("max_loss_scaling_factor", _als, (0, 3, math.nan, math.inf, "3", None)),
 ]

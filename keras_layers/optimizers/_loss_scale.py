@@ -49,7 +49,7 @@ class Rule:
         )
         self._check("lpf_alpha", lambda value: value in PROPORTION, "from 0 to 1")
         edge = self.histogram_bin_edge
-        self._check("histogram_bin_edge", lambda _: 0 < edge < math.inf, "positive and finite")
+        self._check("histogram_bin_edge", lambda _: 0 <= edge < math.inf, "0 or more, and finite")
 
     def _check(self, name: str, holds: Callable[[Any], bool], wanted: str) -> None:
         value = getattr(self, name)
