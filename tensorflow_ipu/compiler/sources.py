@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu.compiler.source_map import NOWHERE, Origin
+from tensorflow_ipu.configs.short_repr import shows
 
 if TYPE_CHECKING:
     from tensorflow.core.framework import function_pb2
@@ -26,6 +27,8 @@ class Sources:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = weakref.ref(cluster)
         self._kept: dict[tuple[str, str], Origin] | None = None
+
+    __repr__ = shows(lambda self: {"kept": self._kept is not None})
 
     def origin(self, function: str, node: str) -> Origin:
         """Returns where an op comes from.
