@@ -647,6 +647,7 @@ def test_a_queue_goes_with_its_owner(configure: Any) -> None:
     assert _infeeds() == before
 
 
+@pytest.mark.lifetimes
 def test_a_queue_stays_while_a_program_can_read_it(configure: Any) -> None:
     configure(1)
     before = _infeeds()

@@ -466,6 +466,7 @@ def test_iterating(configure: Any) -> None:
         iter(queue)
 
 
+@pytest.mark.lifetimes
 def test_a_queue_goes_with_the_last_that_can_use_it(configure: Any) -> None:
     configure(1)
     gc.collect()

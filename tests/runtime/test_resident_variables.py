@@ -436,6 +436,7 @@ class TestLifetime:
         strategy.run(program)
         assert _large_tensors() == before + 1
 
+    @pytest.mark.lifetimes
     def test_memory_of_a_deleted_variable(self, strategy: ipu_strategy.IPUStrategy) -> None:
         replicas.configure(4)
         before = _large_tensors()
