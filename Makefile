@@ -7,7 +7,7 @@
 #   make test-sanitized   tests of the native library under the three sanitizers
 #   make test-killed      kill -9 at ten random points of trainings of each kind (KILLS=10 SEED=0)
 #   make lint     check style and types; make format mends what it can
-#   make stress   replicas against one replica, many times: takes an hour; `make test` has a short form
+#   make stress   replicas against one replica, many times; `make test` has a short form
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
 #   make bench    all benchmarks
 #   make stubs    write stubs/packages/ anew, after changes to the tables of names or options
