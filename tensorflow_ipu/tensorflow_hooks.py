@@ -10,6 +10,8 @@
   they know their forward op, for their layer and the user's line.
 * Ctrl-C ends a program that a session or a function waits for, and a fork that launches one gets an
   error: with TensorFlow alone both would hang.
+* Ops that a session or function places on an IPU become programs, which know their lines from the
+  session's graph.
 * Branches and loop bodies are graphs of their own, which would not see the scopes of `ipu.scopes`
   around them: shards, frontend attributes, outside compilation.
 
@@ -31,11 +33,12 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import errors, ops
-from tensorflow.python.ops import control_flow_v2_func_graphs
+from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
 
 from tensorflow_ipu import gradient_hooks, placement
-from tensorflow_ipu.compiler import cluster, functions, program, trace
-from tensorflow_ipu.device import process
+from tensorflow_ipu.compiler import cluster, functions, placed_clusters, program, trace
+from tensorflow_ipu.compiler import compile as compile_lib
+from tensorflow_ipu.device import process, system
 from tensorflow_ipu.runtime import interpreter
 
 
@@ -48,6 +51,8 @@ def install() -> None:
     _hook_control_flow()
     gradient_hooks.install()
     _hook_calls()
+    _hook_sessions()
+    system.subscribe(_compile_placed_ops)
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,6 +141,7 @@ def _hook_datasets() -> None:
 
 
 def _hook_control_flow() -> None:
+    _make_loops_functional()
     graph_class = control_flow_v2_func_graphs.ControlFlowFuncGraph
     initialise = graph_class.__init__
 
@@ -145,6 +151,39 @@ def _hook_control_flow() -> None:
         placement.inherit_attributes(self, self.outer_graph)
 
     graph_class.__init__ = initialise_with_scopes
+
+
+def _make_loops_functional() -> None:
+    """Makes loops and conditionals in the scope of an IPU one op each, as in programs.
+
+    As the many ops of TensorFlow 1 they could not be part of a program that is made of placed ops.
+    """
+    enabled = control_flow_util.EnableControlFlowV2
+
+    @functools.wraps(enabled)
+    def enabled_on_ipu(graph: ops.Graph) -> bool:
+        inside_old_loop = graph._get_control_flow_context() is not None
+        on_ipu = not inside_old_loop and placement.is_ipu(placement.current_device())
+        return on_ipu or bool(enabled(graph))
+
+    control_flow_util.EnableControlFlowV2 = enabled_on_ipu
+
+
+def _compile_placed_ops(_: system.System) -> None:
+    """Makes the engine compile what graphs place on IPUs, from the first configuration on."""
+    if system.is_configured():
+        compile_lib.ensure_registered()
+
+
+def _hook_sessions() -> None:
+    initialise = session.BaseSession.__init__
+
+    @functools.wraps(initialise)
+    def initialise_with_graph(self: session.BaseSession, *args: Any, **kwargs: Any) -> None:
+        initialise(self, *args, **kwargs)
+        placed_clusters.note_graph(self.graph)
+
+    session.BaseSession.__init__ = initialise_with_graph
 
 
 def _hook_calls() -> None:

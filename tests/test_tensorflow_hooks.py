@@ -71,10 +71,12 @@ def test_jit_compiled_function_in_another_function() -> None:
     np.testing.assert_array_equal(outer(tf.constant(X)), X * 2 + 1)
 
 
-def test_function_without_jit_under_the_ipu_is_no_program() -> None:
+def test_function_without_jit_under_the_ipu_runs_there() -> None:
     with tf.device("/device:IPU:0"):
         result = tf.function(lambda x: tf.exp(x))(tf.constant(X))
     np.testing.assert_allclose(result, np.exp(X), rtol=1e-6)
+    assert len(cache.executables()) == 1
+    cache.CACHE.clear()
 
 
 def test_functions_run_eagerly_when_asked_to() -> None:

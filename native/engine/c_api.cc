@@ -13,6 +13,7 @@
 #include "engine/interpreter.h"
 #include "engine/interrupts.h"
 #include "engine/loaded_programs.h"
+#include "engine/placed_clusters.h"
 #include "engine/program.h"
 #include "engine/running_launches.h"
 #include "engine/user_op.h"
@@ -120,6 +121,23 @@ TFIPU_EXPORT int tfipu_wait_idle(int64_t microseconds) {
     if (!DeviceState::Get(i)->WaitIdle(std::chrono::microseconds(microseconds))) return 0;
   }
   return 1;
+}
+
+// The functions of a Cluster that Python did not make, serialised; the first is its entry. Returns
+// null when the Cluster is gone.
+TFIPU_EXPORT char* tfipu_placed_library(const char* cluster, int64_t* size) {
+  const std::string library = tensorflow_ipu::PlacedClusters::Library(cluster).SerializeAsString();
+  *size = static_cast<int64_t>(library.size());
+  return library.empty() ? nullptr : CopyText(library);
+}
+
+// Such Clusters that went since the last call, a line each.
+TFIPU_EXPORT char* tfipu_gone_clusters() {
+  std::string text;
+  for (const std::string& cluster : tensorflow_ipu::PlacedClusters::TakeGone()) {
+    tensorflow::strings::StrAppend(&text, cluster, "\n");
+  }
+  return CopyText(text);
 }
 
 // Drops what belongs to a Cluster, an Executable or a queue that Python has no more.

@@ -32,6 +32,8 @@ void Leave() {
 
 }  // namespace
 
+bool HasCompiler() { return compiler.load() != nullptr; }
+
 void EndCompiler(int64_t microseconds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
   tensorflow::mutex_lock lock(mu);

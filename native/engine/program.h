@@ -47,6 +47,9 @@ using CompileCallback = void (*)(void* request);
 // Sets the compiler. Called once, when the Python runtime is imported.
 void SetCompiler(CompileCallback callback);
 
+// Whether there is a compiler.
+bool HasCompiler();
+
 // Lets no compilation begin any more, and waits until none is in Python, but not longer than
 // `microseconds`. For the end of the interpreter.
 void EndCompiler(int64_t microseconds);

@@ -9,6 +9,7 @@
 #include "engine/interrupts.h"
 #include "engine/launch.h"
 #include "engine/loaded_programs.h"
+#include "engine/placed_clusters.h"
 #include "engine/running_launches.h"
 #include "plugin/device.h"
 #include "tensorflow/core/common_runtime/device.h"
@@ -234,7 +235,10 @@ class LaunchOp : public LaunchKernel {
   explicit LaunchOp(OpKernelConstruction* ctx)
       : LaunchKernel(ctx, /*programs_go_with_cluster=*/false) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("cluster", &cluster_));
+    PlacedClusters::Hold(cluster_);
   }
+
+  ~LaunchOp() override { PlacedClusters::Release(cluster_); }
 
  protected:
   std::string Cluster(OpKernelContext*) const override { return cluster_; }

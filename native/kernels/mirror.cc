@@ -68,6 +68,16 @@ class DroppedCheck : public OpKernel {
   }
 };
 
+// Lets an op of ours be placed on an IPU, where it becomes part of a program
+// (plugin/placed_ops.cc). What stays outside of programs ends here.
+OpKernel* RefuseOutsideProgram(OpKernelConstruction* ctx) {
+  ctx->SetStatus(tensorflow::errors::InvalidArgument(
+      ctx->def().name(), " (", ctx->def().op(), ") can only run as part of an IPU program. Call ",
+      "what makes it in a function for ipu_compiler.compile, and not in a loop or conditional of ",
+      "TensorFlow 1 that is outside of it."));
+  return nullptr;
+}
+
 // The CPU kernel of the node that `ctx` constructs a kernel for.
 tensorflow::Status CreateCpuKernel(OpKernelConstruction* ctx, std::unique_ptr<OpKernel>* kernel) {
   std::shared_ptr<const tensorflow::NodeProperties> props;
@@ -156,13 +166,15 @@ void KeepInHostMemory(const OpDef& op, KernelDef* kernel) {
   for (const auto& arg : op.output_arg()) kernel->add_host_memory_arg(arg.name());
 }
 
+bool IsOwn(const std::string& op) { return op.rfind("Ipu", 0) == 0; }
+
 // Transfers between devices have kernels of their own on every device; XLA has no IPU backend;
-// our own ops have a kernel for the device where they belong.
+// our own ops for the host have a kernel for the device where they belong.
 bool IsMirrored(const std::string& op) {
   static const auto* excluded =
       new std::unordered_set<std::string>{"_Send",     "_Recv",       "_HostSend", "_HostRecv",
                                           "XlaLaunch", "_XlaCompile", "_XlaRun",   "_XlaMerge"};
-  return excluded->count(op) == 0 && op.rfind("Ipu", 0) != 0 && !IsUnsupportedOp(op);
+  return excluded->count(op) == 0 && !IsOwnHostOp(op) && !IsUnsupportedOp(op);
 }
 
 void Mirror(const KernelDef& original) {
@@ -174,8 +186,10 @@ void Mirror(const KernelDef& original) {
   KeepInHostMemory(*op, kernel.get());
   const std::string op_name = original.op();
   // The registrar takes ownership of the definition.
-  tensorflow::kernel_factory::OpKernelRegistrar(
-      kernel.release(), op_name, IsDroppedCheck(op_name) ? CreateDroppedCheck : CreateMirrored);
+  auto* const create = IsOwn(op_name)            ? RefuseOutsideProgram
+                       : IsDroppedCheck(op_name) ? CreateDroppedCheck
+                                                 : CreateMirrored;
+  tensorflow::kernel_factory::OpKernelRegistrar(kernel.release(), op_name, create);
 }
 
 }  // namespace
@@ -183,14 +197,17 @@ void Mirror(const KernelDef& original) {
 void RegisterMirroredKernels() {
   const tensorflow::KernelList kernels = tensorflow::GetAllRegisteredKernels();
   std::unordered_set<std::string> on_cpu;
+  std::unordered_set<std::string> on_ipu;
   for (const KernelDef& kernel : kernels.kernel()) {
     if (kernel.device_type() == tensorflow::DEVICE_CPU) on_cpu.insert(kernel.op());
+    if (kernel.device_type() == kIpuDeviceType) on_ipu.insert(kernel.op());
   }
   for (const KernelDef& kernel : kernels.kernel()) {
     const bool cpu = kernel.device_type() == tensorflow::DEVICE_CPU;
     const bool fallback =
         kernel.device_type() == tensorflow::DEVICE_DEFAULT && on_cpu.count(kernel.op()) == 0;
-    if ((cpu || fallback) && IsMirrored(kernel.op())) Mirror(kernel);
+    const bool mirrored = IsMirrored(kernel.op()) && on_ipu.count(kernel.op()) == 0;
+    if ((cpu || fallback) && mirrored) Mirror(kernel);
   }
 }
 

@@ -69,6 +69,20 @@ bool IsUnsupportedType(tensorflow::DataType type) {
          type == tensorflow::DT_COMPLEX128;
 }
 
+bool IsOwnHostOp(const std::string& type) {
+  static const auto* ops = new std::unordered_set<std::string>{"IpuDatasetBenchmark",
+                                                               "IpuDatasetExtract",
+                                                               "IpuHostEmbeddingDeregister",
+                                                               "IpuHostEmbeddingRegister",
+                                                               "IpuInfeedDelete",
+                                                               "IpuInfeedInitialize",
+                                                               "IpuLaunch",
+                                                               "IpuLaunchCluster",
+                                                               "IpuOutfeedDelete",
+                                                               "IpuOutfeedDequeue"};
+  return ops->count(type) > 0;
+}
+
 bool IsDroppedCheck(const std::string& type) {
   return type == "Assert" || type == "CheckNumerics" || type == "CheckNumericsV2";
 }

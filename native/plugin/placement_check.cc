@@ -53,6 +53,21 @@ class PlacementCheck : public tensorflow::GraphOptimizationPass {
   }
 };
 
+// Keeps loops and conditionals on the IPU in one piece, so that they can be part of a program. By
+// default sessions take them apart into the ops of TensorFlow 1.
+class KeepControlFlow : public tensorflow::GraphOptimizationPass {
+ public:
+  tensorflow::Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
+    if (options.graph == nullptr) return tensorflow::OkStatus();
+    for (tensorflow::Node* node : (*options.graph)->op_nodes()) {
+      const bool functional = node->IsIfNode() || node->IsWhileNode() || node->IsCaseNode();
+      if (functional && RequestsIpu(*node)) node->ClearAttr("_lower_using_switch_merge");
+    }
+    return tensorflow::OkStatus();
+  }
+};
+
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::PRE_PLACEMENT, 0, KeepControlFlow);
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::PRE_PLACEMENT, 0, PlacementCheck);
 
 }  // namespace

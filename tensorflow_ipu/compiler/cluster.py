@@ -41,7 +41,7 @@ class Cluster:
     Attributes:
         id: Name of the Cluster, unique in the process. Starts with `cluster`.
         graph: The traced function.
-        function: The same, registered with TensorFlow's runtime.
+        function: The same, registered with TensorFlow's runtime; None if the engine made it.
         owner: Whatever has to live as long as the Cluster, because it takes the graph apart when
             it goes.
         constants: Positions of the explicit inputs that are small constants where the Cluster was
@@ -52,7 +52,7 @@ class Cluster:
 
     id: str
     graph: func_graph_lib.FuncGraph
-    function: atomic_function.AtomicFunction
+    function: atomic_function.AtomicFunction | None
     owner: Any = None
     constants: frozenset[int] = frozenset()
     executables: list[Executable] = dataclasses.field(default_factory=list)
@@ -103,7 +103,13 @@ class Cluster:
     @property
     def entry(self) -> str:
         """Name of the function to run."""
-        return self.function.name.decode()
+        return self._traced.name.decode()
+
+    @property
+    def _traced(self) -> atomic_function.AtomicFunction:
+        if self.function is None:
+            raise TypeError(f"{self.id} was not traced by Python.")
+        return self.function
 
     @functools.cached_property
     def sources(self) -> source_map.SourceMap:
@@ -119,7 +125,7 @@ class Cluster:
     def library(self) -> function_pb2.FunctionDefLibrary:
         """Returns the definitions of the function and of all that it calls."""
         found: dict[bytes, atomic_function.AtomicFunction] = {}
-        pending = [self.function]
+        pending = [self._traced]
         while pending:
             function = pending.pop()
             if function.name not in found:

@@ -29,6 +29,7 @@ from tensorflow_ipu.compiler import (
     outside_compilation,
     passes,
     pipeline_plan,
+    placed_clusters,
     pre_compile,
     replica_uniform,
     reporting,
@@ -224,7 +225,7 @@ def _read_request(request: int) -> tuple[cluster_lib.Cluster, Target]:
         shape = tensor_shape.TensorShape([int(dim) for dim in dims.split(",") if dim])
         arguments.append(Argument(dtypes.as_dtype(int(dtype)), shape, variable == "1"))
     try:
-        cluster = cluster_lib.find(identifier)
+        cluster = placed_clusters.find(identifier)
     except KeyError:
         raise errors.FailedPreconditionError(
             None,
@@ -275,7 +276,7 @@ def _explain(request: int) -> None:
     identifier, message = native.error_text(request)
     # The graph may be gone already, for a launch that is cancelled.
     with contextlib.suppress(KeyError):
-        cluster = cluster_lib.find(identifier)
+        cluster = placed_clusters.find(identifier)
         native.reply_error_text(request, error_text.explained(message, cluster))
 
 

@@ -1,12 +1,10 @@
-"""The native library: its ops, and the functions of its C interface."""
+"""The ops of the native library, and the functions of its C interface as Python functions."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import sysconfig
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -14,14 +12,10 @@ import tensorflow as tf
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.device import process, system
-from tensorflow_ipu.runtime import eager_errors, interpreter
+from tensorflow_ipu.runtime import eager_errors, interpreter, native_library
 
 # How long the engine waits before Python has its turn to handle signals.
 _POLL_MICROSECONDS = 50 * 1000
-_FILE_NAME = "libtensorflow_ipu.so"
-
-# Called with the address of a request.
-Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class EngineEvent(NamedTuple):
@@ -74,100 +68,6 @@ class Counts(NamedTuple):
     statistics: int
 
 
-def library_path() -> Path:
-    """Returns where the native library is installed.
-
-    Raises:
-        ImportError: If it is not there.
-    """
-    for key in ("platlib", "purelib"):
-        path = Path(sysconfig.get_path(key)) / "tensorflow-plugins" / _FILE_NAME
-        if path.exists():
-            return path
-    raise ImportError(
-        f"The native library of tensorflow_ipu, tensorflow-plugins/{_FILE_NAME}, is not in "
-        f"{sysconfig.get_path('platlib')}. Install the package again: pip install tensorflow_ipu"
-    )
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    """Loads the C interface and declares the types of its functions."""
-    try:
-        library = ctypes.CDLL(str(library_path()))
-    except OSError as error:
-        raise ImportError(
-            f"The native library of tensorflow_ipu does not load into TensorFlow {tf.__version__}: "
-            f"{error}. It was built for another TensorFlow. Rebuild it: pip install "
-            "--force-reinstall --no-deps tensorflow_ipu"
-        ) from error
-    for name, result, *arguments in (
-        ("tfipu_tensorflow_version", ctypes.c_char_p),
-        ("tfipu_free", None, ctypes.c_void_p),
-        ("tfipu_set_compiler", None, Callback),
-        ("tfipu_set_error_writer", None, Callback),
-        ("tfipu_error_text", ctypes.c_void_p, ctypes.c_void_p),
-        ("tfipu_reply_error_text", None, ctypes.c_void_p, ctypes.c_char_p),
-        ("tfipu_request_text", ctypes.c_void_p, ctypes.c_void_p),
-        (
-            "tfipu_reply",
-            None,
-            ctypes.c_void_p,
-            ctypes.c_char_p,
-            ctypes.c_char_p,
-            ctypes.c_int64,
-            ctypes.c_char_p,
-            ctypes.c_int,
-            ctypes.c_int,
-        ),
-        ("tfipu_reply_error", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p),
-        ("tfipu_attach", None, ctypes.c_int64, ctypes.c_int),
-        ("tfipu_wait_idle", ctypes.c_int, ctypes.c_int64),
-        ("tfipu_forget_cluster", None, ctypes.c_char_p),
-        ("tfipu_forget_executable", None, ctypes.c_char_p),
-        ("tfipu_drop_feed", None, ctypes.c_char_p, ctypes.c_int),
-        ("tfipu_counts", None, ctypes.POINTER(ctypes.c_int64)),
-        ("tfipu_connect", None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_void_p),
-        ("tfipu_stop_launches", None, ctypes.c_int64),
-        ("tfipu_shut_down", None, ctypes.c_int64),
-        ("tfipu_reset_seed", None, ctypes.c_int, ctypes.c_int64, ctypes.c_int),
-        ("tfipu_enable_events", None, ctypes.c_int),
-        ("tfipu_drain_events", ctypes.c_void_p),
-        (
-            "tfipu_statistics",
-            None,
-            ctypes.c_char_p,
-            ctypes.POINTER(ctypes.c_int64),
-            ctypes.POINTER(ctypes.c_double),
-        ),
-        ("tfipu_log_launches", None, ctypes.c_char_p, ctypes.c_char_p),
-        ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
-        (
-            "tfipu_check_user_op",
-            ctypes.c_void_p,
-            ctypes.c_char_p,
-            ctypes.c_int64,
-            ctypes.POINTER(ctypes.c_int),
-        ),
-    ):
-        function = getattr(library, name)
-        function.restype = result
-        function.argtypes = arguments
-    _check_version(library)
-    return library
-
-
-def _check_version(library: ctypes.CDLL) -> None:
-    """Refuses a library that was compiled against another TensorFlow."""
-    built_for = library.tfipu_tensorflow_version().decode()
-    if built_for.split(".")[:2] != tf.__version__.split(".")[:2]:
-        raise ImportError(
-            f"The native library of tensorflow_ipu was built for TensorFlow {built_for}, but "
-            f"TensorFlow {tf.__version__} is running. Rebuild it: pip install --force-reinstall "
-            "--no-deps tensorflow_ipu"
-        )
-
-
 def ops() -> ModuleType:
     """Returns the module of the native library's op functions (`ipu_launch`, ...).
 
@@ -182,8 +82,8 @@ def ops() -> ModuleType:
 
 @functools.cache
 def _connected_ops() -> ModuleType:
-    interpreter.connect(_library(), library_path())
-    module = tf.load_op_library(str(library_path()))
+    interpreter.connect(native_library.load(), native_library.library_path())
+    module = tf.load_op_library(str(native_library.library_path()))
     eager_errors.clean_errors_of(module)
     system.subscribe(_on_change)
     return module
@@ -194,13 +94,13 @@ def _on_change(attached: system.System) -> None:
     if process.is_fork():
         return
     wait_idle()
-    _library().tfipu_attach(attached.generation, len(attached.devices))
+    native_library.load().tfipu_attach(attached.generation, len(attached.devices))
 
 
 def _take_text(pointer: int) -> str:
     """Reads a text that the library made, and frees it."""
     text = ctypes.string_at(pointer).decode(errors="replace")
-    _library().tfipu_free(pointer)
+    native_library.load().tfipu_free(pointer)
     return text
 
 
@@ -214,14 +114,14 @@ def set_compiler(callback: Callable[[int], None]) -> Any:
     Returns:
         The C function. The caller keeps it alive as long as programs may run.
     """
-    c_function = Callback(callback)
-    _library().tfipu_set_compiler(c_function)
+    c_function = native_library.Callback(callback)
+    native_library.load().tfipu_set_compiler(c_function)
     return c_function
 
 
 def request_text(request: int) -> str:
     """Returns what a compile request asks (the format is documented in native/engine/c_api.cc)."""
-    return _take_text(_library().tfipu_request_text(request))
+    return _take_text(native_library.load().tfipu_request_text(request))
 
 
 def reply(
@@ -237,7 +137,7 @@ def reply(
         replicas: How many replicas run it.
         on_device: False when the host evaluates the program, so no trace events are recorded.
     """
-    _library().tfipu_reply(
+    native_library.load().tfipu_reply(
         request, identifier.encode(), library, len(library), entry.encode(), replicas, on_device
     )
 
@@ -250,7 +150,7 @@ def reply_error(request: int, code: int, message: str) -> None:
         code: A `tf.errors` code.
         message: What went wrong.
     """
-    _library().tfipu_reply_error(request, code, message.encode())
+    native_library.load().tfipu_reply_error(request, code, message.encode())
 
 
 def set_error_writer(callback: Callable[[int], None] | None) -> Any:
@@ -263,20 +163,24 @@ def set_error_writer(callback: Callable[[int], None] | None) -> Any:
     Returns:
         The C function. The caller keeps it alive as long as programs may run.
     """
-    c_function = Callback() if callback is None else Callback(callback)
-    _library().tfipu_set_error_writer(c_function)
+    c_function = (
+        native_library.Callback() if callback is None else native_library.Callback(callback)
+    )
+    native_library.load().tfipu_set_error_writer(c_function)
     return c_function
 
 
 def error_text(request: int) -> tuple[str, str]:
     """Returns the Cluster that an error comes from, and its message."""
-    cluster, _, message = _take_text(_library().tfipu_error_text(request)).partition("\n")
+    cluster, _, message = _take_text(native_library.load().tfipu_error_text(request)).partition(
+        "\n"
+    )
     return cluster, message
 
 
 def reply_error_text(request: int, message: str) -> None:
     """Replaces the message of an error."""
-    _library().tfipu_reply_error_text(request, message.encode())
+    native_library.load().tfipu_reply_error_text(request, message.encode())
 
 
 def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:
@@ -288,18 +192,18 @@ def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:
         identical_replicas: Whether all replicas of a program get the same seed.
     """
     low = (seed + 2**63) % 2**64 - 2**63
-    _library().tfipu_reset_seed(ordinal, low, identical_replicas)
+    native_library.load().tfipu_reset_seed(ordinal, low, identical_replicas)
 
 
 def enable_events(enabled: bool) -> None:
     """Turns the recording of engine events on or off."""
-    _library().tfipu_enable_events(enabled)
+    native_library.load().tfipu_enable_events(enabled)
 
 
 def drain_events() -> list[EngineEvent]:
     """Returns the engine's events since the last call, oldest first."""
     events = []
-    for line in _take_text(_library().tfipu_drain_events()).splitlines():
+    for line in _take_text(native_library.load().tfipu_drain_events()).splitlines():
         kind, ordinal, timestamp, variables, executable = line.split(" ", 4)
         events.append(
             EngineEvent(int(kind), int(ordinal), float(timestamp), variables == "1", executable)
@@ -310,7 +214,9 @@ def drain_events() -> list[EngineEvent]:
 def statistics(executable: str) -> tuple[int, float]:
     """Returns how often an Executable was launched, and the host's wall time in it (seconds)."""
     launches, seconds = ctypes.c_int64(), ctypes.c_double()
-    _library().tfipu_statistics(executable.encode(), ctypes.byref(launches), ctypes.byref(seconds))
+    native_library.load().tfipu_statistics(
+        executable.encode(), ctypes.byref(launches), ctypes.byref(seconds)
+    )
     return launches.value, seconds.value
 
 
@@ -321,13 +227,36 @@ def log_launches(executable: str, line: str) -> None:
         executable: Identifier of the Executable.
         line: The line.
     """
-    _library().tfipu_log_launches(executable.encode(), line.encode())
+    native_library.load().tfipu_log_launches(executable.encode(), line.encode())
 
 
 def wait_idle() -> None:
     """Waits until no program runs. Signals are handled meanwhile."""
-    while not process.is_fork() and not _library().tfipu_wait_idle(_POLL_MICROSECONDS):
+    while not process.is_fork() and not native_library.load().tfipu_wait_idle(_POLL_MICROSECONDS):
         pass
+
+
+def placed_library(identifier: str) -> bytes:
+    """Returns the functions of a Cluster that the engine made.
+
+    Args:
+        identifier: Name of the Cluster.
+
+    Returns:
+        A serialised `FunctionDefLibrary` whose first function is the entry; empty if it is gone.
+    """
+    size = ctypes.c_int64()
+    pointer = native_library.load().tfipu_placed_library(identifier.encode(), ctypes.byref(size))
+    if not pointer:
+        return b""
+    library = ctypes.string_at(pointer, size.value)
+    native_library.load().tfipu_free(pointer)
+    return library
+
+
+def gone_clusters() -> list[str]:
+    """Returns the names of such Clusters that went since the last call."""
+    return _take_text(native_library.load().tfipu_gone_clusters()).splitlines()
 
 
 def forget_cluster(identifier: str) -> None:
@@ -337,7 +266,7 @@ def forget_cluster(identifier: str) -> None:
         identifier: Name of the Cluster.
     """
     if not process.is_fork():
-        _library().tfipu_forget_cluster(identifier.encode())
+        native_library.load().tfipu_forget_cluster(identifier.encode())
 
 
 def forget_executable(identifier: str) -> None:
@@ -347,7 +276,7 @@ def forget_executable(identifier: str) -> None:
         identifier: Identifier of the Executable.
     """
     if not process.is_fork():
-        _library().tfipu_forget_executable(identifier.encode())
+        native_library.load().tfipu_forget_executable(identifier.encode())
 
 
 def drop_feed(name: str, ordinal: int) -> None:
@@ -358,19 +287,19 @@ def drop_feed(name: str, ordinal: int) -> None:
         ordinal: Device of the queue.
     """
     if not process.is_fork():
-        _library().tfipu_drop_feed(name.encode(), ordinal)
+        native_library.load().tfipu_drop_feed(name.encode(), ordinal)
 
 
 def counts() -> Counts:
     """Returns how much lives in the engine."""
     numbers = (ctypes.c_int64 * len(Counts._fields))()
-    _library().tfipu_counts(numbers)
+    native_library.load().tfipu_counts(numbers)
     return Counts(*numbers)
 
 
 def kernel_available(node_def: bytes) -> bool:
     """Returns whether the IPU has a kernel for the node of a serialised `NodeDef`."""
-    return bool(_library().tfipu_kernel_available(node_def, len(node_def)))
+    return bool(native_library.load().tfipu_kernel_available(node_def, len(node_def)))
 
 
 def check_user_op(node_def: bytes) -> UserOpCheck:
@@ -387,7 +316,9 @@ def check_user_op(node_def: bytes) -> UserOpCheck:
             level or contradicts itself.
     """
     code = ctypes.c_int()
-    text = _take_text(_library().tfipu_check_user_op(node_def, len(node_def), ctypes.byref(code)))
+    text = _take_text(
+        native_library.load().tfipu_check_user_op(node_def, len(node_def), ctypes.byref(code))
+    )
     if code.value != 0:
         raise errors.exception_type_from_error_code(code.value)(None, None, text)
     library_hash, hashable, outputs = text.split(" ")

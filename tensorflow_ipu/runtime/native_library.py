@@ -1,0 +1,126 @@
+"""The native library as a file that ctypes loads: where it is, and the types of its functions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sysconfig
+from pathlib import Path
+
+import tensorflow as tf
+
+_FILE_NAME = "libtensorflow_ipu.so"
+
+# Called with the address of a request.
+Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+# Name, type of the result, types of the arguments: what native/engine/c_api.cc declares.
+_FUNCTIONS = (
+    ("tfipu_tensorflow_version", ctypes.c_char_p),
+    ("tfipu_free", None, ctypes.c_void_p),
+    ("tfipu_set_compiler", None, Callback),
+    ("tfipu_set_error_writer", None, Callback),
+    ("tfipu_error_text", ctypes.c_void_p, ctypes.c_void_p),
+    ("tfipu_reply_error_text", None, ctypes.c_void_p, ctypes.c_char_p),
+    ("tfipu_request_text", ctypes.c_void_p, ctypes.c_void_p),
+    (
+        "tfipu_reply",
+        None,
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_char_p,
+        ctypes.c_int64,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_int,
+    ),
+    ("tfipu_reply_error", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p),
+    ("tfipu_attach", None, ctypes.c_int64, ctypes.c_int),
+    ("tfipu_wait_idle", ctypes.c_int, ctypes.c_int64),
+    (
+        "tfipu_placed_library",
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_int64),
+    ),
+    ("tfipu_gone_clusters", ctypes.c_void_p),
+    ("tfipu_forget_cluster", None, ctypes.c_char_p),
+    ("tfipu_forget_executable", None, ctypes.c_char_p),
+    ("tfipu_drop_feed", None, ctypes.c_char_p, ctypes.c_int),
+    ("tfipu_counts", None, ctypes.POINTER(ctypes.c_int64)),
+    ("tfipu_connect", None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_void_p),
+    ("tfipu_stop_launches", None, ctypes.c_int64),
+    ("tfipu_shut_down", None, ctypes.c_int64),
+    ("tfipu_reset_seed", None, ctypes.c_int, ctypes.c_int64, ctypes.c_int),
+    ("tfipu_enable_events", None, ctypes.c_int),
+    ("tfipu_drain_events", ctypes.c_void_p),
+    (
+        "tfipu_statistics",
+        None,
+        ctypes.c_char_p,
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.POINTER(ctypes.c_double),
+    ),
+    ("tfipu_log_launches", None, ctypes.c_char_p, ctypes.c_char_p),
+    ("tfipu_kernel_available", ctypes.c_int, ctypes.c_char_p, ctypes.c_int64),
+    (
+        "tfipu_check_user_op",
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_int64,
+        ctypes.POINTER(ctypes.c_int),
+    ),
+)
+
+
+def library_path() -> Path:
+    """Returns where the native library is installed.
+
+    Raises:
+        ImportError: If it is not there.
+    """
+    for key in ("platlib", "purelib"):
+        path = Path(sysconfig.get_path(key)) / "tensorflow-plugins" / _FILE_NAME
+        if path.exists():
+            return path
+    raise ImportError(
+        f"The native library of tensorflow_ipu, tensorflow-plugins/{_FILE_NAME}, is not in "
+        f"{sysconfig.get_path('platlib')}. Install the package again: pip install tensorflow_ipu"
+    )
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """Loads the native library and declares the types of its C functions, once.
+
+    Returns:
+        The library.
+
+    Raises:
+        ImportError: If it is not there, or was built for another TensorFlow.
+    """
+    try:
+        library = ctypes.CDLL(str(library_path()))
+    except OSError as error:
+        raise ImportError(
+            f"The native library of tensorflow_ipu does not load into TensorFlow {tf.__version__}: "
+            f"{error}. It was built for another TensorFlow. Rebuild it: pip install "
+            "--force-reinstall --no-deps tensorflow_ipu"
+        ) from error
+    for name, result, *arguments in _FUNCTIONS:
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    _check_version(library)
+    return library
+
+
+def _check_version(library: ctypes.CDLL) -> None:
+    """Refuses a library that was compiled against another TensorFlow."""
+    built_for = library.tfipu_tensorflow_version().decode()
+    if built_for.split(".")[:2] != tf.__version__.split(".")[:2]:
+        raise ImportError(
+            f"The native library of tensorflow_ipu was built for TensorFlow {built_for}, but "
+            f"TensorFlow {tf.__version__} is running. Rebuild it: pip install --force-reinstall "
+            "--no-deps tensorflow_ipu"
+        )
