@@ -342,12 +342,7 @@ def _random_graph(seed: int, devices: list[str]) -> tuple[list[tf.Tensor], list[
         a, b = (tensors[random.integers(len(tensors))] for _ in range(2))
         control = [tensors[i].op for i in random.integers(2, len(tensors), 2)] if writes else []
         with tf.device(devices[random.integers(len(devices))]), tf.control_dependencies(control):
-            kind = random.integers(4)
-            tensors.append(
-                [lambda: a + b, lambda: tf.sin(a), lambda: a * 0.5, lambda: tf.maximum(a, b)][
-                    kind
-                ]()
-            )
+            tensors.append(_OPS[random.integers(len(_OPS))](a, b))
         if random.integers(6) == 0:  # one write after the other
             with tf.device(devices[1]), tf.control_dependencies([*writes, tensors[-1].op]):
                 write = variable.assign_add(tensors[-1])
