@@ -49,7 +49,10 @@ def test_programs_of_a_strategy_equal_tensorflow(
     support.run(request.config, "programs", programs.PROGRAMS, check)
 
 
-def test_programs_of_a_session_equal_tensorflow(request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("compiled", [True, False])
+def test_programs_of_a_session_equal_tensorflow(
+    compiled: bool, request: pytest.FixtureRequest
+) -> None:
     replica_helpers.configure(1)
 
     def check(program: programs.Program) -> None:
@@ -58,9 +61,11 @@ def test_programs_of_a_session_equal_tensorflow(request: pytest.FixtureRequest) 
             def build(*arguments: tf.Tensor) -> list[tf.Tensor]:
                 return programs.results(program, arguments)
 
+            inputs = list(map(tf.constant, programs.inputs()))
             with scopes.ipu_scope("/device:IPU:0"):
-                results = ipu_compiler.compile(build, list(map(tf.constant, programs.inputs())))
+                results = ipu_compiler.compile(build, inputs) if compiled else build(*inputs)
             arrays = session.run(results)
         _compare(program, arrays)
 
-    support.run(request.config, "graph programs", programs.PROGRAMS, check)
+    name = "graph programs" if compiled else "placed ops"
+    support.run(request.config, name, programs.PROGRAMS, check)
