@@ -36,10 +36,6 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/test
 	$(addprefix tests/ops/test_,all_to_all_op.py cross_replica_ops.py ctc_ops.py custom_ops.py \
 	host_embeddings.py internal_ops.py reduce_scatter_op.py replication_ops.py sampled_losses.py)
 
-# ThreadSanitizer keeps signals back until the thread comes to a call that it watches, and a thread
-# that waits in TensorFlow does not.
-NOT_WITH_thread := $(addprefix --ignore=tests/runtime/test_,interpreter.py end_of_process.py)
-
 .PHONY: demo test test-sanitized test-killed stress fuzz native lint format bench stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
@@ -59,8 +55,7 @@ fuzz: $(VENV)/.with-test native
 test-sanitized: $(VENV)/.with-test
 	set -e; for sanitizer in $(or $(SANITIZE),address thread undefined); do \
 		$(MAKE) --no-print-directory native SANITIZE=$$sanitizer; \
-		$(SANITIZED) $$sanitizer -m pytest -p no:xdist $(SANITIZED_TESTS) \
-			$$([ $$sanitizer = thread ] && echo "$(NOT_WITH_thread)"); \
+		$(SANITIZED) $$sanitizer -m pytest -p no:xdist $(SANITIZED_TESTS); \
 	done
 
 test-killed: $(VENV)/.with-test native

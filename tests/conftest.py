@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--stress-iterations", default=400, type=int, help="steps of each kernel")
     group.addoption("--large", action="store_true", help="run the tests that take minutes, too")
     group.addoption("--stress-fits", default=2, type=int, help="trainings of each Keras model")
+
+
+def pytest_configure() -> None:
+    """Lets Ctrl-C through: a shell that starts a process in the background ignores it there."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
