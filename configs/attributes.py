@@ -118,8 +118,8 @@ class AttributeMetadata:
             members = ", ".join(map(str, self._node.type.__members__.values()))
             hint = f" Choose one of {members}."
         raise TypeError(
-            f"'{self._name}' was given {shown(value)}, which is of type {type(value).__name__}, "
-            f"but it must be of type {self.type}.{hint}"
+            f"Trying to set {self._name} to {shown(value)}, but it must be of type {self.type}. "
+            f"Received: {type(value).__name__}.{hint}"
         )
 
     def warn_if_deprecated(self) -> None:

@@ -63,14 +63,14 @@ class Group:
 
 
 def type_text(hint: Any) -> str:
-    """A type as users write it, such as `bool` or `Union[int, List[int]]`."""
+    """A type as users write it, such as `bool` or `typing.Union[int, typing.List[int]]`."""
     if hint is Ellipsis:
         return "..."
     origin = typing.get_origin(hint)
     if origin is None:
         return str(hint.__name__)
     name = "Union" if origin is typing.Union else origin.__name__.capitalize()
-    return f"{name}[{', '.join(type_text(arg) for arg in typing.get_args(hint))}]"
+    return f"typing.{name}[{', '.join(type_text(arg) for arg in typing.get_args(hint))}]"
 
 
 def has_type(value: Any, hint: Any) -> bool:

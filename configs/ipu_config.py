@@ -57,9 +57,9 @@ _TOP = (
         IntOrInts,
         [],
         _EFFECT,
-        "How many IPUs each TensorFlow device has. An int makes one device, /device:IPU:0; a "
-        "list or tuple makes one device per entry. Free IPUs of the machine are chosen. With "
-        "nothing selected there is one device with one IPU.",
+        "Configure the IPUs to be used by TensorFlow: how many each device has. An int makes one "
+        "device, /device:IPU:0; a list or tuple makes one device per entry. Free IPUs of the "
+        "machine are chosen. With nothing selected there is one device with one IPU.",
         allowed=Range(1, MOST_IPUS, "IPUs"),
         checked_later=True,
     ),

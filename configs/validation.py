@@ -52,7 +52,7 @@ def _check_distribution(config: IPUConfig, on_model: bool) -> None:
     """Distribution over several processes."""
     distribution = config.experimental.multi_replica_distribution
     index, count = distribution.process_index, distribution.process_count
-    if count == 0 and index == 0:
+    if count == 0:  # no distribution, so the index means nothing
         return
     if not 0 <= index < count:
         raise ValueError(
@@ -81,9 +81,8 @@ def _check_norms_and_io_tiles(config: IPUConfig, on_model: bool) -> None:
         ) from None
     if io_tiles.num_io_tiles > 0 and group > 1:
         raise ValueError(
-            "I/O tiles cannot be used with a distributed batch norm. Received num_io_tiles "
-            f"{io_tiles.num_io_tiles} and distributed_batch_norm_replica_group_size {group}; set "
-            "the first to 0 or the second to 1."
+            f"{_GROUP} is not supported with I/O tiles. Received {group} with {_IO_TILES} "
+            f"{io_tiles.num_io_tiles}; set the first to 1 or the second to 0."
         )
     if io_tiles.place_ops_on_io_tiles and io_tiles.num_io_tiles == 0:
         raise ValueError(

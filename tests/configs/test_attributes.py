@@ -52,9 +52,12 @@ def config():
     [
         (bool, "bool"),
         (Colour, "Colour"),
-        (Union[int, List[int], Tuple[int, ...]], "Union[int, List[int], Tuple[int, ...]]"),
-        (Union[bool, Colour], "Union[bool, Colour]"),
-        (Dict[str, int], "Dict[str, int]"),
+        (
+            Union[int, List[int], Tuple[int, ...]],
+            "typing.Union[int, typing.List[int], typing.Tuple[int, ...]]",
+        ),
+        (Union[bool, Colour], "typing.Union[bool, Colour]"),
+        (Dict[str, int], "typing.Dict[str, int]"),
     ],
 )
 def test_type_text(hint, text):

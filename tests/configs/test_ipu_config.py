@@ -17,7 +17,7 @@ from tensorflow_ipu.configs.enums import (
 )
 from tensorflow_ipu.configs.ipu_config import OPTIONS, TREE, IPUConfig
 
-INTS = "Union[int, List[int], Tuple[int, ...]]"
+INTS = "typing.Union[int, typing.List[int], typing.Tuple[int, ...]]"
 PRIVATE = "_profiling."
 
 # Name -> type and default, as documented for the public API.
@@ -41,7 +41,7 @@ DOCUMENTED = {
     "floating_point_behaviour.inv": ("bool", False),
     "floating_point_behaviour.div0": ("bool", False),
     "floating_point_behaviour.oflo": ("bool", False),
-    "floating_point_behaviour.esr": ("Union[bool, StochasticRoundingBehaviour]", False),
+    "floating_point_behaviour.esr": ("typing.Union[bool, StochasticRoundingBehaviour]", False),
     "floating_point_behaviour.nanoo": ("bool", False),
     "floating_point_behaviour.set_all": ("bool", False),
     "io_tiles.num_io_tiles": ("int", 0),

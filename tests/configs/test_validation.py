@@ -39,10 +39,15 @@ def config_with(settings):
         ({"select_ipus": 0}, True, Exception, "can only be specified with `auto_select_ipus`"),
         ({INDEX: 2, COUNT: 2}, False, ValueError, "must be in the range"),
         ({INDEX: -1, COUNT: 2}, False, ValueError, "must be in the range"),
-        ({INDEX: 1}, False, ValueError, "must be in the range"),
+        ({INDEX: 0, COUNT: -1}, False, ValueError, "must be in the range"),
         ({INDEX: 1, COUNT: 2}, True, Exception, "not supported on the IPU model"),
         ({GROUP: 0}, False, ValueError, "must be at least 1: .*; received 0"),
-        ({GROUP: 2, "io_tiles.num_io_tiles": 2}, False, ValueError, "cannot be used with"),
+        (
+            {GROUP: 2, "io_tiles.num_io_tiles": 2},
+            False,
+            ValueError,
+            f"{GROUP} is not supported with I/O",
+        ),
         (
             {"io_tiles.place_ops_on_io_tiles": True},
             False,
