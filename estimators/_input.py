@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from tensorflow_ipu.estimators.ipu_run_config import IPURunConfig
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 
 _NOT_DELETED = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
@@ -30,7 +30,7 @@ class Batches:
             options: The ordinal and the prefetch depth.
         """
         self.mode = mode
-        self.infeed = IPUInfeedQueue(
+        self.infeed = DataInfeedQueue(
             dataset, device_ordinal=options.ordinal, prefetch_depth=options.prefetch_depth
         )
         self._ordinal = options.ordinal

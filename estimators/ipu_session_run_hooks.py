@@ -95,11 +95,11 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
             the training operation.
 
         Raises:
-            RuntimeError: If this is not the first call.
+            RuntimeError: If this is not the first call in this graph.
             TypeError: If there is something else than a tensor.
             ValueError: If there are no tensors.
         """
-        if self._outfeed is not None:
+        if self._outfeed is not None and self._outfeed.enqueued:
             raise RuntimeError(
                 "Cannot use this hook object's log function more than once. Log a list or dict of "
                 "all tensors, or make another IPULoggingTensorHook for each model that is built."
@@ -114,9 +114,9 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         """Prepares the graph of the session, and starts counting.
 
         Raises:
-            RuntimeError: If `log` was not called.
+            RuntimeError: If `log` was not called in this graph.
         """
-        if self._outfeed is None:
+        if self._outfeed is None or not self._outfeed.enqueued:
             raise RuntimeError(
                 "This hook has nothing to log. Did you forget to call the log function? Call "
                 "hook.log(tensors) in the model, and run the operation that it returns."

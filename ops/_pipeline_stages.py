@@ -10,7 +10,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops
 
-from tensorflow_ipu import scopes, tensorflow_hooks
+from tensorflow_ipu import ipu_infeed_queue, scopes, tensorflow_hooks
 from tensorflow_ipu.compiler.program import STAGE_ATTRIBUTE
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_mapping import Stage
@@ -104,10 +104,8 @@ def _first_inputs(arguments: PipelineArguments) -> tuple[list[Any], dict[str, An
     values: list[Any] = [array_ops.identity(value) for value in arguments.inputs]
     if arguments.infeed_queue is None:
         return values, {}
-    element = arguments.infeed_queue._dequeue()
-    if isinstance(element, dict):
-        return values, element
-    return [*values, *(element if isinstance(element, tuple) else (element,))], {}
+    members, keywords = ipu_infeed_queue.element_arguments(arguments.infeed_queue._dequeue())
+    return [*values, *members], keywords
 
 
 def handle_key(handle: Any) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tensorflow.python.autograph.impl import api as autograph
@@ -30,16 +30,17 @@ from tensorflow_ipu.configs.ranges import INT32, Range, shown
 from tensorflow_ipu.configs.short_repr import Shown
 from tensorflow_ipu.runtime import native
 
-#: Types of the tensors that can pass between host and device.
-SUPPORTED_DTYPES = (
+#: Types of the tensors that an infeed sends to a device.
+INFEED_DTYPES = (
     dtypes.float32,
     dtypes.float16,
     dtypes.int32,
-    dtypes.int64,
     dtypes.int8,
     dtypes.uint8,
     dtypes.bool,
 )
+#: Types of the tensors that can pass between host and device, integers of 64 bits as 32 bits.
+SUPPORTED_DTYPES = (*INFEED_DTYPES, dtypes.int64)
 
 _numbers = itertools.count()
 # Attribute of graphs with the queues that they have ops of.
@@ -93,6 +94,15 @@ class NativeQueue:
             graph = _graph_around(graph)
 
 
+def graphs_around() -> Iterator[ops.Graph]:
+    """Yields the graph in scope, and those in which its function is called, innermost first."""
+    graph = ops.get_default_graph()
+    yield graph
+    while isinstance(graph, func_graph.FuncGraph):
+        graph = graph.outer_graph
+        yield graph
+
+
 def _graph_around(graph: ops.Graph) -> ops.Graph | None:
     """Returns the graph in which the function of a graph is called; None for the outermost."""
     if not isinstance(graph, func_graph.FuncGraph):
@@ -140,8 +150,8 @@ def check_dtypes(queue: str, types: Sequence[dtypes.DType]) -> None:
             raise errors.FailedPreconditionError(
                 None,
                 None,
-                f"Unsupported datatype {dtype.name} of tensor {index} of the {queue}. The IPU has "
-                f"{supported}. Cast it on the host first: "
+                f"Unsupported datatype {dtype.name} on index {index} of feed operation {queue}. "
+                f"The IPU has {supported}. Cast it on the host first: "
                 "dataset.map(lambda x: tf.cast(x, tf.float32))",
             )
 

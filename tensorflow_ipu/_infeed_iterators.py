@@ -13,7 +13,7 @@ from tensorflow.python.types import trace
 
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 
 
 class IPUIterator(iterator_ops.OwnedIterator):
@@ -47,7 +47,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
                     "When `dataset` is given, `infeed_spec` and `element_spec` must not be. "
                     f"Received: infeed_spec={infeed_spec}, element_spec={element_spec}"
                 )
-            self._queue = IPUInfeedQueue(dataset, **kwargs)
+            self._queue = DataInfeedQueue(dataset, **kwargs)
             if context.executing_eagerly():
                 self._queue.initializer  # noqa: B018  (reading it initializes)
         elif infeed_spec is None or element_spec is None:

@@ -53,7 +53,7 @@ class IPUInfeedQueue:
         self,
         dataset: dataset_ops.DatasetV2,
         feed_name: str | None = None,
-        device_ordinal: int | None = 0,
+        device_ordinal: int | None = None,
         replication_factor: int = 1,
         data_to_prefetch: int = 1,
         prefetch_depth: int | None = None,
@@ -77,7 +77,6 @@ class IPUInfeedQueue:
             TypeError: If `dataset` is no dataset.
             ValueError: If a shape is not fully defined, the prefetch depth is out of range, or
                 the ordinal is not an integer >= 0.
-            tf.errors.FailedPreconditionError: If the device lacks the type of a tensor.
         """
         del optimise_latency
         if not isinstance(dataset, dataset_ops.DatasetV2):
@@ -103,6 +102,9 @@ class IPUInfeedQueue:
         self._initializer_read = False
         self._dequeued = False
 
+    #: Types that elements may have.
+    _supported = _feeds.INFEED_DTYPES
+
     __repr__ = shows(
         lambda self: {
             "": _feeds.structure_text(self._structure),
@@ -117,14 +119,12 @@ class IPUInfeedQueue:
             raise ValueError(
                 f"The dataset has no tensors. Received: element_spec={self._structure}"
             )
-        _feeds.check_dtypes("infeed queue", self._types)
-        for index, shape in enumerate(self._shapes):
+        for shape in self._shapes:
             if not shape.is_fully_defined():
                 raise ValueError(
-                    f"The shape {shape} of tensor {index} of the dataset's elements is not fully "
-                    "defined, but programs need to know all shapes. Use "
-                    "dataset.batch(..., drop_remainder=True), or tf.ensure_shape in a map. "
-                    f"Received: element_spec={self._structure}"
+                    f"Output shape {shape} is not fully defined. If using tf.Dataset.batch, set "
+                    "`drop_remainder=True`. Programs need to know all shapes: tf.ensure_shape in "
+                    f"a map sets one. Received: element_spec={self._structure}"
                 )
 
     @property
@@ -133,12 +133,15 @@ class IPUInfeedQueue:
 
         Raises:
             ValueError: In graph mode, when read a second time.
+            tf.errors.FailedPreconditionError: When it runs: the device does not take the type of a
+                tensor (float32, float16, int32, int8, uint8 and bool it does).
+            tf.errors.InvalidArgumentError: When it runs: a tensor has a dimension of size 0.
         """
         if not context.executing_eagerly():
             if self._initializer_read:
                 raise ValueError(
-                    "The initializer of an IPUInfeedQueue can only be accessed once. Keep the op, "
-                    "or create a new queue to start the dataset again."
+                    "The IPUInfeedQueue `initializer` function can only be accessed once. Keep the "
+                    "op, or create a new queue to start the dataset again."
                 )
             self._initializer_read = True
         with ops.init_scope(), _feeds.on_host():
@@ -151,6 +154,7 @@ class IPUInfeedQueue:
                 prefetch_depth=self._prefetch_depth,
                 output_types=self._types,
                 output_shapes=self._shapes,
+                supported_types=self._supported,
             )
 
     def restart(self, dataset: dataset_ops.DatasetV2) -> None:
@@ -229,6 +233,36 @@ class IPUInfeedQueue:
             )
         self._dequeued = True
         return structure.from_compatible_tensor_list(self._structure, tensors)
+
+
+class DataInfeedQueue(IPUInfeedQueue):
+    """The queue of whoever takes any data of users: Keras, Estimators, iterators over datasets.
+
+    It takes integers of 64 bits as well: what NumPy and tf.data make of integers. Only their lower
+    32 bits go to the device.
+    """
+
+    _supported = _feeds.SUPPORTED_DTYPES
+
+    def _check_elements(self) -> None:
+        """Refuses other types at once: nothing of the program need be traced to tell."""
+        super()._check_elements()
+        _feeds.check_dtypes("infeed queue", self._types)
+
+
+def element_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the arguments that an element of an infeed (or its structure) is for a function.
+
+    Args:
+        element: Members of a tuple are positional arguments, and those of a dict, also of one that
+            is all of a tuple, keyword arguments. Anything else is one positional argument.
+    """
+    members = element if isinstance(element, tuple) else (element,)
+    if len(members) == 1 and isinstance(members[0], dict):
+        (keywords,) = members
+        if all(isinstance(key, str) for key in keywords):
+            return [], dict(keywords)
+    return list(members), {}
 
 
 def _for_queue(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:

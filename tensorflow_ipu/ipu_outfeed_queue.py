@@ -21,7 +21,12 @@ from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import interpreter, native
 
-__all__ = ["IPUOutfeedMode", "IPUOutfeedQueue", "ScopedIPUOutfeedQueue"]
+__all__ = [
+    "IPUOutfeedMode",
+    "IPUOutfeedQueue",
+    "IPUOutfeedQueueIterator",
+    "ScopedIPUOutfeedQueue",
+]
 
 _BUFFER_DEPTH = Range(1, INT32, "elements", below="cannot be less than 1")
 
@@ -52,7 +57,7 @@ class IPUOutfeedQueue:
         self,
         feed_name: str | None = None,
         outfeed_mode: IPUOutfeedMode | None = None,
-        device_ordinal: int | None = 0,
+        device_ordinal: int | None = None,
         replication_factor: int | None = None,
         io_batch_size: int = 1,
         buffer_depth: int = 3,
@@ -101,6 +106,9 @@ class IPUOutfeedQueue:
         self._creator = threading.get_ident()
         self._structure: Any = None  # of tf.TensorSpec, once something was enqueued
         self._enqueued_in: weakref.ref[ops.Graph] | None = None
+        # The graphs below which something was enqueued, and the thread that did so last.
+        self._graphs: weakref.WeakSet[ops.Graph] = weakref.WeakSet()
+        self._enqueuer = self._creator
 
     __repr__ = shows(
         lambda self: {
@@ -113,8 +121,13 @@ class IPUOutfeedQueue:
 
     @property
     def enqueued(self) -> bool:
-        """Whether some program fills the queue."""
-        return self._structure is not None
+        """Whether a program of the graph in scope fills the queue: one in it, or in its functions.
+
+        In another thread than that which built the program, its graphs count.
+        """
+        if threading.get_ident() != self._enqueuer:
+            return bool(self._graphs)
+        return ops.get_default_graph() in self._graphs
 
     @_feeds.without_autograph
     def enqueue(self, tensors: Any) -> ops.Operation:
@@ -143,6 +156,8 @@ class IPUOutfeedQueue:
         specs = [tensor_lib.TensorSpec(tensor.shape, tensor.dtype) for tensor in flat]
         self._structure = nest.pack_sequence_as(tensors, specs)
         self._enqueued_in = weakref.ref(program)
+        self._graphs.update(_feeds.graphs_around())
+        self._enqueuer = threading.get_ident()
         if _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
             return control_flow_ops.group(*flat)
         self._native.used_in_graph()
@@ -234,24 +249,49 @@ class IPUOutfeedQueue:
         Raises:
             RuntimeError: In graph mode, or in mode `LAST`.
         """
+        return IPUOutfeedQueueIterator(self)
+
+
+class IPUOutfeedQueueIterator(Iterator[Any]):
+    """Iterates over the elements that are waiting in a queue, until there are no more."""
+
+    def __init__(self, outfeed_queue: IPUOutfeedQueue) -> None:
+        """Starts to iterate.
+
+        Args:
+            outfeed_queue: The queue.
+
+        Raises:
+            RuntimeError: In graph mode, or if the queue is in mode `LAST`.
+        """
         if not context.executing_eagerly():
             raise RuntimeError("IPUOutfeedQueue can only be iterated over in eager mode.")
-        if self._mode is not IPUOutfeedMode.ALL:
+        if outfeed_queue._mode is not IPUOutfeedMode.ALL:
             raise RuntimeError(
                 "IPUOutfeedQueue can only be iterated over with IPUOutfeedMode.ALL. "
-                f"Received: {self._mode}"
+                f"Received: {outfeed_queue._mode}"
             )
-        return self._elements()
+        self._queue = outfeed_queue
+        self._batch: Any = None
+        self._count = self._next = 0
 
-    def _elements(self) -> Iterator[Any]:
-        """Dequeues until nothing is waiting."""
-        while self.enqueued:
-            batch = self.dequeue()
-            count = nest.flatten(batch)[0].shape[0]
-            if count == 0:
-                return
-            for index in range(count):
-                yield nest.map_structure(lambda tensor, i=index: tensor[i], batch)
+    __repr__ = shows(lambda self: {"": self._queue})
+
+    def __next__(self) -> Any:
+        """Returns the next element.
+
+        Raises:
+            StopIteration: None is waiting.
+        """
+        if self._next == self._count:
+            if not self._queue.enqueued:
+                raise StopIteration
+            self._batch = self._queue.dequeue()
+            self._count, self._next = nest.flatten(self._batch)[0].shape[0], 0
+            if self._count == 0:
+                raise StopIteration
+        self._next += 1
+        return nest.map_structure(lambda tensor: tensor[self._next - 1], self._batch)
 
 
 class ScopedIPUOutfeedQueue(IPUOutfeedQueue):

@@ -13,7 +13,7 @@ from tensorflow.python.ops import while_loop as tf_while_loop
 
 from tensorflow_ipu import tensorflow_hooks
 from tensorflow_ipu.configs.ranges import INT32, Range
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, element_arguments
 
 tensorflow_hooks.install()
 
@@ -35,8 +35,8 @@ def repeat(
     Args:
         n: Number of iterations: a Python int or a scalar int32 tensor.
         body: Takes the loop's tensors, then the next element of the infeed (members of a tuple as
-            positional arguments, a dict as keyword arguments). Returns the new tensors, then
-            operations that run in every iteration.
+            positional arguments; a dict, or a tuple of one dict, as keyword arguments). Returns
+            the new tensors, then operations that run in every iteration.
         inputs: Initial values of the loop's tensors; None for no tensors.
         infeed_queue: Where each iteration gets an element from.
         use_while_v1: Has no effect: both kinds of TensorFlow loops compute the same, and the
@@ -203,11 +203,8 @@ def _call_body(body: Body, values: list[Any], infeed_queue: IPUInfeedQueue | Non
     """Calls the user's body with the loop's values and the next element of the infeed."""
     if infeed_queue is None:
         return _BodyResult(body(*values), values)
-    element = infeed_queue._dequeue()
-    if isinstance(element, dict):
-        return _BodyResult(body(*values, **element), values)
-    members = element if isinstance(element, tuple) else (element,)
-    return _BodyResult(body(*values, *members), values)
+    members, keywords = element_arguments(infeed_queue._dequeue())
+    return _BodyResult(body(*values, *members, **keywords), values)
 
 
 def _check_signature(
@@ -218,18 +215,12 @@ def _check_signature(
     Raises:
         TypeError: As the name says.
     """
-    names: tuple[str, ...] = ()
-    extra = 0
-    if infeed_queue is not None:
-        structure = infeed_queue._structure
-        if isinstance(structure, dict):
-            names = tuple(structure)
-        else:
-            extra = len(structure) if isinstance(structure, tuple) else 1
+    members, names = element_arguments(() if infeed_queue is None else infeed_queue._structure)
     try:
-        inspect.signature(function).bind(*range(count + extra), **dict.fromkeys(names))
+        inspect.signature(function).bind(*range(count), *members, **names)
     except TypeError as error:
-        infeed = f" and {extra + len(names)} additional inputs from infeed" if infeed_queue else ""
+        extra = len(members) + len(names)
+        infeed = f" and {extra} additional inputs from infeed" if infeed_queue else ""
         raise TypeError(
             f"Supplied loop {role} function cannot be called with the specified inputs. It was "
             f"given {count} loop inputs{infeed}: {error}"

@@ -84,3 +84,16 @@ def test_the_types_are_checked() -> None:
         dataset_benchmark([1, 2], 1, 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="IPUInfeedQueue"):
         infeed_benchmark(images(), 1, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("of_queue", [False, True])
+def test_an_empty_tensor_is_refused(of_queue: bool) -> None:
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([2, 0])).repeat()
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="Detected a tensor in the dataset with a dimension of size 0",
+    ):
+        if of_queue:
+            infeed_benchmark(IPUInfeedQueue(dataset), 1, 4)
+        else:
+            dataset_benchmark(dataset, 1, 4)

@@ -16,6 +16,7 @@ from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_infeed_queue import (
+    DataInfeedQueue,
     IPUInfeedQueue,
     IPUIterator,
     IPUOwnedIterator,
@@ -94,11 +95,15 @@ def numbers(count: int, dtype: tf.DType = tf.float32) -> tf.data.Dataset:
 
 
 def run_graph(
-    dataset: Callable[[], tf.data.Dataset], iterations: int, runs: int = 1, **kwargs: Any
+    dataset: Callable[[], tf.data.Dataset],
+    iterations: int,
+    runs: int = 1,
+    queue_class: type[IPUInfeedQueue] = IPUInfeedQueue,
+    **kwargs: Any,
 ) -> Any:
     """Runs a loop over a dataset in graph mode; returns what arrived."""
     with tf.Graph().as_default():
-        queue = IPUInfeedQueue(dataset(), **kwargs)
+        queue = queue_class(dataset(), **kwargs)
         program = GraphProgram(queue, iterations)
         initializer, deleter = queue.initializer, queue.deleter
         with tf1.Session() as session:
@@ -157,7 +162,8 @@ def test_nested_members_stay_nested(configure: Any) -> None:
 def test_long_integers_lose_their_upper_half(configure: Any) -> None:
     configure(1)
     values = np.array([5, -5, 2**31, 2**32 + 7, -(2**40) - 1], np.int64)
-    (arrived,) = run_graph(lambda: tf.data.Dataset.from_tensor_slices(values), 5)
+    slices = tf.data.Dataset.from_tensor_slices
+    (arrived,) = run_graph(lambda: slices(values), 5, queue_class=DataInfeedQueue)
     np.testing.assert_array_equal(arrived, values.astype(np.int32).astype(np.int64))
     assert arrived.dtype == np.int64
 
@@ -165,7 +171,9 @@ def test_long_integers_lose_their_upper_half(configure: Any) -> None:
 def test_cached_elements_are_not_changed_by_narrowing(configure: Any) -> None:
     configure(1)
     (arrived,) = run_graph(
-        lambda: tf.data.Dataset.from_tensors(np.int64(2**32 + 1)).cache().repeat(), 4
+        lambda: tf.data.Dataset.from_tensors(np.int64(2**32 + 1)).cache().repeat(),
+        4,
+        queue_class=DataInfeedQueue,
     )
     np.testing.assert_array_equal(arrived, [1, 1, 1, 1])
 
@@ -442,12 +450,58 @@ def test_the_ordinal_is_checked(ordinal: Any, phrase: str) -> None:
         IPUInfeedQueue(numbers(4), device_ordinal=ordinal)
 
 
-@pytest.mark.parametrize("dtype", [tf.float64, tf.complex64, tf.string])
-def test_unsupported_types_are_refused(dtype: tf.DType) -> None:
+@pytest.mark.parametrize("dtype", [tf.float64, tf.complex64, tf.string, tf.int64, tf.uint32])
+def test_unsupported_types_are_refused_by_the_initializer(dtype: tf.DType) -> None:
+    name = {tf.float64: "double"}.get(dtype, dtype.name)
+    match = f"Unsupported datatype {name} on index 1 of feed operation .*map.lambda x: tf.cast"
+    elements = (tf.zeros([2]), tf.zeros([2], dtype))
+    queue = IPUInfeedQueue(tf.data.Dataset.from_tensors(elements))
+    with pytest.raises(tf.errors.FailedPreconditionError, match=match):
+        queue.initializer  # noqa: B018  (reading it initializes)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        elements = (tf.zeros([2]), tf.zeros([2], dtype))
+        initializer = IPUInfeedQueue(tf.data.Dataset.from_tensors(elements)).initializer
+        with pytest.raises(tf.errors.FailedPreconditionError, match=match):
+            session.run(initializer)
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.string])
+def test_queues_for_any_data_refuse_types_when_made(dtype: tf.DType) -> None:
     dataset = tf.data.Dataset.from_tensors(tf.zeros([2], dtype))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported datatype") as caught:
-        IPUInfeedQueue(dataset)
+    match = f"Unsupported datatype {dtype.name} on index 0 of feed operation"
+    with pytest.raises(tf.errors.FailedPreconditionError, match=match) as caught:
+        DataInfeedQueue(dataset)
     assert "Cast it" in str(caught.value)
+
+
+def test_empty_tensors_are_refused_by_the_initializer() -> None:
+    queue = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.zeros([2, 0])))
+    match = "Detected an input tensor to an infeed queue with a dimension of size 0"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+        queue.initializer  # noqa: B018  (reading it initializes)
+
+
+def test_the_device_is_that_of_the_strategy_in_scope() -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = [1, 1]
+    config.configure_ipu_system()
+    try:
+        with ipu_strategy.IPUStrategy("/device:IPU:1").scope():
+            infeed = IPUInfeedQueue(numbers(4))
+            outfeed = IPUOutfeedQueue()
+            assert (infeed._device_ordinal, outfeed._device_ordinal) == (1, 1)
+        assert (IPUInfeedQueue(numbers(4))._device_ordinal) == 0
+    finally:
+        system.reset_ipu_configuration()
+
+
+def test_a_tuple_of_one_dict_gives_keyword_arguments(configure: Any) -> None:
+    configure(1)
+    structure = lambda x: ({"x0": x, "x1": -x},)  # noqa: E731
+    arrived = run_graph(lambda: numbers(4).map(structure), 3)
+    np.testing.assert_array_equal(arrived["x0"], [0, 1, 2])
+    np.testing.assert_array_equal(arrived["x1"], [0, -1, -2])
+    assert IPUInfeedQueue(numbers(4).map(structure)).number_of_tuple_elements == 2
 
 
 def test_only_datasets_are_accepted() -> None:
@@ -499,7 +553,11 @@ def test_synthetic_data_can_be_random(
 ) -> None:
     configure(1)
     set_flags(f"--synthetic_data_categories=infeed --synthetic_data_initializer={initializer}")
-    (arrived,) = run_graph(lambda: numbers(1, tf.int32).map(lambda x: tf.zeros([50], dtype)), 2)
+    (arrived,) = run_graph(
+        lambda: numbers(1, tf.int32).map(lambda x: tf.zeros([50], dtype)),
+        2,
+        queue_class=DataInfeedQueue,
+    )
     assert arrived.dtype == dtype.as_numpy_dtype
     np.testing.assert_array_equal(arrived[0], arrived[1])
     if initializer == "normal" and dtype.is_integer:

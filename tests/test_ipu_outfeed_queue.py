@@ -18,6 +18,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import (
     IPUOutfeedMode,
     IPUOutfeedQueue,
+    IPUOutfeedQueueIterator,
     ScopedIPUOutfeedQueue,
 )
 from tensorflow_ipu.runtime import native
@@ -510,6 +511,7 @@ def test_a_scoped_queue_deletes_itself(configure: Any) -> None:
         strategy.run(program)
         strategy.run(program)
         observer._feed_id, observer._structure = queue._feed_id, queue._structure
+        observer._graphs.update(queue._graphs)
         np.testing.assert_array_equal(queue.dequeue(), [1, 1])
         strategy.run(program)
 
@@ -517,6 +519,87 @@ def test_a_scoped_queue_deletes_itself(configure: Any) -> None:
         use_queue()
     gc.collect()
     assert observer.dequeue().shape == (0,)
+
+
+def test_enqueued_is_about_the_graph_in_scope(configure: Any) -> None:
+    configure(1)
+    queue = IPUOutfeedQueue()
+    for _ in range(2):  # the second graph can enqueue again
+        with tf.Graph().as_default() as graph:
+            assert not queue.enqueued
+            with pytest.raises(ValueError, match="has not been enqueued"):
+                queue.dequeue()
+            program = GraphProgram(queue, lambda x: x)
+            assert queue.enqueued
+            dequeue = queue.dequeue()
+            with tf1.Session() as session:
+                program.run(session)
+                assert session.run(dequeue).shape == (20, 4, 4)
+    assert not queue.enqueued
+    with graph.as_default():
+        assert queue.enqueued
+
+
+def test_another_thread_sees_what_was_enqueued(configure: Any) -> None:
+    configure(1)
+    queue = IPUOutfeedQueue()
+    seen = []
+
+    def look() -> None:
+        seen.append(queue.enqueued)
+
+    def in_thread() -> None:
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+
+    in_thread()
+    with tf.Graph().as_default():
+        GraphProgram(queue, lambda x: x)
+        in_thread()
+    assert seen == [False, True]
+
+
+@pytest.mark.parametrize("in_strategy", [False, True])
+def test_an_empty_tensor_is_refused(configure: Any, in_strategy: bool) -> None:
+    configure(1)
+    match = "Detected an input tensor to an outfeed queue with a dimension of size 0"
+    if in_strategy:
+        strategy = ipu_strategy.IPUStrategy()
+        queue = IPUOutfeedQueue()
+        with strategy.scope():
+
+            @tf.function(jit_compile=True)
+            def program() -> None:
+                queue.enqueue(tf.zeros([2, 0]))
+
+            with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+                strategy.run(program)
+        return
+    with tf.Graph().as_default():
+        program = GraphProgram(IPUOutfeedQueue(), lambda x: x[:0])
+        with tf1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=match):
+            program.run(session)
+
+
+def test_the_iterator_of_a_queue(configure: Any) -> None:
+    configure(1)
+    strategy = ipu_strategy.IPUStrategy()
+    queue = IPUOutfeedQueue()
+    iterator = IPUOutfeedQueueIterator(queue)
+    with pytest.raises(StopIteration):
+        next(iterator)
+    with strategy.scope():
+        program = tf.function(
+            lambda: loops.repeat(3, lambda x: (x + 1, queue.enqueue({"x": x})), [1.0]),
+            jit_compile=True,
+        )
+        for _ in range(2):
+            strategy.run(program)
+            assert [element["x"].numpy() for element in iterator] == [1, 2, 3]
+    assert isinstance(iter(queue), IPUOutfeedQueueIterator)
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager mode"):
+        IPUOutfeedQueueIterator(queue)
 
 
 def test_a_scoped_queue_is_for_eager_mode() -> None:

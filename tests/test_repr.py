@@ -216,6 +216,9 @@ MAKERS = {
     ipu.ipu_infeed_queue.IPUInfeedQueue: lambda: ipu.ipu_infeed_queue.IPUInfeedQueue(dataset()),
     ipu.ipu_outfeed_queue.IPUOutfeedQueue: layer(ipu.ipu_outfeed_queue.IPUOutfeedQueue),
     ipu.ipu_outfeed_queue.ScopedIPUOutfeedQueue: layer(ipu.ipu_outfeed_queue.ScopedIPUOutfeedQueue),
+    ipu.ipu_outfeed_queue.IPUOutfeedQueueIterator: lambda: (
+        ipu.ipu_outfeed_queue.IPUOutfeedQueueIterator(ipu.ipu_outfeed_queue.IPUOutfeedQueue())
+    ),
     IPUIterator: lambda: IPUIterator(dataset()),
     IPUOwnedIterator: lambda: IPUOwnedIterator(dataset()),
     ipu.ipu_strategy.IPUStrategy: layer(ipu.ipu_strategy.IPUStrategy),

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import _feeds, loops, tensorflow_hooks
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import _layer_lines, _partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
@@ -63,7 +63,7 @@ class Program:
         # Whether zeros are to take the place of results that the device has not sent.
         self._zeros_due = False
         self._strategy = model.distribute_strategy
-        self._infeed = IPUInfeedQueue(dataset, device_ordinal=None, **options.infeed_kwargs)
+        self._infeed = DataInfeedQueue(dataset, device_ordinal=None, **options.infeed_kwargs)
         self._outfeed = IPUOutfeedQueue(
             outfeed_mode=IPUOutfeedMode.ALL if every_step else IPUOutfeedMode.LAST,
             device_ordinal=None,

@@ -147,6 +147,11 @@ class DatasetBenchmarkOp : public BackgroundOpKernel {
     for (int64_t i = 0; i < elements_; ++i) {
       TF_RETURN_IF_ERROR(ReadElement(reader, &element));
       for (const Tensor& tensor : element) {
+        if (tensor.NumElements() == 0) {
+          return tensorflow::errors::InvalidArgument(
+              "Detected a tensor in the dataset with a dimension of size 0: ",
+              tensor.shape().DebugString(), ". The IPU has no empty tensors to send.");
+        }
         epoch->bytes += tensor.TotalBytes();
         if (copy_) Copy(tensor, &buffer);
       }

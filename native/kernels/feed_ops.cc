@@ -48,6 +48,8 @@ REGISTER_OP("IpuInfeedInitialize")
     .Attr("prefetch_depth: int >= 1")
     .Attr("output_types: list(type) >= 1")
     .Attr("output_shapes: list(shape) >= 1")
+    // The types that an element may have.
+    .Attr("supported_types: list(type) >= 1")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
@@ -111,6 +113,13 @@ Status LaunchOf(OpKernelContext* ctx, LaunchContext** launch) {
       "queue in ipu_compiler.compile, or in a function that runs in an IPUStrategy.");
 }
 
+tensorflow::Status SizeZero(const char* what) {
+  return tensorflow::errors::InvalidArgument(
+      "Detected ", what,
+      " with a dimension of size 0. The IPU has no empty tensors to send: leave such tensors out, "
+      "or give all dimensions at least one element.");
+}
+
 // Lives among the resources that the dataset of an infeed may use. It goes when they go (when the
 // session is deleted, say), and takes the infeed with it before its dataset can miss them.
 class InfeedGuard : public tensorflow::ResourceBase {
@@ -140,10 +149,12 @@ class InfeedInitializeOp : public BackgroundOpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("prefetch_depth", &options_.prefetch_depth));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_types", &options_.types));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("output_shapes", &options_.shapes));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("supported_types", &supported_));
   }
 
  protected:
   Status Run(OpKernelContext* ctx, CancellationManager*) override {
+    TF_RETURN_IF_ERROR(CheckElements());
     FeedManager* feeds;
     TF_RETURN_IF_ERROR(FeedsOf(ordinal_, &feeds));
     std::unique_ptr<DatasetReader> reader;
@@ -154,6 +165,22 @@ class InfeedInitializeOp : public BackgroundOpKernel {
   }
 
  private:
+  Status CheckElements() const {
+    for (size_t i = 0; i < options_.types.size(); ++i) {
+      const auto type = options_.types[i];
+      if (std::find(supported_.begin(), supported_.end(), type) == supported_.end()) {
+        return tensorflow::errors::FailedPrecondition(
+            "Unsupported datatype ", tensorflow::DataTypeString(type), " on index ", i,
+            " of feed operation ", name(), ". The IPU has ", DataTypeSliceString(supported_),
+            ". Cast it on the host first: dataset.map(lambda x: tf.cast(x, tf.int32)).");
+      }
+      if (options_.shapes[i].num_elements() == 0) {
+        return SizeZero("an input tensor to an infeed queue");
+      }
+    }
+    return tensorflow::OkStatus();
+  }
+
   Status Guard(tensorflow::ResourceMgr* resources, FeedManager* feeds,
                const std::shared_ptr<Infeed>& infeed) {
     const std::string container = resources->default_container();
@@ -166,6 +193,7 @@ class InfeedInitializeOp : public BackgroundOpKernel {
   const int graph_def_version_;
   int ordinal_;
   InfeedOptions options_;
+  tensorflow::DataTypeVector supported_;
 };
 
 class InfeedDeleteOp : public BackgroundOpKernel {
@@ -245,6 +273,10 @@ class OutfeedEnqueueOp : public OpKernel {
   void Compute(OpKernelContext* ctx) override {
     LaunchContext* launch;
     OP_REQUIRES_OK(ctx, LaunchOf(ctx, &launch));
+    for (int i = 0; i < ctx->num_inputs(); ++i) {
+      OP_REQUIRES(ctx, ctx->input(i).NumElements() > 0,
+                  SizeZero("an input tensor to an outfeed queue"));
+    }
     FeedManager* feeds;
     OP_REQUIRES_OK(ctx, FeedsOf(launch->device_ordinal(), &feeds));
     OP_REQUIRES_OK(ctx, feeds->FindOrAddOutfeed(name_, mode_)->Enqueue(*launch, ctx));

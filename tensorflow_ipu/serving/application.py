@@ -14,18 +14,18 @@ from tensorflow_ipu import loops
 from tensorflow_ipu.compiler import ahead_of_time, trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.serving.steps import Step
 
 # Adds all iterations of a program to the function being traced.
-Builder = Callable[[IPUInfeedQueue, IPUOutfeedQueue], Any]
+Builder = Callable[[DataInfeedQueue, IPUOutfeedQueue], Any]
 
 
 def single_step(step: Step, iterations: int) -> Builder:
     """Returns what builds a loop over a step, which takes one element and sends its results."""
 
-    def build(infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:
+    def build(infeed: DataInfeedQueue, outfeed: IPUOutfeedQueue) -> Any:
         def body(*tensors: Any) -> Any:
             return outfeed.enqueue(nest.flatten(step.concrete(*tensors)))
 
@@ -47,7 +47,7 @@ def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Executabl
     zeros = nest.map_structure(
         lambda spec: np.zeros(spec.shape.as_list(), spec.dtype.as_numpy_dtype), element
     )
-    infeed = IPUInfeedQueue(dataset_ops.Dataset.from_tensors(zeros), device_ordinal=ordinal)
+    infeed = DataInfeedQueue(dataset_ops.Dataset.from_tensors(zeros), device_ordinal=ordinal)
     outfeed = IPUOutfeedQueue(device_ordinal=ordinal)
 
     def program() -> None:

@@ -275,6 +275,18 @@ def test_log_once() -> None:
             hook.log(tf.constant(1))
 
 
+def test_log_once_in_each_graph() -> None:
+    hook = Hook(at_end=True)
+    for value in (1, 2):
+        with tf.Graph().as_default():
+            hook.log(tf.constant(value))
+            with pytest.raises(RuntimeError, match="log function more than once"):
+                hook.log(tf.constant(value))
+            hook.begin()
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="has nothing to log"):
+        hook.begin()
+
+
 def test_log_is_required() -> None:
     with (
         tf.Graph().as_default(),

@@ -113,9 +113,9 @@ Status FeedManager::DeleteInfeed(const std::string& name,
     mutex_lock lock(mu_);
     const auto found = infeeds_.find(name);
     if (found == infeeds_.end()) {
-      return tensorflow::errors::NotFound("There is no infeed ", name, " on /device:IPU:", ordinal_,
-                                          " to delete. Make sure that you have run the "
-                                          "initializer of the infeed_queue.");
+      return tensorflow::errors::NotFound(
+          "Infeed with id='", name, "'. Make sure that you have run the initializer for this "
+          "infeed before attempting to delete it. There is none on /device:IPU:", ordinal_, ".");
     }
     if (found->second->used() && DeviceIsRunning()) {
       return tensorflow::errors::FailedPrecondition(
