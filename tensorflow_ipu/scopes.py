@@ -12,13 +12,15 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import variable_scope
 
-from tensorflow_ipu import gradient_hooks
+from tensorflow_ipu import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler import sharding, trace
 from tensorflow_ipu.compiler.program import (
     FRONTEND_ATTRIBUTE,
     OUTSIDE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
 )
+
+tensorflow_hooks.install()
 
 # TensorFlow takes the shapes of a node's results from this attribute when it imports a graph.
 _OUTPUT_SHAPES = "_output_shapes"
@@ -76,20 +78,22 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
     """Places the ops inside on one IPU (or several) of a multi-IPU device.
 
     Args:
-        index: Index of the IPU within the device, or indices.
+        index: Index of the IPU within the device, or indices. -1 for all IPUs that the program
+            uses.
 
     Yields:
         Nothing.
 
     Raises:
-        ValueError: If an index is not an int >= 0.
+        ValueError: If an index is neither an int >= 0 nor, alone, -1.
     """
     indices = list(index) if isinstance(index, Iterable) else [index]
     for value in indices:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not whole or (value < 0 and (value != sharding.ALL_IPUS or len(indices) > 1)):
             raise ValueError(
-                "The index of ipu_shard must be an int >= 0, or an iterable of such ints. "
-                f"Received: index={index!r}"
+                "The index of ipu_shard must be an int >= 0, or an iterable of such ints, or -1 "
+                f"for all IPUs. Received: index={index!r}"
             )
     gradient_hooks.follow_shards()
     attribute = sharding.sharding_attribute([int(value) for value in indices])
@@ -214,9 +218,14 @@ def partials_type(override_type: Any) -> contextlib.AbstractContextManager[None]
         ValueError: If it is another type.
     """
     try:
-        partials = _PARTIALS.get(dtypes.as_dtype(override_type))
+        dtype = dtypes.as_dtype(override_type)
     except TypeError:
-        partials = None
-    if partials is None:
-        raise ValueError(f"Only support float16, float32. Received: {override_type!r}")
+        dtype = None
+    if dtype not in _PARTIALS:
+        provided = repr(override_type) if dtype is None else dtype.name
+        raise ValueError(
+            f"Only support float16, float32, provided {provided}. Partial results have one of "
+            "these types, as NumPy or TensorFlow names them."
+        )
+    partials = _PARTIALS[dtype]
     return frontend_attribute(_PARTIALS_TYPE, partials, "PRIMITIVE_TYPE_INVALID")

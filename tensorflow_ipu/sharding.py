@@ -10,6 +10,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 
+from tensorflow_ipu import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
 
 _COLOCATION = "_class"
@@ -58,6 +59,28 @@ def has_attr(o: ops.Operation, attr_name: str) -> bool:
     return True
 
 
+def get_sharding(op: ops.Operation) -> list[int] | None:
+    """Returns the shard of an op.
+
+    Args:
+        op: The op.
+
+    Returns:
+        Indices of its IPUs: `[1]` for an op made in `ipu_shard(1)`. None if it has no shard.
+    """
+    sharding = _attribute(op, SHARDING_ATTRIBUTE)
+    return None if sharding is None else _devices(sharding)
+
+
+def enable_sharded_gradient_tape() -> None:
+    """Makes the ops of a `tf.GradientTape` take the shards of their forward ops.
+
+    `ipu_shard` does so by itself, so a program need not call this.
+    """
+    tensorflow_hooks.install()
+    gradient_hooks.follow_shards()
+
+
 def get_shard_from_colocation(op: ops.Operation) -> int | None:
     """Finds the shard of an op through the ops that it is colocated with.
 
@@ -72,8 +95,12 @@ def get_shard_from_colocation(op: ops.Operation) -> int | None:
     sharding = _Groups(op.graph).sharding_of(op)
     if sharding is None:
         return None
-    devices = xla_data_pb2.OpSharding.FromString(sharding).tile_assignment_devices
+    devices = _devices(sharding)
     return devices[0] if devices else None
+
+
+def _devices(sharding: bytes) -> list[int]:
+    return list(xla_data_pb2.OpSharding.FromString(sharding).tile_assignment_devices)
 
 
 def propagate_sharding(g: ops.Graph) -> None:

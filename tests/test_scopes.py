@@ -14,6 +14,7 @@ from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
+from tests import replicas
 
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"
@@ -154,11 +155,36 @@ class TestShard:
                 assert _shard() == [1]
             assert _shard() == [0]
 
-    @pytest.mark.parametrize("index", [-1, 1.5, "0", None, [0, -2], True])
+    @pytest.mark.parametrize("index", [-2, 1.5, "0", None, [0, -2], [0, -1], True])
     def test_bad_index(self, index: Any) -> None:
         with pytest.raises((ValueError, TypeError)):
             with scopes.ipu_shard(index):
                 pass
+
+    def test_all_ipus(self) -> None:
+        def net(x: tf.Tensor) -> tf.Tensor:
+            with scopes.ipu_shard(0):
+                y = tf.exp(x)
+            with scopes.ipu_shard(-1):
+                y = tf.sin(y)
+            with scopes.ipu_shard(1):
+                return tf.cos(y)
+
+        x = np.float32([1, 2])
+        got = replicas.run(2, lambda: net(tf.constant(x)), in_session=True)
+        np.testing.assert_allclose(got, np.cos(np.sin(np.exp(x))), rtol=1e-6)
+        (executable,) = cache.executables()
+        assert executable.ipus_used == 2
+        ipus = {record.type: record.ipus for record in executable.ops}
+        assert (ipus["Exp"], ipus["Sin"], ipus["Cos"]) == ((0,), (0, 1), (1,))
+
+    def test_all_ipus_of_a_program_with_one(self) -> None:
+        def net() -> tf.Tensor:
+            with scopes.ipu_shard(-1):
+                return tf.sin(tf.constant([1.0]))
+
+        got = replicas.run(1, net, in_session=True)
+        np.testing.assert_allclose(got[0], np.sin([1.0]), rtol=1e-6)
 
     def test_results_do_not_depend_on_it(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:

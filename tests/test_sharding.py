@@ -106,6 +106,12 @@ class TestAttributes:
         assert sharding.get_shard_from_colocation(first) == 2
         assert sharding.get_shard_from_colocation(third) is None
 
+    def test_get_sharding(self, graph: tf.Graph) -> None:
+        assert sharding.get_sharding(tf.constant(1.0).op) is None
+        for index, expected in ((1, [1]), ([0, 2], [0, 2]), (-1, [-1])):
+            with scopes.ipu_shard(index):
+                assert sharding.get_sharding(tf.constant(1.0).op) == expected
+
     def test_propagate(self, graph: tf.Graph) -> None:
         with scopes.ipu_shard(1):
             tf.constant(1.0, name="forward")
@@ -350,3 +356,39 @@ class TestIpusAndReplicas:
                 session.run(fetches)
         (executable,) = cache.executables()
         assert (executable.ipus_used, executable.replicas) == (highest + 1, replicas)
+
+
+# What makes tapes follow shards is installed once in a process.
+_TAPES_ALONE = """
+import tensorflow as tf
+from tensorflow.python.ipu import scopes, sharding
+
+sharding.enable_sharded_gradient_tape()
+
+
+@tf.function
+def gradients(x):
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            with scopes.ipu_shard(1):
+                y = tf.sin(x)
+            with scopes.ipu_shard(2):
+                y = tf.tanh(y)
+            y = tf.exp(y)
+        with scopes.ipu_shard(3):
+            gradient = inner.gradient(y, x)
+    return outer.gradient(gradient, x)
+
+
+graph = gradients.get_concrete_function(tf.TensorSpec([2])).graph
+shards = {op.type: sharding.get_sharding(op) for op in graph.get_operations() if "tape/" in op.name}
+print(shards["Cos"], shards["TanhGrad"], shards["Neg"])
+print(sharding.get_sharding(graph.get_operation_by_name("gradient_tape/mul")))
+"""
+
+
+def test_tapes_follow_shards_in_a_program_that_has_nothing_else_of_ipus(run_python: Any) -> None:
+    lines = run_python(_TAPES_ALONE).stdout.splitlines()
+    assert lines[-2:] == ["[1] [2] [1]", "None"]

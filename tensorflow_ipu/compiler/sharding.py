@@ -9,6 +9,9 @@ from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 
 from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE, SHARDING_ATTRIBUTE, Program
 
+#: The index that stands for all IPUs that a program uses, until it is compiled.
+ALL_IPUS = -1
+
 
 def sharding_attribute(ipus: list[int]) -> attr_value_pb2.AttrValue:
     """Returns the attribute value that places an op on `ipus`."""
@@ -21,7 +24,7 @@ def sharding_attribute(ipus: list[int]) -> attr_value_pb2.AttrValue:
 
 
 def node_ipus(node: node_def_pb2.NodeDef) -> tuple[int, ...]:
-    """Returns the IPUs that a node asks for; empty when it asks for none."""
+    """Returns the IPUs that a node asks for: none, some, or `ALL_IPUS`."""
     if SHARDING_ATTRIBUTE not in node.attr:
         return ()
     sharding = xla_data_pb2.OpSharding.FromString(node.attr[SHARDING_ATTRIBUTE].s)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
-from tensorflow_ipu.compiler import node_order, resource_uses
+from tensorflow_ipu.compiler import node_order, resource_uses, sharding
 from tensorflow_ipu.compiler.program import (
     OUTSIDE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
@@ -22,6 +22,8 @@ _Nodes = dict[str, node_def_pb2.NodeDef]
 
 def run(program: Program, target: Target) -> None:
     """Puts ops without a shard beside those that they work with.
+
+    An op that is on all IPUs gets the indices of those that the program uses.
 
     Users name the IPUs of their model's ops, not of all that comes with these: sums of gradients,
     updates of variables, constants. In this order, an op that names no IPU takes
@@ -39,6 +41,7 @@ def run(program: Program, target: Target) -> None:
     del target
     if not any(node_ipus(node) for _, node in program.nodes()):
         return
+    _name_all_ipus(program)
     uses = resource_uses.find(program)
     _place_by_resource(uses)
     feeds = [use for use in uses if use.resource[0] == "feed" and _is_free(use.node)]
@@ -47,6 +50,14 @@ def run(program: Program, target: Target) -> None:
         if name in spread:
             _place_by_neighbours(function, spread)
     _unite(feeds)
+
+
+def _name_all_ipus(program: Program) -> None:
+    """Gives the ops that are on all IPUs the indices of these."""
+    everywhere = sharding.sharding_attribute(list(range(sharding.ipus_used(program))))
+    for _, node in program.nodes():
+        if node_ipus(node) == (sharding.ALL_IPUS,):
+            node.attr[SHARDING_ATTRIBUTE].CopyFrom(everywhere)
 
 
 def _place_by_resource(uses: Sequence[resource_uses.Use]) -> None:
