@@ -118,7 +118,7 @@ class CTCInferenceLayer(tf.keras.layers.Layer):
             **kwargs: not used.
 
         Returns:
-            Negative logarithms of probabilities `[batch_size, top_paths]`, the most likely first;
+            Logarithms of probabilities `[batch_size, top_paths]`, the most likely first;
             lengths, int32 `[batch_size, top_paths]`; and labels, int32 `[batch_size, top_paths,
             max_time]`, with the blank past each length.
 

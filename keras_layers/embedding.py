@@ -67,7 +67,7 @@ class Embedding(tf.keras.layers.Layer):
         """
         if tf.TensorShape(input_shape).rank != 2:
             raise ValueError(
-                "The inputs of an Embedding must have the shape [batch, length]. Received: "
+                "The input shape should be a tensor of shape [batch, input_length]. Received: "
                 f"{input_shape}"
             )
         self.embeddings = self.add_weight(
@@ -94,7 +94,7 @@ class Embedding(tf.keras.layers.Layer):
         inputs = tf.convert_to_tensor(inputs)
         if not inputs.dtype.is_integer or inputs.shape.rank != 2:
             raise ValueError(
-                "The inputs of an Embedding must be integers of the shape [batch, length]. "
+                "The input shape should be a tensor of shape [batch, input_length], of integers. "
                 f"Received: {inputs.dtype.name} of shape {inputs.shape}"
             )
         return embedding_ops.embedding_lookup(

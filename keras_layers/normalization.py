@@ -106,7 +106,7 @@ class GroupNormalization(tf.keras.layers.Layer):
 
     def _grouping(self, shape: tf.TensorShape) -> _group_normalization.Grouping:
         return normalization_ops.grouping_of(
-            shape, self.channels_axis, self.groups, self.strided_channel_grouping
+            shape, self.channels_axis, self.groups, self.strided_channel_grouping, self.name
         )
 
     def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
@@ -175,7 +175,7 @@ class InstanceNormalization(GroupNormalization):
         )
 
     def _grouping(self, shape: tf.TensorShape) -> _group_normalization.Grouping:
-        return normalization_ops.grouping_of(shape, self.channels_axis, None, False)
+        return normalization_ops.grouping_of(shape, self.channels_axis, None, False, self.name)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make the same layer."""

@@ -54,7 +54,7 @@ def loss_dtype(out_dtype: Any, data: tf.Tensor, argument: str) -> tf.DType:
         raise ValueError(f"out_dtype must be float16 or float32. Received: out_dtype={dtype.name}")
     if dtype == tf.float16 and data.dtype == tf.float32:
         raise ValueError(
-            f"out_dtype cannot be float16 if the dtype of {argument} is float32. Use float32, or "
+            f"out_dtype cannot be float16 when dtype of {argument} is float32. Use float32, or "
             f"cast {argument} with tf.cast."
         )
     return dtype

@@ -76,8 +76,9 @@ def ctc_loss_with_log_probs(
         name: name for the op.
 
     Returns:
-        The loss `[batch_size]`; see `ctc_loss_v2`. Its gradient is that by `data` as they are: they
-        are not normalised first.
+        The loss `[batch_size]`; see `ctc_loss_v2`. Its gradient is that by logits whose log softmax
+        the data are, as that of `ctc_loss_v2`: `exp(data)` less the probabilities of the classes
+        given the labels. Going through a log softmax does not change it.
 
     Raises:
         TypeError: see `ctc_loss_v2`.
@@ -140,10 +141,11 @@ def ctc_beam_search_decoder(
         name: name for the op.
 
     Returns:
-        Negative logarithms of probabilities `[batch_size, top_paths]` in the type of the logits,
-        the most likely first; lengths, int32 `[batch_size, top_paths]`; and labels, int32
-        `[batch_size, top_paths, max_time]`, filled up with the blank. Where there are fewer label
-        sequences than `top_paths`, the others are empty, with infinity for the first.
+        Logarithms of probabilities `[batch_size, top_paths]` in the type of the logits, as
+        `tf.nn.ctc_beam_search_decoder` gives them, the most likely first; lengths, int32
+        `[batch_size, top_paths]`; and labels, int32 `[batch_size, top_paths, max_time]`, filled up
+        with the blank. Where there are fewer label sequences than `top_paths`, the others are
+        empty, with minus infinity for the first.
 
     Raises:
         TypeError: an argument has another type.
@@ -249,7 +251,7 @@ def _beam_search(
     negative, counts, labels = native.ops().ipu_ctc_beam_search(
         log_probs, lengths, beam_width=width, top_paths=paths, blank_index=blank
     )
-    return tf.cast(negative, data.dtype), counts, labels
+    return tf.cast(-negative, data.dtype), counts, labels
 
 
 def _log_deprecation(old: str, new: str) -> None:
@@ -260,7 +262,10 @@ def _log_deprecation(old: str, new: str) -> None:
 def _loss_gradient(
     op: tf.Operation, loss_gradient: tf.Tensor, _: tf.Tensor
 ) -> list[tf.Tensor | None]:
-    """The op computes the derivatives beside the loss; they have none of their own."""
+    """The op computes the derivatives by logits beside the loss; they have none of their own.
+
+    They are no derivatives by the log probabilities, but what passes a log softmax unchanged.
+    """
     derivatives = tf.raw_ops.PreventGradient(
         input=op.outputs[1],
         message="The CTC loss has no second derivative. Do not take the gradient of its gradient.",

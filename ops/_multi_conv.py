@@ -9,9 +9,10 @@ from typing import Any, overload
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu import gradient_hooks, tensorflow_hooks
+from tensorflow_ipu.compiler import refusals
 from tensorflow_ipu.compiler.program import MULTI_CONV_ATTRIBUTE
 
 _CONVOLUTIONS = frozenset(
@@ -48,7 +49,9 @@ def multi_conv(func: _Function | None = None, options: dict[str, Any] | None = N
             `{"perConvReservedTiles": "50"}`.
 
     Returns:
-        The decorated function; without `func` a decorator.
+        The decorated function; without `func` a decorator. A program in which a convolution of a
+        call depends on another one of it ends with a `tf.errors.FailedPreconditionError` when it is
+        compiled.
 
     Raises:
         TypeError: `options` is not a dict of names and values, or (in a call of the function) an
@@ -114,6 +117,25 @@ def _mark(graph: ops.Graph, operations: list[ops.Operation], text: dict[str, str
     gradient_hooks.follow_shards()
     group = {"group": graph.unique_name("multi_conv"), "options": text}
     value = attr_value_pb2.AttrValue(s=json.dumps(group, sort_keys=True).encode())
-    for operation in operations:
+    # For each op, a convolution of the group that it needs.
+    needs: dict[ops.Operation, ops.Operation] = {}
+    for operation in operations:  # in the order in which they were made
+        before = [tensor.op for tensor in operation.inputs]
+        found = next((needs[op] for op in before if op in needs), None)
         if operation.type in _CONVOLUTIONS:
             operation._set_attr(MULTI_CONV_ATTRIBUTE, value)
+            if found is not None:
+                refusals.refuse(operation, _dependent(operation, found))
+            found = operation
+        if found is not None:
+            needs[operation] = found
+
+
+def _dependent(operation: ops.Operation, needed: ops.Operation) -> errors.OpError:
+    return errors.FailedPreconditionError(
+        None,
+        None,
+        "A MultiConvolution operation requires all convolutions to be independent of each other, "
+        f"however a data dependency was detected: {operation.name} needs the result of "
+        f"{needed.name}. Take one of them out of the function with multi_conv.",
+    )

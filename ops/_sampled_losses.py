@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.ops import _ctc_arguments, embedding_ops
@@ -66,7 +65,6 @@ def nce_loss(
             inputs,
             sampled_values,
             seed=0,
-            drop_hits=False,
         )
         true = tf.nn.sigmoid_cross_entropy_with_logits(
             labels=tf.ones_like(logits.true) / num_true, logits=logits.true
@@ -105,8 +103,9 @@ def sampled_softmax_loss(
             replica. None or 0: others in each step.
 
     Returns:
-        The loss of each example `[batch_size]`. Sampled classes that are true classes of an example
-        do not count for it.
+        The loss of each example `[batch_size]`. A sampled class that is a true class of the example
+        counts as a false one all the same (`tf.nn.sampled_softmax_loss` leaves such out unless
+        it is called with `remove_accidental_hits=False`).
 
     Raises:
         TypeError: see `nce_loss`.
@@ -119,7 +118,6 @@ def sampled_softmax_loss(
             inputs,
             sampled_values,
             seed=0 if seed is None else _ctc_arguments.integer(seed, "seed"),
-            drop_hits=True,
         )
         targets = [tf.ones_like(logits.true) / num_true, tf.zeros_like(logits.sampled)]
         return tf.nn.softmax_cross_entropy_with_logits(
@@ -212,7 +210,6 @@ def _logits(
     inputs: Any,
     sampled_values: Any,
     seed: int,
-    drop_hits: bool,
 ) -> _Logits:
     """Returns logits less the logarithms of the expected counts."""
     x = tf.convert_to_tensor(inputs)
@@ -233,17 +230,4 @@ def _logits(
     sampled_logits = tf.matmul(x, weights[count:], transpose_b=True) + biases[count:]
     true_logits -= tf.cast(tf.math.log(true_count), x.dtype)
     sampled_logits -= tf.cast(tf.math.log(sampled_count), x.dtype)
-    if drop_hits:
-        sampled_logits = _without_hits(sampled_logits, true, sampled)
     return _Logits(true_logits, sampled_logits)
-
-
-def _without_hits(logits: tf.Tensor, true: tf.Tensor, sampled: tf.Tensor) -> tf.Tensor:
-    """Makes sampled classes that are true classes as good as impossible.
-
-    TensorFlow's `compute_accidental_hits` lists them, in a number that varies; the comparison of
-    all has static shapes. The quarter keeps differences of logits finite in float16.
-    """
-    hits = tf.reduce_any(tf.equal(true[:, :, tf.newaxis], sampled), 1)
-    low = np.array(logits.dtype.min / 4, logits.dtype.as_numpy_dtype)
-    return tf.where(hits, low, logits)

@@ -33,8 +33,7 @@ def check_factor(serialization_factor: Any, size: int | None, dimension: str) ->
         )
     if size is not None and size % factor:
         raise ValueError(
-            f"serialization_factor must divide {dimension}, which is of size {size}. Received: "
-            f"serialization_factor={factor}"
+            f"The serialization_factor ({factor}) must divide the size of {dimension} ({size})."
         )
     return factor
 

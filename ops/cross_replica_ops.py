@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
-from tensorflow_ipu.ops import replica_arguments, replication_ops
+from tensorflow_ipu.ops import replica_arguments
 from tensorflow_ipu.runtime import native
 
 
@@ -23,7 +23,7 @@ def cross_replica_sum(
     Args:
         x: the tensor of this replica; numbers. `tf.IndexedSlices` are made dense.
         replica_group_size: how many replicas sum together: the first so many, the next so many,
-            and so on. It has to divide the number of replicas. None for all replicas.
+            and so on. It has to divide the number of replicas. None or 0 for all replicas.
         name: name for the op.
 
     Returns:
@@ -33,7 +33,7 @@ def cross_replica_sum(
 
     Raises:
         TypeError: the tensor has another type, or the group size is not an int.
-        ValueError: the group size is less than 1.
+        ValueError: the group size is negative.
     """
     size = replica_arguments.group_size(replica_group_size, "replica_group_size")
     with tf.name_scope(name or "cross_replica_sum") as scope:
@@ -54,17 +54,19 @@ def cross_replica_mean(
         name: name for the op.
 
     Returns:
-        A tensor like `x`. Integers are rounded towards zero.
+        A tensor like `x`. Integers are rounded towards zero. float16 and bfloat16 are added and
+        divided in float32 and rounded once, so a mean does not overflow.
 
     Raises:
         TypeError: see `cross_replica_sum`.
         ValueError: see `cross_replica_sum`.
     """
-    with tf.name_scope(name or "cross_replica_mean"):
-        total = cross_replica_sum(x, replica_group_size)
-        if replica_group_size is None:
-            return replication_ops.ipu_replication_normalise(total)
-        return replication_ops.divided(total, replica_group_size)
+    size = replica_arguments.group_size(replica_group_size, "replica_group_size")
+    with tf.name_scope(name or "cross_replica_mean") as scope:
+        tensor = replica_arguments.number_tensor(x, "cross_replica_mean")
+        return native.ops().ipu_cross_replica_sum(
+            tensor, replica_group_size=size, mean=True, name=scope
+        )
 
 
 def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
@@ -93,8 +95,8 @@ def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
 @ops.RegisterGradient("IpuCrossReplicaSum")
 def _sum_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:
     """Each replica's tensor goes into the result of every replica of its group."""
-    size = op.get_attr("replica_group_size")
-    return cross_replica_sum(gradient, size or None)
+    reduce = cross_replica_mean if op.get_attr("mean") else cross_replica_sum
+    return reduce(gradient, op.get_attr("replica_group_size"))
 
 
 @ops.RegisterGradient("IpuAssumeEqualAcrossReplicas")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,24 +32,27 @@ def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> 
         vertex_expression: Takes as many arguments as there are tensors and returns an expression of
             them. It may use `+`, `-`, `*`, unary `-`, `abs()`, `~` (the same as unary `-`),
             `vertex_edsl.constant` for numbers, and `vertex_edsl.let`. Types mix as in C++.
-        *args: Tensors, all of one shape.
+        *args: Tensors whose shapes broadcast with each other, as in an elementwise operation.
 
     Returns:
-        A tensor of the type and shape of the first one.
+        A tensor of the type of the first one, of the shape that all broadcast to.
 
     Raises:
         TypeError: The function does something else, or a tensor is of a type that the device
             lacks.
-        ValueError: There are no tensors, or their shapes differ.
+        ValueError: There are no tensors, or their shapes do not broadcast.
     """
     if not callable(vertex_expression):
         raise TypeError(f"vertex_expression must be a function. Received: {vertex_expression!r}")
     expression = _vertex_expression.trace(vertex_expression, len(args))
     with tf.name_scope("codelet_expression_op"):
         tensors = _elementwise_arguments(args)
+        shape = _broadcast_shape(tensors)
         value = tf.cast(expression.evaluate(tensors), tensors[0].dtype)
-        if value.shape.rank == 0 and tensors[0].shape.rank != 0:  # no argument in it
-            value = tf.broadcast_to(value, tf.shape(tensors[0]))
+        if not shape.is_fully_defined() or value.shape != shape:  # not all arguments are in it
+            value = tf.broadcast_to(
+                value, functools.reduce(tf.broadcast_dynamic_shape, map(tf.shape, tensors))
+            )
         return tf.raw_ops.PreventGradient(
             input=value, message="codelet_expression_op cannot be used for training."
         )
@@ -175,10 +179,10 @@ def include_dir() -> str:
 
 
 def _elementwise_arguments(args: Sequence[Any]) -> list[tf.Tensor]:
-    """Returns tensors of one shape."""
+    """Returns the tensors, of types that the device has."""
     if not args:
         raise ValueError(
-            "codelet_expression_op takes at least one tensor: the result has its type and shape."
+            "codelet_expression_op takes at least one tensor: the result has its type."
         )
     tensors = [tf.convert_to_tensor(value) for value in args]
     for index, tensor in enumerate(tensors):
@@ -188,10 +192,16 @@ def _elementwise_arguments(args: Sequence[Any]) -> list[tf.Tensor]:
                 f"codelet_expression_op takes tensors of {names}. Received: argument {index} of "
                 f"{tensor.dtype.name}. Cast it with tf.cast."
             )
-        if not tensor.shape.is_compatible_with(tensors[0].shape):
-            raise ValueError(
-                "codelet_expression_op takes tensors of one shape. Received: "
-                f"{tensors[0].shape} for argument 0 and {tensor.shape} for argument {index}. "
-                "Make them equal with tf.broadcast_to."
-            )
     return tensors
+
+
+def _broadcast_shape(tensors: Sequence[tf.Tensor]) -> tf.TensorShape:
+    """Returns what is known of the shape that all tensors broadcast to."""
+    shapes = [tensor.shape for tensor in tensors]
+    try:
+        return functools.reduce(tf.broadcast_static_shape, shapes)
+    except ValueError:
+        raise ValueError(
+            "codelet_expression_op takes tensors whose shapes broadcast with each other. Received: "
+            f"{', '.join(map(str, shapes))}"
+        ) from None

@@ -71,7 +71,7 @@ def embedding_lookup(
                 f"Received: shape {table.shape}"
             )
         factor = _serial_loop.check_factor(
-            serialization_factor, table.shape[0], "the first dimension of params"
+            serialization_factor, table.shape[0], "the 0th dimension of params"
         )
         ids = tf.cast(ids, tf.int32)
         return _lookup(table, ids) if factor == 1 else _serialized_lookup(table, ids, factor)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework import errors
 
+from tensorflow_ipu.compiler import refusals
+
+_CHANNELS = 3
 # Type of the image -> type of the result.
 _RESULTS = {tf.uint8: tf.float16, tf.float16: tf.float16, tf.float32: tf.float32}
 
@@ -30,7 +34,9 @@ def normalise_image(
 
     Raises:
         TypeError: If the image has another type.
-        ValueError: If a shape is another one.
+        tf.errors.InvalidArgumentError: If the image has another number of channels, or the offsets
+            or scales have another shape. In a program this is raised when it is compiled.
+        ValueError: If the rank of the image is not known, or `scale` is no number.
     """
     image = tf.convert_to_tensor(image)
     if image.dtype not in _RESULTS:
@@ -38,29 +44,52 @@ def normalise_image(
             "normalise_image takes images of the types uint8, float16, float32. Received: "
             f"image of {image.dtype.name}. Cast it with tf.cast."
         )
-    if image.shape.rank is None or image.shape.rank < 1 or image.shape[-1] != 3:
+    if image.shape.rank is None or image.shape.rank < 1:
         raise ValueError(
-            "image must have 3 channels as its last dimension. Received: image of shape "
+            "image must have a last dimension, of its channels. Received: image of shape "
             f"{image.shape}"
         )
     with tf.name_scope(name or "normalise_image"):
-        offsets = _four("channel_offsets", channel_offsets)
-        scales = _four("channel_scales", channel_scales)
+        offsets, scales = _wide(channel_offsets), _wide(channel_scales)
+        scale = _wide(scale)
+        if not scale.shape.is_compatible_with([]):
+            raise ValueError(f"scale must be a number. Received: scale of shape {scale.shape}")
+        wrong = _wrong_shape(image, offsets, scales)
+        if wrong:
+            return _refused(wrong, image)
         padding = [[0, 0]] * (image.shape.rank - 1) + [[0, 1]]
         wide = tf.cast(tf.pad(image, padding), tf.float32)
-        result = (wide * _wide("scale", scale, []) - offsets) * scales
+        result = (wide * scale - tf.pad(offsets, [[0, 1]])) * tf.pad(scales, [[0, 1]])
         return tf.cast(result, _RESULTS[image.dtype])
 
 
-def _four(argument: str, value: Any) -> tf.Tensor:
-    """Returns three values for channels, and a zero for the added one."""
-    return tf.pad(_wide(argument, value, [3]), [[0, 1]])
+def _wide(value: Any) -> tf.Tensor:
+    return tf.cast(tf.convert_to_tensor(value), tf.float32)
 
 
-def _wide(argument: str, value: Any, shape: list[int]) -> tf.Tensor:
-    tensor = tf.cast(tf.convert_to_tensor(value), tf.float32)
-    if not tensor.shape.is_compatible_with(shape):
-        raise ValueError(
-            f"{argument} must have the shape {shape}. Received: {argument} of shape {tensor.shape}"
+def _wrong_shape(image: tf.Tensor, offsets: tf.Tensor, scales: tf.Tensor) -> str | None:
+    """Returns what is wrong with the shapes."""
+    if image.shape[-1] != _CHANNELS:
+        return (
+            f"The image has {image.shape[-1]} channels, expected {_CHANNELS}. They are its last "
+            f"dimension. Received: image of shape {image.shape}"
         )
-    return tensor
+    for argument, tensor in (("channel_offsets", offsets), ("channel_scales", scales)):
+        if not tensor.shape.is_compatible_with([_CHANNELS]):
+            size = tensor.shape[0] if tensor.shape.rank == 1 else tensor.shape
+            return (
+                f"The {argument} must be the same size as the number of image channels "
+                f"{_CHANNELS}, but was {size}. Give a number for each channel."
+            )
+    return None
+
+
+def _refused(message: str, image: tf.Tensor) -> tf.Tensor:
+    """Returns a result that cannot be compiled; outside of programs raises the error at once."""
+    error = errors.InvalidArgumentError(None, None, message)
+    refusals.raise_outside_program(error)
+    shape = tf.concat([tf.shape(image)[:-1], [_CHANNELS + 1]], 0)
+    result = tf.zeros(shape, _RESULTS[image.dtype])
+    result.set_shape([*image.shape[:-1], _CHANNELS + 1])
+    refusals.refuse(result.op, error)
+    return result

@@ -32,7 +32,8 @@ def serialized_matmul(
 
     Args:
         a: float16, float32 or int32, rank >= 2.
-        b: like `a`, with the same type, rank and outer dimensions.
+        b: like `a`, with the same type. The outer dimensions broadcast as in `tf.matmul`: they may
+            be 1 or be missing where the other operand has them.
         serialization_factor: number of smaller products. It divides the size of the dimension.
         serialization_dimension: "a_columns" for m, "a_rows_b_columns" for k, "b_rows" for n.
         transpose_a: whether the inner two dimensions of `a` are swapped first.
@@ -45,8 +46,8 @@ def serialized_matmul(
 
     Raises:
         TypeError: the types differ, or are none of those.
-        ValueError: the shapes do not fit, there is no such dimension, or the factor does not
-            divide it.
+        ValueError: the shapes do not fit, a rank is less than 2, there is no such dimension,
+            or the factor does not divide it.
     """
     if serialization_dimension not in _DIMENSIONS:
         raise ValueError(
@@ -78,7 +79,7 @@ def segment_sum(
     """Sums the rows of each segment.
 
     Args:
-        data: [n, ...], float16, float32 or int32.
+        data: [n, ...], float16, float32 or int32, of a shape that is fully known.
         segment_ids: [n], integers in [0, num_segments), sorted. Segments may be empty.
         num_segments: number of segments, known when the program is built.
         name: name for the operation.
@@ -88,24 +89,43 @@ def segment_sum(
 
     Raises:
         TypeError: the ids are not integers.
-        ValueError: the ids are no vector as long as `data`, or the number is negative or unknown.
+        ValueError: the ids are no vector as long as `data`, a shape is not fully known, or the
+            number is less than 1 or unknown.
     """
     with tf.name_scope(name or "segment_sum"):
         data, ids = tf.convert_to_tensor(data), tf.convert_to_tensor(segment_ids)
         if not ids.dtype.is_integer:
             raise TypeError(f"segment_ids must be integers. Received: {ids.dtype.name}")
-        if data.shape.rank == 0 or not ids.shape.is_compatible_with(data.shape[:1]):
-            raise ValueError(
-                "segment_ids must be a vector with one entry for each row of data. Received: "
-                f"segment_ids of shape {ids.shape}, data of shape {data.shape}"
-            )
+        _check_segments(data.shape, ids.shape)
         segments = tf.get_static_value(num_segments)
-        if segments is None or segments < 0:
+        if segments is None:
             raise ValueError(
-                "num_segments must be an int that is at least 0 and known when the program is "
-                f"built. Received: {num_segments!r}"
+                "num_segments must be an int that is known when the program is built. Received: "
+                f"{num_segments!r}"
             )
+        if segments < 1:
+            raise ValueError(f"num_segments must be greater than 0; got {segments}.")
         return tf.math.unsorted_segment_sum(data, ids, int(segments))
+
+
+def _check_segments(data: tf.TensorShape, ids: tf.TensorShape) -> None:
+    """Checks the shapes of the arguments of `segment_sum`."""
+    for argument, shape in (("data", data), ("segment_ids", ids)):
+        if not shape.is_fully_defined():
+            raise ValueError(
+                f"Shape of {argument} must be fully defined. Received: {shape}. Set it with "
+                "tf.ensure_shape."
+            )
+    if data.rank == 0:
+        raise ValueError("Shape () must have rank at least 1: data has a row for each id.")
+    if ids.rank != 1:
+        raise ValueError(
+            f"Shape {ids} must have rank 1: segment_ids has an entry for each row of data."
+        )
+    if ids[0] != data[0]:
+        raise ValueError(
+            f"segment_ids (shape {ids}) must have same length as axis 0 of data (shape {data})."
+        )
 
 
 @dataclass(frozen=True)
@@ -129,7 +149,11 @@ class _Product:
 
         @tf.custom_gradient
         def product(a: tf.Tensor, b: tf.Tensor) -> Any:
-            return self._compute(a, b), lambda gradient: self._gradients(a, b, gradient)
+            def gradients(gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                of_a, of_b = self._gradients(a, b, gradient)
+                return _summed_like(of_a, a), _summed_like(of_b, b)
+
+            return self._compute(a, b), gradients
 
         return product(a, b)
 
@@ -149,7 +173,7 @@ class _Product:
         return len(b.shape) - (2 if (self.dimension == _INNER) != self.transpose_b else 1)
 
     def _compute(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-        batch = _shape(a)[:-2]
+        batch = _batch(a, b)
         rows = _shape(a)[-1 if self.transpose_a else -2]
         columns = _shape(b)[-2 if self.transpose_b else -1]
         if self.dimension == _INNER:
@@ -220,6 +244,25 @@ class _Product:
         return _Product(roles[self.dimension], self.parts, transpose_a, transpose_b)
 
 
+def _batch(a: tf.Tensor, b: tf.Tensor) -> list[Any]:
+    """Returns the sizes of the outer dimensions that both operands broadcast to."""
+    known = tf.broadcast_static_shape(a.shape[:-2], b.shape[:-2])
+    if known.is_fully_defined():
+        return known.as_list()
+    dynamic = tf.broadcast_dynamic_shape(tf.shape(a)[:-2], tf.shape(b)[:-2])
+    return [dynamic[i] if size is None else size for i, size in enumerate(known)]
+
+
+def _summed_like(gradient: tf.Tensor, operand: tf.Tensor) -> tf.Tensor:
+    """Sums the gradient of an operand over the outer dimensions that were broadcast."""
+    if gradient.shape.is_fully_defined() and gradient.shape == operand.shape:
+        return gradient
+    shape = tf.shape(operand)
+    axes, _ = tf.raw_ops.BroadcastGradientArgs(s0=shape, s1=tf.shape(gradient))
+    summed = tf.reshape(tf.reduce_sum(gradient, axes), shape)
+    return tf.ensure_shape(summed, operand.shape)
+
+
 def _shape(tensor: tf.Tensor) -> list[Any]:
     """Returns the sizes of a tensor's dimensions: ints where they are known, else tensors."""
     if tensor.shape.is_fully_defined():
@@ -236,12 +279,21 @@ def _check_types(a: tf.Tensor, b: tf.Tensor) -> None:
         )
 
 
+def _broadcast(a: tf.TensorShape, b: tf.TensorShape) -> bool:
+    """Returns whether shapes broadcast with each other, as far as is known."""
+    try:
+        tf.broadcast_static_shape(a, b)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_shapes(a: tf.Tensor, b: tf.Tensor, transpose_a: bool, transpose_b: bool) -> None:
     expected = None
     if a.shape.rank is None or b.shape.rank is None or min(a.shape.rank, b.shape.rank) < 2:
         expected = "must have rank 2 or more"
-    elif not a.shape[:-2].is_compatible_with(b.shape[:-2]):
-        expected = "must have the same outer dimensions"
+    elif not _broadcast(a.shape[:-2], b.shape[:-2]):
+        expected = "must have outer dimensions that broadcast with each other"
     else:
         inner = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
         if None not in inner and inner[0] != inner[1]:

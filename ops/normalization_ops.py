@@ -191,7 +191,8 @@ def _norm(
 ) -> tf.Tensor:
     """Makes the variables and normalises with them."""
     inputs = float_tensor(name, inputs)
-    grouping = grouping_of(inputs.shape, channels_axis, groups, strided)
+    known_as = getattr(inputs, "name", "inputs")  # eager tensors have no name
+    grouping = grouping_of(inputs.shape, channels_axis, groups, strided, known_as)
     with tf.compat.v1.variable_scope(variables.scope, name, [inputs], reuse=variables.reuse):
         parameters = _make_variables(variables, grouping.channels, inputs.dtype)
         return _group_normalization.normalise(
@@ -223,7 +224,7 @@ def float_tensor(operation: str, inputs: Any) -> tf.Tensor:
 
 
 def grouping_of(
-    shape: tf.TensorShape, channels_axis: int, groups: int | None, strided: bool
+    shape: tf.TensorShape, channels_axis: int, groups: int | None, strided: bool, name: str
 ) -> _group_normalization.Grouping:
     """Checks how a tensor is to be normalised.
 
@@ -232,17 +233,28 @@ def grouping_of(
         channels_axis: of the channels.
         groups: how many; None for as many as channels.
         strided: whether groups are interleaved.
+        name: of the tensor or layer, for errors.
 
     Raises:
         ValueError: see `group_norm`.
     """
     rank = shape.rank
-    if rank is None or rank < 2:
+    if rank is None:
         raise ValueError(
-            "Normalisation needs inputs of a known rank of at least 2, one dimension being the "
-            f"batch and one the channels. Received: shape={shape}"
+            f"Inputs {name} has undefined rank. Normalisation needs to know it when the program is "
+            "built: set the shape with tf.ensure_shape."
+        )
+    if rank < 2:
+        raise ValueError(
+            "Normalisation needs inputs of a rank of at least 2, one dimension being the batch and "
+            f"one the channels. Received: shape={shape}"
         )
     axis = channels_axis + rank if channels_axis < 0 else channels_axis
+    if not 0 <= axis < rank:
+        raise ValueError(
+            f"Axis is out of bounds. Received: channels_axis={channels_axis} for inputs of rank "
+            f"{rank}"
+        )
     if axis not in (1, rank - 1):
         raise ValueError(
             "Unsupported data format: channels_axis must be 1 or the last one (-1). Received: "
@@ -251,14 +263,20 @@ def grouping_of(
     channels = shape[axis]
     if channels is None:
         raise ValueError(
-            "The number of channels must be known when the program is built. Received: "
-            f"shape={shape} with channels_axis={channels_axis}. Set it with tf.ensure_shape."
+            f"Inputs {name} has undefined channel dimension. The number of channels must be known "
+            f"when the program is built. Received: shape={shape} with "
+            f"channels_axis={channels_axis}. Set it with tf.ensure_shape."
         )
     groups = channels if groups is None else groups
-    if groups < 1 or channels % groups:
+    if not 1 <= groups <= channels:
         raise ValueError(
-            f"groups must be at least 1 and divide the number of channels, {channels}. Received: "
-            f"groups={groups}"
+            f"Invalid groups {groups} for {channels} channels. It must be from 1 to the number of "
+            "channels."
+        )
+    if channels % groups:
+        raise ValueError(
+            f"{channels} channels is not commensurate with {groups} groups. The number of groups "
+            "must divide the number of channels."
         )
     return _group_normalization.Grouping(rank, axis, channels, groups, strided)
 

@@ -27,7 +27,7 @@ def dropout(
         rate: the probability that an element is dropped, in `[0, 1)`. Others are multiplied by
             `1 / (1 - rate)`.
         noise_shape: shape of the mask: for each dimension of `x` either its length, or 1 where the
-            mask is the same along it. By default the shape of `x`.
+            mask is the same along it. With None or an empty list the shape of `x`.
         seed: two integers of 32 bits, which fix the mask: it is the same in each step and on each
             replica. By default the mask is another in each step and on each replica, and repeats
             after `reset_ipu_seed`.
@@ -89,21 +89,24 @@ def checked_rate(rate: Any) -> float:
             f"rate must be a number that is known before the program runs. Received: rate={rate!r}"
         ) from None
     if not 0 <= number < 1:
-        raise ValueError(f"The rate must be in the range [0, 1). Received: rate={rate!r}")
+        raise ValueError(
+            f"The rate must be in the range [0, 1), but was {value!r}. It is the "
+            "probability that an element is dropped."
+        )
     return number
 
 
 def _mask_shape(x: tf.Tensor, noise_shape: Any) -> tuple[Any, tf.Tensor]:
     """Returns the shape of the mask, and `x` with what that says of its shape."""
-    if noise_shape is None:
+    lengths = [] if noise_shape is None else _static_lengths(noise_shape)
+    if not lengths:
         return (x.shape if x.shape.is_fully_defined() else tf.shape(x)), x
-    lengths = _static_lengths(noise_shape)
     if x.shape.rank is None:
         raise ValueError("noise_shape needs an x whose rank is known. Received: an unknown rank")
     if len(lengths) != x.shape.rank:
         raise ValueError(
-            f"Dimension mismatch: noise_shape must have a length for each of the {x.shape.rank} "
-            f"dimensions of x, which has the shape {x.shape}. Received: noise_shape={lengths}"
+            "The length of noise_shape must equal the rank of x. Received: "
+            f"noise_shape={lengths} for x of shape {x.shape}"
         )
     for axis, (length, dimension) in enumerate(zip(lengths, x.shape)):
         if length != 1 and dimension is not None and length != dimension:

@@ -13,6 +13,7 @@ from tensorflow_ipu.runtime import native
 _PREFIX = "COLLECTIVE_OP_"
 _LOGICAL = (f"{_PREFIX}LOGICAL_AND", f"{_PREFIX}LOGICAL_OR")
 _OPS = tuple(f"{_PREFIX}{op}" for op in ("ADD", "MUL", "MIN", "MAX")) + (
+    f"{_PREFIX}MEAN",
     *_LOGICAL,
     f"{_PREFIX}SQUARE_ADD",
     f"{_PREFIX}LOCAL",
@@ -39,9 +40,10 @@ def reduce_scatter(
         replication_factor: how many replicas reduce together: the first so many, the next so many,
             and so on. It has to divide the number of replicas.
         op: one of `COLLECTIVE_OP_ADD`, `COLLECTIVE_OP_MUL`, `COLLECTIVE_OP_MIN`,
-            `COLLECTIVE_OP_MAX`; `COLLECTIVE_OP_LOGICAL_AND` and `COLLECTIVE_OP_LOGICAL_OR`, of
-            booleans; `COLLECTIVE_OP_SQUARE_ADD`, which adds squares; `COLLECTIVE_OP_LOCAL`, which
-            reduces nothing: each replica gets the slice of its own tensor.
+            `COLLECTIVE_OP_MAX`; `COLLECTIVE_OP_MEAN`, which rounds integers towards zero;
+            `COLLECTIVE_OP_LOGICAL_AND` and `COLLECTIVE_OP_LOGICAL_OR`, of booleans;
+            `COLLECTIVE_OP_SQUARE_ADD`, which adds squares; `COLLECTIVE_OP_LOCAL`, which reduces
+            nothing: each replica gets the slice of its own tensor.
         name: name for the op.
 
     Returns:
@@ -85,6 +87,8 @@ def _reduce_scatter_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor
     whole = tf.reshape(whole[: tf.size(x)], tf.shape(x))  # without the padding
     if kind == f"{_PREFIX}ADD":
         return whole
+    if kind == f"{_PREFIX}MEAN":
+        return replication_ops.divided(whole, factor)
     if kind == f"{_PREFIX}SQUARE_ADD":
         return 2 * x * whole
     return _row_gradient(_REDUCTIONS[kind], all_to_all_op.all_gather(x, factor), whole, factor)

@@ -66,13 +66,26 @@ def replica_count(value: Any, argument: str) -> int:
         TypeError: it is not an int.
         ValueError: it is less than 1.
     """
+    return _count(value, argument, least=1)
+
+
+def _count(value: Any, argument: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{argument} must be an int. Received: {argument}={value!r}")
-    if value < 1:
-        raise ValueError(f"{argument} must be at least 1. Received: {argument}={value!r}")
+    if value < least:
+        raise ValueError(f"{argument} must be at least {least}. Received: {argument}={value!r}")
     return int(value)
 
 
 def group_size(value: Any, argument: str) -> int:
-    """Returns a group size as the ops take it: 0 stands for all replicas; see `replica_count`."""
-    return 0 if value is None else replica_count(value, argument)
+    """Returns a group size as the ops take it: None and 0 stand for all replicas.
+
+    Args:
+        value: the size.
+        argument: its name, for the error.
+
+    Raises:
+        TypeError: it is not an int.
+        ValueError: it is negative.
+    """
+    return 0 if value is None else _count(value, argument, least=0)

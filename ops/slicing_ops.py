@@ -189,9 +189,11 @@ def _runs(**arguments: Any) -> dict[str, tf.Tensor]:
     shapes = [tensor.shape for tensor in runs.values()]
     first = shapes[0]
     if first.rank != 1 or not first[0] or any(shape != first for shape in shapes):
+        *first_names, last_name = runs
         received = ", ".join(f"{name} of shape {tensor.shape}" for name, tensor in runs.items())
         raise ValueError(
-            f"{', '.join(runs)} must have matching, nonzero shapes of rank 1. Received: {received}"
+            f"{', '.join(first_names)} and {last_name} must have matching, nonzero shapes of rank "
+            f"1. Received: {received}"
         )
     return {name: tf.cast(tensor, tf.int32) for name, tensor in runs.items()}
 

@@ -22,7 +22,9 @@ def fixed_width_bins(inputs: Any, n_bins: int) -> tf.Tensor:
     Raises:
         ValueError: If `inputs` are something else, or `n_bins` is less than 1.
     """
-    inputs = _vector("inputs", inputs, _FLOATS)
+    inputs = tf.convert_to_tensor(inputs)
+    _check_ranks("fixed_width_bins", inputs=inputs)
+    _check_floats("for fixed_width_bins", inputs=inputs)
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1. Received: n_bins={n_bins}")
     with tf.name_scope("fixed_width_bins"):
@@ -49,6 +51,8 @@ def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> tf.T
         ValueError: If `inputs` or `levels` are something else.
     """
     inputs, levels = _inputs_and_levels(inputs, levels)
+    _check_ranks("histogram", inputs=inputs, levels=levels)
+    _check_floats("for histogram computation", inputs=inputs, levels=levels)
     with tf.name_scope("histogram"):
         values = tf.abs(inputs) if absolute_of_input else inputs
         bins = tf.searchsorted(levels, values, side="right")
@@ -75,12 +79,15 @@ def histogram_update(
     Raises:
         ValueError: If `hist` is no vector of `len(levels) + 1` float32; see `histogram`.
     """
-    hist = _vector("hist", hist, (tf.float32,))
+    hist = tf.convert_to_tensor(hist)
     inputs, levels = _inputs_and_levels(inputs, levels)
+    _check_ranks("histogram_update", hist=hist, inputs=inputs, levels=levels)
+    _check_floats("for histogram update", inputs=inputs, levels=levels)
+    _check_counts(hist)
     if None not in (hist.shape[0], levels.shape[0]) and hist.shape[0] != levels.shape[0] + 1:
         raise ValueError(
-            "hist must have one bin more than there are levels. Received: hist of shape "
-            f"{hist.shape} for levels of shape {levels.shape}"
+            "hist and levels shapes are incompatible. For n levels, hist must have n+1 elements. "
+            f"Received: hist of shape {hist.shape} for levels of shape {levels.shape}"
         )
     with tf.name_scope("histogram_update"):
         return hist + histogram(inputs, levels, absolute_of_input)
@@ -98,18 +105,20 @@ def histogram_normalize(hist: Any) -> tf.Tensor:
     Raises:
         ValueError: If `hist` is something else.
     """
-    hist = _vector("hist", hist, (tf.float32,))
+    hist = tf.convert_to_tensor(hist)
+    _check_ranks("histogram_normalize", hist=hist)
+    _check_counts(hist)
     with tf.name_scope("histogram_normalize"):
         return hist / tf.reduce_sum(hist)
 
 
 def _inputs_and_levels(inputs: Any, levels: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Checks the arguments that have to go together."""
-    inputs = _vector("inputs", inputs, _FLOATS)
-    if not tf.is_tensor(levels) and not hasattr(levels, "dtype"):
+    """Returns both as tensors of one type; a list of levels takes that of the inputs."""
+    inputs = tf.convert_to_tensor(inputs)
+    if inputs.dtype in _FLOATS and not tf.is_tensor(levels) and not hasattr(levels, "dtype"):
         levels = tf.convert_to_tensor(levels, inputs.dtype)
-    levels = _vector("levels", levels, _FLOATS)
-    if inputs.dtype != levels.dtype:
+    levels = tf.convert_to_tensor(levels)
+    if inputs.dtype in _FLOATS and levels.dtype in _FLOATS and inputs.dtype != levels.dtype:
         raise ValueError(
             "inputs and levels must have the same type. Received: inputs of "
             f"{inputs.dtype.name} and levels of {levels.dtype.name}. Cast one with tf.cast."
@@ -117,13 +126,28 @@ def _inputs_and_levels(inputs: Any, levels: Any) -> tuple[tf.Tensor, tf.Tensor]:
     return inputs, levels
 
 
-def _vector(argument: str, value: Any, dtypes: tuple[tf.DType, ...]) -> tf.Tensor:
-    """Returns an argument as a vector of one of some types."""
-    tensor = tf.convert_to_tensor(value)
-    if tensor.shape.rank != 1 or tensor.dtype not in dtypes:
-        names = " or ".join(dtype.name for dtype in dtypes)
+def _check_ranks(operation: str, **tensors: tf.Tensor) -> None:
+    """Refuses tensors that are no vectors."""
+    if any(tensor.shape.rank != 1 for tensor in tensors.values()):
+        shapes = ", ".join(f"{name} of shape {tensor.shape}" for name, tensor in tensors.items())
         raise ValueError(
-            f"{argument} must be of rank 1 and the type {names}. Received: {argument} of shape "
-            f"{tensor.shape} and type {tensor.dtype.name}"
+            f"{operation} expects rank-1 tensor inputs. Received: {shapes}. Flatten tensors with "
+            "tf.reshape(x, [-1])."
         )
-    return tensor
+
+
+def _check_floats(purpose: str, **tensors: tf.Tensor) -> None:
+    """Refuses tensors of other types than the values of a histogram."""
+    if any(tensor.dtype not in _FLOATS for tensor in tensors.values()):
+        types = ", ".join(f"{name} of {tensor.dtype.name}" for name, tensor in tensors.items())
+        raise ValueError(
+            f"Only float16 and float32 types are supported {purpose}. Received: {types}. Cast "
+            "them with tf.cast."
+        )
+
+
+def _check_counts(hist: tf.Tensor) -> None:
+    if hist.dtype != tf.float32:
+        raise ValueError(
+            f"hist must be of float32 type. Received: {hist.dtype.name}. Cast it with tf.cast."
+        )

@@ -10,8 +10,10 @@ import functools
 from typing import Any, Callable
 
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import scopes
+from tensorflow_ipu.compiler.program import SHARD_INPUT_ATTRIBUTE
 
 _PREFIX = "COLLECTIVE_OP_"
 _LOGICAL: dict[str, Callable[..., tf.Tensor]] = {
@@ -94,8 +96,8 @@ def reduce_scatter(
 
     Returns:
         Vectors of k elements, where k is the length of the longest input divided by the number of
-        shards, rounded up. The i-th has elements `i * k` to `(i + 1) * k` of the reduction; what is
-        beyond its end is 0.
+        shards, rounded up. The elements of the reduction are spread over them in their order, as
+        evenly as possible: the first ones have k, the others one less and a zero.
 
     Raises:
         TypeError: see `all_reduce`.
@@ -109,7 +111,7 @@ def reduce_scatter(
                 f"rank {shards[0].shape.rank}: flatten them with tf.reshape(x, [-1])."
             )
         count = len(shards)
-        reduced = _reduced(_padded(shards, multiple_of=count), op)
+        reduced = _reduced(_padded(shards), op)
         return [
             _on_shard(index, functools.partial(_slice, reduced[index], index, count))
             for index in range(count)
@@ -117,7 +119,11 @@ def reduce_scatter(
 
 
 def _slice(vector: tf.Tensor, index: int, count: int) -> tf.Tensor:
-    return tf.reshape(vector, [count, -1])[index]
+    """Returns part `index` of a vector that is spread over `count` parts of one length."""
+    least, more = divmod(vector.shape[0], count)  # the first `more` parts have one more
+    begin = index * least + min(index, more)
+    part = vector[begin : begin + least + (index < more)]
+    return tf.pad(part, [[0, 1]]) if index >= more > 0 else part
 
 
 def _on_shard(index: int, make: Callable[[], tf.Tensor]) -> tf.Tensor:
@@ -141,7 +147,7 @@ def _shards(input_shards: Any) -> list[tf.Tensor]:
             f"its own. Received: {input_shards!r}"
         )
     tensors = [
-        _on_shard(index, functools.partial(tf.convert_to_tensor, shard))
+        _on_shard(index, functools.partial(_input, index, shard))
         for index, shard in enumerate(input_shards)
     ]
     _check_alike(tensors)
@@ -151,6 +157,16 @@ def _shards(input_shards: Any) -> list[tf.Tensor]:
         _on_shard(index, functools.partial(tf.reshape, tensor, [1]))
         for index, tensor in enumerate(tensors)
     ]
+
+
+def _input(index: int, shard: Any) -> tf.Tensor:
+    """Returns an input as a tensor, whose shard is checked when the program is compiled."""
+    tensor = tf.convert_to_tensor(shard)
+    if tf.executing_eagerly():
+        return tensor
+    noted = tf.identity(tensor)
+    noted.op._set_attr(SHARD_INPUT_ATTRIBUTE, attr_value_pb2.AttrValue(i=index))
+    return noted
 
 
 def _check_alike(tensors: list[tf.Tensor]) -> None:
@@ -187,15 +203,15 @@ def _check_shapes(shards: list[tf.Tensor], but: int | None = None) -> None:
             )
 
 
-def _padded(shards: list[tf.Tensor], multiple_of: int = 1) -> list[tf.Tensor]:
-    """Pads vectors with zeros to the longest, and that to a multiple of a number."""
+def _padded(shards: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Pads vectors with zeros to the longest."""
     if shards[0].shape.rank > 1:
         _check_shapes(shards)
         return shards
     lengths = [shard.shape[0] for shard in shards]
     if None in lengths:
         raise ValueError(f"Expected vectors of known length. Received lengths: {lengths}")
-    length = -(-max(lengths) // multiple_of) * multiple_of
+    length = max(lengths)
     return [
         _on_shard(index, functools.partial(tf.pad, shard, [[0, length - shard.shape[0]]]))
         if shard.shape[0] < length

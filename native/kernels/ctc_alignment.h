@@ -25,6 +25,7 @@ struct LogProbs {
   const float* first;
   int64_t stride;
   int64_t steps;
+  int64_t classes;
 
   double operator()(int64_t t, int64_t c) const { return first[t * stride + c]; }
 };
@@ -38,7 +39,8 @@ class CtcAlignment {
   }
 
   // Returns the negative log probability of the labels. Adds to `gradient`, laid out as `probs`,
-  // the derivatives by the log probabilities: none when the labels are impossible.
+  // the derivatives by the logits that a softmax made the probabilities of: none when the labels
+  // are impossible.
   double Loss(const LogProbs& probs, float* gradient) const {
     const int64_t size = symbols_.size();
     if (probs.steps == 0) return size == 1 ? 0.0 : -kImpossible;
@@ -80,6 +82,9 @@ class CtcAlignment {
     std::vector<double> now(size, kImpossible), after(size);
     for (int64_t s = std::max<int64_t>(size - 2, 0); s < size; ++s) now[s] = 0;
     for (int64_t t = probs.steps - 1;; --t) {
+      for (int64_t c = 0; c < probs.classes; ++c) {
+        gradient[t * probs.stride + c] += std::exp(probs.first[t * probs.stride + c]);
+      }
       for (int64_t s = 0; s < size; ++s) {
         gradient[t * probs.stride + symbols_[s]] -=
             std::exp(forward[t * size + s] + now[s] - total);

@@ -69,7 +69,7 @@ class CtcKernel : public OpKernel {
 
   static LogProbs Sequence(const Tensor& probs, int64_t b, int64_t steps) {
     const int64_t classes = probs.dim_size(2);
-    return {probs.flat<float>().data() + b * classes, probs.dim_size(1) * classes, steps};
+    return {probs.flat<float>().data() + b * classes, probs.dim_size(1) * classes, steps, classes};
   }
 
   // Runs `work(b)` for each batch entry, on all threads.
@@ -223,7 +223,7 @@ REGISTER_OP("IpuCtcLoss")
     .Output("gradient: float")
     .Attr("blank_index: int >= 0")
     .SetShapeFn(CtcLossShape)
-    .Doc("The negative log probability of label sequences, and its gradient by the log_probs.");
+    .Doc("The negative log probability of label sequences, and its gradient by logits.");
 
 REGISTER_OP("IpuCtcBeamSearch")
     .Input("log_probs: float")

@@ -35,6 +35,9 @@ class CrossReplicaSumOp : public CollectiveKernel {
  public:
   explicit CrossReplicaSumOp(OpKernelConstruction* ctx) : CollectiveKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replica_group_size", &group_size_));
+    bool mean;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("mean", &mean));
+    reduction_ = mean ? Reduction::kMean : Reduction::kAdd;
   }
 
   Status Run(CollectiveRendezvous::Members members) const override {
@@ -46,11 +49,14 @@ class CrossReplicaSumOp : public CollectiveKernel {
     }
     Tensor sum;
     TF_RETURN_IF_ERROR(first->allocate_temp(input.dtype(), input.shape(), &sum));
-    Reduce(Reduction::kAdd, InputsOf(members), 0, input.NumElements(), &sum,
+    Reduce(reduction_, InputsOf(members), 0, input.NumElements(), &sum,
            first->device()->tensorflow_cpu_worker_threads());
     for (OpKernelContext* member : members) member->set_output(0, sum);
     return tensorflow::OkStatus();
   }
+
+ private:
+  Reduction reduction_;
 };
 
 int64_t SliceSize(int64_t elements, int replicas) { return (elements + replicas - 1) / replicas; }
@@ -127,9 +133,10 @@ REGISTER_OP("IpuCrossReplicaSum")
     .Output("output: T")
     .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64}")
     .Attr("replica_group_size: int >= 0 = 0")
+    .Attr("mean: bool = false")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("The sum of a tensor over replicas, in groups; 0 means one group.");
+    .Doc("The sum or mean of a tensor over replicas, in groups; 0 means one group.");
 
 REGISTER_OP("IpuReduceScatter")
     .Input("input: T")
@@ -137,7 +144,8 @@ REGISTER_OP("IpuReduceScatter")
     .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64, bool}")
     .Attr("replication_factor: int >= 1")
     .Attr(
-        "op: {'COLLECTIVE_OP_ADD', 'COLLECTIVE_OP_MUL', 'COLLECTIVE_OP_MIN', 'COLLECTIVE_OP_MAX', "
+        "op: {'COLLECTIVE_OP_ADD', 'COLLECTIVE_OP_MEAN', 'COLLECTIVE_OP_MUL', "
+        "'COLLECTIVE_OP_MIN', 'COLLECTIVE_OP_MAX', "
         "'COLLECTIVE_OP_LOGICAL_AND', 'COLLECTIVE_OP_LOGICAL_OR', 'COLLECTIVE_OP_SQUARE_ADD', "
         "'COLLECTIVE_OP_LOCAL'} = 'COLLECTIVE_OP_ADD'")
     .SetIsStateful()

@@ -37,7 +37,15 @@ struct PartialOf<Eigen::bfloat16> {
   using type = float;
 };
 
-struct Add {
+// Of an operation whose result is the last partial one.
+struct Whole {
+  template <typename P>
+  static P Last(P partial, size_t) {
+    return partial;
+  }
+};
+
+struct Add : Whole {
   template <typename P>
   static P First(P x) {
     return x;
@@ -53,7 +61,14 @@ struct Add {
   }
 };
 
-struct Mul {
+struct Mean : Add {
+  template <typename P>
+  static P Last(P sum, size_t count) {
+    return static_cast<P>(sum / static_cast<P>(count));
+  }
+};
+
+struct Mul : Whole {
   template <typename P>
   static P First(P x) {
     return x;
@@ -68,7 +83,7 @@ struct Mul {
   }
 };
 
-struct SquareAdd {
+struct SquareAdd : Whole {
   template <typename P>
   static P First(P x) {
     return Mul::Next(x, x);
@@ -80,7 +95,7 @@ struct SquareAdd {
 };
 
 // Not-a-number wins, as in TensorFlow's own reductions.
-struct Min {
+struct Min : Whole {
   template <typename P>
   static P First(P x) {
     return x;
@@ -91,7 +106,7 @@ struct Min {
   }
 };
 
-struct Max {
+struct Max : Whole {
   template <typename P>
   static P First(P x) {
     return x;
@@ -102,12 +117,12 @@ struct Max {
   }
 };
 
-struct LogicalAnd {
+struct LogicalAnd : Whole {
   static bool First(bool x) { return x; }
   static bool Next(bool partial, bool x) { return partial && x; }
 };
 
-struct LogicalOr {
+struct LogicalOr : Whole {
   static bool First(bool x) { return x; }
   static bool Next(bool partial, bool x) { return partial || x; }
 };
@@ -133,7 +148,9 @@ void ReduceBlock(absl::Span<const Tensor* const> inputs, int64_t begin, int size
       pass(size);
     }
   }
-  for (int j = 0; j < size; ++j) output[j] = static_cast<T>(partial[j]);
+  for (int j = 0; j < size; ++j) {
+    output[j] = static_cast<T>(Op::Last(partial[j], inputs.size()));
+  }
 }
 
 template <typename Op, typename T>
@@ -189,6 +206,8 @@ ReduceFunction Find(Reduction reduction, DataType type) {
   switch (reduction) {
     case Reduction::kAdd:
       return OfNumbers<Add>(type);
+    case Reduction::kMean:
+      return OfNumbers<Mean>(type);
     case Reduction::kMul:
       return OfNumbers<Mul>(type);
     case Reduction::kMin:
@@ -211,6 +230,7 @@ ReduceFunction Find(Reduction reduction, DataType type) {
 tensorflow::Status ReductionFromName(const std::string& name, Reduction* reduction) {
   static const auto* names = new std::unordered_map<std::string, Reduction>{
       {"COLLECTIVE_OP_ADD", Reduction::kAdd},
+      {"COLLECTIVE_OP_MEAN", Reduction::kMean},
       {"COLLECTIVE_OP_MUL", Reduction::kMul},
       {"COLLECTIVE_OP_MIN", Reduction::kMin},
       {"COLLECTIVE_OP_MAX", Reduction::kMax},

@@ -88,24 +88,24 @@ def check_groups(program: Program, replicas: int) -> None:
     for function, node in program.nodes():
         if not is_collective(node):
             continue
-        size, rule = group_size(node, replicas), ""
-        if node.op == _ALL_TO_ALL and size != replicas:
-            rule = f"must be the number of replicas, {replicas}"
-        elif replicas % size:
-            rule = f"must divide the {replicas} replica(s)"
-        if rule:
+        size = group_size(node, replicas)
+        if replicas % size or (node.op == _ALL_TO_ALL and size != replicas):
             name = node_tag(node.name, function.signature.name)
-            raise _wrong_group(node, name, size, rule, replicas)
+            raise _wrong_group(node, name, size, replicas)
 
 
 def _wrong_group(
-    node: node_def_pb2.NodeDef, name: str, size: int, rule: str, replicas: int
+    node: node_def_pb2.NodeDef, name: str, size: int, replicas: int
 ) -> errors.InvalidArgumentError:
+    if replicas % size:
+        problem = "does not evenly divide the total number of replicas"
+    else:
+        problem = "is not the total number of replicas"
     return errors.InvalidArgumentError(
         None,
         None,
-        f"The {_GROUP_SIZES[node.op]} of the collective {name} ({node.op}) is {size}, but it "
-        f"{rule} of the program. The program runs on {replicas} replica(s) because of the IPUs "
-        "that the device has and the program uses: change the argument, or select another number "
-        "of IPUs.",
+        f"The replica group size (got {size}) {problem} (got {replicas}): the "
+        f"{_GROUP_SIZES[node.op]} of the collective {name} ({node.op}). The program runs on "
+        f"{replicas} replica(s) because of the IPUs that the device has and the program uses: "
+        "change the argument, or select another number of IPUs.",
     )

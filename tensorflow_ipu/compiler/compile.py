@@ -31,9 +31,11 @@ from tensorflow_ipu.compiler import (
     pipeline_plan,
     placed_clusters,
     pre_compile,
+    refusals,
     replica_uniform,
     reporting,
     run_passes,
+    shard_inputs,
     sharding,
     sources,
     store,
@@ -89,6 +91,8 @@ def _compiled(
     if system.current().connection is DeviceConnectionType.PRE_COMPILE:
         pre_compile.check(program)
     target = _with_replicas(program, target)
+    refusals.check(program)
+    shard_inputs.check(program)
     checks = dropped_checks.find(program)
     run_passes.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
     feed_check.check(program)

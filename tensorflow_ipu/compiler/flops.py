@@ -264,12 +264,16 @@ def _table(*rows: tuple[str, Callable[[tf.Operation], int], str]) -> Mapping[str
 
 
 def _reduce_scatter(op: tf.Operation) -> int:
-    """Each element of the slice takes one operation for each replica but the first."""
+    """Each element of the slice takes one operation for each replica but the first.
+
+    A mean takes one more.
+    """
     replicas, kind = op.get_attr("replication_factor"), op.get_attr("op").decode()
     if kind == "COLLECTIVE_OP_LOCAL":
         return 0
     squares = replicas if kind == "COLLECTIVE_OP_SQUARE_ADD" else 0
-    return (replicas - 1 + squares) * _elements(op.outputs[0])
+    divisions = int(kind == "COLLECTIVE_OP_MEAN")
+    return (replicas - 1 + squares + divisions) * _elements(op.outputs[0])
 
 
 def _candidates(op: tf.Operation) -> int:

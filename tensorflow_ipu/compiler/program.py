@@ -25,6 +25,11 @@ MEMORY_ATTRIBUTE = "_ipu_memory"
 # of the update where that is of one mini-batch, so that there is no counter.
 ACCUMULATION_ATTRIBUTE = "_ipu_gradient_accumulation"
 PIPELINE_ATTRIBUTE = "_ipu_pipeline"
+# JSON, on what the compiler has to refuse, though a graph may have it: the code of the error and
+# its message (`compiler/refusals.py`).
+REFUSAL_ATTRIBUTE = "_ipu_refusal"
+# The position of a tensor in the list that a collective within a replica takes.
+SHARD_INPUT_ATTRIBUTE = "_ipu_shard_input"
 # On the variables of a queue (`internal_ops.fifo`): whether it is to be in remote memory.
 FIFO_ATTRIBUTE = "_ipu_fifo"
 

@@ -83,14 +83,14 @@ def test_policies_do_not_change_data(policy: str) -> None:
 def test_search_finds_the_most_likely(blank: int, from_logits: bool) -> None:
     paths = 3
     layer = layers.CTCInferenceLayer(blank, top_paths=paths, from_logits=from_logits)
-    negative, lengths, found = layer(data(from_logits), STEPS)
-    assert (negative.shape, lengths.shape, found.shape) == ([B, paths], [B, paths], [B, paths, T])
+    scores, lengths, found = layer(data(from_logits), STEPS)
+    assert (scores.shape, lengths.shape, found.shape) == ([B, paths], [B, paths], [B, paths, T])
     predicted = layers.CTCPredictionsLayer(blank, top_paths=paths, from_logits=from_logits)
     predictions = predicted(data(from_logits), STEPS)
     assert predictions.shape == [B, T] and predictions.dtype == tf.int32
     for entry in range(B):
         wanted = best(entry, blank % C)[:paths]
-        np.testing.assert_allclose(negative[entry], [-score for score, _ in wanted], rtol=1e-4)
+        np.testing.assert_allclose(scores[entry], [score for score, _ in wanted], rtol=1e-4)
         for path, (_, sequence) in enumerate(wanted):
             length = int(lengths[entry, path])
             assert tuple(found[entry, path].numpy()[:length]) == sequence
@@ -100,10 +100,10 @@ def test_search_finds_the_most_likely(blank: int, from_logits: bool) -> None:
 
 def test_search_equals_tensorflows() -> None:
     """Which has the blank last, and scores that are not normalised."""
-    stock, scores = tf.nn.ctc_beam_search_decoder(LOGITS, STEPS, beam_width=100, top_paths=2)
+    stock, wanted = tf.nn.ctc_beam_search_decoder(LOGITS, STEPS, beam_width=100, top_paths=2)
     layer = layers.CTCInferenceLayer(C - 1, top_paths=2, from_logits=True)
-    negative, _, found = layer(LOGITS, STEPS)
-    np.testing.assert_allclose(np.diff(-negative.numpy()), np.diff(scores.numpy()), rtol=1e-3)
+    scores, _, found = layer(LOGITS, STEPS)
+    np.testing.assert_allclose(np.diff(scores.numpy()), np.diff(wanted.numpy()), rtol=1e-3)
     for path, sparse in enumerate(stock):
         dense = tf.sparse.to_dense(sparse, default_value=C - 1).numpy()
         np.testing.assert_array_equal(found[:, path, : dense.shape[1]], dense)

@@ -144,6 +144,45 @@ class TestMean:
         result = replicas.run(4, lambda: cross_replica_mean(replicas.own_row(x), 2))
         np.testing.assert_array_equal(result, left_to_right(x, 2) / np.float32(2))
 
+    @pytest.mark.parametrize("reduce", [cross_replica_sum, cross_replica_mean])
+    def test_a_group_size_of_0_stands_for_all(self, reduce):
+        x = replicas.rows(4, [3])
+
+        def program():
+            return reduce(replicas.own_row(x), replica_group_size=0), reduce(replicas.own_row(x))
+
+        got, expected = replicas.run(4, program)
+        np.testing.assert_array_equal(got, expected)
+
+    @pytest.mark.parametrize("in_session", [False, True])
+    def test_float16_does_not_overflow(self, in_session):
+        x = np.full([4, 3], 65504, np.float16)
+        result = replicas.run(4, lambda: cross_replica_mean(replicas.own_row(x)), in_session)
+        assert result.dtype == np.float16
+        np.testing.assert_array_equal(result, x)
+
+    @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+    def test_integers_are_rounded_towards_zero(self, dtype):
+        x = np.array([[7, 9], [-8 if dtype != "uint8" else 3, 2], [2, 4], [0, 0]]).astype(dtype)
+        result = replicas.run(4, lambda: cross_replica_mean(replicas.own_row(x)))
+        expected = np.trunc(x.astype(float).sum(0) / 4)
+        np.testing.assert_array_equal(result, [expected] * 4)
+
+    @pytest.mark.parametrize("size", [None, 2])
+    def test_gradient(self, size):
+        x = replicas.rows(4, [3])
+
+        def program():
+            own = replicas.own_row(x)
+            return tf.gradients(tf.reduce_sum(cross_replica_mean(own, size) ** 2), own)[0]
+
+        def loss(values):
+            groups = replicas.groups(4, size or 4)
+            return sum(len(g) * np.sum(values[list(g)].mean(0) ** 2) for g in groups)
+
+        expected = replicas.total_gradient(loss, x.astype(float))
+        np.testing.assert_allclose(replicas.run(4, program), expected, atol=1e-4)
+
     @pytest.mark.parametrize("op", ["SUM", "MEAN"])
     @pytest.mark.parametrize("count", [1, 2, 4])
     def test_reduction_of_a_strategy(self, count, op):
@@ -349,10 +388,9 @@ class TestErrors:
         with pytest.raises(TypeError, match="cross_replica_sum takes tensors of the types float16"):
             cross_replica_sum(value)
 
-    @pytest.mark.parametrize("size", [0, -1])
-    def test_group_size(self, size):
-        with pytest.raises(ValueError, match="replica_group_size must be at least 1"):
-            cross_replica_sum(1.0, size)
+    def test_group_size(self):
+        with pytest.raises(ValueError, match="replica_group_size must be at least 0"):
+            cross_replica_sum(1.0, -1)
 
     @pytest.mark.parametrize("size", [1.5, "2", True])
     def test_type_of_group_size(self, size):
@@ -362,7 +400,10 @@ class TestErrors:
     @pytest.mark.parametrize("in_session", [False, True])
     @pytest.mark.parametrize(("count", "size"), [(1, 2), (4, 3), (2, 4)])
     def test_group_size_that_does_not_divide(self, count, size, in_session):
-        pattern = rf"replica_group_size of .*cross_replica_sum.* is {size}.*divide the {count} rep"
+        pattern = (
+            rf"The replica group size \(got {size}\) does not evenly divide the total number of "
+            rf"replicas \(got {count}\): the replica_group_size of .*cross_replica_sum"
+        )
         with pytest.raises(tf.errors.InvalidArgumentError, match=pattern):
             replicas.run(count, lambda: cross_replica_sum(tf.constant(1.0), size), in_session)
 

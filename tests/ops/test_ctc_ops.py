@@ -77,10 +77,11 @@ def test_gradient_is_the_difference_quotient(blank: int, from_logits: bool) -> N
     weights = np.array([1.0, -0.5, 2.0])
 
     def loss(x: np.ndarray) -> float:
-        data = log_softmax(x[0]) if from_logits else x[0]
+        # The gradient by log probabilities is that by the logits that they were made of.
+        data = log_softmax(x[0])
         return float(weights @ expected_loss(data, labels, counts, steps, blank))
 
-    x = tf.constant(logits)
+    x = tf.constant(logits if from_logits else log_softmax(logits).astype(np.float32))
     function = nn_ops.ctc_loss_v2 if from_logits else nn_ops.ctc_loss_with_log_probs
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -209,8 +210,8 @@ def test_a_wide_beam_finds_the_most_likely_of_all_sequences(blank: int, from_log
         data, decode = log_softmax(logits), nn_ops.ctc_beam_search_decoder
     else:
         data, decode = logits, nn_ops.ctc_beam_search_decoder_with_log_probs
-    negative, lengths, labels = decode(logits, steps, 200, 4, blank)
-    assert negative.shape == (BATCH, 4) and negative.dtype == tf.float32
+    scores, lengths, labels = decode(logits, steps, 200, 4, blank)
+    assert scores.shape == (BATCH, 4) and scores.dtype == tf.float32
     assert lengths.shape == (BATCH, 4) and lengths.dtype == tf.int32
     assert labels.shape == (BATCH, 4, STEPS) and labels.dtype == tf.int32
     class_of_blank = blank % CLASSES
@@ -218,16 +219,16 @@ def test_a_wide_beam_finds_the_most_likely_of_all_sequences(blank: int, from_log
         found = probabilities(data[: steps[b], b], class_of_blank)
         want = sorted(found.items(), key=lambda item: -item[1])[:4]
         for p, (sequence, probability) in enumerate(want):
-            np.testing.assert_allclose(negative[b, p], -np.log(probability), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(scores[b, p], np.log(probability), rtol=1e-5, atol=1e-6)
             assert lengths[b, p] == len(sequence)
             padded = [*sequence] + [class_of_blank] * (STEPS - len(sequence))
             assert labels[b, p].numpy().tolist() == padded
         for p in range(len(want), 4):
-            assert np.isposinf(negative[b, p]) and lengths[b, p] == 0
+            assert np.isneginf(scores[b, p]) and lengths[b, p] == 0
 
 
 def searched(log_probs: np.ndarray, width: int, blank: int) -> list[tuple[tuple[int, ...], float]]:
-    """A beam search over sequences as tuples: what is kept and its negative log probability."""
+    """A beam search over sequences as tuples: what is kept and its log probability."""
     beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -np.inf)}
     for row in log_probs:
         found: dict[tuple[int, ...], tuple[float, float]] = {}
@@ -246,7 +247,7 @@ def searched(log_probs: np.ndarray, width: int, blank: int) -> list[tuple[tuple[
                 add((*labels, c), -np.inf, score + row[c])
         ordered = sorted(found.items(), key=lambda item: -np.logaddexp(*item[1]))
         beams = dict(ordered[:width])
-    return [(labels, -np.logaddexp(*scores)) for labels, scores in beams.items()]
+    return [(labels, np.logaddexp(*scores)) for labels, scores in beams.items()]
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 30])
@@ -254,11 +255,11 @@ def searched(log_probs: np.ndarray, width: int, blank: int) -> list[tuple[tuple[
 def test_beams_are_kept_as_the_algorithm_says(width: int, blank: int) -> None:
     logits, _, _, steps = random_batch(6)
     paths = min(width, 3)
-    negative, lengths, labels = nn_ops.ctc_beam_search_decoder(logits, steps, width, paths, blank)
+    scores, lengths, labels = nn_ops.ctc_beam_search_decoder(logits, steps, width, paths, blank)
     for b, length in enumerate(steps):
         want = searched(log_softmax(logits)[:length, b], width, blank)
         for p, (sequence, score) in enumerate(want[:paths]):
-            np.testing.assert_allclose(negative[b, p], score, rtol=1e-5)
+            np.testing.assert_allclose(scores[b, p], score, rtol=1e-5)
             assert labels[b, p, : lengths[b, p]].numpy().tolist() == list(sequence)
 
 
@@ -266,9 +267,9 @@ def test_beams_are_kept_as_the_algorithm_says(width: int, blank: int) -> None:
 def test_beams_equal_those_of_tensorflow(width: int) -> None:
     """With wider ones TensorFlow drops other sequences, and comes to slightly other results."""
     logits, _, _, steps = random_batch(6)
-    negative, lengths, labels = nn_ops.ctc_beam_search_decoder(logits, steps, width)
-    (decoded,), scores = tf.nn.ctc_beam_search_decoder(logits, steps, width, 1)
-    np.testing.assert_allclose(negative, -scores, rtol=1e-4)
+    scores, lengths, labels = nn_ops.ctc_beam_search_decoder(logits, steps, width)
+    (decoded,), want_scores = tf.nn.ctc_beam_search_decoder(logits, steps, width, 1)
+    np.testing.assert_allclose(scores, want_scores, rtol=1e-4)
     for b, row in enumerate(tf.sparse.to_dense(decoded, default_value=-1).numpy()):
         want = [label for label in row if label >= 0]
         assert labels[b, 0, : lengths[b, 0]].numpy().tolist() == want
@@ -276,10 +277,10 @@ def test_beams_equal_those_of_tensorflow(width: int) -> None:
 
 def test_beam_search_in_float16() -> None:
     logits = case(0, np.float16)[0]
-    negative, lengths, labels = nn_ops.ctc_beam_search_decoder(logits, [4, 4, 4], 20, 2)
+    scores, lengths, labels = nn_ops.ctc_beam_search_decoder(logits, [4, 4, 4], 20, 2)
     want = nn_ops.ctc_beam_search_decoder(logits.astype(np.float32), [4, 4, 4], 20, 2)
-    assert negative.dtype == tf.float16
-    np.testing.assert_allclose(negative, want[0], rtol=2e-3)
+    assert scores.dtype == tf.float16
+    np.testing.assert_allclose(scores, want[0], rtol=2e-3)
     np.testing.assert_array_equal(lengths, want[1])
     np.testing.assert_array_equal(labels, want[2])
 
@@ -306,7 +307,7 @@ LABELS = np.ones([3, 2], np.int32)
 @pytest.mark.parametrize(
     "change, error, message",
     [
-        ({"out_dtype": tf.float16}, ValueError, "out_dtype cannot be float16 if the dtype of"),
+        ({"out_dtype": tf.float16}, ValueError, "out_dtype cannot be float16 when dtype of"),
         ({"out_dtype": tf.int32}, ValueError, "out_dtype must be float16 or float32"),
         ({"logits": LOGITS.astype(np.int32)}, TypeError, "logits must be of the type"),
         ({"logits": LOGITS[0]}, ValueError, r"logits must be of the shape \[max_time"),

@@ -78,18 +78,49 @@ def test_type(dtype):
         normalise_image(tf.zeros([2, 3], dtype), OFFSETS, SCALES)
 
 
-@pytest.mark.parametrize("shape", [(), (4,), (3, 1)])
+@pytest.mark.parametrize("shape", [(4,), (3, 1)])
 def test_image_shape(shape):
-    with pytest.raises(ValueError, match="image must have 3 channels"):
+    match = f"The image has {shape[-1]} channels, expected 3."
+    with pytest.raises(tf.errors.InvalidArgumentError, match=match):
         normalise_image(np.zeros(shape, np.float32), OFFSETS, SCALES)
+
+
+def test_image_without_a_dimension():
+    with pytest.raises(ValueError, match="image must have a last dimension"):
+        normalise_image(np.float32(0), OFFSETS, SCALES)
 
 
 @pytest.mark.parametrize("wrong", [1.0, [1.0, 2.0], [[1.0, 2.0, 3.0]]])
 def test_shapes_of_the_parameters(wrong):
     image = np.zeros([2, 3], np.float32)
-    with pytest.raises(ValueError, match=r"channel_offsets must have the shape \[3\]"):
+    must = "must be the same size as the number of image channels 3, but was"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"The channel_offsets {must}"):
         normalise_image(image, wrong, SCALES)
-    with pytest.raises(ValueError, match=r"channel_scales must have the shape \[3\]"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"The channel_scales {must}"):
         normalise_image(image, OFFSETS, wrong)
-    with pytest.raises(ValueError, match=r"scale must have the shape \[\]"):
+    with pytest.raises(ValueError, match="scale must be a number"):
         normalise_image(image, OFFSETS, SCALES, [1.0])
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+def test_shapes_are_checked_when_a_program_is_compiled(in_session):
+    built = []
+
+    def program():
+        result = normalise_image(tf.zeros([4, 2]), OFFSETS, SCALES)
+        built.append(result.shape.as_list())
+        return result
+
+    match = "The image has 2 channels, expected 3"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=match) as info:
+        replicas.run(1, program, in_session)
+    assert built == [[4, 4]]
+    assert __file__ in info.value.message  # the user's line
+
+
+def test_a_wrong_image_that_is_not_used_is_no_error():
+    def program():
+        normalise_image(tf.zeros([4, 2]), OFFSETS, SCALES)
+        return tf.constant(3.0)
+
+    assert replicas.run(1, program) == 3

@@ -229,6 +229,22 @@ def test_the_example_of_the_reference() -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+def _dependent(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    first = tf.nn.conv2d(x, tf.ones([1, 1, x.shape[-1], 2]), 1, "SAME")
+    return tf.nn.conv2d(tf.nn.relu(first), tf.ones([1, 1, 2, 2]), 1, "SAME") + tf.reduce_sum(y)
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+def test_convolutions_of_a_multi_conv_that_depend_on_each_other(in_session: bool) -> None:
+    def program() -> tf.Tensor:
+        x = tf.constant(IMAGE)
+        return nn_ops.multi_conv(_dependent)(x, x)
+
+    match = "requires all convolutions to be independent of each other, however a data dependency"
+    with pytest.raises(tf.errors.FailedPreconditionError, match=match):
+        replicas.run(1, program, in_session)
+
+
 def test_multi_conv_errors() -> None:
     with pytest.raises(TypeError, match="options must be a dict.*Received: options='fast'"):
         nn_ops.multi_conv(options="fast")

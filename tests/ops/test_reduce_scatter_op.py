@@ -25,6 +25,7 @@ LOGICAL = {
     "COLLECTIVE_OP_LOGICAL_AND": np.logical_and,
     "COLLECTIVE_OP_LOGICAL_OR": np.logical_or,
 }
+MEAN = "COLLECTIVE_OP_MEAN"
 ADD, LOCAL = "COLLECTIVE_OP_ADD", "COLLECTIVE_OP_LOCAL"
 SQUARE_ADD = "COLLECTIVE_OP_SQUARE_ADD"
 
@@ -41,7 +42,13 @@ def scattered(x: np.ndarray, size: int, op: str = ADD) -> np.ndarray:
                 result = wide[replica].ravel()
             else:
                 first = values[0] ** 2 if op == SQUARE_ADD else values[0]
-                result = functools.reduce({**NUMBERS, **LOGICAL}[op], values[1:], first)
+                reduction = {**NUMBERS, **LOGICAL, MEAN: np.add}[op]
+                result = functools.reduce(reduction, values[1:], first)
+            if op == MEAN:
+                kind = x.dtype
+                result = (
+                    np.trunc(result / size) if np.issubdtype(kind, np.integer) else result / size
+                )
             padded = np.pad(result, (0, length * size - result.size))
             slices.append(padded[place * length : (place + 1) * length])
     return np.stack(slices).astype(x.dtype)
@@ -68,7 +75,7 @@ class TestValues:
         result = replicas.run(count, lambda: reduce_scatter(replicas.own_row(x), size))
         np.testing.assert_array_equal(result, scattered(x, size))
 
-    @pytest.mark.parametrize("op", [*NUMBERS, LOCAL])
+    @pytest.mark.parametrize("op", [*NUMBERS, MEAN, LOCAL])
     @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint8", "int32", "int64"])
     def test_operators(self, op, dtype):
         x = replicas.rows(4, [9], dtype)
@@ -82,7 +89,12 @@ class TestValues:
         result = replicas.run(4, lambda: reduce_scatter(replicas.own_row(x), 4, op))
         np.testing.assert_array_equal(result, scattered(x, 4, op))
 
-    @pytest.mark.parametrize("op", [*NUMBERS, LOCAL])
+    def test_a_mean_of_float16_does_not_overflow(self):
+        x = np.full([4, 4], 65504, np.float16)
+        result = replicas.run(4, lambda: reduce_scatter(replicas.own_row(x), 4, MEAN))
+        np.testing.assert_array_equal(result, x[:, :1])
+
+    @pytest.mark.parametrize("op", [*NUMBERS, MEAN, LOCAL])
     def test_one_replica(self, op):
         x = replicas.rows(1, [5])
         result = replicas.run(1, lambda: reduce_scatter(replicas.own_row(x), 1, op))
@@ -130,7 +142,7 @@ class TestValues:
             assert reduce_scatter(tf.zeros([3, 3]), 4).shape == [3]
 
 
-@pytest.mark.parametrize("op", [*NUMBERS, LOCAL])
+@pytest.mark.parametrize("op", [*NUMBERS, MEAN, LOCAL])
 @pytest.mark.parametrize(("count", "size"), [(1, 1), (2, 2), (4, 2), (4, 4)])
 def test_gradient(op, count, size):
     """Against finite differences of the sum of all replicas' losses."""
@@ -168,7 +180,7 @@ def test_gradient_in_a_session(op):
 class TestErrors:
     """Mistakes of the user."""
 
-    @pytest.mark.parametrize("op", ["ADD", "COLLECTIVE_OP_MEAN", None, ""])
+    @pytest.mark.parametrize("op", ["ADD", "COLLECTIVE_OP_MEDIAN", None, ""])
     def test_operator(self, op):
         with pytest.raises(ValueError, match="op must be one of COLLECTIVE_OP_ADD, COLLECTIVE_OP_"):
             reduce_scatter(tf.zeros([2]), 2, op)
@@ -190,6 +202,6 @@ class TestErrors:
 
     @pytest.mark.parametrize(("count", "factor"), [(1, 2), (4, 3), (2, 4)])
     def test_factor_that_does_not_divide(self, count, factor):
-        pattern = rf"reduce_scatter.* is {factor}, .*divide the {count} replica.*change the arg"
+        pattern = rf"got {factor}\) does not evenly .*got {count}\): .*reduce_scatter.*change the"
         with pytest.raises(tf.errors.InvalidArgumentError, match=pattern):
             replicas.run(count, lambda: reduce_scatter(tf.zeros([4]), factor))

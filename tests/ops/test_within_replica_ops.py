@@ -52,10 +52,10 @@ def run(function: Any, arrays: Sequence[np.ndarray], in_session: bool = False) -
     return [np.asarray(result)[0] if count == 1 else np.asarray(result) for result in results]
 
 
-def padded(arrays: Sequence[np.ndarray], multiple: int = 1) -> list[np.ndarray]:
-    """Arrays as vectors of one length, a multiple of a number."""
+def padded(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Arrays as vectors of one length."""
     arrays = [np.atleast_1d(array) for array in arrays]
-    length = -(-max(len(array) for array in arrays) // multiple) * multiple
+    length = max(len(array) for array in arrays)
     return [np.pad(array, (0, length - len(array))) for array in arrays]
 
 
@@ -107,8 +107,17 @@ class TestValues:
     def test_reduce_scatter(self, op, dtype):
         arrays = vectors([5, 3, 7, 1], dtype)
         results = run(functools.partial(within_replica_ops.reduce_scatter, op=op), arrays)
-        for index, want in enumerate(reduced(padded(arrays, 4), op)):
-            np.testing.assert_array_equal(results[index], want[2 * index : 2 * index + 2])
+        for index, want in enumerate(reduced(padded(arrays), op)):
+            part = np.array_split(want, 4)[index]
+            np.testing.assert_array_equal(results[index], np.pad(part, (0, 2 - len(part))))
+
+    @pytest.mark.parametrize("length", [1, 4, 5, 6, 8, 9])
+    def test_elements_are_scattered_as_evenly_as_possible(self, length):
+        arrays = [np.arange(1, length + 1, dtype=np.float32), *[np.zeros(1, np.float32)] * 3]
+        results = run(within_replica_ops.reduce_scatter, arrays)
+        longest = -(-length // 4)
+        for got, part in zip(results, np.array_split(arrays[0], 4)):
+            np.testing.assert_array_equal(got, np.pad(part, (0, longest - len(part))))
 
     @pytest.mark.parametrize("op", LOGICAL)
     def test_logical(self, op):
@@ -267,6 +276,31 @@ class TestErrors:
     def test_unknown_op(self):
         with pytest.raises(ValueError, match="op must be one of"):
             within_replica_ops.all_reduce([tf.zeros([2]), tf.ones([2])], "ADD")
+
+    @ALL
+    @pytest.mark.parametrize("in_session", [False, True])
+    def test_shards_in_another_order(self, name, in_session):
+        def program():
+            with scopes.ipu_shard(0):
+                first = tf.sin(tf.ones([2]))
+            with scopes.ipu_shard(1):
+                second = tf.cos(tf.ones([2]))
+            return getattr(within_replica_ops, name)([second, first])
+
+        match = "must be provided in incrementing shard order"
+        with pytest.raises(tf.errors.FailedPreconditionError, match=match) as info:
+            replicas.run(2, program, in_session)
+        assert __file__ in info.value.message
+
+    @ALL
+    def test_input_without_a_shard(self, name):
+        def program():
+            with scopes.ipu_shard(0):
+                first = tf.sin(tf.ones([2]))
+            return getattr(within_replica_ops, name)([first, tf.cos(tf.ones([2]))])
+
+        with pytest.raises(tf.errors.FailedPreconditionError, match="Missing shard information"):
+            replicas.run(2, program)
 
     @pytest.mark.parametrize("op", ["COLLECTIVE_OP_LOGICAL_AND"])
     def test_op_of_another_type(self, op):

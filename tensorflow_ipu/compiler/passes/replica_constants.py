@@ -11,16 +11,17 @@ from tensorflow_ipu.compiler.target import Target
 
 _FACTOR = "IpuReplicationFactor"
 _SUM = "IpuCrossReplicaSum"
-_GROUP_SIZE = "replica_group_size"
+_GROUP_SIZE, _MEAN = "replica_group_size", "mean"
 
 
 def run(program: Program, target: Target) -> None:
-    """Makes the number of replicas a constant, and sums over one replica identities.
+    """Makes the number of replicas a constant, and sums and means over one replica identities.
 
     TensorFlow's graph optimizers then drop the division of a mean over one replica.
 
     Before: any legal Program. After: no op asks for the number of replicas. With one replica there
-    are no sums over replicas, but for those with a wrong group size, which are refused later.
+    are no sums and means over replicas, but for those with a wrong group size, which are refused
+    later.
     """
     for _, node in program.nodes():
         if node.op == _FACTOR:
@@ -28,6 +29,7 @@ def run(program: Program, target: Target) -> None:
         elif node.op == _SUM and target.replicas == 1 and node.attr[_GROUP_SIZE].i <= 1:
             node.op = "Identity"
             del node.attr[_GROUP_SIZE]
+            del node.attr[_MEAN]
 
 
 def _make_constant(node: node_def_pb2.NodeDef, value: int) -> None:
