@@ -193,7 +193,9 @@ def _with_key(
 
 
 def stochastic_rounding(override: bool) -> contextlib.AbstractContextManager[None]:
-    """Turns stochastic rounding on or off for the ops inside.
+    """Turns stochastic rounding on or off for the ops inside, whatever the configuration says.
+
+    The innermost scope counts. On the IPU model it has no effect.
 
     Args:
         override: Whether their float16 results are rounded stochastically.

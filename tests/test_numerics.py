@@ -55,7 +55,9 @@ _OVERFLOWS = {
     "exp": (tf.exp, [12.0, 100.0, _INF, 0.0], [None, None, _INF, 1.0]),
     "power": (lambda x: tf.pow(x, _half(20.0)), [1e3, 1.0, _INF, 0.0], [None, 1.0, _INF, 0.0]),
     "power of zero": (lambda x: tf.pow(x, _half(-1.0)), [0.0, 2.0], [_INF, 0.5]),
-    "reciprocal": (lambda x: 1 / x, [0.0, 1e-6, 2.0], [_INF, None, 0.5]),
+    "reciprocal": (lambda x: 1 / x, [0.0, 1e-6, 2.0], [_NAN, None, 0.5]),
+    "division": (lambda x: x / x[::-1], [1e4, 3.0, 1e4, 0.0], [_NAN, 3e-4, 3334.0, 0.0]),
+    "division of infinity": (lambda x: x / tf.abs(x[::-1]), [_INF, 0.0], [_INF, 0.0]),
     "logarithm": (tf.math.log, [0.0, 1.0], [-_INF, 0.0]),
     "cast": (lambda x: tf.cast(tf.cast(x, tf.float32) * 2.0, tf.float16), [6e4], [None]),
     "product": (lambda x: tf.reduce_prod(x), [6e4] * 9, None),
@@ -115,8 +117,50 @@ def test_traps(name: str, dtype: tf.DType) -> None:
         _run(function, argument)  # goes on without an error
     for options in ({trap: True}, {"set_all": True}):
         _configure(**options)
-        with pytest.raises(tf.errors.InternalError, match=f"{event} in {op}.*IPU_RESET"):
+        with pytest.raises(tf.errors.InternalError, match=f"{event} in {op}") as info:
             _run(function, argument)
+        for words in _TRAP_WORDS:
+            assert words in info.value.message
+
+
+# Programs look for these.
+_TRAP_WORDS = (
+    "Tiles in excepted state",
+    "[Recovery action: IPU_RESET]",
+    "IPU will be reset the next time a program is executed",
+)
+
+
+# Float, type of integers, value that fits, values that do not.
+_CASTS = [
+    (tf.float16, tf.int32, [-_MAX, _MAX], [_NAN, _INF]),
+    (tf.float32, tf.int32, [-(2.0**31), 2.0**31 - 128], [_NAN, -_INF, 2.0**31]),
+    (tf.float16, tf.int8, [-128.9, 127.9], [128.0, -129.0]),
+    (tf.float32, tf.uint8, [-0.5, 255.5], [256.0, -1.0]),
+]
+
+
+@pytest.mark.parametrize(("floating", "integer", "fitting", "others"), _CASTS)
+def test_casts_to_integers_trap_invalid_operations(
+    floating: tf.DType, integer: tf.DType, fitting: list[float], others: list[float]
+) -> None:
+    cast = tf.function(lambda x: tf.cast(x, integer), jit_compile=True)
+    _configure(inv=True)
+    got = _run(cast, tf.constant(fitting, floating))
+    np.testing.assert_array_equal(got, np.trunc(np.array(fitting)).astype(integer.as_numpy_dtype))
+    for value in others:
+        with pytest.raises(tf.errors.InternalError, match="invalid operation in Cast") as info:
+            _run(cast, tf.constant([fitting[0], value], floating))
+        for words in (*_TRAP_WORDS, r"as element [1]", f"for the type {integer.name}"):
+            assert words in info.value.message
+    # The operand may be the result of arithmetic.
+    with pytest.raises(tf.errors.InternalError, match="invalid operation in Cast"):
+        _run(lambda x: tf.cast(tf.maximum(x, x) + 0.0, integer), tf.constant(others[1:], floating))
+
+
+def test_without_a_trap_no_number_is_the_least_integer() -> None:
+    _configure(oflo=True, div0=True)
+    assert _run(lambda x: tf.cast(x, tf.int32), _half(_NAN)) == -(2**31)
 
 
 def test_infinite_operands_are_no_event() -> None:
@@ -172,7 +216,15 @@ def test_the_ipu_model_has_the_default_behaviour_only(
     try:
         _configure(set_all=True)
         assert "floating_point_behaviour is not supported on the IPU model" in caplog.text
-        assert _run(tf.square, _half(300.0)) == _MAX
+        assert _run(tf.square, _half(300.0)) == _INF
+        assert _run(tf.exp, _half(1e3)) == _INF
+        assert _run(lambda x: x / 0.0, _half(1.0)) == _INF
+
+        def rounded() -> tf.Tensor:
+            with scopes.stochastic_rounding(True):
+                return _thirds()
+
+        assert len(np.unique(_run(rounded))) == 1
     finally:
         system.reset_ipu_configuration()
         flags._reset_for_tests()
@@ -310,16 +362,33 @@ def test_identical_ops_round_alike_with_prng_stability() -> None:
 
 @pytest.mark.parametrize("override", [True, False])
 @pytest.mark.parametrize("stable", [True, False])
-def test_the_scope_needs_prng_stability(override: bool, stable: bool) -> None:
-    _configure(stable=stable, esr=not override)
+@pytest.mark.parametrize("default", [True, False])
+def test_the_scope_goes_before_the_option(default: bool, override: bool, stable: bool) -> None:
+    _configure(stable=stable, esr=default)
 
-    def program() -> tuple[tf.Tensor, tf.Tensor]:
+    def program() -> list[tf.Tensor]:
         with scopes.stochastic_rounding(override):
-            inside = _thirds() / _half(7.0)
-        return inside, _thirds() / _half(7.0)
+            first = _thirds() / _half(7.0)
+            with scopes.stochastic_rounding(not override):
+                inner = _thirds() / _half(7.0)
+            last = _thirds() / _half(7.0)
+        return [first, inner, last, _thirds() / _half(7.0)]
 
     rounded = [len(np.unique(result)) > 1 for result in _run(program)]
-    assert rounded == [override if stable else not override, not override]
+    assert rounded == [override, not override, override, default]
+
+
+def test_the_scope_reaches_into_loops() -> None:
+    _configure(esr=True)
+
+    def program() -> tf.Tensor:
+        with scopes.stochastic_rounding(False):
+            x = tf.ones([1000], tf.float16)
+            for _ in tf.range(3):
+                x = x / _half(3.0)
+        return x
+
+    assert len(np.unique(_run(program))) == 1
 
 
 def test_small_updates_survive_stochastic_rounding() -> None:

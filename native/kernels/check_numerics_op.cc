@@ -1,6 +1,7 @@
 // The floating-point traps of the device.
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "engine/launch_context.h"
@@ -44,6 +45,23 @@ std::string Index(int64_t flat, const tensorflow::TensorShape& shape) {
     flat /= shape.dim_size(d);
   }
   return "[" + text + "]";
+}
+
+// The error that ends the program. Programs look for the words that are not about this event.
+tensorflow::Status Exception(OpKernelContext* ctx, const char* event, const char* option,
+                             const std::string& name, const std::string& op,
+                             const std::string& deed) {
+  const LaunchContext* launch = LaunchContext::From(ctx);
+  const std::string replica =
+      launch == nullptr || launch->num_replicas() == 1
+          ? ""
+          : tensorflow::strings::StrCat(" on replica ", launch->replica());
+  return tensorflow::errors::Internal(
+      "Tiles in excepted state: floating-point exception on the IPU", replica, ": ", event, " in ",
+      name, " (", op, "), which ", deed,
+      ". [Recovery action: IPU_RESET] IPU will be reset the next time a program is executed. Find "
+      "where the values come from, or set floating_point_behaviour.",
+      option, " = False to go on without an error.");
 }
 
 class CheckNumericsOp : public OpKernel {
@@ -93,18 +111,10 @@ class CheckNumericsOp : public OpKernel {
 
   tensorflow::Status Trap(OpKernelContext* ctx, const char* event, const char* option,
                           const Tensor& value, int64_t index) const {
-    const LaunchContext* launch = LaunchContext::From(ctx);
-    const std::string replica =
-        launch == nullptr || launch->num_replicas() == 1
-            ? ""
-            : tensorflow::strings::StrCat(" on replica ", launch->replica());
-    return tensorflow::errors::Internal(
-        "Floating-point exception on the IPU", replica, ": ", event, " in ", name_, " (", op_,
-        "), which computed ", value.flat<float>()(index), " as element ",
-        Index(index, value.shape()),
-        " of its result. Recovery action: IPU_RESET. Find where the values come from, or set "
-        "floating_point_behaviour.",
-        option, " = False to go on without an error.");
+    return Exception(ctx, event, option, name_, op_,
+                     tensorflow::strings::StrCat("computed ", value.flat<float>()(index),
+                                                 " as element ", Index(index, value.shape()),
+                                                 " of its result"));
   }
 
   Arithmetic arithmetic_;
@@ -113,7 +123,73 @@ class CheckNumericsOp : public OpKernel {
   uint32_t finite_;  // magnitudes below this are no event
 };
 
+// Whether a number becomes the integer that it is when it is cut off.
+template <typename Integer>
+bool Fits(float value) {
+  const double cut = std::trunc(static_cast<double>(value));  // NaN compares with nothing
+  return cut >= static_cast<double>(std::numeric_limits<Integer>::lowest()) &&
+         cut < std::ldexp(1.0, std::numeric_limits<Integer>::digits);
+}
+
+class CheckCastOp : public OpKernel {
+ public:
+  explicit CheckCastOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("checked_name", &name_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("to", &type_));
+    fits_ = FitsType(type_);
+  }
+
+  void Compute(OpKernelContext* ctx) override {
+    const Tensor& value = ctx->input(0);
+    const auto values = value.flat<float>();
+    for (int64_t i = 0; i < values.size(); ++i) {
+      OP_REQUIRES(
+          ctx, fits_(values(i)),
+          Exception(ctx, "invalid operation", "inv", name_, "Cast",
+                    tensorflow::strings::StrCat("takes ", values(i), " as element ",
+                                                Index(i, value.shape()), " for the type ",
+                                                tensorflow::DataTypeString(type_))));
+    }
+    ctx->set_output(0, value);
+  }
+
+ private:
+  using Test = bool (*)(float);
+
+  static Test FitsType(tensorflow::DataType type) {
+    switch (type) {
+      case tensorflow::DT_INT8:
+        return Fits<int8_t>;
+      case tensorflow::DT_UINT8:
+        return Fits<uint8_t>;
+      case tensorflow::DT_INT16:
+        return Fits<int16_t>;
+      case tensorflow::DT_UINT16:
+        return Fits<uint16_t>;
+      case tensorflow::DT_UINT32:
+        return Fits<uint32_t>;
+      default:  // 64 bits are 32 on the device, but programs here have room for them
+        return type == tensorflow::DT_INT64 ? Fits<int64_t> : Fits<int32_t>;
+    }
+  }
+
+  std::string name_;
+  tensorflow::DataType type_;
+  Test fits_;
+};
+
 }  // namespace
+
+REGISTER_OP("IpuCheckCast")
+    .Input("value: float")
+    .Output("output: float")
+    .Attr("checked_name: string")
+    .Attr("to: {int8, uint8, int16, uint16, int32, uint32, int64}")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("Ends the program with an error if a value does not fit into a type of integers.");
+
+REGISTER_KERNEL_BUILDER(Name("IpuCheckCast").Device(tensorflow::DEVICE_CPU), CheckCastOp);
 
 REGISTER_OP("IpuCheckNumerics")
     .Input("value: float")

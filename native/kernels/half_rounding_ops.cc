@@ -43,19 +43,24 @@ float FromBits(uint32_t bits) {
   return value;
 }
 
-// What becomes of a finite value that float16 cannot hold.
-float Overflow(float value, bool nanoo) {
-  return nanoo ? std::numeric_limits<float>::quiet_NaN() : std::copysign(kHalfMax, value);
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// What becomes of finite values that float16 cannot hold. They are infinite on the IPU model.
+enum class OnOverflow { kClip, kNan, kInfinite };
+
+float Overflow(float value, OnOverflow mode) {
+  if (mode == OnOverflow::kNan) return kNan;
+  return std::copysign(mode == OnOverflow::kClip ? kHalfMax : HUGE_VALF, value);
 }
 
-float RoundOne(float value, bool nanoo) {
+float RoundOne(float value, OnOverflow mode) {
   const float rounded = static_cast<float>(static_cast<Eigen::half>(value));
-  return std::isinf(rounded) && !std::isinf(value) ? Overflow(value, nanoo) : rounded;
+  return std::isinf(rounded) && !std::isinf(value) ? Overflow(value, mode) : rounded;
 }
 
 // Eight elements at a time, with the conversions of the processor. Leaves the rest.
 __attribute__((target("avx2,f16c"))) int64_t RoundEights(const float* from, float* to,
-                                                         int64_t count, bool nanoo) {
+                                                         int64_t count, OnOverflow mode) {
   const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
   const __m256 limit = _mm256_set1_ps(kHalfOverflow);
   int64_t i = 0;
@@ -64,7 +69,7 @@ __attribute__((target("avx2,f16c"))) int64_t RoundEights(const float* from, floa
     // Not below the limit, so NaN is among them: rare, and then one by one.
     const __m256 large = _mm256_cmp_ps(_mm256_and_ps(value, magnitude), limit, _CMP_NLT_UQ);
     if (_mm256_movemask_ps(large) != 0) {
-      for (int64_t k = i; k < i + 8; ++k) to[k] = RoundOne(from[k], nanoo);
+      for (int64_t k = i; k < i + 8; ++k) to[k] = RoundOne(from[k], mode);
       continue;
     }
     const __m128i half = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
@@ -74,16 +79,16 @@ __attribute__((target("avx2,f16c"))) int64_t RoundEights(const float* from, floa
 }
 
 // To the nearest value, ties to even.
-void Round(const float* from, float* to, int64_t count, bool nanoo) {
+void Round(const float* from, float* to, int64_t count, OnOverflow mode) {
   static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  for (int64_t i = fast ? RoundEights(from, to, count, nanoo) : 0; i < count; ++i) {
-    to[i] = RoundOne(from[i], nanoo);
+  for (int64_t i = fast ? RoundEights(from, to, count, mode) : 0; i < count; ++i) {
+    to[i] = RoundOne(from[i], mode);
   }
 }
 
 // To one of the two neighbours, the nearer one the more often: the mean is the value itself.
 // `random` is uniform on 32 bits.
-float RoundOneStochastically(float value, uint32_t random, bool nanoo) {
+float RoundOneStochastically(float value, uint32_t random, OnOverflow mode) {
   const uint32_t bits = Bits(value);
   const uint32_t magnitude = bits & ~kSign;
   if (magnitude >= kInfinity) return value;
@@ -91,7 +96,7 @@ float RoundOneStochastically(float value, uint32_t random, bool nanoo) {
     // Adding a random number below one unit of the last place, then cutting off, carries with
     // the probability of the part that is cut off. All 13 bits count, so this is exact.
     const uint32_t rounded = (magnitude + (random & kLostBits)) & ~kLostBits;
-    if (FromBits(rounded) > kHalfMax) return Overflow(value, nanoo);
+    if (FromBits(rounded) > kHalfMax) return Overflow(value, mode);
     return FromBits(rounded | (bits & kSign));
   }
   const float units = FromBits(magnitude) * kSubnormalsPerOne;  // exact: a power of two
@@ -103,26 +108,28 @@ float RoundOneStochastically(float value, uint32_t random, bool nanoo) {
 
 // The bits for element i are a function of `key` and i alone, so they do not depend on threads.
 void RoundStochastically(const float* from, float* to, int64_t begin, int64_t end, uint64_t key,
-                         bool nanoo) {
+                         OnOverflow mode) {
   for (int64_t i = begin; i < end;) {
     uint64_t state = key + static_cast<uint64_t>(i / 2) * 0x9E3779B97F4A7C15ull;
     const uint64_t random = NextRandomBits(&state);
     if (i % 2 == 0) {
-      to[i] = RoundOneStochastically(from[i], static_cast<uint32_t>(random), nanoo);
+      to[i] = RoundOneStochastically(from[i], static_cast<uint32_t>(random), mode);
       if (++i == end) break;
     }
-    to[i] = RoundOneStochastically(from[i], static_cast<uint32_t>(random >> 32), nanoo);
+    to[i] = RoundOneStochastically(from[i], static_cast<uint32_t>(random >> 32), mode);
     ++i;
   }
 }
 
-// Takes the overflows of float32 for overflows of float16: that an infinity is one, only the
-// operands tell.
-void ResolveInfinities(const Operands& operands, bool nanoo, float* values, int64_t count) {
+// Takes the overflows of float32 for overflows of float16, and gives divisions by zero their
+// result. Which of them an infinity is, or neither, only the operands tell.
+void ResolveInfinities(const Operands& operands, bool divides, OnOverflow mode, float* values,
+                       int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    if (std::isinf(values[i]) && operands.CauseOf(i) == InfinityCause::kOverflow) {
-      values[i] = Overflow(values[i], nanoo);
-    }
+    if (!std::isinf(values[i])) continue;
+    const InfinityCause cause = operands.CauseOf(i);
+    if (cause == InfinityCause::kOverflow) values[i] = Overflow(values[i], mode);
+    if (cause == InfinityCause::kPole && divides) values[i] = kNan;
   }
 }
 
@@ -130,7 +137,12 @@ class RoundToHalfOp : public OpKernel {
  public:
   explicit RoundToHalfOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, arithmetic_.Read(ctx));
-    OP_REQUIRES_OK(ctx, ctx->GetAttr("nanoo", &nanoo_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("divides", &divides_));
+    std::string overflow;
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("overflow", &overflow));
+    mode_ = overflow == "nan"        ? OnOverflow::kNan
+            : overflow == "infinite" ? OnOverflow::kInfinite
+                                     : OnOverflow::kClip;
     stochastic_ = ctx->HasAttr("stream");
     if (stochastic_) {
       OP_REQUIRES_OK(ctx, ctx->GetAttr("stream", &stream_));
@@ -148,9 +160,9 @@ class RoundToHalfOp : public OpKernel {
     float* to = output->flat<float>().data();
     const auto work = [&](int64_t begin, int64_t end) {
       if (stochastic_) {
-        RoundStochastically(from, to, begin, end, key, nanoo_);
+        RoundStochastically(from, to, begin, end, key, mode_);
       } else {
-        Round(from + begin, to + begin, end - begin, nanoo_);
+        Round(from + begin, to + begin, end - begin, mode_);
       }
     };
     const auto& workers = *ctx->device()->tensorflow_cpu_worker_threads();
@@ -158,7 +170,7 @@ class RoundToHalfOp : public OpKernel {
                       stochastic_ ? 2 * kCyclesPerElement : 1, work);
     if (ctx->num_inputs() > 1) {
       const Operands operands(arithmetic_, ctx, 1, value.shape());
-      ResolveInfinities(operands, nanoo_, to, value.NumElements());
+      ResolveInfinities(operands, divides_, mode_, to, value.NumElements());
     }
   }
 
@@ -175,7 +187,8 @@ class RoundToHalfOp : public OpKernel {
   }
 
   Arithmetic arithmetic_;
-  bool nanoo_;
+  OnOverflow mode_;
+  bool divides_;
   bool stochastic_;
   bool same_ = false;
   int64_t stream_ = 0;
@@ -188,7 +201,8 @@ REGISTER_OP("IpuRoundToHalf")
     .Input("operands: Toperands")
     .Output("output: float")
     .Attr("Toperands: list(type) >= 0")
-    .Attr("nanoo: bool")
+    .Attr("overflow: {'clip', 'nan', 'infinite'}")
+    .Attr("divides: bool = false")
     .Attr("elementwise: bool = false")
     .Attr("pole: {'', 'any', 'zero', 'nonpositive'} = ''")
     .Attr("pole_operand: int = 0")
@@ -200,7 +214,8 @@ REGISTER_OP("IpuRoundStochastically")
     .Input("operands: Toperands")
     .Output("output: float")
     .Attr("Toperands: list(type) >= 0")
-    .Attr("nanoo: bool")
+    .Attr("overflow: {'clip', 'nan', 'infinite'}")
+    .Attr("divides: bool = false")
     .Attr("elementwise: bool = false")
     .Attr("pole: {'', 'any', 'zero', 'nonpositive'} = ''")
     .Attr("pole_operand: int = 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import node_def_pb2
@@ -21,6 +22,14 @@ _CATEGORY = "floating_point_behaviour"
 _PARTIALS_OPTION = "partialsType"
 
 
+class Overflow(enum.Enum):
+    """What a finite result becomes that float16 cannot hold."""
+
+    CLIP = "clip"
+    NAN = "nan"
+    INFINITE = "infinite"
+
+
 @dataclasses.dataclass(frozen=True)
 class FloatBehaviour:
     """How arithmetic behaves on the device.
@@ -29,23 +38,28 @@ class FloatBehaviour:
         inv: Whether an invalid operation ends the program.
         div0: Whether a division by zero does.
         oflo: Whether an overflow does.
-        nanoo: Whether a float16 overflow gives NaN rather than the largest number.
+        overflow: What a float16 overflow gives.
         rounding: Where float16 results are rounded stochastically.
-        prng_stability: Whether ops may say themselves whether they are.
+        overrides_rounding: Whether ops may say themselves whether they are.
+        prng_stability: Whether ops that compute the same on all replicas round alike.
         half_partials: The families of ops ("matmuls", "convolutions") that add in float16.
     """
 
     inv: bool = False
     div0: bool = False
     oflo: bool = False
-    nanoo: bool = False
+    overflow: Overflow = Overflow.CLIP
     rounding: StochasticRoundingBehaviour = StochasticRoundingBehaviour.OFF
+    overrides_rounding: bool = True
     prng_stability: bool = False
     half_partials: frozenset[str] = frozenset()
 
     @classmethod
     def configured(cls) -> FloatBehaviour:
-        """Returns what the configuration in force says; the IPU model has the default only."""
+        """Returns what the configuration in force says.
+
+        The IPU model has ordinary float16: an overflow is infinite, and nothing else can be chosen.
+        """
         current = system.current()
         options = dict(current.settings.items())
         half_partials = frozenset(
@@ -54,13 +68,17 @@ class FloatBehaviour:
             if options[f"{family}.poplar_options"].get(_PARTIALS_OPTION) == "half"
         )
         if current.machine.is_model:
-            return cls(half_partials=half_partials)
+            return cls(
+                overflow=Overflow.INFINITE, overrides_rounding=False, half_partials=half_partials
+            )
         everything = options[f"{_CATEGORY}.set_all"]
+        nan = everything or options[f"{_CATEGORY}.nanoo"]
         return cls(
             **{
                 name: everything or options[f"{_CATEGORY}.{name}"]
-                for name in ("inv", "div0", "oflo", "nanoo")
+                for name in ("inv", "div0", "oflo")
             },
+            overflow=Overflow.NAN if nan else Overflow.CLIP,
             rounding=_rounding(True if everything else options[f"{_CATEGORY}.esr"]),
             prng_stability=options["experimental.enable_prng_stability"],
             half_partials=half_partials,
@@ -73,7 +91,7 @@ class FloatBehaviour:
 
     def rounding_override(self, node: node_def_pb2.NodeDef) -> bool | None:
         """Returns what a node says of stochastic rounding; None if nothing, or nobody listens."""
-        if not self.prng_stability:
+        if not self.overrides_rounding:
             return None
         return _ROUNDING_VALUES.get(_frontend(node).get(_ROUNDING_KEY, ""))
 

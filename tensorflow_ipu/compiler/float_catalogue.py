@@ -19,6 +19,8 @@ class Arithmetic:
         pole: Where finite operands have an infinite result that is exact: "" nowhere, "any"
             wherever the result is infinite, "zero" or "nonpositive" where one operand is.
         pole_operand: Which operand that is.
+        divides: Whether the pole is a division by zero, whose result the device has as NaN in
+            float16.
         overflows_float: Whether finite float16 operands can have results that are too large even
             for float32.
         family: Which library options it has: "matmuls", "convolutions" or "".
@@ -27,6 +29,7 @@ class Arithmetic:
     elementwise: bool = True
     pole: str = ""
     pole_operand: int = 0
+    divides: bool = False
     overflows_float: bool = False
     family: str = ""
 
@@ -47,12 +50,13 @@ ARITHMETIC = _table(
     (Arithmetic(overflows_float=True), "Exp Expm1 Sinh Cosh"),
     (Arithmetic(pole="any"), "Log Log1p Rsqrt Atanh Erfinv Ndtri Digamma Xlog1py"),
     (Arithmetic(pole="nonpositive"), "Lgamma"),
-    (Arithmetic(pole="zero"), "Inv Reciprocal SqrtGrad"),
+    (Arithmetic(pole="zero", divides=True), "Inv Reciprocal SqrtGrad"),
     (Arithmetic(pole="zero", overflows_float=True), "Pow"),
     (
-        Arithmetic(pole="zero", pole_operand=1),
-        "Div RealDiv TruncateDiv FloorDiv Mod FloorMod TruncateMod Xdivy Xlogy",
+        Arithmetic(pole="zero", pole_operand=1, divides=True),
+        "Div RealDiv TruncateDiv FloorDiv Xdivy",
     ),
+    (Arithmetic(pole="zero", pole_operand=1), "Mod FloorMod TruncateMod Xlogy"),
     (
         Arithmetic(elementwise=False, family="matmuls"),
         "MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum",

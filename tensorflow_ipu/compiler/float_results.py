@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tensorflow_ipu.compiler.float_behaviour import FloatBehaviour
+from tensorflow_ipu.compiler.float_behaviour import FloatBehaviour, Overflow
 from tensorflow_ipu.compiler.float_catalogue import Arithmetic
 from tensorflow_ipu.compiler.function_editor import FunctionEditor
 from tensorflow_ipu.compiler.program import node_tag
@@ -83,13 +83,16 @@ class ResultFinisher:
     def _round(self, result: Result, value: str) -> str:
         arithmetic = result.arithmetic
         stochastic, same = result.rounding
-        wanted = arithmetic.overflows_float
+        # The operands tell overflows of float32 from infinities that are right.
+        wanted = arithmetic.overflows_float or arithmetic.divides
+        wanted = wanted and self._behaviour.overflow is not Overflow.INFINITE
         node = self._editor.add(
             f"{result.name}/ipu_round",
             "IpuRoundStochastically" if stochastic else "IpuRoundToHalf",
             [value, *(result.operands if wanted else ())],
             Toperands=result.operand_types if wanted else (),
-            nanoo=self._behaviour.nanoo,
+            overflow=self._behaviour.overflow.value,
+            divides=arithmetic.divides,
             **_description(arithmetic),
         )
         if stochastic:

@@ -395,7 +395,8 @@ DATA_MOVEMENT = frozenset(
     VarIsInitializedOp VariableShape DestroyResourceOp ResourceGather ResourceGatherNd
     ResourceScatterUpdate ResourceScatterNdUpdate ResourceStridedSliceAssign
     IpuInfeedDequeue IpuOutfeedEnqueue IpuProgramVariable IpuAllGather IpuAllToAll
-    IpuCheckNumerics IpuRoundToHalf IpuRoundStochastically IpuHalfToFloat IpuFloatToHalf
+    IpuCheckNumerics IpuCheckCast IpuMaskLabels IpuRoundToHalf IpuRoundStochastically
+    IpuHalfToFloat IpuFloatToHalf
     IpuAssumeEqualAcrossReplicas IpuReplicaBroadcast IpuReplicationFactor IpuReplicationIndex
     IpuHostEmbeddingLookup IpuHostEmbeddingUpdate
     """.split()

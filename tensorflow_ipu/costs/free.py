@@ -27,6 +27,7 @@ _CONTROL = """
 # Checks and messages are for the host. The chip rounds and traps while it computes.
 _CHECKS = """
     CheckNumerics CheckNumericsV2 Assert Print PrintV2 IpuPrintTensor IpuCheckNumerics
+    IpuCheckCast IpuMaskLabels
     IpuRoundToHalf IpuRoundStochastically IpuHalfToFloat IpuFloatToHalf StringFormat
     """
 # Transfers are timed as such: `costs.collectives` (with what is added on the way), `streams`.

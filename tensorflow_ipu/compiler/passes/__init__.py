@@ -13,6 +13,7 @@ from tensorflow_ipu.compiler.passes import (
     drop_checks,
     host_once,
     host_placement,
+    mask_labels,
     negations,
     numerics,
     order_collectives,
@@ -48,6 +49,7 @@ PIPELINE: dict[str, Pass] = {
 LOWERING: dict[str, Pass] = {
     "synthetic_parameters": synthetic_parameters.run,
     "numerics": numerics.run,
+    "mask_labels": mask_labels.run,
     "negations": negations.run,
     "argument_types": argument_types.run,
 }

@@ -27,11 +27,20 @@ from tensorflow_ipu.compiler.function_editor import (
 )
 from tensorflow_ipu.compiler.node_order import topological
 from tensorflow_ipu.compiler.node_results import input_types, results_of
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, called_functions
+from tensorflow_ipu.compiler.program import (
+    OUTSIDE_ATTRIBUTE,
+    Program,
+    called_functions,
+    node_tag,
+)
 from tensorflow_ipu.compiler.target import Target
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
 
 _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF)
+_INTEGERS = (
+    *(types_pb2.DT_INT8, types_pb2.DT_INT16, types_pb2.DT_INT32, types_pb2.DT_INT64),
+    *(types_pb2.DT_UINT8, types_pb2.DT_UINT16, types_pb2.DT_UINT32),
+)
 
 
 def run(program: Program, target: Target) -> None:
@@ -41,7 +50,7 @@ def run(program: Program, target: Target) -> None:
     rounded to float16 (nearest or stochastically; an overflow clips or gives NaN). Tensors between
     such ops stay in float32, with values that float16 has: in loops and other functions, and in
     lists of tensors, too. With traps on, each result of float arithmetic is checked before it is
-    rounded.
+    rounded, and so is what is cast to integers.
 
     It is the last pass, and only what the host runs has been through it: the listing of an
     Executable is the program of the device, whose arithmetic is not made of ops.
@@ -140,6 +149,9 @@ class _Rewriter:
         """Rewrites a node if need be; returns False if it only has to use the new values."""
         if self._updates.rewrite(node):
             return True
+        if self._behaviour.inv and _is_to_integer(node):
+            self._check_cast(node)
+            return True
         if self._stays_wide(node):
             self._use_wide_form(node)
             return True
@@ -154,6 +166,20 @@ class _Rewriter:
             if kind == types_pb2.DT_FLOAT:
                 self._announce(node, reference, arithmetic, reference, False, types)
         return True
+
+    def _check_cast(self, node: node_def_pb2.NodeDef) -> None:
+        """Lets a cast to integers end the program where a value has none."""
+        (operand,) = data_inputs(node)
+        half = _is_from_half(node)
+        check = self._editor.add(
+            f"{node.name}/ipu_check",
+            "IpuCheckCast",
+            [self._editor.wide(operand) if half else self._editor.value(operand)],
+            checked_name=node_tag(node.name, self._name),
+            to=node.attr["DstT"].type,
+        )
+        replace_data_inputs(node, [f"{check.name}:output:0"])
+        node.attr["SrcT"].type = types_pb2.DT_FLOAT
 
     def _stays_wide(self, node: node_def_pb2.NodeDef) -> bool:
         """Returns whether a node passes float16 tensors on, all of which can be wide there."""
@@ -265,6 +291,15 @@ class _Rewriter:
 
 def _is_half(node: node_def_pb2.NodeDef) -> bool:
     return any(value.type == types_pb2.DT_HALF for value in node.attr.values())
+
+
+def _is_to_integer(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node casts floats to integers."""
+    return (
+        node.op == "Cast"
+        and node.attr["SrcT"].type in _FLOATS
+        and node.attr["DstT"].type in _INTEGERS
+    )
 
 
 def _is_from_half(node: node_def_pb2.NodeDef) -> bool:

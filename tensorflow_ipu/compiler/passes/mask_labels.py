@@ -1,0 +1,46 @@
+"""Lets labels that are no class give NaN."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.compiler import outside_compilation
+from tensorflow_ipu.compiler.function_editor import (
+    FunctionEditor,
+    data_inputs,
+    replace_data_inputs,
+)
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.target import Target
+
+_LOSS = "SparseSoftmaxCrossEntropyWithLogits"
+
+
+def run(program: Program, target: Target) -> None:
+    """Gives the examples whose label is no class a loss and a gradient of NaN.
+
+    Compiled programs do that. TensorFlow's kernel for the CPU ends with an error, and so would a
+    program whose data have such labels for examples that do not count.
+
+    Before: any legal Program. After: the same, but for such labels. Ops outside compilation stay as
+    they are.
+    """
+    del target
+    outside = outside_compilation.functions_run(program)
+    for name, function in program.functions.items():
+        losses = [
+            node
+            for node in function.node_def
+            if node.op == _LOSS and OUTSIDE_ATTRIBUTE not in node.attr
+        ]
+        if not losses or name in outside:
+            continue
+        editor = FunctionEditor(function)
+        for node in losses:
+            mask = editor.add(
+                f"{node.name}/ipu_labels",
+                "IpuMaskLabels",
+                data_inputs(node),
+                T=node.attr["T"].type,
+                Tlabels=node.attr["Tlabels"].type,
+            )
+            outputs = [f"{mask.name}:masked_logits:0", f"{mask.name}:masked_labels:0"]
+            replace_data_inputs(node, outputs)
