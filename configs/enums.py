@@ -27,7 +27,7 @@ class NamedEnum(enum.Enum):
         if isinstance(value, str) and value.upper() in cls.__members__:
             return cls[value.upper()]
         raise ValueError(
-            f"Cannot parse {value!r} as one of {cls.__name__}: expected a member, or one of the "
+            f"Cannot parse {value} as one of {cls.__name__}. Expected a member, or one of the "
             f"names {', '.join(cls.__members__)}."
         )
 

@@ -66,7 +66,11 @@ def stock_arguments(
         name: _seeded(arguments[name], seed)
         for name in ("kernel_initializer", "recurrent_initializer")
     }
-    return {**arguments, **seeded, "dropout": dropout}
+    made = {**arguments, **seeded, "dropout": dropout}
+    # With Keras's behaviour of TensorFlow 1 a layer has no type before its first call.
+    if made.get("dtype") is None and tf.keras.mixed_precision.global_policy().name == "_infer":
+        made["dtype"] = tf.float32
+    return made
 
 
 def _activation(value: Any, argument: str, allowed: tuple[str, ...]) -> str:

@@ -91,7 +91,7 @@ def _forward(static: _Scan, *arguments: tf.Tensor) -> Tensors:
         return time + 1, states, [a.write(time, v) for a, v in zip(kept, values)]
 
     *_, kept = tf.while_loop(
-        lambda time, *_: time < steps, body, [0, states, kept], maximum_iterations=steps
+        lambda time, *_: time < steps, body, (0, states, kept), maximum_iterations=steps
     )
     return [_stacked(array, sequences[0]) for array in kept]
 
@@ -120,7 +120,7 @@ def _backward(static: _Scan, *tensors: tf.Tensor) -> Tensors:
 
     zeros = [tf.zeros_like(state) for state in initial]
     _, carried, arrays = tf.while_loop(
-        lambda time, *_: time > 0, body, [steps, zeros, arrays], maximum_iterations=steps
+        lambda time, *_: time > 0, body, (steps, zeros, arrays), maximum_iterations=steps
     )
     stacked = [_stacked(array, sequences[0]) for array in arrays]
     of_sequences, of_products = stacked[: len(sequences)], stacked[-len(matrices) :]

@@ -85,8 +85,8 @@ class IPUIterator(iterator_ops.OwnedIterator):
     def _next_internal(self) -> Any:
         if context.executing_eagerly():
             raise RuntimeError(
-                "The elements of an IPU iterator can not be accessed in eager mode. Call next() "
-                "in a function that runs on the IPU, or create the strategy with "
+                "Accessing dataset elements: those of an IPU iterator can not be accessed in eager "
+                "mode. Call next() in a function that runs on the IPU, or create the strategy with "
                 "IPUStrategy(enable_dataset_iterators=False) to iterate on the host."
             )
         return self._queue._dequeue()

@@ -38,7 +38,7 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
         value comes in a list, and None or operations alone become one operation.
 
     Raises:
-        Exception: If the program is not on an IPU device.
+        Exception: If the program is not on an IPU device, and has more than no-ops.
         TypeError: If `inputs` is not a list.
         ValueError: If the computation returns an EstimatorSpec, or an operation before a tensor.
     """
@@ -50,16 +50,21 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
     flat_inputs = [ops.convert_to_tensor(value) for value in nest.flatten(structure)]
     results = _Results()
     outer = ops.get_default_graph()
+    in_scope = placement.current_device()
 
     def build(
         *placeholders: tensor_lib.Tensor,
     ) -> tuple[list[tensor_lib.Tensor], list[ops.Operation]]:
         placement.inherit_attributes(ops.get_default_graph(), outer)
         arguments = nest.pack_sequence_as(structure, list(placeholders))
-        return results.take(computation(*arguments))
+        # What asks a tensor of the program where it is learns the device of the program.
+        with ops.device(in_scope if placement.is_ipu(in_scope) else None):
+            return results.take(computation(*arguments))
 
     cluster = trace_lib.trace(build, flat_inputs, trace_lib.cluster_name(computation))
     arguments = [*flat_inputs, *cluster.graph.external_captures]
+    if not placement.is_ipu(in_scope) and _has_only_no_ops(cluster.graph):
+        return results.give(None)  # nothing that has to be anywhere
     device = _device_of(cluster.graph)
     with ops.device(device):
         return results.give(launch_lib.launch(cluster, arguments, device))
@@ -78,6 +83,13 @@ def _device_of(graph: func_graph_lib.FuncGraph) -> str:
             )
         device = named
     return device
+
+
+def _has_only_no_ops(graph: func_graph_lib.FuncGraph) -> bool:
+    """Returns whether a computation has no result and computes nothing."""
+    inputs = {tensor.op for tensor in graph.inputs}
+    made = (operation for operation in graph.get_operations() if operation not in inputs)
+    return not graph.outputs and all(operation.type == "NoOp" for operation in made)
 
 
 def _all_operations(graph: func_graph_lib.FuncGraph) -> list[ops.Operation]:

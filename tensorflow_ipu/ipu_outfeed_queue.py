@@ -185,7 +185,7 @@ class IPUOutfeedQueue:
             ValueError: If nothing was enqueued.
             tf.errors.FailedPreconditionError: When executed in mode `LAST` without an element.
         """
-        if not self.enqueued:
+        if self._structure is None:
             if context.executing_eagerly() and threading.get_ident() != self._creator:
                 return []
             raise ValueError(
@@ -284,7 +284,7 @@ class IPUOutfeedQueueIterator(Iterator[Any]):
             StopIteration: None is waiting.
         """
         if self._next == self._count:
-            if not self._queue.enqueued:
+            if self._queue._structure is None:
                 raise StopIteration
             self._batch = self._queue.dequeue()
             self._count, self._next = nest.flatten(self._batch)[0].shape[0], 0

@@ -95,3 +95,15 @@ def inherit_attributes(graph: ops.Graph, outer: ops.Graph) -> None:
     for name in _INHERITED:
         if name in outer._attr_scope_map:
             graph._attr_scope_map[name] = outer._attr_scope_map[name]
+
+
+def inherit_device(graph: ops.Graph, outer: ops.Graph) -> None:
+    """Makes the ops of a graph name the IPU device in scope around it, as ops beside them do.
+
+    Args:
+        graph: A graph that is about to be built, and becomes part of `outer`.
+        outer: The graph around it. One that names another device, or none, counts for nothing.
+    """
+    device = _graph_device(outer)
+    if is_ipu(device):
+        graph._add_device_to_stack(device)

@@ -13,7 +13,7 @@
 * Ops that a session or function places on an IPU become programs, which know their lines from the
   session's graph.
 * Branches and loop bodies are graphs of their own, which would not see the scopes of `ipu.scopes`
-  around them: shards, frontend attributes, outside compilation.
+  around them: shards, frontend attributes, outside compilation, the IPU device of a program.
 
 None of this changes anything for code that has no IPU device in scope.
 """
@@ -149,6 +149,7 @@ def _hook_control_flow() -> None:
     def initialise_with_scopes(self: Any, *args: Any, **kwargs: Any) -> None:
         initialise(self, *args, **kwargs)
         placement.inherit_attributes(self, self.outer_graph)
+        placement.inherit_device(self, self.outer_graph)
 
     graph_class.__init__ = initialise_with_scopes
 

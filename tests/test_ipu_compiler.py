@@ -212,6 +212,38 @@ class TestInputs:
         np.testing.assert_array_equal(as_float, [0, 1])
 
 
+class TestDevice:
+    """What `device` says of what a computation makes."""
+
+    def test_tensors_are_on_the_device_in_scope(self) -> None:
+        seen = {}
+
+        def body(x: tf.Tensor) -> tf.Tensor:
+            seen["loop"] = (x + 1).device
+            return x + 1
+
+        def branch(x: tf.Tensor) -> tf.Tensor:
+            seen["branch"] = (x * 3).device
+            return x * 3
+
+        def net(x: tf.Tensor) -> list[tf.Tensor]:
+            weight = tf1.get_variable("weight", initializer=tf.ones([4]), use_resource=True)
+            y = loops.repeat(2, body, [x * weight])
+            y = tf.cond(tf.reduce_sum(y) > 0, lambda: branch(y), lambda: y)
+            gradient = tf.gradients(y, weight)[0]
+            seen.update(op=y.device, variable=weight.device, gradient=gradient.device)
+            with tf.device("/device:CPU:0"):
+                seen["own"] = (y + 1).device
+            return [y, gradient]
+
+        results = _compile(net, [X])
+        assert seen.pop("own") == "/device:CPU:0"
+        assert seen == dict.fromkeys(["loop", "branch", "op", "variable", "gradient"], IPU)
+        y, gradient = _run(results)
+        np.testing.assert_allclose(y, (X + 2) * 3)
+        np.testing.assert_allclose(gradient, X * 3)
+
+
 class TestRefusals:
     """Errors, which all leave the process usable."""
 
@@ -225,6 +257,12 @@ class TestRefusals:
     def test_not_in_an_ipu_scope(self, device: str) -> None:
         with tf.device(device), pytest.raises(Exception, match="was not placed on an IPU device"):
             ipu_compiler.compile(lambda x: x * 2, [X])
+
+    @pytest.mark.parametrize("inputs", [None, [X]])
+    def test_no_ops_need_no_ipu(self, inputs: Any) -> None:
+        operation = ipu_compiler.compile(lambda *_: tf.no_op(), inputs)
+        assert operation.type == "NoOp"
+        assert _run(operation) is None
 
     def test_scope_inside_the_computation_is_enough(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:

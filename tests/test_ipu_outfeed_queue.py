@@ -511,7 +511,6 @@ def test_a_scoped_queue_deletes_itself(configure: Any) -> None:
         strategy.run(program)
         strategy.run(program)
         observer._feed_id, observer._structure = queue._feed_id, queue._structure
-        observer._graphs.update(queue._graphs)
         np.testing.assert_array_equal(queue.dequeue(), [1, 1])
         strategy.run(program)
 
@@ -527,8 +526,6 @@ def test_enqueued_is_about_the_graph_in_scope(configure: Any) -> None:
     for _ in range(2):  # the second graph can enqueue again
         with tf.Graph().as_default() as graph:
             assert not queue.enqueued
-            with pytest.raises(ValueError, match="has not been enqueued"):
-                queue.dequeue()
             program = GraphProgram(queue, lambda x: x)
             assert queue.enqueued
             dequeue = queue.dequeue()

@@ -88,10 +88,11 @@ def _check_loop(description: dict[str, Any], loop: _Loop | None) -> None:
         raise errors.FailedPreconditionError(
             None,
             None,
-            f"{_title(description)} makes one update for {count} mini-batches, which do not evenly "
-            f"divide the {loop.trip_count} iterations of its loop: the gradients after the last "
-            f"update would be lost. Let the loop run a multiple of {count} iterations."
-            f"{description['place']}",
+            f"Detected a gradient accumulation operation with {count} number of mini batches "
+            f"inside a loop with {loop.trip_count} iterations. {_title(description)} makes one "
+            f"update for {count} mini-batches, which do not evenly divide the iterations: the "
+            "gradients after the last update would be lost. Let the loop run a multiple of "
+            f"{count} iterations.{description['place']}",
         )
 
 

@@ -59,7 +59,7 @@ def test_others(iterations: int, count: int) -> None:
     message = _refused(lambda: repeat(iterations, lambda: _train(count)))
     assert "evenly divide" in message
     assert f"one update for {count} mini-batches" in message
-    assert f"the {iterations} iterations" in message
+    assert f"loop with {iterations} iterations" in message
 
 
 def test_outside_of_loops() -> None:
@@ -83,7 +83,7 @@ def test_the_innermost_loop_counts() -> None:
         return repeat(outer, lambda: repeat(inner, lambda: _train(count)))
 
     _check(lambda: nested(3, 4, 4))
-    assert "the 2 iterations" in _refused(lambda: nested(4, 2, 4))
+    assert "loop with 2 iterations" in _refused(lambda: nested(4, 2, 4))
 
 
 def test_in_a_branch_of_a_loop() -> None:
@@ -116,4 +116,4 @@ def test_a_condition_loop_with_a_constant_bound() -> None:
             return i + 2
 
     _check(lambda: while_loop(lambda i: i < 15, body, [0]))
-    assert "the 7 iterations" in _refused(lambda: while_loop(lambda i: i < 14, body, [0]))
+    assert "loop with 7 iterations" in _refused(lambda: while_loop(lambda i: i < 14, body, [0]))

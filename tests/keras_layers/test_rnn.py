@@ -317,3 +317,23 @@ def test_wrong_shapes(kind):
             layer.build(shape)
     with pytest.raises(ValueError, match="`initial_state` was passed that is not compatible"):
         layer(X, initial_state=[tf.zeros([B, U + 1]) for _ in states(kind)])
+
+
+@pytest.mark.parametrize("layer_class", [layers.PopnnLSTM, layers.PopnnGRU])
+def test_the_type_with_the_behaviour_of_tensorflow_1(layer_class: Any) -> None:
+    """A stock layer has no type then before its first call."""
+    x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
+    expected = layer_class(5, seed=1)(x)
+    tf.compat.v1.keras.layers.disable_v2_dtype_behavior()
+    tf.compat.v1.disable_control_flow_v2()
+    try:
+        layer = layer_class(5, seed=1)
+        assert layer.dtype == "float32"
+        assert layer_class(5, dtype=tf.float16).dtype == "float16"
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            result = layer(tf.constant(x))
+            session.run(tf.compat.v1.global_variables_initializer())
+            np.testing.assert_allclose(session.run(result), expected, rtol=1e-5, atol=1e-6)
+    finally:
+        tf.compat.v1.enable_control_flow_v2()
+        tf.compat.v1.keras.layers.enable_v2_dtype_behavior()
