@@ -47,7 +47,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
                     "When `dataset` is given, `infeed_spec` and `element_spec` must not be. "
                     f"Received: infeed_spec={infeed_spec}, element_spec={element_spec}"
                 )
-            self._queue = DataInfeedQueue(dataset, **kwargs)
+            self._queue: IPUInfeedQueue = DataInfeedQueue(dataset, **kwargs)
             if context.executing_eagerly():
                 self._queue.initializer  # noqa: B018  (reading it initializes)
         elif infeed_spec is None or element_spec is None:

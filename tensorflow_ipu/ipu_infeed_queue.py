@@ -9,7 +9,7 @@ from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.data.ops import options as options_lib
 from tensorflow.python.data.util import structure
 from tensorflow.python.eager import context
-from tensorflow.python.framework import errors, ops
+from tensorflow.python.framework import dtypes, errors, ops
 
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.ranges import Range
@@ -103,7 +103,7 @@ class IPUInfeedQueue:
         self._dequeued = False
 
     #: Types that elements may have.
-    _supported = _feeds.INFEED_DTYPES
+    _supported: tuple[dtypes.DType, ...] = _feeds.INFEED_DTYPES
 
     __repr__ = shows(
         lambda self: {
