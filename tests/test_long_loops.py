@@ -30,7 +30,8 @@ def test_a_million_elements_arrive_in_order_in_flat_memory():
     cfg.auto_select_ipus = 1
     cfg.configure_ipu_system()
     with tf.Graph().as_default():
-        infeed = ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.range(2 * ITERATIONS))
+        numbers = tf.data.Dataset.range(2 * ITERATIONS, output_type=tf.int32)
+        infeed = ipu_infeed_queue.IPUInfeedQueue(numbers)
         mode = ipu_outfeed_queue.IPUOutfeedMode.LAST
         outfeed = ipu_outfeed_queue.IPUOutfeedQueue(outfeed_mode=mode)
 
@@ -41,7 +42,7 @@ def test_a_million_elements_arrive_in_order_in_flat_memory():
         def program(first, n):
             return loops.repeat(n, body, [first, tf.constant(0)], infeed)
 
-        first, n = tf1.placeholder(tf.int64, []), tf1.placeholder(tf.int32, [])
+        first, n = tf1.placeholder(tf.int32, []), tf1.placeholder(tf.int32, [])
         with scopes.ipu_scope("/device:IPU:0"):
             run = ipu_compiler.compile(program, [first, n])
         last = outfeed.dequeue()

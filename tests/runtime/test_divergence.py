@@ -151,7 +151,7 @@ def test_infeed_ends_in_the_middle(count):
     replicas.configure(count)
     strategy = ipu_strategy.IPUStrategy()
     with strategy.scope():
-        infeed = IPUInfeedQueue(tf.data.Dataset.range(20 * count + 1))
+        infeed = IPUInfeedQueue(tf.data.Dataset.range(20 * count + 1, output_type=tf.int32))
 
         @tf.function(jit_compile=True)
         def program():
@@ -175,15 +175,15 @@ def test_waiting_replicas_obey_the_time_limit():
         return x
 
     def read(x):
-        y = tf.numpy_function(blocked, [x], tf.int64)
+        y = tf.numpy_function(blocked, [x], tf.int32)
         y.set_shape([])
         return y
 
     with tf.Graph().as_default():
-        infeed = IPUInfeedQueue(tf.data.Dataset.range(8).map(read))
+        infeed = IPUInfeedQueue(tf.data.Dataset.range(8, output_type=tf.int32).map(read))
 
         def program():
-            value = tf.cond(tf.equal(index(), 1), infeed._dequeue, lambda: tf.constant(5, tf.int64))
+            value = tf.cond(tf.equal(index(), 1), infeed._dequeue, lambda: tf.constant(5))
             return cross_replica_sum(value)
 
         with scopes.ipu_scope("/device:IPU:0"):
