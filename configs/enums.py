@@ -121,6 +121,23 @@ class StochasticRoundingBehaviour(enum.Enum):
     ON = 1
     REPLICA_IDENTICAL_ONLY = 2
 
+    @staticmethod
+    def from_bool(value: bool) -> StochasticRoundingBehaviour:
+        """Returns `ON` for True and `OFF` for False.
+
+        Args:
+            value: Whether to round stochastically.
+
+        Raises:
+            TypeError: If it is no bool.
+        """
+        if value not in (True, False):
+            raise TypeError(
+                "StochasticRoundingBehaviour.from_bool takes True or False. Received: "
+                f"{value!r} of type {type(value).__name__}"
+            )
+        return StochasticRoundingBehaviour.ON if value else StochasticRoundingBehaviour.OFF
+
 
 class SyntheticDataCategory(enum.Enum):
     """A kind of host/device traffic that `TF_POPLAR_FLAGS` can replace by synthetic data."""

@@ -7,27 +7,43 @@ from typing import Any
 
 from tensorflow.python.util import function_utils
 
+from tensorflow_ipu.distributed._instance_strategy import InstanceStrategy
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 
 
-def check_config(config: Any) -> None:
+def check_config(config: Any, allows_loops: bool) -> None:
     """Refuses configurations that estimators for IPUs cannot run with.
+
+    Args:
+        config: What the user gave as the configuration.
+        allows_loops: Whether one run may have several steps when there is a distribution strategy.
 
     Raises:
         ValueError: If it is not the `RunConfig` for IPUs.
-        NotImplementedError: If it asks for a distribution strategy.
+        NotImplementedError: If it asks for a distribution strategy that cannot be had.
     """
     if not isinstance(config, RunConfig):
         raise ValueError(
             "`config` must be provided with type `ipu.ipu_run_config.RunConfig`. "
             f"Received: {type(config).__name__}"
         )
-    if config.train_distribute is not None or config.eval_distribute is not None:
-        raise NotImplementedError(
-            "Estimators for IPUs cannot run with a distribution strategy: train_distribute and "
-            "eval_distribute must be None, with iterations_per_loop > 1 in any case. Train on "
-            "several IPUs with num_replicas of the IPURunConfig."
-        )
+    iterations = config.ipu_run_config.iterations_per_loop
+    for name in ("train_distribute", "eval_distribute"):
+        strategy = getattr(config, name)
+        if strategy is None:
+            continue
+        if not isinstance(strategy, InstanceStrategy):
+            raise NotImplementedError(
+                f"Estimators for IPUs cannot run with a {type(strategy).__name__}: {name} must be "
+                "None, or a strategy for several processes such as an IPUMultiWorkerStrategy. "
+                "Train on several IPUs with num_replicas of the IPURunConfig."
+            )
+        if iterations > 1 and not allows_loops:
+            raise NotImplementedError(
+                f"{name} is not supported with iterations_per_loop > 1: processes exchange "
+                "gradients on their hosts in each step. Set iterations_per_loop of the "
+                f"IPURunConfig to 1. Received: iterations_per_loop={iterations}"
+            )
 
 
 def check_params(params: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
+from tensorflow.python.distribute import distribute_lib
 
 from tensorflow_ipu import ipu_compiler, scopes, utils
 from tensorflow_ipu.estimators import _arguments, _hooks, _input, ipu_run_config
@@ -20,6 +21,9 @@ ModeKeys = tf.estimator.ModeKeys
 
 class ProgramEstimator(tf1.estimator.Estimator):
     """A stock estimator that runs programs; see `_base.IPUEstimatorBase`, which it is made for."""
+
+    # Whether one run may have several steps when there is a distribution strategy.
+    _loops_with_strategy = False
 
     def __init__(
         self,
@@ -43,14 +47,21 @@ class ProgramEstimator(tf1.estimator.Estimator):
             ValueError: If an argument is wrong.
         """
         config = ipu_run_config.RunConfig() if config is None else config
-        _arguments.check_config(config)
+        _arguments.check_config(config, self._loops_with_strategy)
         _arguments.check_params(params)
         # A copy, as stock `Estimator` makes of the rest: the user may go on to change the options.
         self._ipu = copy.deepcopy(config.ipu_run_config)
-        # Processes that train together: one until there is a strategy for several.
-        self._num_workers = 1
+        self._strategies = {
+            ModeKeys.TRAIN: config.train_distribute,
+            ModeKeys.EVAL: config.eval_distribute,
+        }
+        train = config.train_distribute
+        # Processes that train together.
+        self._num_workers = 1 if train is None else train.instances.count
         self._open_batches: list[Batches] = []
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
+        # Stock estimators would split the input of a strategy; here each process has a feed.
+        self._train_distribution = self._eval_distribution = None
 
     def _training_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
         raise NotImplementedError
@@ -76,7 +87,7 @@ class ProgramEstimator(tf1.estimator.Estimator):
 
     def _new_batches(self, input_fn: Callable[..., Any], mode: str) -> Batches:
         """Calls `input_fn` and makes the feeds of a program."""
-        dataset = self._call_input_fn(input_fn, mode)
+        dataset = self._call_input_fn(input_fn, mode, self._input_context(mode))
         with self._on_host():
             return Batches(self._prepare_dataset(dataset, mode), mode, self._ipu)
 
@@ -111,6 +122,24 @@ class ProgramEstimator(tf1.estimator.Estimator):
         """Stock hooks count runs."""
         return super()._convert_eval_steps_to_hooks(steps // self._ipu.iterations_per_loop)
 
+    def _input_context(self, mode: str) -> tf.distribute.InputContext | None:
+        """Returns which part of the input this process is to have; None without a strategy."""
+        strategy = self._strategies.get(mode)
+        if strategy is None:
+            return None
+        instances = strategy.instances
+        return tf.distribute.InputContext(instances.count, instances.index, instances.count)
+
+    @contextlib.contextmanager
+    def _in_strategy(self, mode: str) -> Iterator[None]:
+        """Lets programs be built as the distribution strategy of a mode has it, if there is one."""
+        strategy = self._strategies.get(mode)
+        if strategy is None:
+            yield
+            return
+        with strategy.scope(), distribute_lib.ReplicaContext(strategy, 0):
+            yield
+
     def _call_input_fn(
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
     ) -> tf.data.Dataset:
@@ -143,14 +172,18 @@ class ProgramEstimator(tf1.estimator.Estimator):
             return self._host_spec(features, labels, mode, config)
         # What is built may depend on the configuration, as do shapes that come out of an outfeed.
         ipu_run_config.configure(self._ipu)
-        if mode == ModeKeys.PREDICT:
-            result = self._prediction_program(features, config)
-        elif mode == ModeKeys.EVAL:
-            result = self._with_evaluation_summary(self._evaluation_program(features, config))
-        else:
-            result = self._with_global_step(self._training_program(features, config))
+        with self._in_strategy(mode):
+            result = self._program(features, mode, config)
         utils.move_variable_initialization_to_cpu()
         return result
+
+    def _program(self, batches: Batches, mode: str, config: Any) -> Any:
+        """Builds the program of a mode."""
+        if mode == ModeKeys.PREDICT:
+            return self._prediction_program(batches, config)
+        if mode == ModeKeys.EVAL:
+            return self._with_evaluation_summary(self._evaluation_program(batches, config))
+        return self._with_global_step(self._training_program(batches, config))
 
     def _train_with_estimator_spec(
         self,

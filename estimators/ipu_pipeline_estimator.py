@@ -31,6 +31,9 @@ class IPUPipelineEstimator(_base.IPUEstimatorBase):
     them. With several replicas the optimizer has to be wrapped in a `CrossReplicaOptimizer`.
     """
 
+    # Processes exchange gradients once for each update of the weights, not in each step.
+    _loops_with_strategy = True
+
     def __init__(
         self,
         model_fn: Callable[..., IPUPipelineEstimatorSpec],

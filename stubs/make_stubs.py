@@ -3,9 +3,9 @@
 Most public modules exist under names that no file stands for (`tensorflow.python.ipu.config`), and
 options are attributes that no class names. So this writes, into `stubs/packages/`:
 
-* `tensorflow-stubs`, `ipu_tensorflow_addons-stubs` and `tensorflow_ipu-stubs`: for each module of
-  the tables in `tensorflow_ipu/_api.py` a file that leads to the module which has the code, and
-  for each package one that names what is in it.
+* `tensorflow-stubs`, `ipu_tensorflow_addons-stubs`, `popdist-stubs` and `tensorflow_ipu-stubs`: for
+  each module of the tables in `tensorflow_ipu/_api.py` a file that leads to the module which has
+  the code, and for each package one that names what is in it.
 * `tensorflow_ipu-stubs/configs/ipu_config.pyi`: each option of `IPUConfig`, with its type and
   docstring.
 """
@@ -39,7 +39,7 @@ _UNKNOWN = f"{_MADE}\n\nfrom typing import Any\n\ndef __getattr__(name: str) -> 
 _DOT = re.compile(r"\.")
 
 # Packages that import their modules when these are first used.
-_LAZY = ("", "data", "data.ops", "keras", "ops", "optimizers")
+_LAZY = ("", "data", "data.ops", "distributed", "horovod", "keras", "ops", "optimizers")
 
 Files = dict[str, str]
 
@@ -59,6 +59,7 @@ def make() -> Files:
         "tensorflow-stubs/compiler/__init__.pyi": _UNKNOWN,
         **_modules("tensorflow-stubs/compiler/plugin", _api.PLUGIN, below_plugin),
         **_modules(f"{_api.ADDONS}-stubs", _api.ADDONS, _api.ADDONS_MODULES),
+        **_modules(f"{_api.POPDIST}-stubs", _api.POPDIST, _api.POPDIST_MODULES),
     }
     return dict(sorted(files.items()))
 
@@ -89,15 +90,16 @@ def _modules(folder: str, root: str, table: Mapping[str, str]) -> Files:
     for name in sorted(packages | set(table)):
         path = "/".join([folder, *name.split(".")] if name else [folder])
         public = f"{root}.{name}" if name else root
-        if name in table and name in _LAZY:
+        everything = [f"from {_api.PACKAGE}.{table[name]} import *"] if table.get(name) else []
+        if name in table and name in _LAZY and root in (_api.PACKAGE, _api.PUBLIC):
             files[f"{path}/__init__.pyi"] = _lazy_package(name, public)
-        elif name in table:
-            files[f"{path}.pyi"] = _text([f"from {_api.PACKAGE}.{table[name]} import *"])
-        elif name not in _LAZY or root != _api.PACKAGE:
+        elif name in packages:
             prefix = f"{name}." if name else ""
-            inside = {n[len(prefix) :].split(".")[0] for n in table if n.startswith(prefix)}
+            inside = {n[len(prefix) :].split(".")[0] for n in table if n.startswith(prefix)} - {""}
             lines = [f"from {public} import {child} as {child}" for child in sorted(inside)]
-            files[f"{path}/__init__.pyi"] = _text(lines)
+            files[f"{path}/__init__.pyi"] = _text([*everything, *lines])
+        else:
+            files[f"{path}.pyi"] = _text(everything)
     return files
 
 

@@ -16,6 +16,7 @@ PUBLIC = "tensorflow.python.ipu"
 PLUGIN = "tensorflow.compiler.plugin"
 POPLAR = PLUGIN + ".poplar"
 ADDONS = "ipu_tensorflow_addons"
+POPDIST = "popdist"
 
 # The modules of Keras that have the attribute `ipu`: that of `import keras`, what `tf.keras` is,
 # and that of `import tensorflow.keras`, which is made of the same file once more.
@@ -39,17 +40,26 @@ MODULES = {
     "data.ops.dataset_ops": "data.ops.dataset_ops",
     "dataset_benchmark": "dataset_benchmark",
     "dataset_extractor": "dataset_extractor",
+    "distributed": "distributed",
+    "distributed.host_collective_ops": "distributed.host_collective_ops",
+    "distributed.ipu_multi_worker_strategy": "distributed.ipu_multi_worker_strategy",
+    "distributed.popdist_strategy": "distributed.popdist_strategy",
     "embedding_ops": "ops.embedding_ops",
     "f8_ops": "ops.f8_ops",
     "functional_ops": "ops.functional_ops",
     "grad_util_ops": "ops.grad_util_ops",
     "gradient_accumulation": "gradient_accumulation",
     "gradient_accumulation_optimizer": "optimizers.gradient_accumulation_optimizer",
+    "horovod": "horovod",
+    "horovod.ipu_horovod_strategy": "horovod.ipu_horovod_strategy",
+    "horovod.ipu_multi_replica_strategy": "horovod.ipu_multi_replica_strategy",
+    "horovod.popdist_strategy": "distributed.popdist_strategy",
     "image_ops": "ops.image_ops",
     "internal_ops": "ops.internal_ops",
     "ipu_compiler": "ipu_compiler",
     "ipu_estimator": "estimators.ipu_estimator",
     "ipu_infeed_queue": "ipu_infeed_queue",
+    "ipu_multi_worker_strategy": "distributed.ipu_multi_worker_strategy",
     "ipu_outfeed_queue": "ipu_outfeed_queue",
     "ipu_pipeline_estimator": "estimators.ipu_pipeline_estimator",
     "ipu_run_config": "estimators.ipu_run_config",
@@ -60,6 +70,7 @@ MODULES = {
     "keras.layers": "keras_layers.layers",
     "keras.losses": "keras_layers.losses",
     "keras.optimizers": "keras_layers.optimizers",
+    "layers": "keras_layers.layers",
     "loops": "loops",
     "map_gradient_optimizer": "optimizers.map_gradient_optimizer",
     "math_ops": "ops.math_ops",
@@ -114,6 +125,23 @@ MODULES = {
 
 # Public function or class of a package -> module of `tensorflow_ipu` that has it.
 NAMES = {
+    **{
+        f"distributed.{name}": "distributed.host_collective_ops"
+        for name in ("allgather", "allreduce", "broadcast")
+    },
+    **{
+        f"horovod.{name}": "horovod.collectives"
+        for name in ("Adasum", "Average", "Sum", "allgather", "allreduce", "broadcast")
+    },
+    **{
+        f"horovod.{name}": "horovod.processes"
+        for name in (
+            *("init", "shutdown", "is_initialized", "size", "rank", "local_size", "local_rank"),
+            *("cross_size", "cross_rank", "is_homogeneous", "mpi_threads_supported"),
+            *("mpi_enabled", "mpi_built", "gloo_enabled", "gloo_built"),
+            *("nccl_built", "ddl_built", "ccl_built"),
+        )
+    },
     "function": "ops.functional_ops",
     "outlined_function": "ops.functional_ops",
     "keras.CaptureActivationGradients": "keras_layers.capture",
@@ -141,33 +169,15 @@ ADDONS_MODULES = {
     "keras.extensions": "keras_layers.models.extension",
     "keras.layers": "keras_layers.layers",
     "keras.losses": "keras_layers.losses",
+    "layers.rnn_ops": "ops.rnn_ops",
     "v1.layers": "ops.rnn_ops",
 }
 
-# Documented names that this release does not have -> what brings them. Whoever adds one moves its
-# row to `MODULES`.
-PLANNED = {
-    # After F6
-    **dict.fromkeys(
-        (
-            "distributed",
-            "distributed.host_collective_ops",
-            "horovod",
-            "horovod.ipu_horovod_strategy",
-            "horovod.ipu_multi_replica_strategy",
-            "ipu_multi_worker_strategy",
-        ),
-        "training on several hosts",
-    ),
+# Public module `popdist`, and those below it -> module of `tensorflow_ipu`.
+POPDIST_MODULES = {
+    "": "distributed.popdist",
+    "tensorflow": "distributed.popdist.tensorflow",
 }
-
-
-def planned(fullname: str, name: str) -> str:
-    """Returns the error for a name of `PLANNED`."""
-    return (
-        f"{fullname} is documented, but not in this release yet: it comes with {PLANNED[name]}. "
-        "See CHANGELOG.md for what each release of tensorflow_ipu has."
-    )
 
 
 def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
@@ -191,9 +201,7 @@ def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list
 
             module = importlib.import_module(f"{PACKAGE}.{NAMES[prefix + name]}")
             return getattr(module, name)
-        if prefix + name in PLANNED:
-            raise AttributeError(planned(f"{package}.{name}", prefix + name))
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise AttributeError(missing(f"{PUBLIC}.{prefix}{name}", f"{package}.{name}"))
 
     def names() -> "list[str]":
         public = (*MODULES, *NAMES)
@@ -202,6 +210,22 @@ def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list
         return sorted({*own, *(name.split(".")[0] for name in below)})
 
     return get_attribute, names
+
+
+def missing(public: str, asked: str) -> str:
+    """Returns the message of the error for an attribute that is not there.
+
+    Args:
+        public: its full name, as programs for the original have it.
+        asked: the name that was asked for: of a module, and of an attribute.
+    """
+    module, _, name = asked.rpartition(".")
+    bare = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):  # the import system asks for these, while it imports too
+        return bare
+    from tensorflow_ipu import _former_names
+
+    return _former_names.explain(public) or bare
 
 
 def show_in_keras() -> None:

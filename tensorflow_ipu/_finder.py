@@ -14,7 +14,16 @@ import os
 import sys
 
 from tensorflow_ipu import _api
-from tensorflow_ipu._api import ADDONS, KERAS, KERAS_IPU, PACKAGE, PLUGIN, POPLAR, PUBLIC
+from tensorflow_ipu._api import (
+    ADDONS,
+    KERAS,
+    KERAS_IPU,
+    PACKAGE,
+    PLUGIN,
+    POPDIST,
+    POPLAR,
+    PUBLIC,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +32,12 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, Optional
 
-# Packages above the modules of the tables that no file stands for.
-_PACKAGES = (
-    *(PLUGIN, POPLAR, POPLAR + ".driver", POPLAR + ".ops"),
-    *(ADDONS, ADDONS + ".keras", ADDONS + ".v1"),
+# Full names of the modules below packages that no file stands for, and of these packages.
+_BELOW = (
+    *(f"{POPLAR}.{name}" for name in _api.POPLAR_MODULES),
+    *(f"{ADDONS}.{name}" for name in _api.ADDONS_MODULES),
 )
+_PACKAGES = (PLUGIN, POPLAR, ADDONS, *sorted({name.rpartition(".")[0] for name in _BELOW}))
 
 # Public package -> what its modules are called in which table.
 _ROOTS = {
@@ -35,11 +45,12 @@ _ROOTS = {
     PUBLIC: ("", _api.MODULES),
     POPLAR: ("", _api.POPLAR_MODULES),
     ADDONS: ("", _api.ADDONS_MODULES),
+    POPDIST: ("", _api.POPDIST_MODULES),
     **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
 }
 
 # What the names begin with that are looked at; others pass at once.
-_BEGINNINGS = (PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, *(name + ".ipu" for name in KERAS))
+_BEGINNINGS = (PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, *(name + ".ipu" for name in KERAS))
 
 
 class _Package:
@@ -53,16 +64,15 @@ class _Package:
     def exec_module(module: "ModuleType") -> None:
         """Gives the module a function that finds its modules."""
         prefix = module.__name__ + "."
-        inside = [n[len(prefix) :].split(".")[0] for n in _full_names() if n.startswith(prefix)]
+        names = (*_BELOW, *_PACKAGES)
+        inside = [name[len(prefix) :].split(".")[0] for name in names if name.startswith(prefix)]
 
         def get_attribute(name: str) -> "Any":
             if name in inside:
                 import importlib
 
                 return importlib.import_module(prefix + name)
-            if prefix.startswith(ADDONS):
-                raise AttributeError(_missing_addon(prefix + name))
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            raise AttributeError(_api.missing(prefix + name, prefix + name))
 
         module.__getattr__ = get_attribute  # type: ignore[method-assign]
         module.__dir__ = lambda: sorted({*vars(module), *inside})  # type: ignore[method-assign]
@@ -154,13 +164,24 @@ def _find_public(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[Mo
         return _find_folder(fullname, path or ())
     # Without the attribute `name` of the error: the statement `from package import module` takes
     # an error with it for its own, and words it anew without the reason.
-    if root == ADDONS:
-        raise ModuleNotFoundError(_missing_addon(fullname))
-    if root != POPLAR and name in _api.PLANNED:
-        raise ModuleNotFoundError(_api.planned(fullname, name))
+    if root == PACKAGE and (name in table or _is_file(fullname, path)):
+        return None
+    from tensorflow_ipu import _former_names
+
+    known = table is _api.MODULES
+    explained = _former_names.explain(f"{PUBLIC}.{name}" if known else fullname)
+    if explained is not None:
+        raise ModuleNotFoundError(explained)
     if root == PACKAGE:
         return None
     raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
+def _is_file(fullname: str, path: "Optional[Sequence[str]]") -> bool:
+    """Returns whether there is a file for a module."""
+    from importlib.machinery import PathFinder
+
+    return PathFinder.find_spec(fullname, path) is not None
 
 
 def _split(fullname: str) -> "tuple[str, str, dict[str, str]]":
@@ -202,14 +223,3 @@ def _find_folder(fullname: str, path: "Sequence[str]") -> "Optional[ModuleSpec]"
 
     beside = [os.path.dirname(folder) for folder in path]
     return PathFinder.find_spec(fullname, path) or PathFinder.find_spec(fullname, beside)
-
-
-def _full_names() -> "list[str]":
-    """Returns the names of all that is in packages which no file stands for."""
-    modules = [*(f"{ADDONS}.{name}" for name in _api.ADDONS_MODULES), *_PACKAGES]
-    return [*modules, *(f"{POPLAR}.{name}" for name in _api.POPLAR_MODULES)]
-
-
-def _missing_addon(fullname: str) -> str:
-    modules = ", ".join(f"{ADDONS}.{name}" for name in _api.ADDONS_MODULES)
-    return f"tensorflow_ipu has no {fullname}. Of {ADDONS} it has: {modules}."

@@ -59,17 +59,9 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
         del destinations, options
-        if not trace.in_cluster() or not _reducing.get():
+        if not trace.in_cluster() or not is_reducing():
             return value
-        if reduce_op not in (reduce_util.ReduceOp.SUM, reduce_util.ReduceOp.MEAN):
-            raise ValueError(
-                f"Unsupported reduce op: {reduce_op}. An IPUStrategy can reduce with SUM and MEAN."
-            )
-        reduce = {
-            reduce_util.ReduceOp.SUM: cross_replica_ops.cross_replica_sum,
-            reduce_util.ReduceOp.MEAN: cross_replica_ops.cross_replica_mean,
-        }[reduce_op]
-        return nest.map_structure(reduce, value)
+        return over_replicas(reduce_op, value)
 
 
 class HostDataset(dataset_ops.UnaryUnchangedStructureDataset):
@@ -100,6 +92,35 @@ def without_reductions() -> Iterator[None]:
         yield
     finally:
         _reducing.reset(token)
+
+
+def is_reducing() -> bool:
+    """Returns whether what is reduced now is not to stay as it is: see `without_reductions`."""
+    return _reducing.get()
+
+
+def over_replicas(reduce_op: reduce_util.ReduceOp, value: Any) -> Any:
+    """Reduces values over the replicas of a program, in the program.
+
+    Args:
+        reduce_op: SUM or MEAN.
+        value: A tensor, or a structure of tensors.
+
+    Returns:
+        The same, reduced.
+
+    Raises:
+        ValueError: If `reduce_op` is another.
+    """
+    if reduce_op not in (reduce_util.ReduceOp.SUM, reduce_util.ReduceOp.MEAN):
+        raise ValueError(
+            f"Unsupported reduce op: {reduce_op}. An IPUStrategy can reduce with SUM and MEAN."
+        )
+    reduce = {
+        reduce_util.ReduceOp.SUM: cross_replica_ops.cross_replica_sum,
+        reduce_util.ReduceOp.MEAN: cross_replica_ops.cross_replica_mean,
+    }[reduce_op]
+    return nest.map_structure(reduce, value)
 
 
 def same_device(strategy: Any, other: Any) -> bool:

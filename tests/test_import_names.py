@@ -120,8 +120,8 @@ def test_addons():
 @pytest.mark.parametrize(
     "statement",
     [
-        "import ipu_tensorflow_addons.keras.optimizers",
-        "from ipu_tensorflow_addons.keras import optimizers",
+        "import ipu_tensorflow_addons.keras.callbacks",
+        "from ipu_tensorflow_addons.keras import callbacks",
         "import ipu_tensorflow_addons.v2",
     ],
 )
@@ -136,3 +136,36 @@ def test_attribute_of_addons_that_is_not_there():
     with pytest.raises(AttributeError, match="has no ipu_tensorflow_addons.v1.optimizers"):
         v1.optimizers  # noqa: B018
     assert not hasattr(v1, "optimizers")
+
+
+def test_layers_below_the_package():
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu import layers as same
+
+    assert ipu.layers is same is layers
+
+
+def test_path_of_the_recurrent_layers_in_the_addons_for_tensorflow_1():
+    from ipu_tensorflow_addons.layers.rnn_ops import (
+        PopnnAUGRU,
+        PopnnDynamicGRU,
+        PopnnGRU,
+        PopnnLSTM,
+    )
+
+    for found in (PopnnAUGRU, PopnnDynamicGRU, PopnnGRU, PopnnLSTM):
+        assert getattr(rnn_ops, found.__name__) is found
+
+
+@pytest.mark.parametrize("keras", ["keras.ipu", "tensorflow.keras.ipu", "tensorflow_ipu.keras"])
+def test_mark_of_a_keras_with_ipus(keras):
+    assert importlib.import_module(keras).__ipu__built__ == "1"
+    assert tf.keras.ipu.__ipu__built__ == "1"
+
+
+def test_reduction_method_beside_the_optimizers():
+    from tensorflow.python import ipu
+
+    found = ipu.optimizers.GradientAccumulationReductionMethod
+    assert found is ipu.gradient_accumulation.GradientAccumulationReductionMethod
+    assert "GradientAccumulationReductionMethod" in dir(ipu.optimizers)

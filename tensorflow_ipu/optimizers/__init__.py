@@ -7,16 +7,17 @@ from typing import Any
 
 from tensorflow_ipu import _api
 
-# Class -> module of this package that it is in.
+# Class -> module of `tensorflow_ipu` that it is in.
 _CLASSES = {
-    "CrossReplicaGradientAccumulationOptimizer": "gradient_accumulation_optimizer",
-    "CrossReplicaGradientAccumulationOptimizerV2": "gradient_accumulation_optimizer",
-    "CrossReplicaOptimizer": "cross_replica_optimizer",
-    "GradientAccumulationOptimizer": "gradient_accumulation_optimizer",
-    "GradientAccumulationOptimizerV2": "gradient_accumulation_optimizer",
-    "IpuOptimizer": "ipu_optimizer",
-    "MapGradientOptimizer": "map_gradient_optimizer",
-    "ShardedOptimizer": "sharded_optimizer",
+    "CrossReplicaGradientAccumulationOptimizer": "optimizers.gradient_accumulation_optimizer",
+    "CrossReplicaGradientAccumulationOptimizerV2": "optimizers.gradient_accumulation_optimizer",
+    "CrossReplicaOptimizer": "optimizers.cross_replica_optimizer",
+    "GradientAccumulationOptimizer": "optimizers.gradient_accumulation_optimizer",
+    "GradientAccumulationOptimizerV2": "optimizers.gradient_accumulation_optimizer",
+    "GradientAccumulationReductionMethod": "gradient_accumulation",
+    "IpuOptimizer": "optimizers.ipu_optimizer",
+    "MapGradientOptimizer": "optimizers.map_gradient_optimizer",
+    "ShardedOptimizer": "optimizers.sharded_optimizer",
 }
 
 _module_attribute, _module_names = _api.lazy_modules(__name__)
@@ -25,7 +26,7 @@ _module_attribute, _module_names = _api.lazy_modules(__name__)
 def __getattr__(name: str) -> Any:
     """Imports a class or a module when it is first used."""
     if name in _CLASSES:
-        return getattr(importlib.import_module(f"{__name__}.{_CLASSES[name]}"), name)
+        return getattr(importlib.import_module(f"{_api.PACKAGE}.{_CLASSES[name]}"), name)
     return _module_attribute(name)
 
 

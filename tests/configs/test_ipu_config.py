@@ -149,6 +149,17 @@ def test_every_option_rejects_an_object_of_no_documented_type(name):
         setattr(node, leaf, object())
 
 
+@pytest.mark.parametrize(("value", "name"), [(True, "ON"), (False, "OFF"), (1, "ON"), (0, "OFF")])
+def test_stochastic_rounding_from_a_flag(value, name):
+    assert StochasticRoundingBehaviour.from_bool(value) is StochasticRoundingBehaviour[name]
+
+
+@pytest.mark.parametrize("value", [None, "ON", 2])
+def test_stochastic_rounding_from_no_flag(value):
+    with pytest.raises(TypeError, match="takes True or False"):
+        StochasticRoundingBehaviour.from_bool(value)
+
+
 @pytest.mark.parametrize("value", [True, False, *StochasticRoundingBehaviour])
 def test_stochastic_rounding_takes_bools_and_members(value):
     config = IPUConfig()

@@ -1,0 +1,29 @@
+# Made by stubs/make_stubs.py.
+
+from tensorflow_ipu.horovod.collectives import Adasum as Adasum
+from tensorflow_ipu.horovod.collectives import Average as Average
+from tensorflow_ipu.horovod.collectives import Sum as Sum
+from tensorflow_ipu.horovod.collectives import allgather as allgather
+from tensorflow_ipu.horovod.collectives import allreduce as allreduce
+from tensorflow_ipu.horovod.collectives import broadcast as broadcast
+from tensorflow_ipu.horovod.processes import ccl_built as ccl_built
+from tensorflow_ipu.horovod.processes import cross_rank as cross_rank
+from tensorflow_ipu.horovod.processes import cross_size as cross_size
+from tensorflow_ipu.horovod.processes import ddl_built as ddl_built
+from tensorflow_ipu.horovod.processes import gloo_built as gloo_built
+from tensorflow_ipu.horovod.processes import gloo_enabled as gloo_enabled
+from tensorflow_ipu.horovod.processes import init as init
+from tensorflow.python.ipu.horovod import ipu_horovod_strategy as ipu_horovod_strategy
+from tensorflow.python.ipu.horovod import ipu_multi_replica_strategy as ipu_multi_replica_strategy
+from tensorflow_ipu.horovod.processes import is_homogeneous as is_homogeneous
+from tensorflow_ipu.horovod.processes import is_initialized as is_initialized
+from tensorflow_ipu.horovod.processes import local_rank as local_rank
+from tensorflow_ipu.horovod.processes import local_size as local_size
+from tensorflow_ipu.horovod.processes import mpi_built as mpi_built
+from tensorflow_ipu.horovod.processes import mpi_enabled as mpi_enabled
+from tensorflow_ipu.horovod.processes import mpi_threads_supported as mpi_threads_supported
+from tensorflow_ipu.horovod.processes import nccl_built as nccl_built
+from tensorflow.python.ipu.horovod import popdist_strategy as popdist_strategy
+from tensorflow_ipu.horovod.processes import rank as rank
+from tensorflow_ipu.horovod.processes import shutdown as shutdown
+from tensorflow_ipu.horovod.processes import size as size

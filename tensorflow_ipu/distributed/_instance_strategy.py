@@ -1,0 +1,169 @@
+"""What strategies for several instances share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tensorflow.python.distribute import distribute_lib, reduce_util
+from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
+from tensorflow.python.util import nest
+
+from tensorflow_ipu._strategy_extended import IPUExtended, is_reducing
+from tensorflow_ipu.compiler import functions, trace
+from tensorflow_ipu.distributed import _exchange, host_collective_ops
+from tensorflow_ipu.distributed._instances import Instances
+from tensorflow_ipu.ipu_strategy import IPUStrategyV1
+
+
+class InstanceStrategy(IPUStrategyV1):
+    """A strategy of several instances, each of which runs the program on an IPU device."""
+
+    def __init__(
+        self,
+        extended: Callable[[Any, str, str], IPUExtended],
+        instances: Instances,
+        ipu_device: str,
+        enable_dataset_iterators: bool,
+        enable_keras_extensions: bool,
+    ) -> None:
+        """Makes the strategy.
+
+        Args:
+            extended: Makes what it does inside, as `IPUExtended`.
+            instances: The instances.
+            ipu_device: The TensorFlow device to run on, in each instance.
+            enable_dataset_iterators: As for `IPUStrategyV1`.
+            enable_keras_extensions: Likewise.
+        """
+        self._instances = instances
+        super().__init__(
+            ipu_device,
+            enable_dataset_iterators=enable_dataset_iterators,
+            enable_keras_extensions=enable_keras_extensions,
+        )
+        distribute_lib.StrategyV1.__init__(self, extended(self, ipu_device, "/device:CPU:0"))
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """The number of instances."""
+        return self._instances.count
+
+    @property
+    def instances(self) -> Instances:
+        """The instances, and which of them this is."""
+        return self._instances
+
+
+class GraphStrategy(InstanceStrategy):
+    """A strategy for programs in graph mode, which compile for the IPU what they run."""
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        options: Any = None,
+    ) -> Any:
+        """Runs a function on the device of this instance.
+
+        Args:
+            fn: In a graph any function: what it gives to `ipu_compiler.compile` runs as a program.
+                In eager mode a `tf.function`, which is one program.
+            args: Positional arguments.
+            kwargs: Keyword arguments.
+            options: Has no effect: there is one device in each instance.
+
+        Returns:
+            What `fn` returns.
+
+        Raises:
+            ValueError: If `fn` is an ordinary Python function in eager mode.
+        """
+        is_function = isinstance(fn, (functions.Function, functions.ConcreteFunction))
+        if context.executing_eagerly() or is_function or trace.in_cluster():
+            return super().run(fn, args, kwargs, options)
+        # Not that of IPUStrategy, which would compile all of it.
+        return super(IPUStrategyV1, self).run(fn, args, dict(kwargs or {}), options)
+
+    def experimental_run_v2(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Does what `run` does; its name in TensorFlow 1.15.
+
+        Args:
+            fn: As for `run`.
+            args: Likewise.
+            kwargs: Likewise.
+
+        Returns:
+            What `fn` returns.
+        """
+        return self.run(fn, args, kwargs)
+
+
+def check_variables_on_host(variables_on_host: bool) -> None:
+    """Refuses variables on the host.
+
+    Args:
+        variables_on_host: The argument of the user.
+
+    Raises:
+        NotImplementedError: If it is true.
+    """
+    if variables_on_host:
+        raise NotImplementedError(
+            "variables_on_host=True is not supported: variables are on the IPU device. Leave it "
+            "out. To keep the state of an optimizer off the IPU's memory, use "
+            "offload_weight_update_variables of pipelining_ops.pipeline or of a "
+            "GradientAccumulationOptimizerV2."
+        )
+
+
+class InstanceExtended(IPUExtended):
+    """What a strategy does inside whose instances reduce on the host.
+
+    Args:
+        container_strategy: The strategy, an `InstanceStrategy`.
+        ipu_device: The device to run on.
+        cpu_device: Where initial values are computed.
+    """
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        """All instances begin with the values of the first."""
+        initial_value = kwargs.get("initial_value")
+        if self._num_replicas_in_sync > 1 and initial_value is not None:
+
+            def of_first_instance() -> Any:
+                value = initial_value() if callable(initial_value) else initial_value
+                return _exchange.from_instance(ops.convert_to_tensor(value), 0)
+
+            kwargs["initial_value"] = of_first_instance
+        return super()._create_variable(next_creator, **kwargs)
+
+    def _reduce_to(
+        self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
+    ) -> Any:
+        del destinations, options
+        if not is_reducing():
+            return value
+        return nest.map_structure(lambda one: self.reduce_on_host(reduce_op, one), value)
+
+    def reduce_on_host(self, reduce_op: reduce_util.ReduceOp, value: Any) -> Any:
+        """Reduces a value over the instances.
+
+        Args:
+            reduce_op: SUM or MEAN.
+            value: A tensor, or what converts to one.
+        """
+        if self._num_replicas_in_sync == 1:
+            return value
+        return host_collective_ops.allreduce(value, reduce_op)
+
+    @property
+    def _num_replicas_in_sync(self) -> int:
+        return int(self._container_strategy().num_replicas_in_sync)

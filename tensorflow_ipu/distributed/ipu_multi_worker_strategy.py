@@ -1,0 +1,57 @@
+"""The strategy of workers that exchange gradients: the module `ipu.ipu_multi_worker_strategy`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.distributed import _instances
+from tensorflow_ipu.distributed._instance_strategy import (
+    GraphStrategy,
+    InstanceExtended,
+    check_variables_on_host,
+)
+
+__all__ = ["IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"]
+
+
+class IPUMultiWorkerStrategyV1(GraphStrategy):
+    """Trains with workers that each have an IPU device, and add up gradients on their hosts.
+
+    With one worker nothing is exchanged. For graph mode: pass it to estimators as
+    `train_distribute` of their `RunConfig`, or train in its `scope()` with `run`.
+    """
+
+    def __init__(
+        self,
+        cluster_resolver: Any,
+        ipu_device: str = "/device:IPU:0",
+        variables_on_host: bool = False,
+    ) -> None:
+        """Makes the strategy.
+
+        Args:
+            cluster_resolver: Which workers there are, and which this is, such as a
+                `tf.distribute.cluster_resolver.TFConfigClusterResolver()`.
+            ipu_device: The TensorFlow device to run on, in each worker.
+            variables_on_host: Whether variables are on the host.
+
+        Raises:
+            NotImplementedError: If there are several workers, or `variables_on_host` is true.
+        """
+        workers = len(cluster_resolver.cluster_spec().as_dict().get("worker", ()))
+        if workers > 1:
+            _instances.refuse(f"the cluster resolver has {workers} workers")
+        check_variables_on_host(variables_on_host)
+        super().__init__(InstanceExtended, _instances.current(), ipu_device, False, True)
+        self._cluster_resolver = cluster_resolver
+
+    __repr__ = shows(lambda self: {"": self._ipu_device, "workers": self._instances.count})
+
+    @property
+    def cluster_resolver(self) -> Any:
+        """The resolver that it was made with."""
+        return self._cluster_resolver
+
+
+IPUMultiWorkerStrategy = IPUMultiWorkerStrategyV1

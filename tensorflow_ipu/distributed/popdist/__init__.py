@@ -1,0 +1,178 @@
+"""What a program knows of the instances it runs in: the public package `popdist`.
+
+Without a launcher there is one instance, with index 0 and one replica. Importing this imports no
+TensorFlow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from tensorflow_ipu import _api, _former_names
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.machine import Machine
+from tensorflow_ipu.configs.ranges import COUNT
+from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.distributed import _instances
+
+__all__ = [
+    "checkNumIpusPerReplica",
+    "execute_on_instances",
+    "finalizeDistributed",
+    "getDeviceId",
+    "getInstanceIndex",
+    "getNumInstances",
+    "getNumIpusPerReplica",
+    "getNumLocalReplicas",
+    "getNumTotalReplicas",
+    "getReplicaIndexOffset",
+    "init",
+    "isPopdistEnvSet",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+# The names are those of the original, which are not Python's.
+def init() -> None:
+    """Connects this instance with the others; with one there is nothing to do.
+
+    Raises:
+        NotImplementedError: If a launcher has started several processes.
+    """
+    _instances.current()
+
+
+def finalizeDistributed() -> None:  # noqa: N802
+    """Ends the connection that `init` made; with one instance there is nothing to do."""
+
+
+def isPopdistEnvSet() -> bool:  # noqa: N802
+    """Returns whether a launcher has started this process: never so far."""
+    return False
+
+
+def getNumInstances() -> int:  # noqa: N802
+    """Returns how many instances there are."""
+    return _instances.current().count
+
+
+def getInstanceIndex() -> int:  # noqa: N802
+    """Returns which instance this process is, from 0."""
+    return _instances.current().index
+
+
+def getNumTotalReplicas() -> int:  # noqa: N802
+    """Returns the number of replicas in all instances."""
+    return _instances.current().total_replicas
+
+
+def getNumLocalReplicas() -> int:  # noqa: N802
+    """Returns the number of replicas in this instance."""
+    return _instances.current().local_replicas
+
+
+def getReplicaIndexOffset() -> int:  # noqa: N802
+    """Returns the index of the first replica of this instance."""
+    instances = _instances.current()
+    return instances.index * instances.local_replicas
+
+
+def getNumIpusPerReplica() -> int:  # noqa: N802
+    """Returns how many IPUs a replica has."""
+    return 1
+
+
+def checkNumIpusPerReplica(num_ipus: int) -> None:  # noqa: N802
+    """Checks that a program uses as many IPUs in a replica as the launcher was told.
+
+    Args:
+        num_ipus: IPUs that a replica of the program uses. Any number will do without a launcher.
+
+    Raises:
+        ValueError: If it is no positive integer.
+    """
+    COUNT.whole("num_ipus", num_ipus)
+
+
+def getDeviceId(num_ipus_per_replica: int | None = None) -> int:  # noqa: N802
+    """Returns the id of the device with the IPUs of this instance, for `IPUConfig.select_ipus`.
+
+    Args:
+        num_ipus_per_replica: IPUs of a replica; `getNumIpusPerReplica()` if None.
+
+    Raises:
+        ValueError: If the machine has no device with so many.
+    """
+    ipus = num_ipus_per_replica
+    ipus = getNumIpusPerReplica() if ipus is None else COUNT.whole("num_ipus_per_replica", ipus)
+    machine = Machine(is_model=flags.running_on_ipu_model())
+    found = machine.by_count(ipus * getNumLocalReplicas())
+    if found is None:
+        raise ValueError(
+            f"No device has the IPUs of this instance. Received: num_ipus_per_replica={ipus}. "
+            f"{machine.offer} Devices of the model have no ids: use auto_select_ipus."
+        )
+    return found.id
+
+
+def execute_on_instances(instances: Iterable[int]) -> Any:
+    """Lets some code run on certain instances only, such as what saves checkpoints.
+
+    To be used as the decorator of a function, which returns None on other instances; or in a `with`
+    statement, which is an error on other instances, as Python cannot leave out its body.
+
+    Args:
+        instances: Indices of the instances.
+
+    Returns:
+        The decorator, which is a context manager too.
+    """
+    return _OnInstances(frozenset(instances))
+
+
+class _OnInstances(contextlib.AbstractContextManager[None]):
+    """What `execute_on_instances` returns."""
+
+    def __init__(self, instances: frozenset[int]) -> None:
+        self._instances = instances
+
+    __repr__ = shows(lambda self: {"instances": sorted(self._instances)})
+
+    def __call__(self, function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs) if self._is_one() else None
+
+        return call  # type: ignore[return-value]
+
+    def __enter__(self) -> None:
+        if not self._is_one():
+            raise RuntimeError(
+                f"This code is for the instances {sorted(self._instances)}, and this is instance "
+                f"{getInstanceIndex()}. Put it under `if popdist.getInstanceIndex() in (...):`, or "
+                "into a function with the decorator @popdist.execute_on_instances(...)."
+            )
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the code."""
+
+    def _is_one(self) -> bool:
+        return getInstanceIndex() in self._instances
+
+
+def __getattr__(name: str) -> Any:
+    """Imports `popdist.tensorflow` when it is first used."""
+    if name in _api.POPDIST_MODULES:
+        import importlib
+
+        return importlib.import_module(f"{_api.PACKAGE}.{_api.POPDIST_MODULES[name]}")
+    raise AttributeError(_former_names.explain(f"{_api.POPDIST}.{name}"))
+
+
+def __dir__() -> list[str]:
+    """Lists the module too."""
+    return sorted({*globals(), *(name for name in _api.POPDIST_MODULES if name)})

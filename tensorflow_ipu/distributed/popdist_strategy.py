@@ -1,0 +1,104 @@
+"""The strategy of instances that run one program together: `ipu.distributed.popdist_strategy`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tensorflow.python.distribute import reduce_util
+from tensorflow.python.framework import ops
+
+from tensorflow_ipu import placement
+from tensorflow_ipu._strategy_extended import is_reducing, over_replicas
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.distributed import _instances, popdist
+from tensorflow_ipu.distributed._instance_strategy import InstanceExtended, InstanceStrategy
+from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
+
+__all__ = ["PopDistStrategy"]
+
+
+class PopDistExtended(InstanceExtended):
+    """What a strategy does inside whose programs reduce over the replicas of all instances."""
+
+    def __init__(
+        self,
+        container_strategy: Any,
+        ipu_device: str,
+        cpu_device: str,
+        add_ipu_cross_replica_reductions: bool,
+    ) -> None:
+        super().__init__(container_strategy, ipu_device, cpu_device)
+        self._add_reductions = add_ipu_cross_replica_reductions
+
+    def _reduce_to(
+        self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
+    ) -> Any:
+        if not trace.in_cluster():
+            return super()._reduce_to(reduce_op, value, destinations, options)
+        if not self._add_reductions or not is_reducing():
+            return value
+        return over_replicas(reduce_op, value)
+
+    def _broadcast_to(self, tensor: Any, destinations: Any) -> Any:
+        if placement.is_ipu(placement.current_device()) or trace.in_cluster():
+            raise RuntimeError(
+                "Broadcast is only supported on the CPU: instances give each other values on the "
+                "host. Do it outside the program, under tf.device('/device:CPU:0')."
+            )
+        return super()._broadcast_to(ops.convert_to_tensor(tensor), destinations)
+
+
+class PopDistStrategy(InstanceStrategy):
+    """Runs one program on the replicas of all instances, which add their gradients up.
+
+    With one instance it is an `IPUStrategy`.
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        add_ipu_cross_replica_reductions: bool = True,
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        """Makes the strategy.
+
+        Args:
+            ipu_device: The TensorFlow device to run on, in each instance.
+            add_ipu_cross_replica_reductions: Whether programs reduce gradients over replicas where
+                optimizers apply them. False is for programs that do so themselves, for example
+                with a `CrossReplicaOptimizer`.
+            enable_dataset_iterators: As for `IPUStrategy`.
+            enable_keras_extensions: As for `IPUStrategy`.
+
+        Raises:
+            NotImplementedError: If a launcher has started several processes.
+        """
+        popdist.init()
+        super().__init__(
+            functools.partial(
+                PopDistExtended, add_ipu_cross_replica_reductions=add_ipu_cross_replica_reductions
+            ),
+            _instances.current(),
+            ipu_device,
+            enable_dataset_iterators,
+            enable_keras_extensions,
+        )
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Replicas in all instances, as the launcher was told; 1 without a launcher."""
+        return self._instances.total_replicas
+
+    def update_ipu_config(self, config: IPUConfig) -> IPUConfig:
+        """Writes into a configuration which instance this is. Call it before configuring.
+
+        Args:
+            config: The configuration, to be changed.
+
+        Returns:
+            The configuration.
+        """
+        return popdist_tensorflow.set_instances(config, self._instances)

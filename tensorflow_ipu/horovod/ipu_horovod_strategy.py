@@ -1,0 +1,37 @@
+"""The strategy of processes that exchange gradients: `ipu.horovod.ipu_horovod_strategy`."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.distributed._instance_strategy import (
+    GraphStrategy,
+    InstanceExtended,
+    check_variables_on_host,
+)
+from tensorflow_ipu.horovod import processes
+
+__all__ = ["IPUHorovodStrategy", "IPUHorovodStrategyV1"]
+
+
+class IPUHorovodStrategyV1(GraphStrategy):
+    """Trains with processes that each have an IPU device, and add up gradients on their hosts.
+
+    With one process nothing is exchanged. For graph mode: pass it to estimators as
+    `train_distribute` of their `RunConfig`, or train in its `scope()` with `run`.
+    """
+
+    def __init__(self, ipu_device: str = "/device:IPU:0", variables_on_host: bool = False) -> None:
+        """Makes the strategy, after `horovod.init` if that has not been called.
+
+        Args:
+            ipu_device: The TensorFlow device to run on, in each process.
+            variables_on_host: Whether variables are on the host.
+
+        Raises:
+            NotImplementedError: If there are several processes, or `variables_on_host` is true.
+        """
+        processes.init()
+        check_variables_on_host(variables_on_host)
+        super().__init__(InstanceExtended, processes.initialized(), ipu_device, False, True)
+
+
+IPUHorovodStrategy = IPUHorovodStrategyV1
