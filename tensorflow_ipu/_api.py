@@ -169,6 +169,7 @@ ADDONS_MODULES = {
     "keras.extensions": "keras_layers.models.extension",
     "keras.layers": "keras_layers.layers",
     "keras.losses": "keras_layers.losses",
+    "keras.optimizers": "keras_layers.addon_optimizers",
     "layers.rnn_ops": "ops.rnn_ops",
     "v1.layers": "ops.rnn_ops",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 import re
 
 import pytest
@@ -25,6 +26,11 @@ from tests.public_classes import public_classes
 tf1 = tf.compat.v1
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}|object at")
 SGD = tf1.train.GradientDescentOptimizer
+ADDON_OPTIMIZERS = importlib.import_module("ipu_tensorflow_addons.keras.optimizers")
+POPDIST_STRATEGY = ipu.distributed.popdist_strategy.PopDistStrategy
+HOROVOD_STRATEGY = ipu.horovod.ipu_horovod_strategy.IPUHorovodStrategy
+MULTI_REPLICA_STRATEGY = ipu.horovod.ipu_multi_replica_strategy.IPUMultiReplicaStrategy
+MULTI_WORKER_STRATEGY = ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategy
 LAYERS = ipu.keras.layers
 RNN = ipu.rnn_ops
 KERAS_OPTIMIZERS = ipu.keras.optimizers
@@ -222,6 +228,16 @@ MAKERS = {
     IPUIterator: lambda: IPUIterator(dataset()),
     IPUOwnedIterator: lambda: IPUOwnedIterator(dataset()),
     ipu.ipu_strategy.IPUStrategy: layer(ipu.ipu_strategy.IPUStrategy),
+    POPDIST_STRATEGY: layer(POPDIST_STRATEGY),
+    HOROVOD_STRATEGY: layer(HOROVOD_STRATEGY),
+    MULTI_REPLICA_STRATEGY: layer(MULTI_REPLICA_STRATEGY),
+    MULTI_WORKER_STRATEGY: layer(
+        MULTI_WORKER_STRATEGY, tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    ),
+    ADDON_OPTIMIZERS.AdamIpuOptimizer: layer(ADDON_OPTIMIZERS.AdamIpuOptimizer),
+    ADDON_OPTIMIZERS.IpuOptimizerBase: layer(ADDON_OPTIMIZERS.IpuOptimizerBase, "mine"),
+    ADDON_OPTIMIZERS.LAMBIpuOptimizer: layer(ADDON_OPTIMIZERS.LAMBIpuOptimizer),
+    ADDON_OPTIMIZERS.SGDIpuOptimizer: layer(ADDON_OPTIMIZERS.SGDIpuOptimizer),
     ipu.config.IPUConfig: layer(ipu.config.IPUConfig),
     ipu.config.AttributeMetadata: lambda: ipu.config.IPUConfig().get_attribute_metadata(
         "auto_select_ipus"

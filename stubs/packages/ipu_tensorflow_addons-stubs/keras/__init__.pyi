@@ -3,3 +3,4 @@
 from ipu_tensorflow_addons.keras import extensions as extensions
 from ipu_tensorflow_addons.keras import layers as layers
 from ipu_tensorflow_addons.keras import losses as losses
+from ipu_tensorflow_addons.keras import optimizers as optimizers
