@@ -248,6 +248,23 @@ def test_optimizers_with_a_minimize_of_their_own(optimizer: Any) -> None:
     _fit(optimizer, 1, epochs=1)
 
 
+class _Decaying:
+    """What optimizers with weight decay of TensorFlow Addons derive from first."""
+
+    def minimize(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("gradients are computed and applied at different times")
+
+
+class _AdamW(_Decaying, tf.keras.optimizers.legacy.Adam):
+    """Has the minimize of its first parent."""
+
+
+def test_optimizer_that_inherits_its_minimize() -> None:
+    found = _fit(_AdamW(0.01), 2, epochs=1)
+    expected = _fit(tf.keras.optimizers.legacy.Adam(0.01), 2, epochs=1)
+    assert_same_weights(found, expected)
+
+
 def test_variables_of_the_optimizer_are_those_of_stock_keras() -> None:
     found = _fit("adam", 2, epochs=1).optimizer
     expected = train(
