@@ -12,6 +12,7 @@
   error: with TensorFlow alone both would hang.
 * Ops that a session or function places on an IPU become programs, which know their lines from the
   session's graph.
+* Batch normalisation takes scales, offsets and statistics of float16; TensorFlow's op does not.
 * Branches and loop bodies are graphs of their own, which would not see the scopes of `ipu.scopes`
   around them: shards, frontend attributes, outside compilation, the IPU device of a program.
 
@@ -32,8 +33,13 @@ from tensorflow.python.client import session
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
-from tensorflow.python.framework import errors, ops
-from tensorflow.python.ops import control_flow_util, control_flow_v2_func_graphs
+from tensorflow.python.framework import dtypes, errors, ops
+from tensorflow.python.ops import (
+    control_flow_util,
+    control_flow_v2_func_graphs,
+    gen_nn_ops,
+    math_ops,
+)
 
 from tensorflow_ipu import gradient_hooks, placement
 from tensorflow_ipu.compiler import cluster, functions, placed_clusters, program, trace
@@ -49,6 +55,7 @@ def install() -> None:
     _hook_functions()
     _hook_datasets()
     _hook_control_flow()
+    _hook_batch_normalisation()
     gradient_hooks.install()
     _hook_calls()
     _hook_sessions()
@@ -185,6 +192,25 @@ def _hook_sessions() -> None:
         placed_clusters.note_graph(self.graph)
 
     session.BaseSession.__init__ = initialise_with_graph
+
+
+def _hook_batch_normalisation() -> None:
+    normalise = gen_nn_ops.fused_batch_norm_v3
+
+    @functools.wraps(normalise)
+    def normalise_on_ipu(
+        x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        dtype = getattr(scale, "dtype", dtypes.float32)
+        short = dtype in (dtypes.float16, dtypes.bfloat16)
+        if not short or not (trace.in_cluster() or _ipu_in_scope()):
+            return normalise(x, scale, offset, mean, variance, *args, **kwargs)
+        parts = [math_ops.cast(part, dtypes.float32) for part in (scale, offset, mean, variance)]
+        found = normalise(x, *parts, *args, **kwargs)
+        statistics = [math_ops.cast(part, dtype) for part in found[1:3]]
+        return type(found)(found[0], *statistics, *found[3:])
+
+    gen_nn_ops.fused_batch_norm_v3 = normalise_on_ipu
 
 
 def _hook_calls() -> None:

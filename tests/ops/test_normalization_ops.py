@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python import tf2
 
-from tensorflow_ipu import ipu_compiler, loops, profiler, scopes
+from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, profiler, scopes
 from tensorflow_ipu.ops import normalization_ops
 from tests import normalization, replicas
 
@@ -416,3 +416,31 @@ class TestErrors:
         with tf.Graph().as_default(), pytest.raises(ValueError, match="beta and gamma.*'moving'"):
             initializers = {"moving": tf1.zeros_initializer()}
             normalization_ops.group_norm(tf.ones([2, 4]), param_initializers=initializers)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32])
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_normalisation_of_short_floats(dtype, training):
+    """Scales, offsets and statistics too; values and gradients near those of float32."""
+    replicas.configure(1)
+    values = np.random.default_rng(2).normal(size=(2, 3, 3, 4)).astype(np.float32)
+    scale, offset = np.float32([1, 2, 0.5, 1]), np.float32([0, 1, -1, 0.5])
+    known = () if training else (np.float32([0.5, 0, 0, 1]), np.float32([1, 2, 0.5, 4]))
+
+    def program(*arguments):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            y, mean, variance = tf.compat.v1.nn.fused_batch_norm(*arguments, is_training=training)
+            loss = tf.reduce_sum(tf.cast(y, tf.float32) ** 2)
+        return y, mean, variance, tape.gradient(loss, arguments[:3])
+
+    exact = [tf.constant(array) for array in (values, scale, offset, *known)]
+    want = program(*exact)
+    strategy = ipu_strategy.IPUStrategy()
+    compiled = tf.function(program, jit_compile=True)
+    found = strategy.run(compiled, [tf.cast(array, dtype) for array in exact])
+    # Relative to the largest y, and the largest terms of sums that nearly cancel out.
+    tolerance = {tf.float32: 1e-5, tf.float16: 0.02, tf.bfloat16: 0.2}[dtype]
+    for mine, theirs in zip(tf.nest.flatten(found), tf.nest.flatten(want)):
+        assert mine.dtype == dtype
+        np.testing.assert_allclose(tf.cast(mine, tf.float32), theirs, tolerance, tolerance)
