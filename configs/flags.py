@@ -95,7 +95,8 @@ class Flags:
         "",
         _EFFECT,
         "What fills the buffers that receive no data: uniform, normal, random or a "
-        "number. Empty: undefined contents.",
+        "number. Empty: undefined contents. Integers may be any; where ops use them as indices or "
+        "labels, they are taken modulo the size.",
         hashed=True,
     )
     use_ipu_model: bool = _flag(

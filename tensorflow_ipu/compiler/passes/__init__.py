@@ -22,6 +22,7 @@ from tensorflow_ipu.compiler.passes import (
     random_streams,
     replica_constants,
     sequential_loops,
+    synthetic_indices,
     synthetic_parameters,
     ungate_gradients,
 )
@@ -48,6 +49,7 @@ PIPELINE: dict[str, Pass] = {
 # in the listing of the Executable, which is the program of the device.
 LOWERING: dict[str, Pass] = {
     "synthetic_parameters": synthetic_parameters.run,
+    "synthetic_indices": synthetic_indices.run,
     "numerics": numerics.run,
     "mask_labels": mask_labels.run,
     "negations": negations.run,

@@ -1,0 +1,159 @@
+"""Brings made-up indices and labels into the range that they index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorflow.core.framework import node_def_pb2, types_pb2
+from tensorflow.python.framework import tensor_util
+
+from tensorflow_ipu.compiler.function_editor import (
+    FunctionEditor,
+    data_inputs,
+    replace_data_inputs,
+)
+from tensorflow_ipu.compiler.node_results import input_types
+from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.enums import SyntheticDataCategory
+
+_MADE_UP = (
+    SyntheticDataCategory.Infeed,
+    SyntheticDataCategory.Parameters,
+    SyntheticDataCategory.HostEmbedding,
+)
+_INT = types_pb2.DT_INT32
+
+
+def run(program: Program, target: Target) -> None:
+    """Takes indices modulo the size of what they index, where TF_POPLAR_FLAGS makes data up.
+
+    Made-up integers are any of their type. The device does not check indices and labels; the
+    kernels of the host do, and would refuse them.
+
+    Before: any legal Program. After: one whose ops of `_LIMITS` get indices in their range.
+    """
+    del target
+    parsed = flags.parsed()
+    made_up = any(parsed.synthetic(category) for category in _MADE_UP)
+    if not parsed.synthetic_data_initializer or not made_up:
+        return
+    for function in program.functions.values():
+        limits = _Limits(FunctionEditor(function))
+        for node in list(function.node_def):
+            if node.op in _LIMITS and OUTSIDE_ATTRIBUTE not in node.attr:
+                limits.impose(node)
+
+
+class _Limits:
+    """Adds the nodes that keep indices in their range.
+
+    Args:
+        editor: Of the function that they are in.
+    """
+
+    def __init__(self, editor: FunctionEditor) -> None:
+        self._editor = editor
+        self._node: node_def_pb2.NodeDef
+
+    def impose(self, node: node_def_pb2.NodeDef) -> None:
+        """Keeps the indices of a node in range."""
+        self._node = node
+        position, limit_of = _LIMITS[node.op]
+        inputs = data_inputs(node)
+        kind = input_types(node)[position]
+        limit = limit_of(self, inputs)
+        if kind != _INT:
+            limit = self._add("Cast", [limit], "y", SrcT=_INT, DstT=kind)
+        inputs[position] = self._add("FloorMod", [inputs[position], limit], "z", T=kind)
+        replace_data_inputs(node, inputs)
+
+    def along_axis(self, inputs: list[str]) -> str:
+        """Returns the size of a tensor along the axis that is the third input."""
+        axis = inputs[2]
+        if self._type(2) != _INT:
+            axis = self._add("Cast", [axis], "y", SrcT=self._type(2), DstT=_INT)
+        rank = self._add("Rank", [inputs[0]], "output", T=self._type(0))
+        positive = self._add("FloorMod", [axis, rank], "z", T=_INT)
+        return self._item(self._shape(inputs[0]), positive)
+
+    def classes(self, inputs: list[str]) -> str:
+        """Returns the number of classes of logits."""
+        return self._item(self._shape(inputs[0]), self._number(1))
+
+    def rows(self, inputs: list[str]) -> str:
+        """Returns the number of rows of a variable."""
+        shape = self._add("VariableShape", [inputs[0]], "output", out_type=_INT)
+        attributes = self._node.attr
+        batch_dims = attributes["batch_dims"].i if "batch_dims" in attributes else 0
+        return self._item(shape, self._number(batch_dims))
+
+    def segments(self, inputs: list[str]) -> str:
+        """Returns the number of segments, which is the third input."""
+        if self._type(2) == _INT:
+            return inputs[2]
+        return self._add("Cast", [inputs[2]], "y", SrcT=self._type(2), DstT=_INT)
+
+    def of_tensor(self, inputs: list[str]) -> str:
+        """Returns the sizes of the dimensions of a tensor that the last dimension indexes."""
+        return self._first(self._shape(inputs[0]), inputs[1], 1)
+
+    def of_variable(self, inputs: list[str]) -> str:
+        """Returns the sizes of the dimensions of a variable that the last dimension indexes."""
+        shape = self._add("VariableShape", [inputs[0]], "output", out_type=_INT)
+        return self._first(shape, inputs[1], 1)
+
+    def of_shape(self, inputs: list[str]) -> str:
+        """Returns the sizes of the dimensions of a shape, the third input, that are indexed."""
+        shape = inputs[2]
+        if self._type(2) != _INT:
+            shape = self._add("Cast", [shape], "y", SrcT=self._type(2), DstT=_INT)
+        return self._first(shape, inputs[0], 0)
+
+    def _first(self, shape: str, indices: str, position: int) -> str:
+        """Returns as many entries of a shape as the last dimension of some indices has."""
+        of_indices = self._shape(indices, position)
+        length = self._add("Size", [of_indices], "output", T=_INT, out_type=_INT)
+        last = self._add("Sub", [length, self._number(1)], "z", T=_INT)
+        count = self._item(of_indices, last)
+        every = self._add("Range", [self._number(0), count, self._number(1)], "output", Tidx=_INT)
+        return self._item(shape, every)
+
+    def _shape(self, reference: str, position: int = 0) -> str:
+        kind = self._type(position)
+        return self._add("Shape", [reference], "output", T=kind, out_type=_INT)
+
+    def _item(self, shape: str, positions: str) -> str:
+        inputs = [shape, positions, self._number(0)]
+        return self._add("GatherV2", inputs, "output", Tparams=_INT, Tindices=_INT, Taxis=_INT)
+
+    def _number(self, value: int) -> str:
+        node = self._editor.add(f"{self._node.name}/limit", "Const", [], dtype=_INT)
+        node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(value, dtype="int32"))
+        return f"{node.name}:output:0"
+
+    def _type(self, position: int) -> int:
+        return input_types(self._node)[position]
+
+    def _add(self, op: str, inputs: list[str], result: str, **attributes: int) -> str:
+        node = self._editor.add(f"{self._node.name}/limit", op, inputs, **attributes)
+        return f"{node.name}:{result}:0"
+
+
+_Limit = Callable[[_Limits, list[str]], str]
+
+# Op -> position of its indices, and what they are less than.
+_LIMITS: dict[str, tuple[int, _Limit]] = {
+    "GatherV2": (1, _Limits.along_axis),
+    "GatherNd": (1, _Limits.of_tensor),
+    "ResourceGather": (1, _Limits.rows),
+    "ResourceGatherNd": (1, _Limits.of_variable),
+    "ScatterNd": (0, _Limits.of_shape),
+    "SparseSoftmaxCrossEntropyWithLogits": (1, _Limits.classes),
+    **{f"ResourceScatter{kind}": (1, _Limits.rows) for kind in ("Add", "Sub", "Mul", "Update")},
+    **{f"ResourceScatter{kind}": (1, _Limits.rows) for kind in ("Div", "Max", "Min")},
+    **{f"ResourceScatterNd{kind}": (1, _Limits.of_variable) for kind in ("Add", "Sub", "Update")},
+    **{f"TensorScatter{kind}": (1, _Limits.of_tensor) for kind in ("Add", "Sub", "Update")},
+    **{f"UnsortedSegment{kind}": (1, _Limits.segments) for kind in ("Sum", "Prod", "Max", "Min")},
+}

@@ -1,0 +1,101 @@
+"""Made-up labels and indices: none of them is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+# Each function would be refused by the kernels of the host with indices from the whole range.
+_PROGRAM = """
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import ipu
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+element = (np.zeros((4, 5), np.int32), np.zeros((4, 2), np.int64))
+dataset = tf.data.Dataset.from_tensors(element).repeat()
+strategy = ipu.ipu_strategy.IPUStrategy()
+with strategy.scope():
+    variable = tf.Variable(np.ones((7, 3), np.float32))
+    iterator = iter(dataset)
+
+    @tf.function(jit_compile=True)
+    def program():
+        rows, points = next(iterator)
+        table = tf.reshape(tf.range(24.0), (4, 6))
+        variable.scatter_add(tf.IndexedSlices(tf.ones((5, 3)), rows[0]))
+        variable.scatter_max(tf.IndexedSlices(tf.ones((5, 3)), rows[0]))
+        variable.scatter_nd_update(points, tf.ones(4))
+        found = [
+            rows[0, 0],
+            tf.gather(table, rows, axis=-1),
+            tf.gather(table, rows[:, :3], axis=1, batch_dims=1),
+            tf.gather(tf.cast(table, tf.float16), points, axis=tf.constant(0, tf.int64)),
+            tf.gather_nd(table, points),
+            tf.gather(variable, rows),
+            tf.scatter_nd(points, tf.ones(4), tf.constant([4, 6], tf.int64)),
+            tf.tensor_scatter_nd_add(table, points, tf.ones(4)),
+            tf.math.unsorted_segment_sum(table, rows[:, 0], 5),
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows[:, 0], logits=table),
+        ]
+        return [tf.reduce_sum(tf.cast(value, tf.float32)) for value in found]
+
+    first, *others = (value.numpy() for value in strategy.run(program))
+    print(float(first), bool(np.isfinite(others).all()))
+"""
+
+
+@pytest.mark.parametrize("initializer", ["random", "uniform", "100"])
+def test_ops_with_indices(run_python, initializer):
+    """What is no index keeps its value."""
+    flags = f"--use_synthetic_data --synthetic_data_initializer={initializer}"
+    process = run_python(_PROGRAM, env={"TF_POPLAR_FLAGS": flags})
+    number, finite = process.stdout.split()
+    # The whole range of float32 has sums beyond it.
+    assert finite == "True" or initializer == "uniform"
+    assert abs(float(number)) >= 100
+
+
+_TRAINING = """
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import ipu
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+with ipu.ipu_strategy.IPUStrategy().scope():
+    layers = tf.keras.layers
+    model = tf.keras.Sequential(
+        [layers.Embedding(100, 8, input_length=5), layers.Flatten(), layers.Dense(10)]
+    )
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, metrics=["accuracy"], steps_per_execution=4)
+    element = (np.zeros((4, 5), np.int32), np.zeros(4, np.int32))
+    model.fit(tf.data.Dataset.from_tensors(element).repeat(8), verbose=0)
+    print("trained")
+"""
+
+
+def test_classifier_trains(run_python):
+    flags = "--use_synthetic_data --synthetic_data_initializer=random"
+    process = run_python(_TRAINING, env={"TF_POPLAR_FLAGS": flags})
+    assert process.stdout.split() == ["trained"]
+
+
+def test_indices_of_the_user_are_checked(run_python):
+    """They are not made up."""
+    flags = "--synthetic_data_categories=outfeed --synthetic_data_initializer=random"
+    program = """
+import tensorflow as tf
+from tensorflow.python import ipu
+
+strategy = ipu.ipu_strategy.IPUStrategy()
+try:
+    strategy.run(tf.function(lambda rows: tf.gather(tf.ones(3), rows)), [tf.constant([7])])
+except tf.errors.InvalidArgumentError as error:
+    print("is not in [0, 3)" in str(error))
+"""
+    process = run_python(program, env={"TF_POPLAR_FLAGS": flags})
+    assert process.stdout.split() == ["True"]
