@@ -1,0 +1,27 @@
+"""Raw ops that are not there: the errors of the modules `gen_*_ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorflow_ipu import _api
+
+
+def missing_in(module: str, known: Sequence[str], public: str) -> Callable[[str], Any]:
+    """Makes the `__getattr__` of a module of raw ops.
+
+    Args:
+        module: Its name below `tensorflow.compiler.plugin.poplar.ops`.
+        known: The ops that it has.
+        public: The public modules that have functions for all of its ops.
+    """
+
+    def get_attribute(name: str) -> Any:
+        raise AttributeError(
+            f"tensorflow_ipu has no {_api.POPLAR}.ops.{module}.{name}: raw ops were internal to "
+            f"the original, and of this module there are {', '.join(known)}. Public functions "
+            f"for all of them are in {public}."
+        )
+
+    return get_attribute

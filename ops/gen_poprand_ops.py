@@ -1,0 +1,32 @@
+"""Raw ops below `rand_ops`: the module `gen_poprand_ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.ops import _raw_names, rand_ops
+
+__all__ = ["ipu_dropout"]
+
+__getattr__ = _raw_names.missing_in("gen_poprand_ops", __all__, "ipu.rand_ops")
+
+
+def ipu_dropout(
+    input: Any,  # noqa: A002
+    rate: float = 0.5,
+    seed: Any = None,
+    noise_shape: Any = None,
+    name: str | None = None,
+) -> tf.Tensor:
+    """Drops elements of a tensor at random: see `rand_ops.dropout`.
+
+    Args:
+        input: The tensor.
+        rate: The probability that an element is dropped.
+        seed: Two integers that fix the mask, or None.
+        noise_shape: Shape of the mask; that of the tensor if None.
+        name: Name for the op.
+    """
+    return rand_ops.dropout(input, rate, noise_shape, seed, name)
