@@ -106,24 +106,6 @@ class GraphStrategy(InstanceStrategy):
         return self.run(fn, args, kwargs)
 
 
-def check_variables_on_host(variables_on_host: bool) -> None:
-    """Refuses variables on the host.
-
-    Args:
-        variables_on_host: The argument of the user.
-
-    Raises:
-        NotImplementedError: If it is true.
-    """
-    if variables_on_host:
-        raise NotImplementedError(
-            "variables_on_host=True is not supported: variables are on the IPU device. Leave it "
-            "out. To keep the state of an optimizer off the IPU's memory, use "
-            "offload_weight_update_variables of pipelining_ops.pipeline or of a "
-            "GradientAccumulationOptimizerV2."
-        )
-
-
 class InstanceExtended(IPUExtended):
     """What a strategy does inside whose instances reduce on the host.
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.distributed import _instances
-from tensorflow_ipu.distributed._instance_strategy import (
-    GraphStrategy,
-    InstanceExtended,
-    check_variables_on_host,
-)
+from tensorflow_ipu.distributed import _host_variables, _instances
+from tensorflow_ipu.distributed._instance_strategy import GraphStrategy
 
 __all__ = ["IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"]
 
@@ -34,16 +30,18 @@ class IPUMultiWorkerStrategyV1(GraphStrategy):
             cluster_resolver: Which workers there are, and which this is, such as a
                 `tf.distribute.cluster_resolver.TFConfigClusterResolver()`.
             ipu_device: The TensorFlow device to run on, in each worker.
-            variables_on_host: Whether variables are on the host.
+            variables_on_host: Whether variables are on the host, where they have to be updated
+                too: for graph mode. Programs get their values when they are launched.
 
         Raises:
-            NotImplementedError: If there are several workers, or `variables_on_host` is true.
+            NotImplementedError: If there are several workers, or variables are to be on the
+                host in eager mode.
         """
         workers = len(cluster_resolver.cluster_spec().as_dict().get("worker", ()))
         if workers > 1:
             _instances.refuse(f"the cluster resolver has {workers} workers")
-        check_variables_on_host(variables_on_host)
-        super().__init__(InstanceExtended, _instances.current(), ipu_device, False, True)
+        extended = _host_variables.extended(variables_on_host)
+        super().__init__(extended, _instances.current(), ipu_device, False, True)
         self._cluster_resolver = cluster_resolver
 
     __repr__ = shows(lambda self: {"": self._ipu_device, "workers": self._instances.count})

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.distributed._instance_strategy import (
-    GraphStrategy,
-    InstanceExtended,
-    check_variables_on_host,
-)
+from tensorflow_ipu.distributed import _host_variables
+from tensorflow_ipu.distributed._instance_strategy import GraphStrategy
 from tensorflow_ipu.horovod import processes
 
 __all__ = ["IPUHorovodStrategy", "IPUHorovodStrategyV1"]
@@ -24,14 +21,16 @@ class IPUHorovodStrategyV1(GraphStrategy):
 
         Args:
             ipu_device: The TensorFlow device to run on, in each process.
-            variables_on_host: Whether variables are on the host.
+            variables_on_host: Whether variables are on the host, where they have to be updated
+                too: for graph mode. Programs get their values when they are launched.
 
         Raises:
-            NotImplementedError: If there are several processes, or `variables_on_host` is true.
+            NotImplementedError: If there are several processes, or variables are to be on the
+                host in eager mode.
         """
         processes.init()
-        check_variables_on_host(variables_on_host)
-        super().__init__(InstanceExtended, processes.initialized(), ipu_device, False, True)
+        extended = _host_variables.extended(variables_on_host)
+        super().__init__(extended, processes.initialized(), ipu_device, False, True)
 
 
 IPUHorovodStrategy = IPUHorovodStrategyV1

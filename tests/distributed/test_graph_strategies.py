@@ -198,13 +198,91 @@ def test_several_workers():
         IPUMultiWorkerStrategy(resolver(worker=["a:1", "b:1"]))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: IPUMultiWorkerStrategy(resolver(), variables_on_host=True),
-        lambda: IPUHorovodStrategy(variables_on_host=True),
-    ],
-)
-def test_variables_on_the_host(make):
-    with pytest.raises(NotImplementedError, match="variables_on_host=True is not supported"):
+ON_HOST = [
+    lambda: IPUMultiWorkerStrategy(resolver(), variables_on_host=True),
+    lambda: IPUHorovodStrategy(variables_on_host=True),
+]
+
+
+@pytest.mark.parametrize("make", ON_HOST)
+def test_variables_on_the_host_are_for_graph_mode(make):
+    with pytest.raises(NotImplementedError, match="variables_on_host=True is for graph mode"):
         make()
+
+
+@pytest.mark.parametrize("make", ON_HOST)
+def test_variables_on_the_host_with_an_estimator(make):
+    """The program computes gradients, and the function of `host_call` applies them."""
+    devices = []
+
+    def model_fn(features, labels, mode):
+        loss = estimator_models.squared_error(labels, estimator_models.prediction(features))
+        variables = tf1.trainable_variables()
+        devices.extend(variable.device for variable in variables)
+        optimizer = tf1.train.MomentumOptimizer(0.05, 0.9)
+        gradients = [gradient for gradient, _ in optimizer.compute_gradients(loss, variables)]
+
+        def host_fn(*on_host):
+            return optimizer.apply_gradients(zip(on_host, variables))
+
+        return ipu.ipu_estimator.IPUEstimatorSpec(
+            mode, loss=loss, train_op=tf.identity(loss), host_call=(host_fn, gradients)
+        )
+
+    with tf.Graph().as_default():
+        config = estimator_models.run_config(train_distribute=make())
+    trained = estimator_models.estimator(config, model_fn)
+    losses = estimator_models.Losses()
+    trained.train(estimator_models.repeated, steps=4, hooks=[losses])
+
+    def momentum():
+        return tf1.train.MomentumOptimizer(0.05, 0.9)
+
+    want, want_losses = estimator_models.train_in_session(momentum, 4, 1)
+    for name in ("kernel", "bias"):
+        np.testing.assert_allclose(trained.get_variable_value(name), want[name], rtol=1e-5)
+    np.testing.assert_allclose(losses.values, want_losses[:, 0], rtol=1e-5)
+    assert devices and all(device.endswith("CPU:0") for device in devices)
+    ipu.horovod.shutdown()
+
+
+def test_variables_on_the_host_are_read_at_each_launch():
+    replicas.configure(1)
+    with tf.Graph().as_default():
+        strategy = IPUMultiWorkerStrategy(resolver(), variables_on_host=True)
+        with strategy.scope():
+            table = tf1.get_variable("table", initializer=np.float32([[1.0, 2.0], [3.0, 4.0]]))
+            counted = tf.Variable(
+                2.0, trainable=False, synchronization=tf.VariableSynchronization.ON_READ
+            )
+
+            def program(rows):
+                def body(total):
+                    looked_up = tf.gather(table, rows)
+                    return total + tf.reduce_sum(looked_up) + table.gather_nd([0, 1])
+
+                return ipu.loops.repeat(2, body, [0.0])
+
+            def compiled():
+                with ipu.scopes.ipu_scope("/device:IPU:0"):
+                    return ipu.ipu_compiler.compile(program, [tf.constant([1])])
+
+            result = strategy.run(compiled)
+            doubled = table.assign(table * 2.0)
+            refused = tf1.train.GradientDescentOptimizer(0.1)
+            with tf1.Session() as session:
+                session.run(tf1.global_variables_initializer())
+                np.testing.assert_allclose(session.run(result), [18.0])
+                session.run(doubled)
+                np.testing.assert_allclose(session.run(result), [36.0])
+            assert table.device.endswith("CPU:0") and counted.device.endswith("IPU:0")
+
+            def update():
+                refused.minimize(tf.reduce_sum(table))
+                return tf.constant(0)
+
+            with (
+                pytest.raises(NotImplementedError, match="apply_gradients on the host"),
+                ipu.scopes.ipu_scope("/device:IPU:0"),
+            ):
+                strategy.run(lambda: ipu.ipu_compiler.compile(update, []))
