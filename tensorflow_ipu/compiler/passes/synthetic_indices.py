@@ -89,6 +89,11 @@ class _Limits:
         batch_dims = attributes["batch_dims"].i if "batch_dims" in attributes else 0
         return self._item(shape, self._number(batch_dims))
 
+    def sampled(self, inputs: list[str]) -> str:
+        """Returns the number of classes that a candidate sampler draws from."""
+        del inputs
+        return self._number(self._node.attr["range_max"].i)
+
     def segments(self, inputs: list[str]) -> str:
         """Returns the number of segments, which is the third input."""
         if self._type(2) == _INT:
@@ -151,6 +156,9 @@ _LIMITS: dict[str, tuple[int, _Limit]] = {
     "ResourceGatherNd": (1, _Limits.of_variable),
     "ScatterNd": (0, _Limits.of_shape),
     "SparseSoftmaxCrossEntropyWithLogits": (1, _Limits.classes),
+    **{f"{kind}CandidateSampler": (0, _Limits.sampled) for kind in ("Uniform", "LogUniform")},
+    "LearnedUnigramCandidateSampler": (0, _Limits.sampled),
+    "IpuCandidateSampler": (0, _Limits.sampled),
     **{f"ResourceScatter{kind}": (1, _Limits.rows) for kind in ("Add", "Sub", "Mul", "Update")},
     **{f"ResourceScatter{kind}": (1, _Limits.rows) for kind in ("Div", "Max", "Min")},
     **{f"ResourceScatterNd{kind}": (1, _Limits.of_variable) for kind in ("Add", "Sub", "Update")},

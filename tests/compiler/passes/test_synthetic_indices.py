@@ -37,6 +37,7 @@ with strategy.scope():
             tf.scatter_nd(points, tf.ones(4), tf.constant([4, 6], tf.int64)),
             tf.tensor_scatter_nd_add(table, points, tf.ones(4)),
             tf.math.unsorted_segment_sum(table, rows[:, 0], 5),
+            tf.random.uniform_candidate_sampler(points, 2, 2, True, 9).true_expected_count,
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows[:, 0], logits=table),
         ]
         return [tf.reduce_sum(tf.cast(value, tf.float32)) for value in found]
