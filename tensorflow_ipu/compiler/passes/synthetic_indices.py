@@ -60,14 +60,17 @@ class _Limits:
     def impose(self, node: node_def_pb2.NodeDef) -> None:
         """Keeps the indices of a node in range."""
         self._node = node
-        position, limit_of = _LIMITS[node.op]
-        inputs = data_inputs(node)
-        kind = input_types(node)[position]
-        limit = limit_of(self, inputs)
-        if kind != _INT:
-            limit = self._add("Cast", [limit], "y", SrcT=_INT, DstT=kind)
-        inputs[position] = self._add("FloorMod", [inputs[position], limit], "z", T=kind)
-        replace_data_inputs(node, inputs)
+        limited = inputs = data_inputs(node)
+        for position, limit_of in _LIMITS[node.op]:
+            kind = self._type(position)
+            limit = limit_of(self, inputs)
+            if kind != _INT:
+                limit = self._add("Cast", [limit], "y", SrcT=_INT, DstT=kind)
+            limited = list(limited)
+            limited[position] = self._add("FloorMod", [inputs[position], limit], "z", T=kind)
+        if node.op == "IpuCtcLoss":
+            limited[1] = self._but_blank(limited[1])
+        replace_data_inputs(node, limited)
 
     def along_axis(self, inputs: list[str]) -> str:
         """Returns the size of a tensor along the axis that is the third input."""
@@ -99,6 +102,28 @@ class _Limits:
         if self._type(2) == _INT:
             return inputs[2]
         return self._add("Cast", [inputs[2]], "y", SrcT=self._type(2), DstT=_INT)
+
+    def labels_but_blank(self, inputs: list[str]) -> str:
+        """Returns the number of classes of sequences `[time, batch, classes]` without the blank."""
+        classes = self._item(self._shape(inputs[0]), self._number(2))
+        return self._add("Sub", [classes, self._number(1)], "z", T=_INT)
+
+    def label_lengths(self, inputs: list[str]) -> str:
+        """Returns one more than the longest sequence of labels, `[batch, labels]`."""
+        longest = self._item(self._shape(inputs[1], 1), self._number(1))
+        return self._add("AddV2", [longest, self._number(1)], "z", T=_INT)
+
+    def data_lengths(self, inputs: list[str]) -> str:
+        """Returns one more than the longest of the sequences `[time, batch, classes]`."""
+        longest = self._item(self._shape(inputs[0]), self._number(0))
+        return self._add("AddV2", [longest, self._number(1)], "z", T=_INT)
+
+    def _but_blank(self, labels: str) -> str:
+        """Returns labels counted past the one that stands for none."""
+        blank = self._number(self._node.attr["blank_index"].i)
+        past = self._add("GreaterEqual", [labels, blank], "z", T=_INT)
+        more = self._add("Cast", [past], "y", SrcT=types_pb2.DT_BOOL, DstT=_INT)
+        return self._add("AddV2", [labels, more], "z", T=_INT)
 
     def of_tensor(self, inputs: list[str]) -> str:
         """Returns the sizes of the dimensions of a tensor that the last dimension indexes."""
@@ -149,7 +174,7 @@ class _Limits:
 _Limit = Callable[[_Limits, list[str]], str]
 
 # Op -> position of its indices, and what they are less than.
-_LIMITS: dict[str, tuple[int, _Limit]] = {
+_ONE: dict[str, tuple[int, _Limit]] = {
     "GatherV2": (1, _Limits.along_axis),
     "GatherNd": (1, _Limits.of_tensor),
     "ResourceGather": (1, _Limits.rows),
@@ -164,4 +189,15 @@ _LIMITS: dict[str, tuple[int, _Limit]] = {
     **{f"ResourceScatterNd{kind}": (1, _Limits.of_variable) for kind in ("Add", "Sub", "Update")},
     **{f"TensorScatter{kind}": (1, _Limits.of_tensor) for kind in ("Add", "Sub", "Update")},
     **{f"UnsortedSegment{kind}": (1, _Limits.segments) for kind in ("Sum", "Prod", "Max", "Min")},
+}
+
+# Op -> the same for each input that it checks.
+_LIMITS: dict[str, list[tuple[int, _Limit]]] = {
+    **{op: [limit] for op, limit in _ONE.items()},
+    "IpuCtcLoss": [
+        (1, _Limits.labels_but_blank),
+        (2, _Limits.label_lengths),
+        (3, _Limits.data_lengths),
+    ],
+    "IpuCtcBeamSearch": [(1, _Limits.data_lengths)],
 }

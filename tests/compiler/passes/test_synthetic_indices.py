@@ -24,6 +24,7 @@ with strategy.scope():
     def program():
         rows, points = next(iterator)
         table = tf.reshape(tf.range(24.0), (4, 6))
+        sequences = tf.zeros([6, 4, 5])
         variable.scatter_add(tf.IndexedSlices(tf.ones((5, 3)), rows[0]))
         variable.scatter_max(tf.IndexedSlices(tf.ones((5, 3)), rows[0]))
         variable.scatter_nd_update(points, tf.ones(4))
@@ -38,6 +39,14 @@ with strategy.scope():
             tf.tensor_scatter_nd_add(table, points, tf.ones(4)),
             tf.math.unsorted_segment_sum(table, rows[:, 0], 5),
             tf.random.uniform_candidate_sampler(points, 2, 2, True, 9).true_expected_count,
+            ipu.nn_ops.ctc_beam_search_decoder(sequences, rows[:, 0])[1],
+            *(
+                # A sequence with more labels than steps has no probability.
+                tf.minimum(
+                    ipu.nn_ops.ctc_loss_v2(rows, sequences, rows[:, 0], rows[:, 1], blank), 1.0
+                )
+                for blank in (0, 2, 4)
+            ),
             tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows[:, 0], logits=table),
         ]
         return [tf.reduce_sum(tf.cast(value, tf.float32)) for value in found]
