@@ -11,8 +11,8 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu._accumulators import accumulator_dtype
+from tensorflow_ipu.eager import backprop
 from tensorflow_ipu.gradient_accumulation import MiniBatches
-from tensorflow_ipu.ops import grad_util_ops
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_stages import stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
@@ -25,20 +25,25 @@ class Captures:
         """Finds out whether any are wanted."""
         self._arguments = arguments
         self._outfeed = output.captured_gradient_outfeed
-        self._context = output.gradient_capture_context or grad_util_ops.current()
+        own = output.gradient_capture_context
+        if own is None and isinstance(output.tape, backprop.GradientCaptureContext):
+            own = output.tape
+        self._context = own or backprop.current()
         self._wanted = (
-            output.gradient_capture_context is not None
+            own is not None
             or self._outfeed is not None
             or _optimizer_steps.takes_captured_gradients(output.opt)
         )
         # A new one each time: a program may be traced again, and the user's context has what was
         # captured then.
-        self._found = grad_util_ops.GradientCaptureContext()
-        self._get_values: Callable[[], dict[str, Any]] = dict
+        self._found = backprop.GradientCaptureContext()
+        self._get_values: Callable[[], dict[str, list[Any]]] = dict
 
     def open(self) -> contextlib.AbstractContextManager[Any]:
         """Returns a scope for the backward pass."""
-        return self._found if self._wanted else contextlib.nullcontext()
+        if not self._wanted and self._context is not None:
+            return contextlib.nullcontext()
+        return self._found
 
     def accumulate(self, batches: MiniBatches) -> None:
         """Adds them to accumulators, or leaves them as they are.
@@ -46,8 +51,8 @@ class Captures:
         Raises:
             ValueError: If nothing was captured, and there is an outfeed for it.
         """
-        found = self._found.captured_gradients
-        if self._context is not None:
+        found = self._found.captured_gradients if self._wanted else {}
+        if self._wanted and self._context is not None:
             self._context.replace_gradients(found)
         if self._outfeed is not None and not found:
             raise ValueError(
@@ -70,10 +75,10 @@ class Captures:
             )
         self._get_values = lambda: nest.map_structure(lambda total: total.value(), totals)
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, list[Any]]:
         """Reads them, in the update."""
         return self._get_values()
 
-    def enqueue(self, values: dict[str, Any]) -> list[ops.Operation]:
+    def enqueue(self, values: dict[str, list[Any]]) -> list[ops.Operation]:
         """Sends what `values` returned to the outfeed, if there is one."""
         return [] if self._outfeed is None else [self._outfeed.enqueue(values)]

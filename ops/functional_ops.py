@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.ops import _outlined_bodies
+from tensorflow_ipu.ops import _capture_points, _outlined_bodies
 
 tensorflow_hooks.install()
 
@@ -126,14 +127,19 @@ class _Outlined:
         ]
         body = _outlined_bodies.body_of(graph, outer)
         outputs: Any = body._call_flat(inputs, [outer.capture(value) for value in captured])
-        return list(outputs)
+        returned = len(outputs) - sum(map(len, results.captured.values()))
+        _capture_points.come_out(results.captured, list(outputs)[returned:])
+        return list(outputs)[:returned]
 
     def _trace(
         self, inputs: list[tensor_lib.Tensor], results: _Results, outer: ops.Graph
     ) -> func_graph_lib.FuncGraph:
         def build(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:
-            placement.inherit_attributes(ops.get_default_graph(), outer)
-            return results.take(tensorflow_hooks.converted(self._func)(*placeholders))
+            graph = ops.get_default_graph()
+            placement.inherit_attributes(graph, outer)
+            with _capture_points.outlined(graph, inputs) as results.captured:
+                tensors = results.take(tensorflow_hooks.converted(self._func)(*placeholders))
+            return [*tensors, *itertools.chain(*results.captured.values())]
 
         return func_graph_lib.func_graph_from_py_func(
             self._name,
@@ -145,9 +151,14 @@ class _Outlined:
 
 
 class _Results:
-    """Remembers the structure of what a function returned."""
+    """Remembers the structure of what a function returned.
+
+    Attributes:
+        captured: Gradients that the function has captured, by tag.
+    """
 
     def __init__(self, name: str) -> None:
+        self.captured: dict[str, list[Any]] = {}
         self._name = name
         self._structure: Any = None
 

@@ -44,6 +44,8 @@ MODULES = {
     "distributed.host_collective_ops": "distributed.host_collective_ops",
     "distributed.ipu_multi_worker_strategy": "distributed.ipu_multi_worker_strategy",
     "distributed.popdist_strategy": "distributed.popdist_strategy",
+    "eager": "eager",
+    "eager.backprop": "eager.backprop",
     "embedding_ops": "ops.embedding_ops",
     "f8_ops": "ops.f8_ops",
     "functional_ops": "ops.functional_ops",

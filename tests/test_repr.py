@@ -132,7 +132,7 @@ def table(spec=None):
 
 def capture():
     context = ipu.grad_util_ops.GradientCaptureContext()
-    context.add_gradients(tf.constant(1.0), "tag")
+    context.add_gradients([tf.constant(1.0)], "tag")
     return context
 
 
@@ -260,7 +260,8 @@ MAKERS = {
     ),
     EMBEDDING.HostEmbedding: table,
     EMBEDDING.HostEmbeddingScope: lambda: table().register(),
-    ipu.grad_util_ops.GradientCaptureContext: capture,
+    ipu.eager.backprop.GradientCaptureContext: capture,
+    ipu.eager.backprop.GradientCaptureTape: ipu.eager.backprop.GradientCaptureTape,
     ipu.ipu_estimator.IPUEstimator: estimator_models.estimator,
     ipu.ipu_estimator.IPUEstimatorSpec: in_graph(
         lambda: ipu.ipu_estimator.IPUEstimatorSpec(

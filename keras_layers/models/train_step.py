@@ -12,6 +12,7 @@ from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu.keras_layers import _padded_losses
 from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.optimizers import accumulation, step
+from tensorflow_ipu.ops import grad_util_ops
 
 # Makes a step of an optimizer. Takes the loss, the variables and the tape that recorded it;
 # returns an operation that has to run.
@@ -40,16 +41,23 @@ def train_step(model: Any, sizes: Sequence[int] = ()) -> Callable[[Any], dict[st
                 "fit() leaves padding out of losses and metrics in Keras's own step only. Use "
                 "data whose number is a multiple of the batch size."
             )
-        return lambda data: model.train_step(data)
+        return functools.partial(_step_of_model, model)
     optimizer = model.optimizer
     minimize: _Minimize = functools.partial(step.minimize, optimizer)
     if (model._ipu_options.gradient_accumulation_steps_per_replica or 1) > 1:
         minimize = functools.partial(_accumulated, model)
     elif not sizes and not _optimizer_steps.takes_captured_gradients(optimizer):
-        return lambda data: model.train_step(data)
+        return functools.partial(_step_of_model, model)
     if sizes:
         return lambda element: _padded_step(model, element, minimize, sizes)
     return lambda data: _step(model, data, minimize)
+
+
+def _step_of_model(model: Any, data: Any) -> dict[str, Any]:
+    """Does the step that the model has, with a context for layers that capture gradients."""
+    with grad_util_ops.GradientCaptureContext():
+        logs: dict[str, Any] = model.train_step(data)
+    return logs
 
 
 def _step(model: Any, data: Any, minimize: _Minimize) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def minimize(
         What `optimizer.minimize` or `optimizer.apply_gradients` returns.
     """
     if not _optimizer_steps.takes_captured_gradients(optimizer):
-        return optimizer.minimize(loss, variables, tape=tape)
+        with grad_util_ops.GradientCaptureContext():
+            return optimizer.minimize(loss, variables, tape=tape)
     pairs, captured = compute_gradients(optimizer, loss, variables, tape)
     return _optimizer_steps.apply_gradients(optimizer, pairs, captured)
 

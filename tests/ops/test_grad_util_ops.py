@@ -29,7 +29,7 @@ def captured_and_gradient(x: tf.Tensor) -> list[tf.Tensor]:
             loss = model(x)
         gradient = tape.gradient(loss, x)
     assert list(context.captured_gradients) == ["hidden"]
-    return [context.captured_gradients["hidden"], gradient]
+    return [*context.captured_gradients["hidden"], gradient]
 
 
 def test_eagerly():
@@ -50,7 +50,7 @@ def test_with_the_gradients_of_a_graph():
     def program(x):
         with GradientCaptureContext() as context:
             (gradient,) = tf.gradients(model(x), x)
-        return context.captured_gradients["hidden"], gradient
+        return *context.captured_gradients["hidden"], gradient
 
     with tf.Graph().as_default(), tf1.Session() as session:
         replicas.configure(1)
@@ -73,22 +73,34 @@ def test_structures():
         y = capture_upstream_gradients(x, tag="both")
         loss = y["a"] * 3 + y["b"] * y["b"]
     gradients = tape.gradient(loss, x)  # after the context was closed
-    captured = context.captured_gradients["both"]
-    for found in (captured, gradients):
-        assert {key: value.numpy() for key, value in found.items()} == {"a": 3, "b": 4}
+    assert [value.numpy() for value in context.captured_gradients["both"]] == [3, 4]
+    assert {key: value.numpy() for key, value in gradients.items()} == {"a": 3, "b": 4}
 
 
-def test_a_tag_that_comes_again_gets_a_number():
+def test_a_tag_that_comes_again():
     x = tf.constant(2.0)
     with GradientCaptureContext() as context, tf.GradientTape() as tape:
         tape.watch(x)
-        first = capture_upstream_gradients(x)
-        loss = capture_upstream_gradients(first * 5) * 7
+        first = capture_upstream_gradients(x, "mine")
+        loss = capture_upstream_gradients(first * 5, "mine") * 7
+        with pytest.raises(ValueError, match="Gradient exists in the captured grads frame"):
+            tape.gradient(loss, x)
+    assert context.captured_gradients["mine"][0].numpy() == 7
+
+
+def test_what_another_trace_captures_takes_the_place():
+    context = GradientCaptureContext()
+
+    @tf.function
+    def step(x):
+        with context, tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = capture_upstream_gradients(x, "x") * 3
         tape.gradient(loss, x)
-    assert {key: value.numpy() for key, value in context.captured_gradients.items()} == {
-        "": 7,
-        "_1": 35,
-    }
+        return context.captured_gradients["x"]
+
+    assert step(tf.constant(2.0))[0].numpy() == 3
+    assert step(tf.constant([2.0]))[0].numpy() == 3
 
 
 def test_the_innermost_context_captures():
@@ -99,22 +111,25 @@ def test_the_innermost_context_captures():
         with GradientCaptureContext() as inner:
             tape.gradient(loss, x)
     assert outer.captured_gradients == {}
-    assert inner.captured_gradients["x"].numpy() == 3
+    assert inner.captured_gradients["x"][0].numpy() == 3
 
 
-def test_without_a_context_it_is_an_identity():
+def test_gradients_need_a_context():
     x = tf.constant(2.0)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        loss = capture_upstream_gradients([x], "x")[0] * 3
-    assert tape.gradient(loss, x).numpy() == 3
+        (same,) = capture_upstream_gradients([x], "x")
+        loss = same * 3
+    assert loss.numpy() == 6
+    with pytest.raises(RuntimeError, match="may only be used within the context of .*'x'"):
+        tape.gradient(loss, x)
     assert grad_util_ops.capture_upstream_gradients([]) == []
 
 
 def test_the_context_closes_after_an_error():
     with pytest.raises(RuntimeError, match="mine"), GradientCaptureContext() as context:
         raise RuntimeError("mine")
-    test_without_a_context_it_is_an_identity()
+    test_gradients_need_a_context()
     assert context.captured_gradients == {}
 
 

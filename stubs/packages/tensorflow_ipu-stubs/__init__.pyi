@@ -12,6 +12,7 @@ from tensorflow_ipu import data as data
 from tensorflow_ipu import dataset_benchmark as dataset_benchmark
 from tensorflow_ipu import dataset_extractor as dataset_extractor
 from tensorflow_ipu import distributed as distributed
+from tensorflow_ipu import eager as eager
 from tensorflow_ipu import embedding_ops as embedding_ops
 from tensorflow_ipu import f8_ops as f8_ops
 from tensorflow_ipu.ops.functional_ops import function as function
