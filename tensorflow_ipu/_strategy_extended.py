@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
-from tensorflow.python.distribute import one_device_strategy, reduce_util
+from tensorflow.python.distribute import (
+    distribute_lib,
+    one_device_strategy,
+    reduce_util,
+)
 from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
@@ -54,6 +58,13 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
     def _experimental_distribute_dataset(self, dataset: Any, options: Any) -> Any:
         del options
         return HostDataset(dataset)
+
+    def _distribute_datasets_from_function(
+        self, dataset_fn: Callable[[distribute_lib.InputContext], Any], options: Any
+    ) -> Any:
+        """Returns the dataset of the function: one process reads it, whole."""
+        del options
+        return dataset_fn(distribute_lib.InputContext())
 
     def _reduce_to(
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any

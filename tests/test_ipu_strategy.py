@@ -491,3 +491,24 @@ class TestGraphMode:
                 session.run(tf.compat.v1.global_variables_initializer())
                 np.testing.assert_array_equal(session.run(result), X * X)
         assert len(cache.executables()) == 1
+
+
+class TestDatasets:
+    @pytest.mark.parametrize("kind", [ipu_strategy.IPUStrategy, ipu_strategy.IPUStrategyV1])
+    def test_from_a_function(self, kind: Any) -> None:
+        contexts: list[tf.distribute.InputContext] = []
+        dataset = tf.data.Dataset.range(6).batch(2)
+
+        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            contexts.append(context)
+            return dataset
+
+        strategy = kind()
+        assert strategy.distribute_datasets_from_function(make) is dataset
+        with strategy.scope():
+            again = strategy.distribute_datasets_from_function(make)
+        assert len(again) == again.cardinality() == 3
+        (first, _) = contexts
+        assert (first.num_input_pipelines, first.input_pipeline_id) == (1, 0)
+        assert first.num_replicas_in_sync == 1
+        assert first.get_per_replica_batch_size(8) == 8
