@@ -76,8 +76,9 @@ def check_batch_sizes(params: dict[str, Any] | None, sizes: dict[str, Any], shar
     given = {name: size for name, size in sizes.items() if size is not None}
     if given and params is not None and "batch_size" in params:
         raise ValueError(
-            f"`params` has the key 'batch_size' and the estimator {', '.join(given)}, from which "
-            "params['batch_size'] is made. Give one of them."
+            "batch_size cannot be passed in params when a batch size argument is passed to the "
+            "estimator, from which params['batch_size'] is made. Give one of them. Received: "
+            f"{', '.join(given)}"
         )
     for name, size in given.items():
         if size < 1:

@@ -46,9 +46,9 @@ def check_global_step(graph: tf.Graph, global_step: Any) -> None:
         for op in _ops(inner):
             if op.type in _ASSIGNMENTS and any(op.inputs[0] is handle for handle in handles):
                 raise ValueError(
-                    f"Illegal increment of the `global_step` by the op '{op.name}' of the model. "
-                    "The estimator advances it by iterations_per_loop in each run. Leave out the "
-                    "argument `global_step` of minimize or apply_gradients."
+                    "Illegal increment of the `global_step` variable in the `model_fn`, by the op "
+                    f"'{op.name}'. The estimator advances it by iterations_per_loop in each run. "
+                    "Leave out the argument `global_step` of minimize or apply_gradients."
                 )
 
 

@@ -122,11 +122,15 @@ def check_metrics(spec: _spec.IPUEstimatorSpec) -> _spec.IPUEstimatorSpec:
     Raises:
         ValueError: If it does so in both, or not at all.
     """
-    if bool(spec.eval_metric_ops) == (spec.eval_metrics is not None):
-        given = "both" if spec.eval_metric_ops else "neither"
+    if spec.eval_metric_ops and spec.eval_metrics is not None:
         raise ValueError(
-            "Exactly one of `eval_metric_ops` and `eval_metrics` must be provided to evaluate. "
-            f"Received: {given}"
+            "EstimatorSpec cannot contain both eval_metric_ops and eval_metrics: the first are "
+            "computed on the device, the second on the host. Leave one of them out."
+        )
+    if not spec.eval_metric_ops and spec.eval_metrics is None:
+        raise ValueError(
+            "EstimatorSpec must contain either eval_metric_ops or eval_metrics when evaluating. "
+            "Return one of them from the model function in the mode EVAL."
         )
     return spec
 

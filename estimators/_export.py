@@ -37,7 +37,7 @@ def host_spec(returned: Any, mode: str) -> tf.estimator.EstimatorSpec:
 def _host_train_op(spec: _spec.IPUEstimatorSpec) -> Any:
     """Returns the training op of a model with a host call."""
     with tf.control_dependencies([spec.train_op]):
-        return _spec.call_host_function(spec.host_call)
+        return _spec.host_operation(_spec.call_host_function(spec.host_call))
 
 
 def _host_metrics(spec: _spec.IPUEstimatorSpec) -> Any:

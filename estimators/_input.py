@@ -91,13 +91,14 @@ def features_and_labels(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns a dataset, if its elements are features or (features, labels).
 
     Raises:
-        ValueError: If they are longer tuples.
+        ValueError: If they are tuples of another length.
     """
     element = dataset.element_spec
-    if isinstance(element, tuple) and len(element) not in (1, 2):
+    if isinstance(element, tuple) and len(element) != 2:
         raise ValueError(
-            "The elements of the dataset of input_fn must be features, (features,) or (features, "
-            f"labels). Received a tuple of {len(element)}: {element}. Put all features into a dict."
+            "input_fn should return (features, labels) as a len 2 tuple. The elements of its "
+            "dataset are features alone, no tuple, or such pairs; several features go into a "
+            f"dict. Received a tuple of {len(element)}: {element}"
         )
     return dataset
 
@@ -106,9 +107,9 @@ def features_only(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns a dataset without its labels, as tuples of one member.
 
     Raises:
-        ValueError: If its elements are longer tuples than (features, labels).
+        ValueError: If its elements are tuples of another length than (features, labels).
     """
     features_and_labels(dataset)
     if isinstance(dataset.element_spec, tuple):
-        return dataset.map(lambda features, *labels: (features,))
+        return dataset.map(lambda features, labels: (features,))
     return dataset

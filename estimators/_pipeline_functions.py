@@ -80,7 +80,7 @@ def call_metrics_function(
         )
     if "loss" not in returned:
         raise KeyError(
-            "The dict that `eval_metrics_fn` returns must contain the tensor 'loss'. Received: "
+            "The dict returned from `eval_metrics_fn` must contain 'loss', a tensor. Received: "
             f"{sorted(map(str, returned))}"
         )
     metrics = dict(returned)
@@ -107,7 +107,7 @@ def single_prediction(outputs: Any) -> Any:
     values = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     if len(values) != 1 or values[0] is None:
         raise ValueError(
-            "The last computational stage must return exactly one tensor or a dict to predict. "
-            f"Received: {0 if outputs is None else len(values)} tensors"
+            "The last computational stage must return exactly one prediction tensor, but got "
+            f"{0 if outputs is None else len(values)}. To predict several, return them as a dict."
         )
     return values[0]

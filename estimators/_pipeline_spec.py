@@ -16,6 +16,7 @@ from tensorflow_ipu.ops import _pipeline_arguments, _pipeline_mapping
 ModeKeys = tf.estimator.ModeKeys
 
 # What the pipeline of each mode cannot do without.
+_DOING = {ModeKeys.TRAIN: "training", ModeKeys.EVAL: "evaluating"}
 _REQUIRED = {ModeKeys.TRAIN: "optimizer_function", ModeKeys.EVAL: "eval_metrics_fn"}
 # Arguments of the pipeline that the estimator sets -> what to use instead.
 _SET_BY_ESTIMATOR = {
@@ -57,7 +58,7 @@ class IPUPipelineEstimatorSpec(
     def __new__(
         cls,
         mode: str,
-        computational_stages: Sequence[Any],
+        computational_stages: Sequence[Any] | None = None,
         gradient_accumulation_count: int | None = None,
         eval_metrics_fn: Callable[..., dict[str, Any]] | None = None,
         optimizer_function: Callable[..., Any] | None = None,
@@ -74,7 +75,8 @@ class IPUPipelineEstimatorSpec(
 
         Args:
             mode: The `tf.estimator.ModeKeys` that the model function was called with.
-            computational_stages: A function for each stage, as for `pipelining_ops.pipeline`. The
+            computational_stages: A function for each stage, as for `pipelining_ops.pipeline`, which
+                checks them. The
                 first one gets the element of the dataset: members of a tuple as positional
                 arguments, a dict as keyword arguments.
             gradient_accumulation_count: Mini-batches for each weight update.
@@ -102,12 +104,11 @@ class IPUPipelineEstimatorSpec(
         if mode not in (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT):
             raise ValueError(f"mode must be a tf.estimator.ModeKeys. Received: {mode!r}")
         _check_keywords(pipeline_op_kwargs)
-        _pipeline_mapping.stage_list(computational_stages)
         spec = super().__new__(
             cls,
             mode,
-            computational_stages,
-            _pipeline_arguments.mini_batch_count(gradient_accumulation_count),
+            _stages(computational_stages),
+            _count(gradient_accumulation_count),
             _callable("eval_metrics_fn", eval_metrics_fn),
             _callable("optimizer_function", optimizer_function),
             device_mapping,
@@ -129,8 +130,10 @@ class IPUPipelineEstimatorSpec(
     @property
     def devices(self) -> frozenset[int]:
         """The IPUs that the stages are on, within those of a replica."""
+        if self.device_mapping is not None:
+            return frozenset(tf.nest.flatten(self.device_mapping)) - {_pipeline_mapping.ALL_IPUS}
         devices = _pipeline_mapping.stage_devices(
-            self.device_mapping, self.computational_stages, self._serialization
+            None, self.computational_stages, self._serialization
         )
         return frozenset(ipu for members in devices for ipu in members)
 
@@ -152,8 +155,8 @@ def check_required(spec: IPUPipelineEstimatorSpec, mode: str) -> None:
     name = _REQUIRED.get(mode)
     if name is not None and getattr(spec, name) is None:
         raise ValueError(
-            f"`IPUPipelineEstimatorSpec` must contain `{name}` for mode '{mode}'. "
-            f"Received: {name}=None"
+            f"`IPUPipelineEstimatorSpec` must contain `{name}` when {_DOING[mode]}. Received: "
+            f"{name}=None"
         )
 
 
@@ -169,10 +172,11 @@ def repeat_count(spec: IPUPipelineEstimatorSpec, iterations_per_loop: int) -> in
     """
     size = spec.mini_batches_per_execution
     if iterations_per_loop < size or iterations_per_loop % size:
+        wrong = "cannot be less than" if iterations_per_loop < size else "must be divisible by"
         raise ValueError(
-            f"iterations_per_loop ({iterations_per_loop}) must be a multiple of "
-            f"gradient_accumulation_count ({spec.gradient_accumulation_count}), and at least as "
-            f"much: each execution of the pipeline takes {size} mini-batches."
+            f"`IPURunConfig.iterations_per_loop` (got {iterations_per_loop}) {wrong} "
+            f"`gradient_accumulation_count` (got {spec.gradient_accumulation_count}): each "
+            f"execution of the pipeline takes {size} mini-batches."
         )
     return iterations_per_loop // size
 
@@ -190,9 +194,9 @@ def check_devices(spec: IPUPipelineEstimatorSpec, num_shards: int) -> None:
     used = len(spec.devices)
     if not num_shards / 2 < used <= num_shards:
         raise ValueError(
-            f"This pipeline requires {used} IPU(s) for each replica, but `IPURunConfig` has "
-            f"num_shards={num_shards}. Set num_shards to {used}, or to the next power of two. "
-            f"{system.current().machine.offer}"
+            f"This pipeline requires {used} devices, but `IPURunConfig.num_shards` was set to "
+            f"{num_shards}. Each replica has so many IPUs: set num_shards to {used}, or to the "
+            f"next power of two. {system.current().machine.offer}"
         )
 
 
@@ -203,6 +207,26 @@ def _check_keywords(pipeline_op_kwargs: dict[str, Any]) -> None:
                 f"`{name}` cannot be passed to `IPUPipelineEstimatorSpec`: the estimator sets it. "
                 f"{instead} Received: {name}={pipeline_op_kwargs[name]!r}"
             )
+
+
+def _stages(value: Any) -> Any:
+    """Returns a list or tuple; what is in it is checked when the pipeline is built."""
+    if not isinstance(value, (list, tuple, type(None))):
+        raise TypeError(
+            f"computational_stages must be a list or tuple of functions. Received: {value!r}"
+        )
+    return value or []
+
+
+def _count(value: Any) -> int:
+    """Returns the number of mini-batches, which the number of steps of a run depends on."""
+    count = _pipeline_arguments.mini_batch_count(value)
+    if not isinstance(count, int):
+        raise ValueError(
+            "gradient_accumulation_count of an IPUPipelineEstimatorSpec must be known when the "
+            f"model is built, as iterations_per_loop is a multiple of it. Received: {count!r}"
+        )
+    return count
 
 
 def _callable(name: str, value: Any) -> Any:

@@ -109,7 +109,7 @@ def _check_host_function(name: str, value: Any, containers: tuple[type, ...]) ->
     """
     if value is None:
         return
-    wanted = " or a ".join(container.__name__ for container in containers)
+    wanted = " or ".join(container.__name__ for container in containers)
     if not isinstance(value, tuple):
         raise TypeError(f"`{name}` must be a tuple. Received: {type(value).__name__}")
     if len(value) != 2:
@@ -123,7 +123,7 @@ def _check_host_function(name: str, value: Any, containers: tuple[type, ...]) ->
         )
     if not isinstance(value[1], containers):
         raise TypeError(
-            f"The second element of `{name}` must be a {wanted} of tensors. Received: "
+            f"The second element in `{name}` must be a {wanted} of tensors. Received: "
             f"{type(value[1]).__name__}"
         )
 
@@ -146,6 +146,25 @@ def from_stock(spec: Any) -> IPUEstimatorSpec:
         )
     common = set(IPUEstimatorSpec._fields) & set(spec._fields)
     return IPUEstimatorSpec(**{name: getattr(spec, name) for name in common})
+
+
+def host_operation(returned: Any) -> Any:
+    """Returns what the function of a `host_call` returned, for a session to run.
+
+    Args:
+        returned: An operation, a tensor, or a variable: what its `assign_add` returned.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if isinstance(returned, tf.Variable):
+        return tf.convert_to_tensor(returned)
+    if not isinstance(returned, (tf.Operation, tf.Tensor)):
+        raise TypeError(
+            "The `host_call` return value must be Operation or Tensor. Return the operation that "
+            f"is to run on the host. Received: {type(returned).__name__}"
+        )
+    return returned
 
 
 def call_host_function(pair: tuple[Callable[..., Any], Any]) -> Any:

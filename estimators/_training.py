@@ -113,13 +113,7 @@ class _Step:
         train_op = loss.op
         if self._spec.host_call is not None:
             with self._estimator._on_host(), tf.control_dependencies([train_op]):
-                host_op = self._spec.host_call[0](*tensors)
-            if not isinstance(host_op, (tf.Operation, tf.Tensor)):
-                raise TypeError(
-                    "The function of `host_call` must return a tensor or an operation. "
-                    f"Received: {type(host_op).__name__}"
-                )
-            train_op = host_op
+                train_op = _spec.host_operation(self._spec.host_call[0](*tensors))
         return tf.estimator.EstimatorSpec(
             _TRAIN,
             loss=loss,

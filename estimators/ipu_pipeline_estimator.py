@@ -21,6 +21,8 @@ from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
+_DATA = ("features", "labels")
+
 
 class IPUPipelineEstimator(_base.IPUEstimatorBase):
     """An estimator that trains, evaluates and predicts with a pipeline over several IPUs.
@@ -68,14 +70,16 @@ class IPUPipelineEstimator(_base.IPUEstimatorBase):
         """Calls the model function with the arguments that it takes.
 
         Raises:
+            ValueError: If it has arguments that it does not get.
             TypeError: If it returns no `IPUPipelineEstimatorSpec`.
         """
+        _check_takes_no_data(self._user_model_fn)
         available = {"mode": mode, "params": self._params_for(mode), "config": config}
         spec = self._user_model_fn(**_arguments.accepted_by(self._user_model_fn, available))
         if not isinstance(spec, IPUPipelineEstimatorSpec):
             raise TypeError(
-                "The model_fn of an IPUPipelineEstimator must return an IPUPipelineEstimatorSpec. "
-                f"Received: {type(spec).__name__}"
+                "The `model_fn` used with `IPUPipelineEstimator` must return "
+                f"`IPUPipelineEstimatorSpec`. Received: {type(spec).__name__}"
             )
         _pipeline_spec.check_required(spec, mode)
         return spec
@@ -109,6 +113,21 @@ def _without_params(features: Any, labels: Any, mode: str, config: Any) -> None:
     """Stands for a model function without `params`."""
 
 
+def _check_takes_no_data(model_fn: Callable[..., Any]) -> None:
+    """Refuses a model function for data, when it is to be called.
+
+    Raises:
+        ValueError: If it has arguments for features or labels.
+    """
+    names = function_utils.fn_args(model_fn)
+    if any(name in names for name in _DATA):
+        raise ValueError(
+            "The `model_fn` used with `IPUPipelineEstimator` must not have `features` or `labels` "
+            "arguments: the first of the computational_stages gets the elements of the dataset. "
+            f"Received: model_fn({', '.join(names)})"
+        )
+
+
 def _check_model_fn(model_fn: Any) -> None:
     """Refuses what is no model function of a pipeline.
 
@@ -117,15 +136,9 @@ def _check_model_fn(model_fn: Any) -> None:
     """
     if model_fn is None:
         raise ValueError("model_fn must be provided to IPUPipelineEstimator.")
-    names = function_utils.fn_args(model_fn)
-    for name in ("features", "labels"):
-        if name in names:
-            raise ValueError(
-                f"The model_fn of an IPUPipelineEstimator cannot have the argument `{name}`: the "
-                "first of its computational_stages gets the elements of the dataset. Received: "
-                f"model_fn({', '.join(names)})"
-            )
-    unknown = [name for name in names if name not in ("mode", "params", "config")]
+    # Those that are no data; see `_check_takes_no_data`.
+    known = ("mode", "params", "config", *_DATA)
+    unknown = [name for name in function_utils.fn_args(model_fn) if name not in known]
     if unknown:
         raise ValueError(
             "The model_fn of an IPUPipelineEstimator is called with `mode`, `params` and `config`. "

@@ -182,9 +182,9 @@ def _check_options(options: IPURunConfig) -> None:
     if options.ipu_options is None:
         if options.num_ipus > 1:
             raise ValueError(
-                f"`IPURunConfig` with num_replicas={options.num_replicas} and "
-                f"num_shards={options.num_shards} requires more than one device, but `ipu_options` "
-                f"is None. {_how_to_select(options.num_ipus)}"
+                "The `IPURunConfig` configuration requires more than one device, but `ipu_options` "
+                f"is None. Received: num_replicas={options.num_replicas}, "
+                f"num_shards={options.num_shards}. {_how_to_select(options.num_ipus)}"
             )
         return
     config = _as_config(options.ipu_options)

@@ -199,10 +199,14 @@ def _check_intervals(every_n_iter: Any, every_n_secs: Any, at_end: bool) -> None
     received = f"Received: every_n_iter={every_n_iter}, every_n_secs={every_n_secs}"
     both = every_n_iter is not None and every_n_secs is not None
     neither = every_n_iter is None and every_n_secs is None
-    if both or (neither and not at_end):
+    if both:
         raise ValueError(
-            "Exactly one of every_n_iter and every_n_secs must be given, or at_end=True alone. "
-            f"{received}, at_end={at_end}"
+            f"Cannot provide both every_n_iter and every_n_secs. Leave one of them out. {received}"
+        )
+    if neither and not at_end:
+        raise ValueError(
+            "Either every_n_iter, every_n_secs or at_end should be provided, or the hook never "
+            f"logs. {received}, at_end={at_end}"
         )
     if every_n_iter is not None and every_n_iter <= 0:
         raise ValueError(f"every_n_iter must be at least 1. {received}")
@@ -224,8 +228,8 @@ def _by_name(tensors: Any) -> dict[str, Any]:
         for value in values:
             if not tf.is_tensor(value):
                 raise TypeError(
-                    "tensors must be a tensor, a list or tuple of tensors, or a dict from name to "
-                    f"tensor. Received: {value!r}"
+                    f"Expected `tf.Tensor`, got {type(value)}. Log a tensor, a list or tuple of "
+                    f"tensors, or a dict from name to tensor. Received: {value!r}"
                 )
         named = {value.name: value for value in values}
     if not named:

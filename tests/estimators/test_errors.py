@@ -20,7 +20,7 @@ ModeKeys = tf.estimator.ModeKeys
         ({"train_batch_size": 0}, "train_batch_size must be positive"),
         ({"eval_batch_size": -2}, "eval_batch_size must be positive"),
         ({"predict_batch_size": 3}, "must be divisible"),
-        ({"train_batch_size": 4, "params": {"batch_size": 2}}, "batch_size"),
+        ({"train_batch_size": 4, "params": {"batch_size": 2}}, "batch_size cannot be passed in"),
         ({"params": {"input_fn": 1}}, "reserved"),
         ({"params": [1]}, "`params` must be a dict"),
     ],
@@ -62,7 +62,8 @@ def test_evaluation_steps(steps, phrase: str) -> None:
     ("input_fn", "phrase"),
     [
         (lambda: (models.X[0], models.Y[0]), "input_fn must return Dataset"),
-        (lambda: models.repeated().map(lambda x, y: (x, y, y)), "Received a tuple of 3"),
+        (lambda: models.repeated().map(lambda x, y: (x, y, y)), "as a len 2 tuple.*tuple of 3"),
+        (lambda: models.repeated().map(lambda x, y: (x,)), "as a len 2 tuple.*tuple of 1"),
         (lambda: models.repeated().unbatch().batch(2), "drop_remainder=True"),
     ],
 )
@@ -158,7 +159,7 @@ def test_host_call_that_returns_nothing() -> None:
         host_call = (lambda loss: None, [loss])
         return Spec(mode, loss=loss, train_op=tf.identity(loss), host_call=host_call)
 
-    with pytest.raises(TypeError, match="must return a tensor or an operation"):
+    with pytest.raises(TypeError, match="`host_call` return value must be Operation or Tensor"):
         models.estimator(model=model).train(models.repeated, steps=1)
 
 
@@ -194,7 +195,7 @@ def test_containers_of_host_functions() -> None:
 @pytest.mark.parametrize(
     ("spec", "error", "phrase"),
     [
-        (lambda loss: {"loss": loss}, ValueError, "neither"),
+        (lambda loss: {"loss": loss}, ValueError, "must contain either eval_metric_ops"),
         (
             lambda loss: {
                 "loss": loss,
@@ -202,7 +203,7 @@ def test_containers_of_host_functions() -> None:
                 "eval_metrics": (lambda x: {}, [loss]),
             },
             ValueError,
-            "both",
+            "cannot contain both eval_metric_ops and eval_metrics",
         ),
         (lambda loss: {"eval_metric_ops": {"a": (loss, loss)}}, ValueError, "Missing loss"),
         (

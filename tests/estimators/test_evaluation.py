@@ -101,6 +101,32 @@ def test_keras_metric() -> None:
     np.testing.assert_allclose(result["mean"], np.mean(np.abs(_errors(1))), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("iterations", "expected"), [(1, [0, 1, 2, 3]), (2, [0, 0, 2, 2])])
+def test_the_global_step_goes_on(iterations: int, expected: list[int]) -> None:
+    """As in training, from where the model is; what is reported stays the step of the model."""
+    seen = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def model(features, labels, mode):
+        loss = models.squared_error(labels, models.prediction(features))
+        if mode == tf.estimator.ModeKeys.TRAIN:
+            return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=models.sgd().minimize(loss))
+        step = tf.cast(tf1.train.get_global_step(), tf.int32)
+        with tf.control_dependencies([seen.enqueue(step)]):
+            metric = tf.identity(loss)
+        return tf.estimator.EstimatorSpec(
+            mode, loss=loss, eval_metric_ops={"metric": (metric, metric)}
+        )
+
+    estimator = models.estimator(models.run_config(iterations), model)
+    for trained in (0, 4):
+        assert estimator.evaluate(models.repeated, steps=4)["global_step"] == trained
+        with tf.Graph().as_default(), tf1.Session() as session:
+            values = session.run(seen.dequeue())
+        np.testing.assert_array_equal(values, np.add(expected, trained))
+        seen = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+        estimator.train(models.repeated, steps=4)
+
+
 def test_summaries_hooks_and_checkpoints() -> None:
     """The values are in the event files of the evaluation; hooks are called for each run."""
     runs = []

@@ -492,6 +492,12 @@ def test_exports_all_modes() -> None:
 STAGES = [forward, logits_of]
 
 
+def _unknown() -> tf.Tensor:
+    """Returns a number that is known only when a graph runs."""
+    with tf.Graph().as_default():
+        return tf1.placeholder(tf.int32, [])
+
+
 @pytest.mark.parametrize(
     ("mode", "arguments", "error", "phrase"),
     [
@@ -503,7 +509,13 @@ STAGES = [forward, logits_of]
             ValueError,
             "gradient_accumulation_count must be specified",
         ),
-        (ModeKeys.PREDICT, {"gradient_accumulation_count": 0}, ValueError, ">= 1"),
+        (ModeKeys.PREDICT, {"gradient_accumulation_count": 0}, ValueError, ">= 0, and not 0"),
+        (
+            ModeKeys.PREDICT,
+            {"gradient_accumulation_count": _unknown()},
+            ValueError,
+            "must be known when the model is built",
+        ),
         (ModeKeys.PREDICT, {"accumulate_outfeed": True}, ValueError, "accumulate_outfeed"),
         (ModeKeys.PREDICT, {"accumulate_outfeed": False}, ValueError, "accumulate_outfeed"),
         (ModeKeys.PREDICT, {"repeat_count": 2}, ValueError, "`repeat_count` cannot be passed"),
@@ -512,7 +524,6 @@ STAGES = [forward, logits_of]
         (ModeKeys.PREDICT, {"optimizer_function": 1}, TypeError, "must be a function"),
         (ModeKeys.PREDICT, {"training_hooks": [1]}, TypeError, "SessionRunHook"),
         (ModeKeys.PREDICT, {"computational_stages": 1}, TypeError, "must be a list or tuple"),
-        (ModeKeys.PREDICT, {"computational_stages": STAGES[:1]}, ValueError, "at least two"),
         ("other", {}, ValueError, "ModeKeys"),
     ],
 )
@@ -527,8 +538,6 @@ def test_errors_of_the_specification(
 @pytest.mark.parametrize(
     ("model", "phrase"),
     [
-        (lambda features, mode: None, "cannot have the argument `features`"),
-        (lambda labels, mode: None, "cannot have the argument `labels`"),
         (lambda mode, extra: None, "also takes: extra"),
         (None, "model_fn must be provided"),
     ],
@@ -549,7 +558,7 @@ def test_errors_of_the_constructor() -> None:
 
 def test_wrong_result_of_the_model_function() -> None:
     made = estimator(4, model=lambda mode, params: {"mode": mode})
-    with pytest.raises(TypeError, match="must return an IPUPipelineEstimatorSpec"):
+    with pytest.raises(TypeError, match="must return `IPUPipelineEstimatorSpec`"):
         made.train(repeated, steps=4)
 
 
@@ -558,7 +567,8 @@ def test_wrong_result_of_the_model_function() -> None:
 def test_iterations_are_a_multiple_of_the_count(mode: str, iterations: int, count: int) -> None:
     made = estimator(iterations, params={"gradient_accumulation_count": count})
     steps = {} if mode == "predict" else {"steps": iterations}
-    with pytest.raises(ValueError, match=rf"\({iterations}\) must be a multiple of .*\({count}\)"):
+    how = "cannot be less than" if iterations < count else "must be divisible by"
+    with pytest.raises(ValueError, match=rf"\(got {iterations}\) {how} .*\(got {count}\)"):
         list(getattr(made, mode)(repeated, **steps))
 
 
@@ -569,6 +579,39 @@ def test_devices_go_with_num_shards(shards: int, mapping: Any) -> None:
     made = estimator(4, shards=shards, params={"device_mapping": mapping})
     with pytest.raises(ValueError, match="This pipeline requires"):
         made.train(repeated, steps=4)
+
+
+@pytest.mark.parametrize(
+    ("stages", "mapping", "shards", "devices"),
+    [([], None, 1, 0), (None, [0, 1, 2, 3], 2, 4), (STAGES[:1], None, 4, 1)],
+)
+def test_devices_are_checked_before_the_stages(
+    stages: Any, mapping: Any, shards: int, devices: int
+) -> None:
+    params = {"computational_stages": stages, "device_mapping": mapping}
+    made = estimator(4, shards=shards, params=params)
+    phrase = f"This pipeline requires {devices} devices, but `IPURunConfig.num_shards` was set to "
+    with pytest.raises(ValueError, match=f"{phrase}{shards}"):
+        made.train(repeated, steps=4)
+
+
+def test_one_stage() -> None:
+    made = estimator(4, shards=1, params={"computational_stages": STAGES[:1]})
+    with pytest.raises(ValueError, match="Pipeline requires at least two computational stages"):
+        made.train(repeated, steps=4)
+
+
+@pytest.mark.parametrize("method", ["train", "evaluate", "predict"])
+@pytest.mark.parametrize(
+    "model", [lambda features, mode: None, lambda labels, mode: None], ids=["features", "labels"]
+)
+def test_model_functions_for_data(model: Any, method: str) -> None:
+    made = IPUPipelineEstimator(model, config=models.run_config())
+    with pytest.raises(ValueError, match="must not have `features` or `labels` arguments"):
+        if method == "predict":
+            next(made.predict(repeated))
+        else:
+            getattr(made, method)(repeated, steps=1)
 
 
 def test_one_device_for_all_stages() -> None:
@@ -610,7 +653,7 @@ def test_loss_is_a_scalar() -> None:
     ("returned", "error", "phrase"),
     [
         ([], TypeError, "must return a dict"),
-        ({}, KeyError, "must contain the tensor 'loss'"),
+        ({}, KeyError, "must contain 'loss'"),
         ({"loss": (1, 2)}, TypeError, "must be a tensor"),
     ],
 )
@@ -624,7 +667,7 @@ def test_errors_of_metrics_functions(returned: Any, error: type[Exception], phra
 def test_predictions_are_one_tensor_or_a_dict(count: int) -> None:
     stages = [forward, lambda x: [logits_of(x)] * count]
     made = estimator(4, params={"computational_stages": stages})
-    with pytest.raises(ValueError, match="exactly one tensor or a dict"):
+    with pytest.raises(ValueError, match=f"exactly one prediction tensor, but got {count}"):
         list(made.predict(features_only))
 
 
