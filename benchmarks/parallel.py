@@ -170,6 +170,7 @@ def pipeline() -> Run:
                 gradient_accumulation_count=MINI_BATCHES,
                 infeed_queue=infeed_queue,
                 optimizer_function=optimizer_function,
+                outfeed_mask=[True],
             )
 
     return lambda: strategy.run(program)

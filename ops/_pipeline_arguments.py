@@ -7,16 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tensorflow.python.framework import ops, tensor_util
+from tensorflow.python.framework import dtypes, ops, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import math_ops
 
 from tensorflow_ipu import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler.schedule import PipelineSchedule, RecomputationMode
-from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
+from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.ops import _pipeline_mapping
 from tensorflow_ipu.ops._pipeline_mapping import Stage
 from tensorflow_ipu.ops._pipeline_types import PipelineStageOptions
+
+# The number of mini-batches of an execution; an execution of none does nothing.
+_MINI_BATCHES = Range(1, INT32, "mini-batches", below="must be >= 0, and not 0 either")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +30,8 @@ class PipelineArguments:
 
     Attributes:
         stages: The functions of each stage: one, or several that run in parallel.
-        devices: For each stage the IPU of each of its functions.
+        devices: For each stage the IPU of each of its functions, or `ALL_IPUS`.
+        count: Mini-batches of an execution: an int or a scalar int32 tensor.
         memory: Options that decide where variables and activations are kept.
         stage_options: Poplar options, as dicts, by part of the pipeline.
         accumulate_captured: Whether captured gradients are accumulated.
@@ -33,7 +39,7 @@ class PipelineArguments:
 
     stages: tuple[tuple[Stage, ...], ...]
     devices: tuple[tuple[int, ...], ...]
-    count: int
+    count: Any
     repeat_count: Any
     serialization: int
     inputs: tuple[Any, ...]
@@ -63,38 +69,40 @@ class PipelineArguments:
         _check_serialization(self)
         _check_outfeed(self)
         if self.schedule is PipelineSchedule.Interleaved and self.training:
-            used = [ipu for members in self.devices for ipu in members]
-            if len(set(used)) < len(used):
+            if _pipeline_mapping.share_ipus(self.devices):
                 raise NotImplementedError(
-                    "The Interleaved schedule trains only pipelines with every stage on an IPU of "
-                    f"its own. Received: device_mapping={self.devices}. Use another schedule, or "
-                    "one IPU for each stage."
+                    "The pipelining schedule 'Interleaved' does not currently support multiple "
+                    "pipeline stages on the same device for training graphs. Received: "
+                    f"device_mapping={self.devices}. Use another schedule, or one IPU for each "
+                    "stage."
                 )
 
 
-def mini_batch_count(gradient_accumulation_count: Any) -> int:
-    """Returns the number of mini-batches of an execution.
+def mini_batch_count(gradient_accumulation_count: Any) -> Any:
+    """Returns the number of mini-batches of an execution: an int, or a scalar int32 tensor.
 
     Raises:
-        ValueError: If it is missing, below 1, or not known before the program runs.
+        ValueError: If it is missing, below 1, or no whole number.
     """
     if gradient_accumulation_count is None:
         raise ValueError("gradient_accumulation_count must be specified.")
     value = gradient_accumulation_count
     if isinstance(value, (tensor_lib.Tensor, np.ndarray)):
-        value = tensor_util.constant_value(ops.convert_to_tensor(value))
+        tensor = ops.convert_to_tensor(value)
+        value = tensor_util.constant_value(tensor)
+        if value is None and tensor.dtype.is_integer and tensor.shape.rank in (0, None):
+            return math_ops.cast(tensor, dtypes.int32)
+        if value is None:
+            raise ValueError(
+                "gradient_accumulation_count must be an integer >= 1, or a scalar tensor of the "
+                f"type int32. Received: {gradient_accumulation_count!r}"
+            )
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    try:
-        return COUNT.whole("gradient_accumulation_count", value)
-    except ValueError as error:
-        raise ValueError(
-            "gradient_accumulation_count must be an integer >= 1 that is known when the pipeline "
-            f"is built. {error}"
-        ) from None
+    return _MINI_BATCHES.whole("gradient_accumulation_count", value)
 
 
-def repetitions(name: str, count: Any, per_execution: int = 1) -> Any:
+def repetitions(name: str, count: Any, per_execution: Any = 1) -> Any:
     """Returns how often something is done: an int, or a tensor as it is.
 
     Args:
@@ -107,7 +115,8 @@ def repetitions(name: str, count: Any, per_execution: int = 1) -> Any:
     """
     if not isinstance(count, (bool, int, float, str, np.generic)):
         return count
-    return Range(0, INT32 // per_execution).whole(name, count)
+    limit = INT32 if isinstance(per_execution, tensor_lib.Tensor) else INT32 // per_execution
+    return Range(0, limit).whole(name, count)
 
 
 def check_type(name: str, value: Any, wanted: Any, what: str) -> None:
@@ -149,8 +158,8 @@ def stage_options(
         check_type(name, options, (list, tuple), "a list with PipelineStageOptions for each stage")
         if len(options) != stages:
             raise ValueError(
-                f"{name} must have one entry for each of the {stages} computational stages. "
-                f"Received: {len(options)}"
+                f"{name} must be a list or a tuple of PipelineStageOptions objects of length "
+                f"{stages}, one for each computational stage. Received: {len(options)}"
             )
         for entry in options:
             _check_stage_options(f"every entry of {name}", entry)
@@ -163,7 +172,10 @@ def stage_options(
 
 def _check_stage_options(name: str, value: Any) -> None:
     if not isinstance(value, PipelineStageOptions):
-        raise TypeError(f"{name} must be a PipelineStageOptions. Received: {value!r}")
+        raise TypeError(
+            f"Expected {name} to be of type PipelineStageOptions, but got {type(value).__name__}. "
+            f"Received: {value!r}"
+        )
 
 
 def _check_serialization(arguments: PipelineArguments) -> None:
@@ -177,8 +189,8 @@ def _check_serialization(arguments: PipelineArguments) -> None:
         )
     if len({ipu for members in arguments.devices for ipu in members}) > 1:
         raise NotImplementedError(
-            "Batch serialization is only supported with all stages on one IPU. Received: "
-            f"device_mapping={arguments.devices}"
+            "When using batch serialization, all the pipeline stages need to be mapped to a single "
+            f"IPU. Received: device_mapping={arguments.devices}"
         )
     if arguments.reduction is not GradientAccumulationReductionMethod.SUM:
         raise ValueError(
@@ -191,9 +203,15 @@ def _check_outfeed(arguments: PipelineArguments) -> None:
     masked = arguments.outfeed_mask is not None
     if arguments.outfeed_loss and masked:
         raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
-    for name, is_set in (("outfeed_loss", arguments.outfeed_loss), ("outfeed_mask", masked)):
+    for name, is_set in (
+        ("outfeed_loss is True", arguments.outfeed_loss),
+        ("outfeed_mask is set", masked),
+    ):
         if is_set and not arguments.training:
-            raise ValueError(f"`{name}` can only be set when `optimizer_function` is.")
+            raise ValueError(
+                f"An optimizer_function must be provided when {name}. Pass one, or leave that out: "
+                "inference sends all that the last stage returns."
+            )
     queue = arguments.outfeed_queue
     if arguments.outfeed_loss and queue is None:
         raise ValueError("`outfeed_loss` needs an `outfeed_queue` for the loss.")
@@ -203,8 +221,8 @@ def _check_outfeed(arguments: PipelineArguments) -> None:
         raise ValueError("`accumulate_outfeed` needs an `outfeed_queue` for the sums.")
     if queue._mode is not ipu_outfeed_queue.IPUOutfeedMode.ALL:
         raise ValueError(
-            "`accumulate_outfeed` needs an outfeed queue in the mode IPUOutfeedMode.ALL. "
-            f"Received: {queue._mode}"
+            "To accumulate the outfeed, it must be in IPUOutfeedMode ALL. Make the queue with "
+            f"outfeed_mode=IPUOutfeedMode.ALL. Received: {queue._mode}"
         )
 
 

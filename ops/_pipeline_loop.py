@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from tensorflow.python import tf2
 from tensorflow.python.framework import ops, tensor_util
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu import loops, tensorflow_hooks
 from tensorflow_ipu._accumulators import accumulator_dtype
+from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE
 from tensorflow_ipu.compiler.schedule import PipelineDescription
 from tensorflow_ipu.gradient_accumulation import MiniBatches
-from tensorflow_ipu.ops import _iteration
+from tensorflow_ipu.ops import _iteration, _pipeline_mapping
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, as_arguments, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
@@ -33,21 +37,32 @@ def build(arguments: PipelineArguments) -> ops.Operation:
     per_execution = arguments.count * arguments.serialization
 
     def mini_batch() -> ops.Operation:
-        _iteration.restart_every(per_execution)
-        return _mini_batch(arguments)
+        inside = arguments
+        if isinstance(arguments.count, tensor_lib.Tensor):
+            # Stages must not use tensors from outside, but the loop may.
+            inside = dataclasses.replace(arguments, count=array_ops.identity(arguments.count))
+        _iteration.restart_every(inside.count * inside.serialization)
+        return _mini_batch(inside, _known_count(arguments))
 
     with ops.name_scope(arguments.name):
         return loops.repeat(arguments.repeat_count * per_execution, mini_batch, [])
 
 
-def _mini_batch(arguments: PipelineArguments) -> ops.Operation:
+def _known_count(arguments: PipelineArguments) -> int | None:
+    """Returns the number of mini-batches of an execution, None if nobody knows it yet."""
+    if isinstance(arguments.count, tensor_lib.Tensor):
+        return trace.known_number(arguments.count)
+    return int(arguments.count)
+
+
+def _mini_batch(arguments: PipelineArguments, known_count: int | None) -> ops.Operation:
     """Builds what happens with one mini-batch."""
     runner = StageRunner(arguments)
     outputs = runner.run()
     batches = MiniBatches(
         arguments.count * arguments.serialization,
         PIPELINE_ATTRIBUTE,
-        _attribute(arguments),
+        _attribute(arguments, known_count, runner.highest_ipu),
         arguments.name,
     )
     update = None
@@ -72,12 +87,19 @@ def _mini_batch(arguments: PipelineArguments) -> ops.Operation:
         return batches.then_update(at_the_end)
 
 
-def _attribute(arguments: PipelineArguments) -> dict[str, Any]:
-    """Returns what the compiler has to know, as its attribute of the counter."""
+def _attribute(arguments: PipelineArguments, count: int | None, highest_ipu: int) -> dict[str, Any]:
+    """Returns what the compiler has to know, as its attribute of the counter.
+
+    Args:
+        arguments: The pipeline.
+        count: Mini-batches of an execution, None if that is not known.
+        highest_ipu: The highest IPU that ops of stages on all IPUs name.
+    """
     repeat = tensor_util.constant_value(ops.convert_to_tensor(arguments.repeat_count))
+    devices = _pipeline_mapping.resolved(arguments.devices, highest_ipu)
     description = PipelineDescription(
-        device_mapping=tuple(d[0] if len(d) == 1 else d for d in arguments.devices),
-        count=arguments.count,
+        device_mapping=tuple(d[0] if len(d) == 1 else d for d in devices),
+        count=0 if count is None else count,
         training=arguments.training,
         schedule=arguments.schedule,
         repeat_count=1 if repeat is None else max(1, int(repeat)),
@@ -87,7 +109,7 @@ def _attribute(arguments: PipelineArguments) -> dict[str, Any]:
     return {
         "name": arguments.name,
         "description": description.to_json(),
-        "devices": arguments.devices,
+        "devices": devices,
         "memory": arguments.memory,
         "stages": [[getattr(f, "__name__", repr(f)) for f in fs] for fs in arguments.stages],
         "options": arguments.stage_options,
@@ -119,12 +141,7 @@ def _outfeed_value(arguments: PipelineArguments, outputs: Any, loss: Any) -> Any
         return _masked(arguments, [*values, *named.values()])
     if not values and not named:
         return None
-    if arguments.outfeed_queue is None:
-        raise ValueError(
-            "The last computational stage has tensor outputs, but no outfeed_queue has been "
-            "provided. Pass one, or return nothing from the last stage. Received: "
-            f"{[value.name for value in [*values, *named.values()]]}"
-        )
+    _check_outfeed(arguments, [*values, *named.values()])
     if named:
         return named
     single = not isinstance(outputs, (list, tuple))
@@ -141,12 +158,19 @@ def _masked(arguments: PipelineArguments, values: list[Any]) -> list[Any] | None
                 f"{len(mask)} entries for {len(values)} outputs"
             )
         values = [value for value, left_out in zip(values, mask) if not left_out]
-        if values and arguments.outfeed_queue is None:
-            raise ValueError(
-                "The last computational stage has tensor outputs that outfeed_mask does not leave "
-                "out, but no outfeed_queue has been provided."
-            )
-    return values if values and arguments.outfeed_queue is not None else None
+    _check_outfeed(arguments, values)
+    return values or None
+
+
+def _check_outfeed(arguments: PipelineArguments, values: list[Any]) -> None:
+    """Refuses results that have nowhere to go."""
+    if values and arguments.outfeed_queue is None:
+        mask = ", or leave them out with outfeed_mask" if arguments.training else ""
+        raise ValueError(
+            f"The last computational stage has tensor outputs: "
+            f"{', '.join(value.name for value in values)}, but no outfeed_queue has been provided. "
+            f"Pass one{mask}, or return nothing from the last stage."
+        )
 
 
 class _Totals:

@@ -10,6 +10,8 @@ import numpy as np
 Stage = Callable[..., Any]
 # One stage, or stages that run in parallel on IPUs of their own.
 StageOrStages = Union[Stage, Sequence[Stage]]
+# Stands in a `device_mapping` for all IPUs of the pipeline.
+ALL_IPUS = -1
 
 
 def stage_list(computational_stages: Any) -> tuple[tuple[Stage, ...], ...]:
@@ -44,7 +46,7 @@ def stage_list(computational_stages: Any) -> tuple[tuple[Stage, ...], ...]:
 def stage_devices(
     device_mapping: Any, computational_stages: Sequence[Any], serialization: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Returns for each stage the IPU of each of its functions.
+    """Returns for each stage the IPU of each of its functions, or `ALL_IPUS`.
 
     Args:
         device_mapping: What the user passed, or None for one IPU after the other.
@@ -53,14 +55,14 @@ def stage_devices(
 
     Raises:
         TypeError: If a mapping is no list, or an IPU no integer.
-        ValueError: If the lengths differ, or an IPU is negative.
+        ValueError: If the lengths differ, or there is no such IPU.
     """
     if device_mapping is None:
         return _default_devices(computational_stages, serialization)
     if not isinstance(device_mapping, (list, tuple)):
         raise TypeError(
-            "device_mapping must be a list or tuple with an IPU for each stage. Received: "
-            f"{device_mapping!r}"
+            "device_mapping argument needs to be a list or a tuple. It has an IPU for each stage. "
+            f"Received: {device_mapping!r}"
         )
     if len(device_mapping) != len(computational_stages):
         raise ValueError(
@@ -102,9 +104,29 @@ def _ipu(stage: int, value: Any) -> int:
         raise TypeError(
             f"device_mapping must hold the index of an IPU for stage {stage}. Received: {value!r}"
         )
-    if value < 0:
+    if value < ALL_IPUS:
         raise ValueError(
-            f"Each stage must be mapped to an IPU: an index >= 0. Received for stage {stage}: "
-            f"{value}"
+            "Each stage must be mapped to an IPU: an index >= 0, or -1 for all IPUs of the "
+            f"pipeline. Received for stage {stage}: {value}"
         )
     return int(value)
+
+
+def resolved(devices: tuple[tuple[int, ...], ...], highest: int) -> tuple[tuple[int, ...], ...]:
+    """Returns for each stage the IPUs that it is on.
+
+    Args:
+        devices: What `stage_devices` returned.
+        highest: The highest IPU that ops of the stages name.
+    """
+    ipus = range(max(highest, *(ipu for members in devices for ipu in members), 0) + 1)
+    return tuple(
+        tuple(ipu for member in members for ipu in (ipus if member == ALL_IPUS else [member]))
+        for members in devices
+    )
+
+
+def share_ipus(devices: tuple[tuple[int, ...], ...]) -> bool:
+    """Returns whether stages, or functions of a parallel stage, are on one IPU."""
+    used = [ipu for members in devices for ipu in members]
+    return len(set(used)) < len(used) or (ALL_IPUS in used and len(used) > 1)

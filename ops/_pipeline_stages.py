@@ -11,17 +11,19 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops
 
 from tensorflow_ipu import ipu_infeed_queue, scopes, tensorflow_hooks
+from tensorflow_ipu.compiler import sharding
 from tensorflow_ipu.compiler.program import STAGE_ATTRIBUTE
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
-from tensorflow_ipu.ops._pipeline_mapping import Stage
+from tensorflow_ipu.ops._pipeline_mapping import ALL_IPUS, Stage
 
 
 @contextlib.contextmanager
 def stage_scope(index: int, ipu: int) -> Iterator[None]:
-    """Marks the ops inside as part of stage `index`, on an IPU."""
+    """Marks the ops inside as part of stage `index`, on an IPU or on those that they name."""
     mark = attr_value_pb2.AttrValue(i=index)
     graph = ops.get_default_graph()
-    with scopes.ipu_shard(ipu), graph._attr_scope({STAGE_ATTRIBUTE: mark}):
+    place = contextlib.nullcontext() if ipu == ALL_IPUS else scopes.ipu_shard(ipu)
+    with place, graph._attr_scope({STAGE_ATTRIBUTE: mark}):
         yield
 
 
@@ -30,12 +32,14 @@ class StageRunner:
 
     Attributes:
         homes: Stage and IPU of each variable that a stage uses, by `handle_key`.
+        highest_ipu: The highest IPU that ops of stages on all IPUs name.
     """
 
     def __init__(self, arguments: PipelineArguments) -> None:
         """Makes a runner that has run nothing yet."""
         self._arguments = arguments
         self.homes: dict[int, tuple[int, int]] = {}
+        self.highest_ipu = 0
 
     def run(self) -> Any:
         """Runs all stages on the next mini-batch.
@@ -75,16 +79,24 @@ class StageRunner:
 
     def _note_variables(self, operations: list[ops.Operation], stage: int, ipu: int) -> None:
         """Notes which stage uses which variable first; it has to stay on one IPU."""
-        for tensor in (tensor for op in operations for tensor in op.inputs):
-            if tensor.dtype != dtypes.resource:
-                continue
-            first, home = self.homes.setdefault(handle_key(tensor), (stage, ipu))
-            if home != ipu:
-                raise ValueError(
-                    f"The stages {first} and {stage} of a pipeline use the same variable "
-                    f"({_variable_name(tensor)}) on the IPUs {home} and {ipu}. Give both the same "
-                    "IPU in device_mapping."
-                )
+        for op in operations:
+            named = sharding.node_ipus(op.node_def) if ipu == ALL_IPUS else ()
+            self.highest_ipu = max(self.highest_ipu, *named, 0)
+            for tensor in op.inputs:
+                if tensor.dtype == dtypes.resource:
+                    self._note_variable(tensor, stage, named[0] if named else ipu)
+
+    def _note_variable(self, handle: Any, stage: int, ipu: int) -> None:
+        key = handle_key(handle)
+        first, home = self.homes.setdefault(key, (stage, ipu))
+        if home == ALL_IPUS:
+            self.homes[key] = (first, ipu)
+        elif ipu not in (home, ALL_IPUS):
+            raise ValueError(
+                f"The stages {first} and {stage} of a pipeline use the same variable "
+                f"({_variable_name(handle)}) on the IPUs {home} and {ipu}. Give both the same "
+                "IPU in device_mapping."
+            )
 
 
 def _check_captures(graph: Any, stage: int, before: set[int]) -> None:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow.python.training import optimizer as v1_optimizer
-
 from tensorflow_ipu import ipu_outfeed_queue
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.ops import grad_util_ops
-
-_Context = grad_util_ops.GradientCaptureContext
-_Outfeed = ipu_outfeed_queue.IPUOutfeedQueue
+from tensorflow_ipu.eager.backprop import GradientCaptureContext
+from tensorflow_ipu.ops import _optimizer_output_checks as _checks
 
 
 class PipelineStageOptions:
@@ -59,20 +55,56 @@ def _options(name: str, value: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 class OptimizerFunctionOutput:
-    """What the `optimizer_function` of a pipeline returns: what to minimise, and how.
+    """What the optimizer function of a pipeline returns: what to minimise, and how.
 
     Attributes:
-        opt: The optimizer.
-        loss: The loss of a mini-batch, a tensor.
-        compute_gradients_args: Positional arguments for `compute_gradients`, after the loss.
-        compute_gradients_kwargs: Keyword arguments for `compute_gradients`.
-        apply_gradients_args: Positional arguments for `apply_gradients`, after the pairs.
-        apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
-        variables: What to train.
-        tape: Has watched the variables that a Keras optimizer trains.
-        gradient_capture_context: Gets the captured gradients of a mini-batch.
-        captured_gradient_outfeed: Gets the captured gradients of each update.
+        loss: The loss of a mini-batch.
     """
+
+    opt = _checks.checked("opt", "The optimizer.", _checks.is_optimizer)
+    compute_gradients_args = _checks.checked(
+        "compute_gradients_args",
+        "Positional arguments for `compute_gradients`, after the loss.",
+        _checks.is_sequence,
+        _checks.of_tensorflow_1_optimizers,
+    )
+    compute_gradients_kwargs = _checks.checked(
+        "compute_gradients_kwargs",
+        "Keyword arguments for `compute_gradients`.",
+        _checks.is_dict,
+        _checks.of_tensorflow_1_optimizers,
+    )
+    apply_gradients_args = _checks.checked(
+        "apply_gradients_args",
+        "Positional arguments for `apply_gradients`, after the pairs.",
+        _checks.is_sequence,
+    )
+    apply_gradients_kwargs = _checks.checked(
+        "apply_gradients_kwargs", "Keyword arguments for `apply_gradients`.", _checks.is_dict
+    )
+    variables = _checks.checked(
+        "variables",
+        "What a Keras optimizer trains.",
+        _checks.of_keras_optimizers,
+        _checks.without_tape,
+    )
+    tape = _checks.checked(
+        "tape",
+        "Has watched the variables that a Keras optimizer trains.",
+        _checks.is_tape,
+        _checks.of_keras_optimizers,
+        _checks.without_variables,
+    )
+    gradient_capture_context = _checks.checked(
+        "gradient_capture_context",
+        "Gets the captured gradients of a mini-batch.",
+        _checks.is_context,
+    )
+    captured_gradient_outfeed = _checks.checked(
+        "captured_gradient_outfeed",
+        "Gets the captured gradients of each update.",
+        _checks.is_outfeed,
+    )
 
     def __init__(
         self,
@@ -84,7 +116,7 @@ class OptimizerFunctionOutput:
         apply_gradients_kwargs: Mapping[str, Any] | None = None,
         variables: Sequence[Any] | None = None,
         tape: Any = None,
-        gradient_capture_context: grad_util_ops.GradientCaptureContext | None = None,
+        gradient_capture_context: GradientCaptureContext | None = None,
         captured_gradient_outfeed: ipu_outfeed_queue.IPUOutfeedQueue | None = None,
     ) -> None:
         """Makes the output of an optimizer function.
@@ -96,9 +128,10 @@ class OptimizerFunctionOutput:
             compute_gradients_kwargs: Keyword arguments for `compute_gradients`.
             apply_gradients_args: Positional arguments for `apply_gradients`, after the pairs.
             apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
-            variables: What to train. When None, all trainable variables of the graph, or with a
-                Keras optimizer all that the tape watched.
-            tape: A `tf.GradientTape` that is recording the stages, for a Keras optimizer.
+            variables: What a Keras optimizer trains. With an optimizer of TensorFlow 1 these are
+                all trainable variables, or the `var_list` of `compute_gradients_kwargs`.
+            tape: A `tf.GradientTape` that is recording the stages, for a Keras optimizer. Trained
+                is what it has watched. A `GradientCaptureTape` is the capture context as well.
             gradient_capture_context: Context for captured gradients. They are passed to
                 `opt.apply_gradients`, if that has the argument `captured_grads`. When None there
                 is one of the pipeline's own, if the optimizer or the outfeed wants them.
@@ -107,22 +140,20 @@ class OptimizerFunctionOutput:
 
         Raises:
             TypeError: If an argument is of another type.
-            RuntimeError: If a Keras optimizer has neither `variables` nor a `tape`.
+            ValueError: If arguments do not go with the optimizer, or with each other.
         """
-        _check_sequence("compute_gradients_args", compute_gradients_args)
-        _check_sequence("apply_gradients_args", apply_gradients_args)
-        _check_dict("compute_gradients_kwargs", compute_gradients_kwargs)
-        _check_dict("apply_gradients_kwargs", apply_gradients_kwargs)
-        if not isinstance(opt, v1_optimizer.Optimizer):
-            _check_keras(opt, variables, tape)
-        _check_class("gradient_capture_context", gradient_capture_context, _Context)
-        _check_class("captured_gradient_outfeed", captured_gradient_outfeed, _Outfeed)
         self.opt = opt
         self.loss = loss
-        self.compute_gradients_args = tuple(compute_gradients_args or ())
-        self.compute_gradients_kwargs = dict(compute_gradients_kwargs or {})
-        self.apply_gradients_args = tuple(apply_gradients_args or ())
-        self.apply_gradients_kwargs = dict(apply_gradients_kwargs or {})
+        self.compute_gradients_args = (
+            () if compute_gradients_args is None else compute_gradients_args
+        )
+        self.compute_gradients_kwargs = (
+            {} if compute_gradients_kwargs is None else compute_gradients_kwargs
+        )
+        self.apply_gradients_args = () if apply_gradients_args is None else apply_gradients_args
+        self.apply_gradients_kwargs = (
+            {} if apply_gradients_kwargs is None else apply_gradients_kwargs
+        )
         self.variables = variables
         self.tape = tape
         self.gradient_capture_context = gradient_capture_context
@@ -136,32 +167,3 @@ class OptimizerFunctionOutput:
             "captured_gradient_outfeed": self.captured_gradient_outfeed,
         }
     )
-
-
-def _check_class(name: str, value: Any, wanted: type) -> None:
-    if not isinstance(value, (wanted, type(None))):
-        raise TypeError(f"{name} must be of the class {wanted.__name__}. Received: {value!r}")
-
-
-def _check_sequence(name: str, value: Any) -> None:
-    if not isinstance(value, (list, tuple, type(None))):
-        raise TypeError(f"{name} must be a list or tuple. Received: {value!r}")
-
-
-def _check_dict(name: str, value: Any) -> None:
-    if not isinstance(value, (dict, type(None))):
-        raise TypeError(f"{name} must be a dict. Received: {value!r}")
-
-
-def _check_keras(opt: Any, variables: Any, tape: Any) -> None:
-    """Checks an optimizer that is not of TensorFlow 1."""
-    if not hasattr(opt, "apply_gradients"):
-        raise TypeError(
-            "opt must be an optimizer: a tf.compat.v1.train.Optimizer or a Keras optimizer. "
-            f"Received: {opt!r}"
-        )
-    if variables is None and tape is None:
-        raise RuntimeError(
-            "A Keras optimizer needs to know what it trains: pass `variables` or a `tape` to "
-            "OptimizerFunctionOutput."
-        )

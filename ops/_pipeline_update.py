@@ -8,6 +8,7 @@ from typing import Any
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import array_ops
 from tensorflow.python.training import optimizer as v1_optimizer
 
 from tensorflow_ipu import _optimizer_steps
@@ -15,12 +16,14 @@ from tensorflow_ipu._accumulators import Accumulator, accumulator_dtype
 from tensorflow_ipu.compiler import sharding
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
+from tensorflow_ipu.ops._optimizer_output_checks import check_complete
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_captures import Captures
+from tensorflow_ipu.ops._pipeline_mapping import ALL_IPUS
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
 
-# A gradient's accumulator, or None where the loss does not depend on the variable.
+# A gradient's accumulator, or the function that makes it of nothing, and the variable.
 _Pairs = list[tuple[Any, Any]]
 
 
@@ -45,7 +48,7 @@ class WeightUpdate:
         arguments = self._arguments
         for gradient, variable in self._pairs:
             if gradient is None:
-                self._totals.append((None, variable))
+                self._totals.append((self._no_gradient(variable), variable))
                 continue
             stage, ipu = self._home(variable)
             with stage_scope(stage, ipu):
@@ -55,7 +58,8 @@ class WeightUpdate:
                     arguments.reduction,
                     name=f"accumulator_{len(self._totals)}",
                 )
-            self._ipus[handle_key(total.handle)] = ipu
+            if ipu != ALL_IPUS:
+                self._ipus[handle_key(total.handle)] = ipu
             self._totals.append((total, variable))
         self._captures.accumulate(batches)
 
@@ -63,7 +67,7 @@ class WeightUpdate:
         """Builds the step of the optimizer."""
         output = self._output
         pairs = [
-            (total.value() if isinstance(total, Accumulator) else None, variable)
+            (total.value() if isinstance(total, Accumulator) else total(), variable)
             for total, variable in self._totals
         ]
         captured = self._captures.values()
@@ -74,11 +78,23 @@ class WeightUpdate:
             *output.apply_gradients_args,
             **output.apply_gradients_kwargs,
         )
-        known = {key: ipu for key, (_, ipu) in self._runner.homes.items()}
+        homes = self._runner.homes
+        known = {key: ipu for key, (_, ipu) in homes.items() if ipu != ALL_IPUS}
         _follow_variables(ops.get_default_graph(), {**known, **self._ipus})
         # Some optimizers, such as those that scale the loss, return nothing.
         done = [] if step is None else [step.op if isinstance(step, tensor_lib.Tensor) else step]
         return [*done, *self._captures.enqueue(captured)]
+
+    def _no_gradient(self, variable: Any) -> Callable[[], Any]:
+        """Returns what makes the gradient of a variable that the loss does not depend on.
+
+        For a variable of a stage that is zero: a stage is one function, which the loss depends on.
+        """
+        handle = getattr(variable, "handle", None)  # a program has no others
+        if handle is None or handle_key(handle) not in self._runner.homes:
+            return lambda: None
+        dtype = accumulator_dtype(self._arguments.gradient_dtype, variable)
+        return lambda: array_ops.zeros(variable.shape, dtype)
 
     def _home(self, variable: Any) -> tuple[int, int]:
         """Returns the stage and IPU of a variable: the last ones if no stage uses it."""
@@ -87,12 +103,12 @@ class WeightUpdate:
 
 
 def _compute_gradients(output: OptimizerFunctionOutput) -> _Pairs:
+    check_complete(output)
     if isinstance(output.opt, v1_optimizer.Optimizer):
-        named = dict(output.compute_gradients_kwargs)
-        if output.variables is not None and not output.compute_gradients_args:
-            named.setdefault("var_list", list(output.variables))
         return list(
-            output.opt.compute_gradients(output.loss, *output.compute_gradients_args, **named)
+            output.opt.compute_gradients(
+                output.loss, *output.compute_gradients_args, **output.compute_gradients_kwargs
+            )
         )
     variables = list(output.variables or output.tape.watched_variables())
     return _optimizer_steps.compute_gradients(output.opt, output.loss, variables, output.tape)

@@ -42,7 +42,7 @@ tensorflow_hooks.install()
 
 def pipeline(
     computational_stages: Sequence[_pipeline_mapping.StageOrStages],
-    gradient_accumulation_count: int | None = None,
+    gradient_accumulation_count: Any = None,
     gradient_accumulation_dtype: AccumulatorDtype = None,
     repeat_count: Any = 1,
     batch_serialization_iterations: int = 1,
@@ -83,7 +83,9 @@ def pipeline(
             element; each other gets what the one before returned (a dict as keyword arguments). A
             list in place of a function is a parallel stage: its functions get the same arguments,
             and their results are joined.
-        gradient_accumulation_count: Mini-batches in one execution.
+        gradient_accumulation_count: Mini-batches in one execution: an int, or a scalar int32
+            tensor. Of a number that is not known when the program is compiled, nobody can tell
+            whether the chip's schedule can have it, and the plan shows the fewest it can have.
         gradient_accumulation_dtype: Type of the accumulators: None for that of the variable, a
             type, or a function from variable to type. The optimizer gets gradients of this type.
         repeat_count: Number of executions, an int or a scalar int32 tensor.
@@ -91,10 +93,12 @@ def pipeline(
             the pipeline then takes so many times `gradient_accumulation_count`.
         inputs: Tensors for the first stage, the same for each mini-batch.
         infeed_queue: Where each mini-batch comes from.
-        outfeed_queue: Where the results of each mini-batch go: what the last stage returns.
+        outfeed_queue: Where the results of each mini-batch go: what the last stage returns. None
+            if it returns nothing, or `outfeed_mask` leaves everything out.
         optimizer_function: Takes what the last stage returned, and says what to minimise.
         device_mapping: The IPU of each stage; stage `i` is on IPU `i` when None. A list of IPUs
-            for a parallel stage.
+            for a parallel stage. With -1 a stage is on all IPUs of the pipeline: on which its ops
+            are, `ipu_shard` says in the stage.
         pipeline_schedule: In which order the chip does it. Grouped when None, Sequential with
             batch serialization.
         recomputation_mode: How activations are recomputed, if `IPUConfig.allow_recompute` is set.

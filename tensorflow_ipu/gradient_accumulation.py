@@ -51,12 +51,13 @@ class MiniBatches:
     """
 
     def __init__(
-        self, count: int, attribute: str, description: Mapping[str, Any], name: str
+        self, count: Any, attribute: str, description: Mapping[str, Any], name: str
     ) -> None:
         """Makes the counter.
 
         Args:
-            count: Mini-batches for one update.
+            count: Mini-batches for one update: an int, or a scalar int32 tensor of the loop's
+                body.
             attribute: Attribute of the counter that holds the description. With one mini-batch
                 there is no counter, and the operation of the update has it.
             description: What the compiler has to know, in values that JSON has. Under "memory" are
@@ -73,7 +74,8 @@ class MiniBatches:
         self._pending: list[ops.Operation] = []
         # How many mini-batches came before this one.
         self.index = constant_op.constant(0)
-        if count > 1:
+        self._is_single = isinstance(count, int) and count == 1
+        if not self._is_single:
             self._counter = Accumulator([], dtypes.int32, f"{name}/mini_batch")
             self._counter.handle.op._set_attr(attribute, self._description)
             self.index = self._counter.value()
@@ -106,7 +108,7 @@ class MiniBatches:
         """
         if isinstance(value, indexed_slices.IndexedSlices):
             value = ops.convert_to_tensor(value)
-        if self._count == 1:
+        if self._is_single:
             return SingleValue(math_ops.cast(value, dtype))
         total = Accumulator(value.shape, dtype, name)
         self._accumulators.append(total)
@@ -134,7 +136,7 @@ class MiniBatches:
         attributes = {PHASE_ATTRIBUTE: phase, MEMORY_ATTRIBUTE: self._memory}
         scope = ops.get_default_graph()._attr_scope(attributes)
         with ops.control_dependencies(self._pending), scope:
-            if self._count == 1:
+            if self._is_single:
                 return self._described(control_flow_ops.group(*update()))
             following = cond.cond(
                 math_ops.equal(self.index, self._count - 1),

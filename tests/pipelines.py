@@ -98,6 +98,7 @@ def run(
     wrap: Callable[[tf1.train.Optimizer], Any] = lambda opt: opt,
     opt: str | None = "sgd",
     has_outfeed: bool = True,
+    count: Any = None,
     **arguments: Any,
 ) -> Outcome:
     """Builds a pipeline in a graph of its own, runs it, and returns what it gave.
@@ -110,6 +111,8 @@ def run(
         wrap: Wraps the optimizer.
         opt: Optimizer, by name; None for inference.
         has_outfeed: Whether there is an outfeed.
+        count: The `gradient_accumulation_count` as an input of the program: an int, or a function
+            that makes a tensor.
         **arguments: Arguments of the pipeline.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -120,8 +123,9 @@ def run(
         def optimizer_function(*outputs: Any) -> pipelining_ops.OptimizerFunctionOutput:
             return pipelining_ops.OptimizerFunctionOutput(wrap(optimizer(str(opt))), outputs[-1])
 
-        def model() -> Any:
+        def model(*counts: Any) -> Any:
             defaults = {
+                **dict(zip(["gradient_accumulation_count"], counts)),
                 "infeed_queue": infeed,
                 "outfeed_queue": outfeed,
                 "optimizer_function": optimizer_function if opt else None,
@@ -129,7 +133,8 @@ def run(
             return pipelining_ops.pipeline(computational_stages, **{**defaults, **arguments})
 
         with scopes.ipu_scope("/device:IPU:0"):
-            compiled = ipu_compiler.compile(model)
+            inputs = [] if count is None else [count() if callable(count) else count]
+            compiled = ipu_compiler.compile(model, inputs)
         taken = outfeed.dequeue() if outfeed is not None and outfeed.enqueued else []
         configure(ipus)
         session.run(tf1.global_variables_initializer())
@@ -159,6 +164,7 @@ def build(computational_stages: Sequence[Any], count: int, times: int = 1) -> An
                         [first, *computational_stages[1:]],
                         count,
                         optimizer_function=optimizer_function,
+                        outfeed_mask=[True],
                     )
                 )
         return made

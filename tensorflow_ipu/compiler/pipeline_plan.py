@@ -75,6 +75,9 @@ def plan(program: Program) -> PipelinePlan | None:
         )
     attribute = found[0]
     description = _configured(schedule.PipelineDescription.from_json(attribute["description"]))
+    if description.count == 0:
+        # The schedule of the fewest stands for that of as many as there will be.
+        description = dataclasses.replace(description, count=schedule.fewest(description))
     schedule.check(description)
     if not system.current().settings.allow_recompute:
         description = dataclasses.replace(description, recomputation=None)

@@ -10,13 +10,15 @@ from typing import Any
 
 from tensorflow.python.eager import context, lift_to_graph
 from tensorflow.python.framework import func_graph as func_graph_lib
-from tensorflow.python.framework import ops, tensor_spec
+from tensorflow.python.framework import ops, tensor_spec, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import variable_scope
 
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.runtime import interpreter
 
+# On an argument of a program: its value, if that is a constant.
+_KNOWN = "_ipu_known_value"
 _depth: contextvars.ContextVar[int] = contextvars.ContextVar("ipu_cluster_depth", default=0)
 
 
@@ -38,6 +40,18 @@ def in_cluster() -> bool:
 def cluster_name(function: Callable[..., Any]) -> str:
     """Returns a name for a Cluster made of `function`, fit for TensorFlow's function names."""
     return re.sub(r"\W+", "_", getattr(function, "__name__", type(function).__name__)).strip("_")
+
+
+def known_number(tensor: tensor_lib.Tensor) -> int | None:
+    """Returns the value of an integer scalar, if it is known while a program is traced.
+
+    Args:
+        tensor: A constant, or an argument of the program: a constant around it, which a session
+            can still be fed another value for.
+    """
+    value = tensor_util.constant_value(tensor)
+    value = getattr(tensor, _KNOWN, None) if value is None else value
+    return None if value is None else int(value)
 
 
 def trace(
@@ -68,6 +82,9 @@ def _trace(
     operations: list[ops.Operation] = []
 
     def body(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:
+        for placeholder, value in zip(placeholders, inputs):
+            if value.dtype.is_integer and value.shape.rank == 0:
+                setattr(placeholder, _KNOWN, tensor_util.constant_value(value))
         tensors, must_run = function(*placeholders)
         operations.extend(must_run)
         return list(tensors)

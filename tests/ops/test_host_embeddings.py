@@ -288,6 +288,7 @@ def test_pipeline(count):
                 repeat_count=3,
                 infeed_queue=infeed,
                 optimizer_function=optimizer_function,
+                outfeed_mask=[True],
             )
 
         with scopes.ipu_scope("/device:IPU:0"):

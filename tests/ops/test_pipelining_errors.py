@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -33,15 +34,21 @@ def _run(count: int | None = 4, stages: Any = None, **arguments: Any) -> None:
     ("arguments", "error", "phrase"),
     [
         ({"count": None}, ValueError, "gradient_accumulation_count must be specified."),
-        ({"count": -2}, ValueError, "gradient_accumulation_count must be an integer >= 1"),
-        ({"count": 2.5}, ValueError, "gradient_accumulation_count must be an integer >= 1"),
+        ({"count": -2}, ValueError, "gradient_accumulation_count must be >= 0"),
+        ({"count": 0}, ValueError, "gradient_accumulation_count must be >= 0, and not 0 either"),
+        ({"count": 2.5}, ValueError, "it is an integer in the range 1 to"),
+        (
+            {"count": np.float32([4, 4])},
+            ValueError,
+            "gradient_accumulation_count must be >= 0, and not 0 either",
+        ),
         ({"stages": [max]}, ValueError, "Pipeline requires at least two computational stages."),
         ({"stages": max}, TypeError, "computational_stages must be a list or tuple"),
         ({"stages": [max, 3]}, TypeError, "Received for stage 1: 3"),
-        ({"device_mapping": 3}, TypeError, "device_mapping must be a list or tuple"),
+        ({"device_mapping": 3}, TypeError, "device_mapping argument needs to be a list or a tuple"),
         ({"device_mapping": [0]}, ValueError, "Each stage must be mapped to an IPU"),
         ({"device_mapping": [0, "1"]}, TypeError, "the index of an IPU for stage 1"),
-        ({"device_mapping": [0, -1]}, ValueError, "Each stage must be mapped to an IPU"),
+        ({"device_mapping": [0, -2]}, ValueError, "Each stage must be mapped to an IPU"),
         ({"device_mapping": [0, [1]]}, ValueError, "Each stage must be mapped to an IPU"),
         ({"pipeline_schedule": 1}, TypeError, "pipeline_schedule must be a PipelineSchedule"),
         ({"recomputation_mode": "Auto"}, TypeError, "must be a RecomputationMode"),
@@ -56,7 +63,7 @@ def _run(count: int | None = 4, stages: Any = None, **arguments: Any) -> None:
         (
             {"batch_serialization_iterations": 2, "device_mapping": [0, 1]},
             NotImplementedError,
-            "all stages on one IPU",
+            "all the pipeline stages need to be mapped to a single IPU",
         ),
         (
             {"batch_serialization_iterations": 2, "reduction_method": MEAN},
@@ -66,21 +73,30 @@ def _run(count: int | None = 4, stages: Any = None, **arguments: Any) -> None:
         (
             {"pipeline_schedule": Schedule.Interleaved, "device_mapping": [0, 0]},
             NotImplementedError,
-            "every stage on an IPU of its own",
+            "multiple pipeline stages on the same device for training graphs",
+        ),
+        (
+            {"pipeline_schedule": Schedule.Interleaved, "device_mapping": [0, -1]},
+            NotImplementedError,
+            "multiple pipeline stages on the same device for training graphs",
         ),
         (
             {"forward_propagation_stages_poplar_options": [Options()]},
             ValueError,
-            "one entry for each of the 2 computational stages",
+            "a list or a tuple of PipelineStageOptions objects of length 2",
         ),
         (
             {"backward_propagation_stages_poplar_options": [Options(), {}]},
             TypeError,
             "every entry of backward_propagation_stages_poplar_options",
         ),
-        ({"weight_update_poplar_options": {}}, TypeError, "must be a PipelineStageOptions"),
-        ({"outfeed_loss": True, "opt": None}, ValueError, "`outfeed_loss` can only be set"),
-        ({"outfeed_mask": [True], "opt": None}, ValueError, "`outfeed_mask` can only be set"),
+        ({"weight_update_poplar_options": {}}, TypeError, "to be of type PipelineStageOptions"),
+        ({"outfeed_loss": True, "opt": None}, ValueError, "An optimizer_function must be provided"),
+        (
+            {"outfeed_mask": [True], "opt": None},
+            ValueError,
+            "An optimizer_function must be provided",
+        ),
         (
             {"outfeed_loss": True, "outfeed_mask": [True]},
             ValueError,
@@ -95,7 +111,7 @@ def _run(count: int | None = 4, stages: Any = None, **arguments: Any) -> None:
                 "outfeed_queue": IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST),
             },
             ValueError,
-            "IPUOutfeedMode.ALL",
+            "it must be in IPUOutfeedMode ALL.",
         ),
         ({"opt": None, "has_outfeed": False}, ValueError, "last computational stage has tensor"),
         ({"opt": None, "has_outfeed": False}, ValueError, "no outfeed_queue has been provided"),
@@ -229,23 +245,82 @@ def test_two_pipelines_in_one_program() -> None:
             session.run(compiled)
 
 
+SGD = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+KERAS = tf.keras.optimizers.SGD()
+WEIGHT = tf.Variable(1.0)
+TAPE = tf.GradientTape()
+
+
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("given", "name", "value", "error", "phrase"),
     [
-        ({"compute_gradients_args": 3}, TypeError),
-        ({"apply_gradients_args": {}}, TypeError),
-        ({"compute_gradients_kwargs": []}, TypeError),
-        ({"apply_gradients_kwargs": 1}, TypeError),
-        ({"opt": "sgd"}, TypeError),
-        ({"opt": tf.keras.optimizers.SGD()}, RuntimeError),
-        ({"captured_gradient_outfeed": "queue"}, TypeError),
-        ({"gradient_capture_context": {}}, TypeError),
+        ({}, "compute_gradients_args", 3, TypeError, "must be a list or tuple"),
+        ({}, "apply_gradients_args", {}, TypeError, "must be a list or tuple"),
+        ({}, "compute_gradients_kwargs", [], TypeError, "must be a dict"),
+        ({}, "apply_gradients_kwargs", 1, TypeError, "must be a dict"),
+        ({}, "opt", "sgd", TypeError, "opt must be an optimizer"),
+        ({}, "captured_gradient_outfeed", "queue", TypeError, "must be a IPUOutfeedQueue"),
+        ({}, "gradient_capture_context", {}, TypeError, "must be a GradientCaptureContext"),
+        ({"opt": KERAS}, "tape", 3, TypeError, "OptimizerFunctionOutput.tape must be a GradientT"),
+        (
+            {"opt": KERAS},
+            "compute_gradients_args",
+            [1],
+            ValueError,
+            "OptimizerFunctionOutput.compute_gradients_args may not be used with OptimizerV2 inst",
+        ),
+        (
+            {"opt": KERAS, "variables": [WEIGHT]},
+            "compute_gradients_kwargs",
+            {"a": 1},
+            ValueError,
+            "OptimizerFunctionOutput.compute_gradients_kwargs may not be used with OptimizerV2 i",
+        ),
+        ({}, "tape", TAPE, ValueError, "OptimizerFunctionOutput.tape may only be used with Opt"),
+        ({}, "variables", [WEIGHT], ValueError, "variables may only be used with OptimizerV2"),
+        (
+            {"opt": KERAS, "variables": [WEIGHT]},
+            "tape",
+            TAPE,
+            ValueError,
+            "OptimizerFunctionOutput.tape may not be used when OptimizerFunctionOutput.variables "
+            "is nonempty",
+        ),
     ],
 )
-def test_bad_optimizer_function_outputs(arguments: dict[str, Any], error: type[Exception]) -> None:
-    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
-    with pytest.raises(error):
-        pipelining_ops.OptimizerFunctionOutput(**{"opt": optimizer, "loss": None, **arguments})
+def test_bad_optimizer_function_outputs(
+    given: dict[str, Any], name: str, value: Any, error: type[Exception], phrase: str
+) -> None:
+    make = pipelining_ops.OptimizerFunctionOutput
+    arguments = {"opt": SGD, "loss": None, **given}
+    with pytest.raises(error) as made:
+        make(**{**arguments, name: value})
+    output = make(**arguments)
+    before = getattr(output, name)
+    with pytest.raises(error) as was_set:
+        setattr(output, name, value)
+    assert phrase in str(made.value)
+    assert phrase in str(was_set.value)
+    assert getattr(output, name) is before
+
+
+def test_variables_after_a_tape() -> None:
+    output = pipelining_ops.OptimizerFunctionOutput(KERAS, None, tape=TAPE)
+    with pytest.raises(ValueError, match=r"variables must be empty when \w+\.tape is used"):
+        output.variables = [WEIGHT]
+    output.variables = []
+    output.tape = None
+    output.variables = [WEIGHT]
+
+
+def test_a_keras_optimizer_has_to_know_what_to_train() -> None:
+    pipelining_ops.OptimizerFunctionOutput(KERAS, None)
+    with pytest.raises(RuntimeError, match="pass `variables` or a `tape`"):
+        _run(
+            optimizer_function=lambda loss: pipelining_ops.OptimizerFunctionOutput(
+                tf.keras.optimizers.SGD(), loss
+            )
+        )
 
 
 def test_bad_stage_options() -> None:

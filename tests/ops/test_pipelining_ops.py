@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import gradient_accumulation, ipu_strategy
+from tensorflow_ipu import gradient_accumulation, ipu_strategy, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -138,7 +138,7 @@ def test_gradients_reach_the_optimizer_in_the_asked_type() -> None:
     assert seen == list(types.values())
 
 
-def test_variables_without_gradient_stay() -> None:
+def test_variables_that_no_stage_uses_stay() -> None:
     def first(x: tf.Tensor, labels: tf.Tensor) -> Any:
         tf1.get_variable("unused", initializer=3.0, use_resource=True)
         return pipelines.layer(pipelines.layer(x, 0), 1), labels
@@ -148,6 +148,132 @@ def test_variables_without_gradient_stay() -> None:
     )
     assert got.weights.pop("unused") == 3.0
     pipelines.assert_same_weights(got, pipelines.expected(4, 1))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_variables_that_the_loss_does_not_depend_on_have_a_gradient_of_zero(count: int) -> None:
+    seen: dict[str, Any] = {}
+
+    class Seeing(tf1.train.GradientDescentOptimizer):
+        def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+            pairs = list(grads_and_vars)
+            seen.update({variable.op.name: gradient for gradient, variable in pairs})
+            # One that moves all weights shows that the update runs.
+            moved = [(gradient + 1.0, variable) for gradient, variable in pairs]
+            return super().apply_gradients(moved, *args, **kwargs)
+
+    def first(x: tf.Tensor, labels: tf.Tensor) -> Any:
+        other = tf1.get_variable("other", initializer=[3.0, 4.0], use_resource=True)
+        return x, tf.reduce_sum(other) * tf.cast(labels, tf.float32)
+
+    def last(x: tf.Tensor, scaled: tf.Tensor) -> Any:
+        return scaled, tf.reduce_sum(x)
+
+    got = pipelines.run(
+        [first, last],
+        pipelines.data(4),
+        wrap=lambda _: Seeing(0.5),
+        gradient_accumulation_count=count,
+        gradient_accumulation_dtype=tf.float32,
+        pipeline_schedule=Schedule.Sequential,
+    )
+    assert seen["other"].dtype == tf.float32
+    np.testing.assert_array_equal(got.weights["other"], [2.5, 3.5])
+    labels = pipelines.data(4)[1].reshape(4, 2)[:count]
+    np.testing.assert_array_equal(got.outfeed[0], 7 * labels)
+
+
+def test_momentum_goes_on_without_a_gradient() -> None:
+    def first(x: tf.Tensor, labels: tf.Tensor) -> Any:
+        other = tf1.get_variable("other", initializer=3.0, use_resource=True)
+        return pipelines.layer(pipelines.layer(x, 0), 1), labels, other
+
+    def last(x: tf.Tensor, labels: tf.Tensor, other: tf.Tensor) -> Any:
+        loss = pipelines.stages(2)[1](x, labels)
+        return other, loss
+
+    got = pipelines.run(
+        [first, last],
+        pipelines.data(8),
+        opt="momentum",
+        outfeed_mask=[True, False],
+        gradient_accumulation_count=4,
+        repeat_count=2,
+    )
+    assert got.weights.pop("other") == 3.0
+    pipelines.assert_same_weights(got, pipelines.expected(4, 2, "momentum"))
+
+
+class TestStagesOnAllIpus:
+    """`device_mapping` with -1."""
+
+    @pytest.mark.parametrize("method", ["sum", "mean", "running_mean"])
+    def test_trains_like_one_ipu(self, method: str) -> None:
+        def first(x: tf.Tensor, labels: tf.Tensor) -> Any:
+            with scopes.ipu_shard(0):
+                x = pipelines.layer(x, 0)
+            with scopes.ipu_shard(1):
+                x = pipelines.layer(x, 1)
+            return x, labels
+
+        def second(x: tf.Tensor, labels: tf.Tensor) -> Any:
+            return pipelines.layer(x, 2), labels
+
+        def third(x: tf.Tensor, labels: tf.Tensor) -> Any:
+            return pipelines.loss_of(pipelines.layer(x, 3), labels)
+
+        got = pipelines.run(
+            [first, second, third],
+            pipelines.data(12),
+            device_mapping=[-1, 0, 1],
+            gradient_accumulation_count=6,
+            repeat_count=2,
+            reduction_method=method,
+        )
+        scale = 1.0 if method == "sum" else 1 / 6
+        pipelines.assert_same_weights(got, pipelines.expected(6, 2, scale=scale))
+        (executable,) = cache.executables()
+        assert executable.ipus_used == 2
+        assert executable.pipeline is not None
+        description = executable.pipeline.schedule.description
+        assert description.device_mapping == ((0, 1), 0, 1)
+        places = {
+            op.ipu
+            for op in executable.ops
+            if op.type == "MatMul" and op.stage == 0 and not op.phase
+        }
+        assert places == {0, 1}
+        assert executable.plan.timeline.schedule is not None
+
+    def test_ops_that_name_no_ipu(self) -> None:
+        got = pipelines.run(
+            pipelines.stages(2),
+            pipelines.data(4),
+            device_mapping=[-1, -1],
+            ipus=1,
+            gradient_accumulation_count=4,
+        )
+        pipelines.assert_same_weights(got, pipelines.expected(4, 1))
+        (executable,) = cache.executables()
+        assert executable.ipus_used == 1
+
+    def test_shares_a_variable_with_one_ipu(self) -> None:
+        def stage(x: tf.Tensor, labels: tf.Tensor) -> Any:
+            with tf1.variable_scope("shared", reuse=tf1.AUTO_REUSE):
+                w = tf1.get_variable("w", initializer=2.0, use_resource=True)
+            return x * w, labels
+
+        def last(x: tf.Tensor, labels: tf.Tensor) -> Any:
+            return tf.reduce_sum(stage(x, labels)[0])
+
+        got = pipelines.run(
+            [stage, last],
+            pipelines.data(4),
+            device_mapping=[-1, 1],
+            gradient_accumulation_count=4,
+        )
+        want = 2.0 - 0.1 * 2 * 2.0 * pipelines.data(4)[0].sum()
+        np.testing.assert_allclose(got.weights["shared/w"], want, rtol=1e-5)
 
 
 def test_global_step_counts_executions() -> None:
@@ -176,6 +302,7 @@ def test_global_step_counts_executions() -> None:
                     repeat_count=2,
                     infeed_queue=infeed,
                     optimizer_function=optimizer_function,
+                    outfeed_mask=[True],
                 )
             )
         pipelines.configure(2)

@@ -120,8 +120,10 @@ def test_a_full_mask_needs_no_outfeed() -> None:
     assert got == []
 
 
-def test_training_needs_no_outfeed() -> None:
-    assert _run(_trained, opt="sgd", has_outfeed=False) == []
+@pytest.mark.parametrize("mask", [None, [True, False]])
+def test_training_needs_an_outfeed_for_what_is_not_masked(mask: Any) -> None:
+    with pytest.raises(ValueError, match="The last computational stage has tensor outputs: .*:0"):
+        _run(_trained, opt="sgd", has_outfeed=False, outfeed_mask=mask)
 
 
 def test_stages_without_outputs_need_no_outfeed() -> None:

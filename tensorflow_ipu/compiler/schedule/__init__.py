@@ -1,11 +1,12 @@
 """The order in which a pipeline does its work: a table of who does what when.
 
 `build(description)` makes a `Schedule`; `timed(schedule, costs)` says how long it takes;
-`check(description)` refuses what a schedule does not support.
+`check(description)` refuses what a schedule does not support; `fewest(description)` is the least
+number of mini-batches that it can run.
 """
 
 from tensorflow_ipu.compiler.schedule.builder import build
-from tensorflow_ipu.compiler.schedule.checks import check
+from tensorflow_ipu.compiler.schedule.checks import check, fewest
 from tensorflow_ipu.compiler.schedule.description import PipelineDescription
 from tensorflow_ipu.compiler.schedule.modes import Phase, PipelineSchedule, RecomputationMode
 from tensorflow_ipu.compiler.schedule.table import Entry, Schedule
@@ -22,6 +23,7 @@ __all__ = [
     "Timing",
     "build",
     "check",
+    "fewest",
     "timed",
     "unit_costs",
 ]

@@ -43,6 +43,12 @@ def required_minimum(description: PipelineDescription) -> int:
     return required_multiple(description) + (_IO_OVERLAP if overlap else 0)
 
 
+def fewest(description: PipelineDescription) -> int:
+    """Returns the least count of mini-batches that the schedule can run."""
+    multiple = required_multiple(description)
+    return -(-required_minimum(description) // multiple) * multiple
+
+
 def _check_count(description: PipelineDescription) -> None:
     multiple, minimum = required_multiple(description), required_minimum(description)
     if description.count % multiple == 0 and description.count >= minimum:

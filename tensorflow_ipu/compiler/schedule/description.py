@@ -23,7 +23,8 @@ class PipelineDescription:
     Attributes:
         device_mapping: IPU of each stage, within a replica; a tuple for a parallel stage, whose
             members run at the same time.
-        count: Mini-batches of one execution (`gradient_accumulation_count`), 0 or more.
+        count: Mini-batches of one execution (`gradient_accumulation_count`). 0 before the program
+            is compiled if they are known only when it runs.
         training: Whether there are backward passes and a weight update.
         schedule: Order of the work.
         repeat_count: Number of executions, which are all alike.

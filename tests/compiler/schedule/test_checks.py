@@ -10,6 +10,7 @@ from tensorflow_ipu.compiler.schedule import (
     PipelineSchedule,
     RecomputationMode,
     check,
+    fewest,
 )
 
 
@@ -93,3 +94,19 @@ def test_recomputation_modes(schedule, mode, training):
     with pytest.raises(tf.errors.UnimplementedError, match="recomputation mode") as error:
         check(description)
     assert mode.name in str(error.value) and schedule in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "options", "count"),
+    [
+        ("Grouped", {}, 8),
+        ("Grouped", {"training": False}, 4),
+        ("Grouped", {"io_overlap": True}, 16),
+        ("Interleaved", {}, 4),
+        ("Sequential", {}, 1),
+    ],
+)
+def test_the_fewest_are_accepted(schedule, options, count):
+    description = _pipeline(4, 0, schedule, **options)
+    assert fewest(description) == count
+    check(_pipeline(4, count, schedule, **options))
