@@ -194,3 +194,64 @@ def test_gradients_of_functions_need_a_context() -> None:
 
     with pytest.raises(RuntimeError, match="may only be used within the context of"):
         replicas.run(1, program, False)
+
+
+class TestOptimizersInLoops:
+    """Hand-written training loops with optimizers of Keras."""
+
+    def _train(
+        self, make_optimizer: Callable[[], Any], body: Callable[..., Any]
+    ) -> tuple[Any, Any]:
+        """Runs three steps of a dense layer through a layer that captures."""
+        replicas.configure(1)
+        strategy = ipu.ipu_strategy.IPUStrategy()
+        with strategy.scope():
+            dense = tf.keras.layers.Dense(1, kernel_initializer="ones", use_bias=False)
+            layer = ipu.keras.layers.CaptureUpstreamGradients(dense, tag="y")
+            layer.build([None, 3])
+            queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+            optimizer = make_optimizer()
+
+            @tf.function(jit_compile=True)
+            def train() -> None:
+                ipu.loops.repeat(3, lambda: body(layer, queue, optimizer), [])
+
+            strategy.run(train)
+        return dense.kernel.numpy(), queue.dequeue()
+
+    def _assert_trained(self, kernel: Any, captured: Any) -> None:
+        """The loss is the square of 6 w at first, its derivative by the output twice that."""
+        w, found = np.ones((3, 1)), []
+        for _ in range(3):
+            found.append(2 * X[None] @ w)
+            w -= 0.01 * X[:, None] * found[-1]
+        np.testing.assert_allclose(kernel, w, rtol=1e-5)
+        np.testing.assert_allclose(captured, found, rtol=1e-5)
+
+    def test_gradients_that_the_optimizer_computes(self) -> None:
+        def body(layer: Any, queue: Any, optimizer: Any) -> tf.Operation:
+            with GradientCaptureContext() as context:
+                loss = tf.reduce_sum(layer(tf.constant(X[None])) ** 2)
+            gradients = optimizer.get_gradients(loss, layer.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, layer.trainable_variables))
+            return queue.enqueue(context.captured_gradients["y"][0])
+
+        self._assert_trained(*self._train(lambda: tf.keras.optimizers.legacy.SGD(0.01), body))
+
+    def test_automatic_loss_scaling(self) -> None:
+        def make_optimizer() -> Any:
+            return ipu.keras.optimizers.ALSOptimizer(
+                tf.keras.optimizers.legacy.SGD(0.01), initial_loss_scaling_factor=2
+            )
+
+        def body(layer: Any, queue: Any, optimizer: Any) -> tf.Operation:
+            with GradientCaptureTape() as tape:
+                loss = tf.reduce_sum(layer(tf.constant(X[None])) ** 2)
+                scaled = optimizer.get_scaled_loss(loss)
+            gradients = tape.gradient(scaled, layer.trainable_variables)
+            optimizer.apply_gradients(
+                zip(gradients, layer.trainable_variables), captured_grads=tape.captured_gradients
+            )
+            return queue.enqueue(tape.captured_gradients["y"][0] / 2)
+
+        self._assert_trained(*self._train(make_optimizer, body))
