@@ -19,7 +19,11 @@ from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
 
 
 class Captures:
-    """The gradients that are captured in the backward pass of a mini-batch, if any are wanted."""
+    """The gradients that are captured in the backward pass of a mini-batch.
+
+    Attributes:
+        wanted: Whether somebody takes them; if not, they need not be accumulated.
+    """
 
     def __init__(self, arguments: PipelineArguments, output: OptimizerFunctionOutput) -> None:
         """Finds out whether any are wanted."""
@@ -29,7 +33,7 @@ class Captures:
         if own is None and isinstance(output.tape, backprop.GradientCaptureContext):
             own = output.tape
         self._context = own or backprop.current()
-        self._wanted = (
+        self.wanted = (
             own is not None
             or self._outfeed is not None
             or _optimizer_steps.takes_captured_gradients(output.opt)
@@ -41,7 +45,7 @@ class Captures:
 
     def open(self) -> contextlib.AbstractContextManager[Any]:
         """Returns a scope for the backward pass."""
-        if not self._wanted and self._context is not None:
+        if not self.wanted and self._context is not None:
             return contextlib.nullcontext()
         return self._found
 
@@ -51,8 +55,8 @@ class Captures:
         Raises:
             ValueError: If nothing was captured, and there is an outfeed for it.
         """
-        found = self._found.captured_gradients if self._wanted else {}
-        if self._wanted and self._context is not None:
+        found = self._found.captured_gradients
+        if self._context is not None:
             self._context.replace_gradients(found)
         if self._outfeed is not None and not found:
             raise ValueError(

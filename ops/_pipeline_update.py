@@ -61,7 +61,8 @@ class WeightUpdate:
             if ipu != ALL_IPUS:
                 self._ipus[handle_key(total.handle)] = ipu
             self._totals.append((total, variable))
-        self._captures.accumulate(batches)
+        if self._captures.wanted:
+            self._captures.accumulate(batches)
 
     def apply(self) -> list[ops.Operation]:
         """Builds the step of the optimizer."""
