@@ -14,7 +14,7 @@ from tensorflow_ipu.eager import backprop
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import optimizers
-from tensorflow_ipu.ops import grad_util_ops, pipelining_ops
+from tensorflow_ipu.ops import functional_ops, grad_util_ops, pipelining_ops
 from tests import pipelines
 
 keras = tf.keras
@@ -235,13 +235,18 @@ def test_nothing_is_captured() -> None:
         _train(Recording, has_outfeed=True)
 
 
-def test_optimizers_of_tensorflow_1() -> None:
+@pytest.mark.parametrize("outlined", [False, True])
+def test_optimizers_of_tensorflow_1(outlined: bool) -> None:
     with tf.Graph().as_default():
         outfeed = IPUOutfeedQueue()
 
         def second(x: tf.Tensor, labels: tf.Tensor) -> Any:
-            x = grad_util_ops.capture_upstream_gradients(x, tag="middle")
-            return pipelines.stages(2)[1](x, labels)
+            def last(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+                x = grad_util_ops.capture_upstream_gradients(x, tag="middle")
+                return pipelines.stages(2)[1](x, labels)
+
+            function = functional_ops.outlined_function(last) if outlined else last
+            return function(x, labels)
 
         def optimizer_function(loss: tf.Tensor) -> pipelining_ops.OptimizerFunctionOutput:
             return pipelining_ops.OptimizerFunctionOutput(

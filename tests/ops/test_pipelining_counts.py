@@ -12,6 +12,7 @@ from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
+from tensorflow_ipu.optimizers import CrossReplicaOptimizer
 from tests import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
@@ -37,6 +38,19 @@ def test_trains(count: Any, schedule: Schedule) -> None:
     want = pipelines.expected(4, 2, "momentum")
     pipelines.assert_same_weights(got, want)
     np.testing.assert_allclose(got.outfeed[0], want.outfeed, rtol=1e-5)
+
+
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_trains_replicas(replicas: int) -> None:
+    got = pipelines.run(
+        pipelines.stages(2),
+        pipelines.data(8 * replicas),
+        ipus=2 * replicas,
+        wrap=CrossReplicaOptimizer,
+        count=_fed(4),
+        repeat_count=2,
+    )
+    pipelines.assert_same_weights(got, pipelines.expected(4, 2, replicas=replicas))
 
 
 @pytest.mark.parametrize("method", ["mean", "running_mean"])

@@ -207,8 +207,10 @@ def test_momentum_goes_on_without_a_gradient() -> None:
 class TestStagesOnAllIpus:
     """`device_mapping` with -1."""
 
-    @pytest.mark.parametrize("method", ["sum", "mean", "running_mean"])
-    def test_trains_like_one_ipu(self, method: str) -> None:
+    @pytest.mark.parametrize(
+        ("method", "replicas"), [("sum", 1), ("mean", 1), ("running_mean", 1), ("sum", 2)]
+    )
+    def test_trains_like_one_ipu(self, method: str, replicas: int) -> None:
         def first(x: tf.Tensor, labels: tf.Tensor) -> Any:
             with scopes.ipu_shard(0):
                 x = pipelines.layer(x, 0)
@@ -224,14 +226,17 @@ class TestStagesOnAllIpus:
 
         got = pipelines.run(
             [first, second, third],
-            pipelines.data(12),
+            pipelines.data(12 * replicas),
+            ipus=2 * replicas,
+            wrap=CrossReplicaOptimizer,
             device_mapping=[-1, 0, 1],
             gradient_accumulation_count=6,
             repeat_count=2,
             reduction_method=method,
         )
         scale = 1.0 if method == "sum" else 1 / 6
-        pipelines.assert_same_weights(got, pipelines.expected(6, 2, scale=scale))
+        want = pipelines.expected(6, 2, replicas=replicas, scale=scale)
+        pipelines.assert_same_weights(got, want)
         (executable,) = cache.executables()
         assert executable.ipus_used == 2
         assert executable.pipeline is not None
