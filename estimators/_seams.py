@@ -185,37 +185,6 @@ class ProgramEstimator(tf1.estimator.Estimator):
             return self._with_evaluation_summary(self._evaluation_program(batches, config))
         return self._with_global_step(self._training_program(batches, config))
 
-    def _call_model_fn_eval(
-        self, input_fn: Callable[..., Any], config: Any
-    ) -> tuple[Any, Any, list[Any], tf.Operation, dict[str, Any]]:
-        """Advances the global step after each run, as in training."""
-        scaffold, model_hooks, input_hooks, update, results = super()._call_model_fn_eval(
-            input_fn, config
-        )
-        with self._on_host(), tf.control_dependencies([update]):
-            advance = tf1.train.get_global_step().assign_add(
-                self._ipu.iterations_per_loop, read_value=False
-            )
-        return scaffold, model_hooks, input_hooks, tf.group(update, advance), results
-
-    def _evaluate_build_graph(
-        self, input_fn: Callable[..., Any], hooks: Any = None, checkpoint_path: str | None = None
-    ) -> tuple[Any, tf.Operation, dict[str, Any], list[Any]]:
-        """Reports the global step of the model that is evaluated: where evaluation starts."""
-        scaffold, update, results, all_hooks = super()._evaluate_build_graph(
-            input_fn, hooks, checkpoint_path
-        )
-        with self._on_host():
-            start = tf1.Variable(
-                tf1.train.get_global_step().read_value,
-                trainable=False,
-                collections=[tf1.GraphKeys.LOCAL_VARIABLES],
-                use_resource=True,
-                name="global_step_at_start",
-            )
-            results[tf1.GraphKeys.GLOBAL_STEP] = start.read_value()
-        return scaffold, update, results, all_hooks
-
     def _train_with_estimator_spec(
         self,
         estimator_spec: tf.estimator.EstimatorSpec,
@@ -251,6 +220,37 @@ class ProgramEstimator(tf1.estimator.Estimator):
                 self._ipu.iterations_per_loop, read_value=False
             )
             return spec._replace(train_op=tf.group(advance, spec.train_op))
+
+    def _call_model_fn_eval(
+        self, input_fn: Callable[..., Any], config: Any
+    ) -> tuple[Any, Any, list[Any], tf.Operation, dict[str, Any]]:
+        """Advances the global step after each run, as in training."""
+        scaffold, model_hooks, input_hooks, update, results = super()._call_model_fn_eval(
+            input_fn, config
+        )
+        with self._on_host(), tf.control_dependencies([update]):
+            advance = tf1.train.get_global_step().assign_add(
+                self._ipu.iterations_per_loop, read_value=False
+            )
+        return scaffold, model_hooks, input_hooks, tf.group(update, advance), results
+
+    def _evaluate_build_graph(
+        self, input_fn: Callable[..., Any], hooks: Any = None, checkpoint_path: str | None = None
+    ) -> tuple[Any, tf.Operation, dict[str, Any], list[Any]]:
+        """Reports the global step of the model that is evaluated: where evaluation starts."""
+        scaffold, update, results, all_hooks = super()._evaluate_build_graph(
+            input_fn, hooks, checkpoint_path
+        )
+        with self._on_host():
+            start = tf1.Variable(
+                tf1.train.get_global_step().read_value,
+                trainable=False,
+                collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+                use_resource=True,
+                name="global_step_at_start",
+            )
+            results[tf1.GraphKeys.GLOBAL_STEP] = start.read_value()
+        return scaffold, update, results, all_hooks
 
     def _with_evaluation_summary(
         self, spec: tf.estimator.EstimatorSpec

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 import numpy as np
+from tensorflow.python.framework import ops
+
+from tensorflow_ipu.compiler import sharding
 
 Stage = Callable[..., Any]
 # One stage, or stages that run in parallel on IPUs of their own.
@@ -124,6 +127,11 @@ def resolved(devices: tuple[tuple[int, ...], ...], highest: int) -> tuple[tuple[
         tuple(ipu for member in members for ipu in (ipus if member == ALL_IPUS else [member]))
         for members in devices
     )
+
+
+def named_ipus(op: ops.Operation) -> tuple[int, ...]:
+    """Returns the IPUs that a scope in a stage has put an op on; empty without one."""
+    return sharding.node_ipus(op.node_def)
 
 
 def share_ipus(devices: tuple[tuple[int, ...], ...]) -> bool:

@@ -11,10 +11,9 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops
 
 from tensorflow_ipu import ipu_infeed_queue, scopes, tensorflow_hooks
-from tensorflow_ipu.compiler import sharding
 from tensorflow_ipu.compiler.program import STAGE_ATTRIBUTE
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
-from tensorflow_ipu.ops._pipeline_mapping import ALL_IPUS, Stage
+from tensorflow_ipu.ops._pipeline_mapping import ALL_IPUS, Stage, named_ipus
 
 
 @contextlib.contextmanager
@@ -80,7 +79,7 @@ class StageRunner:
     def _note_variables(self, operations: list[ops.Operation], stage: int, ipu: int) -> None:
         """Notes which stage uses which variable first; it has to stay on one IPU."""
         for op in operations:
-            named = sharding.node_ipus(op.node_def) if ipu == ALL_IPUS else ()
+            named = named_ipus(op) if ipu == ALL_IPUS else ()
             self.highest_ipu = max(self.highest_ipu, *named, 0)
             for tensor in op.inputs:
                 if tensor.dtype == dtypes.resource:
