@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -136,3 +138,19 @@ def test_the_context_closes_after_an_error():
 def test_tag_has_to_be_a_string():
     with pytest.raises(TypeError, match="tag of captured gradients must be a string"):
         capture_upstream_gradients(tf.constant(1.0), tag=3)
+
+
+@pytest.mark.parametrize("in_a_context", [False, True])
+def test_saved_models_compute_gradients_and_capture_none(in_a_context, tmp_path):
+    module = tf.Module()
+    signature = [tf.TensorSpec([3], tf.float32)]
+    module.loss = tf.function(model, input_signature=signature)
+    with GradientCaptureContext() if in_a_context else contextlib.nullcontext() as context:
+        tf.saved_model.save(module, str(tmp_path))
+        x = tf.constant(X)
+        loaded = tf.saved_model.load(str(tmp_path))
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = loaded.loss(x)
+        np.testing.assert_allclose(tape.gradient(loss, x), 12 * X**3)
+    assert context is None or context.captured_gradients == {}
