@@ -11,6 +11,7 @@ from keras.src.engine import functional as functional_lib
 from keras.src.engine import training as training_lib
 
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.eager import backprop
 from tensorflow_ipu.keras_layers import _layer_lines
 from tensorflow_ipu.keras_layers.models import (
     evaluation,
@@ -93,6 +94,15 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
             ValueError: As for `fit`.
         """
         return prediction.predict(self, *args, **kwargs)
+
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """Trains on a single batch; takes what `tf.keras.Model.train_on_batch` takes.
+
+        Returns:
+            The loss, or loss and metrics, as `tf.keras.Model.train_on_batch`.
+        """
+        with backprop.GradientCaptureContext():  # for layers that capture gradients
+            return super().train_on_batch(*args, **kwargs)
 
     @property
     def distribute_strategy(self) -> Any:

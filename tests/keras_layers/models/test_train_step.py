@@ -85,3 +85,22 @@ def test_scaled_training_equals_that_of_the_inner_optimizer() -> None:
     scaled = trained(lambda inner: ALSOptimizer(inner, initial_loss_scaling_factor=64))
     for got, want in zip(scaled, plain):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["fit", "train_on_batch"])
+def test_captures_change_nothing_for_other_optimizers(method: str) -> None:
+    batches = list(keras_models.dataset().take(2).as_numpy_iterator())
+
+    def trained(captured: bool) -> list[np.ndarray]:
+        with keras_models.strategy().scope():
+            model = _model(captured)
+            model.compile(tf.keras.optimizers.SGD(0.1), "mse")
+            if method == "fit":
+                _fit(model)
+            else:
+                for x, y in batches:
+                    model.train_on_batch(x, y)
+            return model.get_weights()
+
+    for got, want in zip(trained(True), trained(False)):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
