@@ -175,15 +175,9 @@ MAKERS = {
     extension.FunctionalExtension: model,
     extension.SequentialExtension: sequential,
     KERAS_OPTIMIZERS.ALSOptimizer: keras_wrapper(KERAS_OPTIMIZERS.ALSOptimizer),
-    KERAS_OPTIMIZERS.ALSOptimizerAdam: layer(
-        KERAS_OPTIMIZERS.ALSOptimizerAdam, tf.keras.optimizers.Adam()
-    ),
-    KERAS_OPTIMIZERS.ALSOptimizerRMSProp: layer(
-        KERAS_OPTIMIZERS.ALSOptimizerRMSProp, tf.keras.optimizers.RMSprop()
-    ),
-    KERAS_OPTIMIZERS.ALSOptimizerSGD: layer(
-        KERAS_OPTIMIZERS.ALSOptimizerSGD, tf.keras.optimizers.SGD()
-    ),
+    KERAS_OPTIMIZERS.ALSOptimizerAdam: layer(KERAS_OPTIMIZERS.ALSOptimizerAdam),
+    KERAS_OPTIMIZERS.ALSOptimizerRMSProp: layer(KERAS_OPTIMIZERS.ALSOptimizerRMSProp),
+    KERAS_OPTIMIZERS.ALSOptimizerSGD: layer(KERAS_OPTIMIZERS.ALSOptimizerSGD),
     KERAS_OPTIMIZERS.CrossReplicaOptimizer: keras_wrapper(KERAS_OPTIMIZERS.CrossReplicaOptimizer),
     KERAS_OPTIMIZERS.GradientAccumulationOptimizer: keras_wrapper(
         KERAS_OPTIMIZERS.GradientAccumulationOptimizer, 4

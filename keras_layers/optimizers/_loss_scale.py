@@ -37,19 +37,25 @@ class Rule:
         """
         for name in ("initial_loss_scaling_factor", "increase_factor", "max_loss_scaling_factor"):
             self._check(name, _is_power_of_two, "a power of two")
-        maximum = self.max_loss_scaling_factor
+        self._check_first_increase()
+        self._check("update_frequency", _is_count, "nonzero and positive, a number of calls")
         self._check(
-            "initial_loss_scaling_factor",
-            lambda initial: initial < maximum,
-            f"less than max_loss_scaling_factor, which is {maximum!r}",
-        )
-        self._check("update_frequency", _is_count, "a positive number of calls")
-        self._check(
-            "ratio_threshold", lambda value: 0 < value < 1, "greater than 0 and less than 1"
+            "ratio_threshold", lambda value: 0 < value < 1, "greater than zero and less than one"
         )
         self._check("lpf_alpha", lambda value: value in PROPORTION, "from 0 to 1")
         edge = self.histogram_bin_edge
         self._check("histogram_bin_edge", lambda _: 0 <= edge < math.inf, "0 or more, and finite")
+
+    def _check_first_increase(self) -> None:
+        initial, increase = self.initial_loss_scaling_factor, self.increase_factor
+        maximum = self.max_loss_scaling_factor
+        if max(initial, initial * increase) >= maximum:
+            raise ValueError(
+                "initial_loss_scaling_factor x increase_factor must be less than "
+                "max_loss_scaling_factor, or the factor could never grow. Received: "
+                f"initial_loss_scaling_factor={initial!r}, increase_factor={increase!r}, "
+                f"max_loss_scaling_factor={maximum!r}"
+            )
 
     def _check(self, name: str, holds: Callable[[Any], bool], wanted: str) -> None:
         value = getattr(self, name)

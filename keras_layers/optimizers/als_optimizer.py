@@ -20,6 +20,9 @@ _STATE = (
     "prev_loss_scaling_factor",
 )
 
+# Settings that say what a histogram means: what was counted with other ones is of no use.
+_RESETTING = ("captured_grads_only", "lpf_alpha", "histogram_bin_edge")
+
 
 def _read_only(name: str, document: str, read: Any) -> property:
     """Makes a property that says what is wrong when it is set."""
@@ -38,12 +41,16 @@ def _setting(name: str) -> property:
 
     def write(self: Any, value: Any) -> None:
         rule = dataclasses.replace(self._rule, **{name: value})
+        changed = rule != self._rule
         object.__setattr__(self, "_rule", rule)
+        if changed and name in _RESETTING:
+            self._reset_now()
 
+    resetting = " Another value resets the factor." if name in _RESETTING else ""
     return property(
         read,
         write,
-        doc=f"See the argument `{name}`. Programs keep the value they were traced with.",
+        doc=f"See the argument `{name}`. Programs keep the value they were traced with.{resetting}",
     )
 
 
@@ -82,7 +89,8 @@ class ALSOptimizer(IpuOptimizer):
 
         Args:
             opt: A Keras optimizer.
-            initial_loss_scaling_factor: The factor at the start, a power of two.
+            initial_loss_scaling_factor: The factor at the start, a power of two. Times
+                `increase_factor` it is less than `max_loss_scaling_factor`.
             update_frequency: The factor is updated in the call after so many; with 1 in each.
             increase_factor: What the factor is multiplied with or divided by, a power of two.
             max_loss_scaling_factor: The factor stays below this power of two.
@@ -181,6 +189,13 @@ class ALSOptimizer(IpuOptimizer):
         """
         assignments = self._state.reset(self._rule.initial_loss_scaling_factor)
         return None if tf.executing_eagerly() else tf.group(*assignments)
+
+    def _reset_now(self) -> None:
+        """Resets the state at once, where there is a value to reset."""
+        with tf.init_scope():
+            # A graph of TensorFlow 1 has operations only: there `reset` returns one to run.
+            if tf.executing_eagerly():
+                self.reset()
 
     initial_loss_scaling_factor = _setting("initial_loss_scaling_factor")
     update_frequency = _setting("update_frequency")

@@ -1,65 +1,252 @@
-"""Automatic loss scaling for one kind of optimizer each."""
+"""Automatic loss scaling with an optimizer that is made of hyperparameters."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.optimizers import _generations
 from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
-from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import innermost
+
+_legacy = tf.keras.optimizers.legacy
 
 
-class _ALSOptimizerOf(ALSOptimizer):
-    """An `ALSOptimizer` that wraps one kind of optimizer.
+class _ALSOptimizerWithInner(ALSOptimizer):
+    """An `ALSOptimizer` that makes the optimizer inside it.
 
-    In the original these leave gradients scaled and undo that in the state of the wrapped
-    optimizer: a matter of rounding and speed. Here the step is that of `ALSOptimizer`, which
-    divides in float32. So slots hold what they hold without loss scaling, and can be loaded there.
+    That is one of `tf.keras.optimizers.legacy`, the generation that these classes were made for.
+    In the original they leave gradients scaled and undo that in the state of the inner optimizer:
+    a matter of rounding and speed. Here the step is that of `ALSOptimizer`, which divides in
+    float32. So slots hold what they hold without loss scaling, and can be loaded there.
     """
 
-    _kind: str
+    # Names of the arguments that are for the inner optimizer.
+    _hyperparameters: tuple[str, ...]
 
-    def __new__(cls, opt: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Makes an optimizer; the arguments are those of `__init__`."""
+        if cls._ipu_class is not None:
+            return object.__new__(cls)
+        return object.__new__(_generations.of_generation(cls, _generations.LEGACY))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments to make the same optimizer with."""
+        inner = self._opt.get_config()
+        return {
+            "name": self.name,
+            **{name: inner[name] for name in self._hyperparameters},
+            **dataclasses.asdict(self._rule),
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Makes an optimizer from what `get_config` returned.
+
+        Args:
+            config: The configuration.
+            custom_objects: Classes by name, for a learning rate that is a schedule.
+
+        Returns:
+            The optimizer.
+        """
+        arguments = dict(config)
+        rate = arguments.get("learning_rate")
+        if isinstance(rate, Mapping):
+            arguments["learning_rate"] = tf.keras.optimizers.schedules.deserialize(
+                rate, custom_objects, use_legacy_format=True
+            )
+        return (cls._ipu_class or cls)(**arguments)
+
+
+def _check_learning_rate(cls: type, learning_rate: Any) -> None:
+    """Refuses an optimizer, which `ALSOptimizer` takes in that place."""
+    if _generations.generation(learning_rate) is not None:
+        raise ValueError(
+            f"{cls.__name__} is made of hyperparameters and makes its optimizer itself: expected "
+            "learning_rate to be a number, a tensor, a schedule or a function. Received an "
+            f"optimizer: {learning_rate!r}. Use ALSOptimizer to wrap it."
+        )
+
+
+@registered
+class ALSOptimizerAdam(_ALSOptimizerWithInner):
+    """Adam with automatic loss scaling; see `ALSOptimizer`."""
+
+    _hyperparameters = ("learning_rate", "beta_1", "beta_2", "epsilon")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        initial_loss_scaling_factor: float = 1,
+        update_frequency: int = 8,
+        increase_factor: float = 2,
+        max_loss_scaling_factor: float = 32768,
+        accumulate_statistics_over_update_period: bool = True,
+        ratio_threshold: float = 10e-6,
+        captured_grads_only: bool = False,
+        lpf_alpha: float = 0.0,
+        histogram_bin_edge: float = 8192,
+        name: str = "ALSOptimizerAdam",
+    ) -> None:
         """Makes an optimizer.
 
         Args:
-            opt: A Keras optimizer of the right kind, of either generation.
-            *args: Other arguments of `ALSOptimizer`.
-            **kwargs: Likewise.
+            learning_rate: See `tf.keras.optimizers.legacy.Adam`.
+            beta_1: Likewise.
+            beta_2: Likewise.
+            epsilon: Likewise.
+            initial_loss_scaling_factor: See `ALSOptimizer`.
+            update_frequency: Likewise.
+            increase_factor: Likewise.
+            max_loss_scaling_factor: Likewise.
+            accumulate_statistics_over_update_period: Likewise.
+            ratio_threshold: Likewise.
+            captured_grads_only: Likewise.
+            lpf_alpha: Likewise.
+            histogram_bin_edge: Likewise.
+            name: Name of this optimizer.
 
         Raises:
-            ValueError: If `opt` is of another kind.
+            ValueError: If an argument is not allowed.
         """
-        if cls._ipu_class is None:
-            keras = tf.keras.optimizers
-            kinds = (getattr(keras, cls._kind), getattr(keras.legacy, cls._kind))
-            if not isinstance(innermost(opt), kinds):
-                raise ValueError(
-                    f"{cls.__name__} wraps a tf.keras.optimizers.{cls._kind} or a "
-                    f"tf.keras.optimizers.legacy.{cls._kind}. Received: {opt!r} of type "
-                    f"{type(opt).__name__}. Use ALSOptimizer for others."
-                )
-        return super().__new__(cls, opt, *args, **kwargs)
+        _check_learning_rate(ALSOptimizerAdam, learning_rate)
+        super().__init__(
+            _legacy.Adam(learning_rate, beta_1, beta_2, epsilon),
+            initial_loss_scaling_factor=initial_loss_scaling_factor,
+            update_frequency=update_frequency,
+            increase_factor=increase_factor,
+            max_loss_scaling_factor=max_loss_scaling_factor,
+            accumulate_statistics_over_update_period=accumulate_statistics_over_update_period,
+            ratio_threshold=ratio_threshold,
+            captured_grads_only=captured_grads_only,
+            lpf_alpha=lpf_alpha,
+            histogram_bin_edge=histogram_bin_edge,
+            name=name,
+        )
 
 
 @registered
-class ALSOptimizerAdam(_ALSOptimizerOf):
-    """An `ALSOptimizer` for Adam."""
+class ALSOptimizerRMSProp(_ALSOptimizerWithInner):
+    """RMSprop with automatic loss scaling; see `ALSOptimizer`."""
 
-    _kind = "Adam"
+    _hyperparameters = ("learning_rate", "rho", "momentum", "epsilon", "centered")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-7,
+        centered: bool = False,
+        initial_loss_scaling_factor: float = 1,
+        update_frequency: int = 8,
+        increase_factor: float = 2,
+        max_loss_scaling_factor: float = 32768,
+        accumulate_statistics_over_update_period: bool = True,
+        ratio_threshold: float = 10e-6,
+        captured_grads_only: bool = False,
+        lpf_alpha: float = 0.0,
+        histogram_bin_edge: float = 8192,
+        name: str = "ALSOptimizerRMSProp",
+    ) -> None:
+        """Makes an optimizer.
+
+        Args:
+            learning_rate: See `tf.keras.optimizers.legacy.RMSprop`.
+            rho: Likewise.
+            momentum: Likewise.
+            epsilon: Likewise.
+            centered: Likewise.
+            initial_loss_scaling_factor: See `ALSOptimizer`.
+            update_frequency: Likewise.
+            increase_factor: Likewise.
+            max_loss_scaling_factor: Likewise.
+            accumulate_statistics_over_update_period: Likewise.
+            ratio_threshold: Likewise.
+            captured_grads_only: Likewise.
+            lpf_alpha: Likewise.
+            histogram_bin_edge: Likewise.
+            name: Name of this optimizer.
+
+        Raises:
+            ValueError: If an argument is not allowed.
+        """
+        _check_learning_rate(ALSOptimizerRMSProp, learning_rate)
+        super().__init__(
+            _legacy.RMSprop(learning_rate, rho, momentum, epsilon, centered),
+            initial_loss_scaling_factor=initial_loss_scaling_factor,
+            update_frequency=update_frequency,
+            increase_factor=increase_factor,
+            max_loss_scaling_factor=max_loss_scaling_factor,
+            accumulate_statistics_over_update_period=accumulate_statistics_over_update_period,
+            ratio_threshold=ratio_threshold,
+            captured_grads_only=captured_grads_only,
+            lpf_alpha=lpf_alpha,
+            histogram_bin_edge=histogram_bin_edge,
+            name=name,
+        )
 
 
 @registered
-class ALSOptimizerRMSProp(_ALSOptimizerOf):
-    """An `ALSOptimizer` for RMSprop."""
+class ALSOptimizerSGD(_ALSOptimizerWithInner):
+    """Gradient descent, with or without momentum, with automatic loss scaling."""
 
-    _kind = "RMSprop"
+    _hyperparameters = ("learning_rate", "momentum")
 
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        momentum: float = 0.0,
+        initial_loss_scaling_factor: float = 1,
+        update_frequency: int = 8,
+        increase_factor: float = 2,
+        max_loss_scaling_factor: float = 32768,
+        accumulate_statistics_over_update_period: bool = True,
+        ratio_threshold: float = 10e-6,
+        captured_grads_only: bool = False,
+        lpf_alpha: float = 0.0,
+        histogram_bin_edge: float = 8192,
+        name: str = "ALSOptimizerSGD",
+    ) -> None:
+        """Makes an optimizer.
 
-@registered
-class ALSOptimizerSGD(_ALSOptimizerOf):
-    """An `ALSOptimizer` for gradient descent, with or without momentum."""
+        Args:
+            learning_rate: See `tf.keras.optimizers.legacy.SGD`.
+            momentum: Likewise.
+            initial_loss_scaling_factor: See `ALSOptimizer`.
+            update_frequency: Likewise.
+            increase_factor: Likewise.
+            max_loss_scaling_factor: Likewise.
+            accumulate_statistics_over_update_period: Likewise.
+            ratio_threshold: Likewise.
+            captured_grads_only: Likewise.
+            lpf_alpha: Likewise.
+            histogram_bin_edge: Likewise.
+            name: Name of this optimizer.
 
-    _kind = "SGD"
+        Raises:
+            ValueError: If an argument is not allowed.
+        """
+        _check_learning_rate(ALSOptimizerSGD, learning_rate)
+        super().__init__(
+            _legacy.SGD(learning_rate, momentum),
+            initial_loss_scaling_factor=initial_loss_scaling_factor,
+            update_frequency=update_frequency,
+            increase_factor=increase_factor,
+            max_loss_scaling_factor=max_loss_scaling_factor,
+            accumulate_statistics_over_update_period=accumulate_statistics_over_update_period,
+            ratio_threshold=ratio_threshold,
+            captured_grads_only=captured_grads_only,
+            lpf_alpha=lpf_alpha,
+            histogram_bin_edge=histogram_bin_edge,
+            name=name,
+        )

@@ -57,8 +57,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         self,
         opt: Any,
         num_mini_batches: int,
-        offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool | None = False,
+        offload_weight_update_variables: bool | str | None = None,
+        replicated_optimizer_state_sharding: bool | str | None = False,
         dtype: AccumulatorDtype = None,
         name: str | None = None,
         reduction_method: GradientAccumulationReductionMethod | str = "sum",
@@ -70,8 +70,11 @@ class GradientAccumulationOptimizer(IpuOptimizer):
             num_mini_batches: Mini-batches for one update.
             offload_weight_update_variables: Whether variables that only the update uses, such as
                 momentum, are in remote memory. None for "if it is there". Results stay the same.
+                A string "THREESTATE_ON", "THREESTATE_OFF" or "THREESTATE_UNDEFINED", as
+                `get_config` has them, stands for True, False or None.
             replicated_optimizer_state_sharding: Whether such variables in remote memory are split
-                over the replicas. None for the same as `offload_weight_update_variables`.
+                over the replicas. None for the same as `offload_weight_update_variables`. The same
+                strings are taken.
             dtype: Type of the accumulators: None for that of the variable, a type, or a function
                 from variable to type.
             name: Name of this optimizer; by default that of its class.
@@ -79,14 +82,16 @@ class GradientAccumulationOptimizer(IpuOptimizer):
                 `GradientAccumulationReductionMethod` or its name.
 
         Raises:
+            TypeError: If one of the two that say where variables are is no such state.
             ValueError: If there is no such `reduction_method`, or variables are to be split but
                 not offloaded.
         """
         super().__init__(opt, name)
-        memory = {
+        given = {
             "offload_weight_update_variables": offload_weight_update_variables,
             "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
         }
+        memory = {key: memory_options.state(key, value) for key, value in given.items()}
         memory_options.check_options(memory)
         method = GradientAccumulationReductionMethod.parse(reduction_method)
         settings = {
@@ -155,7 +160,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         return {
             **super().get_config(),
             "num_mini_batches": self.num_mini_batches,
-            **self._memory,
+            **{key: memory_options.state_name(value) for key, value in self._memory.items()},
             "dtype": dtype.name if isinstance(dtype, tf.DType) else dtype,
             "reduction_method": self.reduction_method.name,
         }

@@ -26,6 +26,9 @@ _OFFLOADS = (
 
 Options = Mapping[str, "bool | None"]
 
+# The names of the states in the configurations of saved optimizers.
+_STATE_NAMES = {True: "THREESTATE_ON", False: "THREESTATE_OFF", None: "THREESTATE_UNDEFINED"}
+
 
 class RemoteMemory(NamedTuple):
     """What a configuration says of memory outside of the IPUs.
@@ -70,6 +73,30 @@ def check_options(memory: Options) -> None:
         )
     if memory.get("replicated_weight_sharding") and memory.get("offload_weights") is False:
         raise _weights_not_offloaded("offload_weights is False")
+
+
+def state(name: str, value: bool | str | None) -> bool | None:
+    """Returns the state that a user passes for an option.
+
+    Args:
+        name: Name of the option.
+        value: None, True or False, or the name of such a state: see `state_name`.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    for known, called in _STATE_NAMES.items():
+        if value is known or value == called:
+            return known
+    raise TypeError(
+        f"{name} must be None, True or False, or the name of one of these states: "
+        f"{', '.join(_STATE_NAMES.values())}. Received: {value!r}"
+    )
+
+
+def state_name(value: bool | None) -> str:
+    """Returns what configurations of optimizers call a state: THREESTATE_ON for True."""
+    return _STATE_NAMES[value]
 
 
 def check(program: Program, remote: RemoteMemory) -> None:

@@ -141,6 +141,57 @@ def test_one_mini_batch_is_the_optimizer_itself() -> None:
     assert ALSAccumulating(als_opt=als, num_mini_batches=2).inner_optimizer is als
 
 
+@pytest.mark.parametrize("cls", [Accumulating, ALSAccumulating])
+class TestConfiguration:
+    """What an optimizer is made from again."""
+
+    @pytest.mark.parametrize(
+        ("offloaded", "sharded", "names"),
+        [
+            (None, False, ("THREESTATE_UNDEFINED", "THREESTATE_OFF")),
+            (True, True, ("THREESTATE_ON", "THREESTATE_ON")),
+            (False, None, ("THREESTATE_OFF", "THREESTATE_UNDEFINED")),
+            ("THREESTATE_ON", "THREESTATE_UNDEFINED", ("THREESTATE_ON", "THREESTATE_UNDEFINED")),
+        ],
+    )
+    def test_states_have_names(self, cls: Any, offloaded: Any, sharded: Any, names: Any) -> None:
+        opt = cls(_als(), 3, offloaded, sharded, dtype=tf.float16, reduction_method="mean")
+        config = opt.get_config()
+        inner = {"inner_optimizer_config", "inner_optimizer_type"}
+        assert {key: config[key] for key in config if key not in inner} == {
+            "name": cls.__name__,
+            "num_mini_batches": 3,
+            "offload_weight_update_variables": names[0],
+            "replicated_optimizer_state_sharding": names[1],
+            "dtype": "float16",
+            "reduction_method": "MEAN",
+        }
+        assert inner < set(config)
+        assert cls.from_config(config).get_config() == config
+
+    @pytest.mark.parametrize("state", ["on", "THREESTATE", 1, 0])
+    def test_other_states_are_refused(self, cls: Any, state: Any) -> None:
+        with pytest.raises(TypeError, match=r"must be None, True or False, or .*THREESTATE_ON"):
+            cls(_als(), 2, offload_weight_update_variables=state)
+
+    def test_weights_are_those_of_the_wrapped_optimizer(self, cls: Any) -> None:
+        inner = _als()
+        weight = tf.Variable(training.INITIAL)
+        inner._create_all_weights([weight])
+        inner.apply_gradients([(tf.ones_like(weight), weight)])
+        opt = cls(inner, 2)
+        assert [id(one) for one in opt.weights] == [id(one) for one in inner.weights]
+        assert [id(one) for one in opt.variables()] == [id(one) for one in inner.variables()]
+        opt.set_weights([array * 2 for array in opt.get_weights()])
+        np.testing.assert_array_equal(inner.get_weights()[1], np.full([2, 3], -0.2, np.float32))
+        with pytest.raises(AttributeError):
+            opt.weights = []
+
+
+def _als() -> Any:
+    return optimizers.ALSOptimizer(keras.optimizers.legacy.SGD(0.1, momentum=0.5))
+
+
 class TestErrors:
     """What is refused."""
 
