@@ -13,6 +13,7 @@ from typing import Any
 
 from tensorflow.python.eager import backprop
 from tensorflow.python.ops import gradients
+from tensorflow.python.training import optimizer as v1_optimizer
 
 _Pairs = list[tuple[Any, Any]]
 
@@ -23,8 +24,8 @@ def compute_gradients(
     """Computes what `optimizer.apply_gradients` takes.
 
     Args:
-        optimizer: A Keras optimizer of either generation, or another object with
-            `apply_gradients`.
+        optimizer: A Keras optimizer of either generation, one of TensorFlow 1 as Keras wraps it,
+            or another object with `apply_gradients`.
         loss: The loss, a tensor, as the user means it. An optimizer that scales it does so here.
         variables: What to differentiate by.
         tape: A `tf.GradientTape` that recorded the loss, and may be recording still. None to
@@ -34,8 +35,11 @@ def compute_gradients(
         Pairs of gradient and variable. Some gradients may be scaled still, for `apply_gradients`
         to undo; None where the loss does not depend on the variable.
     """
-    source = _GraphGradients() if tape is None else reentrant(tape)
     variables = list(variables)
+    native = native_optimizer(optimizer)
+    if native is not None:  # differentiates graphs only
+        return list(native.compute_gradients(loss, variables))
+    source = _GraphGradients() if tape is None else reentrant(tape)
     if hasattr(optimizer, "_compute_gradients"):  # Keras up to 2.10, now "legacy"
         return list(optimizer._compute_gradients(loss, var_list=variables, tape=source))
     if hasattr(optimizer, "compute_gradients"):
@@ -60,7 +64,20 @@ def apply_gradients(
     """
     if captured and takes_captured_gradients(optimizer):
         kwargs.setdefault("captured_grads", dict(captured))
+    native = native_optimizer(optimizer)
+    if native is not None:  # the method of Keras's wrapper returns nothing to wait for
+        return native.apply_gradients(pairs, *args, global_step=optimizer.iterations, **kwargs)
     return optimizer.apply_gradients(pairs, *args, **kwargs)
+
+
+def native_optimizer(optimizer: Any) -> Any:
+    """Returns the optimizer of TensorFlow 1 that Keras has wrapped for `compile`, or None.
+
+    Args:
+        optimizer: The optimizer of a Keras model.
+    """
+    inner = getattr(optimizer, "optimizer", None)
+    return inner if isinstance(inner, v1_optimizer.Optimizer) else None
 
 
 def takes_captured_gradients(optimizer: Any) -> bool:

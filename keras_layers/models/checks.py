@@ -9,6 +9,8 @@ from keras.src.engine import training as training_lib
 from keras.src.optimizers import optimizer as new_optimizer
 from keras.src.optimizers.legacy import optimizer_v2
 
+from tensorflow_ipu import _optimizer_steps
+from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 
 # Methods that programs take the place of, by the method that a user calls.
@@ -57,6 +59,7 @@ def check(model: Any, method: str) -> None:
         pipelined.check(model, method)
     if method == "fit" and (model._is_pipelined() or accumulation_steps(model) > 1):
         check_optimizer(model.optimizer)
+        _check_v2_optimizer(model)
 
 
 def accumulation_steps(model: Any) -> int:
@@ -91,19 +94,36 @@ def check_optimizer(optimizer: Any) -> None:
     """Refuses optimizers whose gradients are not to be had.
 
     Args:
-        optimizer: A Keras optimizer, of either generation.
+        optimizer: The optimizer of a compiled model.
 
     Raises:
-        ValueError: If its class has a `minimize` of its own.
+        ValueError: If it, or one that it wraps, is a Keras optimizer whose class has a `minimize`
+            of its own.
     """
     stock = (optimizer_v2.OptimizerV2.minimize, new_optimizer._BaseOptimizer.minimize)
-    # What a class inherits, such as AdamW from its weight decay, its author knows of.
-    if "minimize" in vars(type(optimizer)) and type(optimizer).minimize not in stock:
+    if _optimizer_steps.native_optimizer(optimizer) is not None:
+        return  # has `compute_gradients` and `apply_gradients` to be called one by one
+    for one in ipu_optimizer.wrapped_ones(optimizer):
+        # What a class inherits, such as AdamW from its weight decay, its author knows of.
+        if "minimize" in vars(type(one)) and type(one).minimize not in stock:
+            raise ValueError(
+                "With gradient accumulation or pipelining, the optimizer must not override "
+                "OptimizerV2.minimize, because gradients are computed and applied at different "
+                "times. Override apply_gradients instead. Received: a "
+                f"{type(one).__name__}, which has a minimize() of its own"
+            )
+
+
+def _check_v2_optimizer(model: Any) -> None:
+    """Refuses an option for Keras optimizers where there is another one."""
+    asked = model._ipu_options.use_v2_gradient_accumulation_optimizer
+    native = _optimizer_steps.native_optimizer(model.optimizer)
+    if asked and native is not None:
         raise ValueError(
-            "With gradient accumulation or pipelining, the optimizer must not override "
-            "OptimizerV2.minimize, because gradients are computed and applied at different times. "
-            "Override apply_gradients instead. Received: a "
-            f"{type(optimizer).__name__}, which has a minimize() of its own"
+            "use_v2_gradient_accumulation_optimizer may only be set to True when an OptimizerV2 "
+            f"derived optimizer is used. Received: a {type(native).__name__} of TensorFlow 1. "
+            "Leave the option out of set_gradient_accumulation_options(), or compile the model "
+            "with an optimizer of tf.keras.optimizers."
         )
 
 

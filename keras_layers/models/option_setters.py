@@ -45,8 +45,8 @@ class OptionSetters:
             gradient_accumulation_reduction_method: How the gradients of mini-batches become one:
                 a `GradientAccumulationReductionMethod` or its name. Shared with
                 `set_pipelining_options`.
-            use_v2_gradient_accumulation_optimizer: Has no effect: all optimizers work with the
-                one accumulation that there is.
+            use_v2_gradient_accumulation_optimizer: Changes nothing, since there is one
+                accumulation for all optimizers; `fit` refuses it with one of TensorFlow 1.
             **gradient_accumulation_optimizer_kwargs: Further arguments of
                 `GradientAccumulationOptimizerV2`. They replace those of the last call, and are not
                 saved with the model.

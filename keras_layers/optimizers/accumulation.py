@@ -32,7 +32,8 @@ def apply_accumulated(
     """Accumulates gradients, and lets an optimizer apply them after the last mini-batch.
 
     Args:
-        optimizer: A Keras optimizer, of either generation.
+        optimizer: A Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
+            it.
         grads_and_vars: Gradients of a mini-batch and their variables.
         count: Mini-batches for one update.
         method: How the gradients of mini-batches become one.
@@ -90,9 +91,12 @@ def make_variables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
     An optimizer makes them when it first applies gradients, which may be inside a conditional.
 
     Args:
-        optimizer: A Keras optimizer, of either generation.
+        optimizer: A Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
+            it.
         variables: What it will train.
     """
+    if _optimizer_steps.native_optimizer(optimizer) is not None:
+        return  # makes them outside itself
     with tf.init_scope():
         if hasattr(optimizer, "_create_all_weights"):
             optimizer._create_all_weights(variables)
@@ -114,7 +118,8 @@ def minimize_accumulated(
     """Minimizes the loss of several mini-batches with one update.
 
     Args:
-        optimizer: A Keras optimizer, of either generation.
+        optimizer: A Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
+            it.
         loss: The loss of a mini-batch, a scalar.
         variables: What to train.
         tape: Has recorded the loss.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -207,12 +207,23 @@ def _from_config(
     return opt
 
 
+def wrapped_ones(opt: Any) -> Iterator[Any]:
+    """Yields an optimizer and those inside it, from the outermost; wrappers of Keras count too.
+
+    Args:
+        opt: A Keras optimizer.
+    """
+    yield opt
+    while isinstance(opt, (IpuOptimizer, tf.keras.mixed_precision.LossScaleOptimizer)):
+        opt = opt.inner_optimizer
+        yield opt
+
+
 def innermost(opt: Any) -> Any:
     """Returns the optimizer inside all wrappers, those of Keras too.
 
     Args:
         opt: A Keras optimizer.
     """
-    while isinstance(opt, (IpuOptimizer, tf.keras.mixed_precision.LossScaleOptimizer)):
-        opt = opt.inner_optimizer
-    return opt
+    *_, last = wrapped_ones(opt)
+    return last

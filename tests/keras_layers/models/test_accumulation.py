@@ -265,6 +265,85 @@ def test_optimizer_that_inherits_its_minimize() -> None:
     assert_same_weights(found, expected)
 
 
+@pytest.mark.parametrize("generation", [_old, _new])
+def test_the_optimizer_inside_loss_scaling_must_not_have_one_either(generation: Any) -> None:
+    own = _OwnMinimize if generation is _old else _OwnNewMinimize
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        with pytest.raises(ValueError, match="must not override OptimizerV2.minimize"):
+            _fit(own, 2)
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")
+
+
+_v1 = tf.compat.v1.train
+
+
+class TestOptimizersOfTensorFlow1:
+    """Keras wraps them, and they have no place in its own generations."""
+
+    @pytest.mark.parametrize("replicas", [1, 2])
+    @pytest.mark.parametrize("method", ["mean", "running_mean"])
+    @pytest.mark.parametrize(
+        ("kind", "optimizer"),
+        [
+            (Kind(keras_models.functional), lambda: _v1.MomentumOptimizer(0.1, 0.9)),
+            (Kind(keras_models.sequential), lambda: _v1.AdamOptimizer(0.05)),
+            (Kind(keras_models.Inner), lambda: _v1.GradientDescentOptimizer(0.1)),
+        ],
+        ids=["functional", "sequential", "subclass"],
+    )
+    def test_an_update_is_a_step_on_a_larger_batch(
+        self, kind: Kind, optimizer: Any, method: str, replicas: int
+    ) -> None:
+        def fit(batch: int, count: int) -> tf.keras.Model:
+            with keras_models.strategy(replicas).scope():
+                model = kind.compiled(optimizer, steps_per_execution=count)
+                model.set_gradient_accumulation_options(count, method)
+                model.fit(X, Y, batch, epochs=2, verbose=0, shuffle=False)
+            return model
+
+        # With replicas, batches go to them in turn: each has the rows of every second batch.
+        if replicas == 2:
+            order = np.arange(24).reshape(2, 3, 2, 2).transpose(0, 2, 1, 3).reshape(-1)
+            large = Kind(kind.build, X[order], Y[order])
+        else:
+            large = kind
+        found = fit(2, 3)
+        with keras_models.strategy(replicas).scope():
+            expected = large.compiled(optimizer)
+            expected.fit(large.x, large.y, 6, epochs=2, verbose=0, shuffle=False)
+        assert_close(found.get_weights(), expected.get_weights())
+        assert found.optimizer.iterations.numpy() == expected.optimizer.iterations.numpy()
+
+    def test_its_own_methods_are_called(self) -> None:
+        calls = []
+
+        class Mine(_v1.GradientDescentOptimizer):  # type: ignore[name-defined, misc]
+            def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+                calls.append("compute")
+                return [(2 * g, v) for g, v in super().compute_gradients(*args, **kwargs)]
+
+            def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+                calls.append("apply")
+                return super().apply_gradients(*args, **kwargs)
+
+        found = _fit(lambda: Mine(0.1), 3, epochs=1)
+        expected = _FUNCTIONAL.compiled(lambda: _old.SGD(0.2))
+        train_by_hand(expected, 2, accumulated=3)
+        assert_close(found.get_weights(), expected.get_weights())
+        assert calls == ["compute", "apply"] * (len(calls) // 2)
+
+    def test_the_v2_option_is_for_keras_optimizers(self) -> None:
+        phrase = "may only be set to True when an OptimizerV2 derived optimizer is used"
+        with pytest.raises(ValueError, match=phrase):
+            _fit(
+                lambda: _v1.GradientDescentOptimizer(0.1),
+                2,
+                use_v2_gradient_accumulation_optimizer=True,
+            )
+
+
 def test_variables_of_the_optimizer_are_those_of_stock_keras() -> None:
     found = _fit("adam", 2, epochs=1).optimizer
     expected = train(
