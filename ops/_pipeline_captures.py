@@ -55,7 +55,8 @@ class Captures:
         Raises:
             ValueError: If nothing was captured, and there is an outfeed for it.
         """
-        found = self._found.captured_gradients
+        # Computed from the last stage to the first, and named from the first to the last.
+        found = dict(reversed(self._found.captured_gradients.items()))
         if self._context is not None:
             self._context.replace_gradients(found)
         if self._outfeed is not None and not found:

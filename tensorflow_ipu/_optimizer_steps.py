@@ -81,7 +81,17 @@ def native_optimizer(optimizer: Any) -> Any:
 
 
 def takes_captured_gradients(optimizer: Any) -> bool:
-    """Returns whether `apply_gradients` of an optimizer has the argument `captured_grads`."""
+    """Returns whether an optimizer wants captured gradients.
+
+    It says so itself with a property `supports_captured_grads`, or else its `apply_gradients` has
+    the argument `captured_grads`.
+
+    Args:
+        optimizer: The optimizer.
+    """
+    stated = getattr(optimizer, "supports_captured_grads", None)
+    if stated is not None:
+        return bool(stated)
     return "captured_grads" in inspect.signature(optimizer.apply_gradients).parameters
 
 

@@ -123,10 +123,22 @@ class Program:
         return tf.nest.pack_sequence_as(self._structure, zeros)
 
     def _build(self, builder: _Builder) -> None:
-        operation, structure = builder(self._infeed, self._outfeed, self.steps)
+        with tf.variable_creator_scope(_made_at_once):
+            operation, structure = builder(self._infeed, self._outfeed, self.steps)
         self._structure = structure
         with tf.control_dependencies([operation]):
             tf.no_op()
+
+
+def _made_at_once(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    """Makes a variable when the trace comes to it.
+
+    TensorFlow would make it after the trace, and trace a second time. That takes as long again,
+    and what a user's optimizer or layer does in Python would be done twice.
+    """
+    if not tf.is_symbolic_tensor(kwargs.get("initial_value")):
+        kwargs["experimental_enable_variable_lifting"] = False
+    return next_creator(**kwargs)
 
 
 def _builder(model: Any, mode: str, sizes: tuple[int, ...]) -> _Builder:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, loops
-from tensorflow_ipu.keras_layers import capture, optimizers
+from tensorflow_ipu.keras_layers import capture, optimizers, rnn
 from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.ops import grad_util_ops
 from tests import replicas
@@ -45,34 +45,29 @@ def test_captures_and_changes_nothing(wrapper: Any) -> None:
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(gradient, expected_gradient)
     (tag,) = captured
-    assert tag == ("first_cug" if wrapper is Upstream else "first_cag")
+    assert tag == ("first_cug" if wrapper is Upstream else "first_cag_activation")
+    # Where the derivative of relu is 0, so is the output.
     np.testing.assert_allclose(captured[tag], 2 * expected, rtol=1e-6)
     assert inner.activation is keras.activations.relu
 
 
 def test_where_the_two_differ() -> None:
-    class Shifted(keras.layers.Dense):  # type: ignore[misc]
-        def call(self, inputs: Any) -> Any:
-            return super().call(inputs) * 3
-
-    layer = Shifted(2, "relu", name="s")
-    layer.build([None, 3])
-    upstream, y, _ = _captured(Upstream(layer), X)
-    activation, _, _ = _captured(Activation(layer), X)
+    upstream, y, _ = _captured(Upstream(_dense(2, "tanh", name="s")), X)
+    activation, _, _ = _captured(Activation(_dense(2, "tanh", name="s")), X)
     np.testing.assert_allclose(upstream["s_cug"], 2 * y, rtol=1e-6)
-    np.testing.assert_allclose(activation["s_cag"], 6 * y, rtol=1e-6)
+    np.testing.assert_allclose(activation["s_cag_activation"], 2 * y * (1 - y**2), rtol=1e-5)
 
 
 @each_wrapper
 def test_tags(wrapper: Any) -> None:
     captured, _, _ = _captured(wrapper(_dense(), tag="mine"), X)
-    assert list(captured) == ["mine"]
+    assert list(captured) == ["mine" if wrapper is Upstream else "mine_activation"]
 
 
 @each_wrapper
 def test_float16(wrapper: Any) -> None:
     captured, _, _ = _captured(wrapper(_dense(dtype="float16"), tag="g"), X.astype(np.float16))
-    assert captured["g"].dtype == tf.float16
+    assert [one.dtype for one in captured.values()] == [tf.float16]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -81,7 +76,7 @@ def test_in_a_program(wrapper: Any, count: int) -> None:
     with tf.device("/device:IPU:0"):
         layer = wrapper(_dense(), tag="g")
         layer.build([None, 3])
-    got = replicas.run(count, lambda: _captured(layer, tf.constant(X))[0]["g"])
+    got = replicas.run(count, lambda: next(iter(_captured(layer, tf.constant(X))[0].values())))
     want = 2 * layer(X).numpy()
     np.testing.assert_allclose(got, [want] * count, rtol=1e-5)
 
@@ -128,13 +123,189 @@ def test_unsupported(wrapper: Any, layer: Any) -> None:
         wrapper(layer)
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [keras.layers.LSTM(2), keras.layers.SimpleRNNCell(2), keras.layers.Flatten()],
-)
-def test_layers_without_an_activation(layer: Any) -> None:
-    with pytest.raises(ValueError, match="is not supported"):
-        Activation(layer)
+def _doubled(x: Any) -> Any:
+    return x * 2
+
+
+_layers = keras.layers
+ONE = ["activation"]
+TWO = ["activation", "recurrent_activation"]
+
+
+@keras.utils.register_keras_serializable("tests")
+class TwoActivations(keras.layers.Layer):  # type: ignore[misc]
+    """Keeps its functions where no key of its configuration says."""
+
+    def __init__(self, activation_first: Any, second_activation: Any = "tanh", **kwargs: Any):
+        super().__init__(**kwargs)
+        self.functions = {
+            "one": keras.activations.get(activation_first),
+            "two": keras.activations.get(second_activation),
+        }
+
+    def call(self, x: Any) -> Any:
+        return self.functions["two"](3.0 * self.functions["one"](x))
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.activations.serialize
+        return {
+            **super().get_config(),
+            "activation_first": serialize(self.functions["one"]),
+            "second_activation": serialize(self.functions["two"]),
+        }
+
+
+class TestLayerIsSupported:
+    """Which layers have activation functions to capture the gradients of."""
+
+    @pytest.mark.parametrize(
+        ("layer", "keys"),
+        [
+            (_layers.Dense(2), ONE),
+            (_layers.Dense(2, activation=_doubled), ONE),
+            (_layers.Conv1D(2, 2), ONE),
+            (_layers.Conv2D(2, 2), ONE),
+            (_layers.Conv3D(2, 2), ONE),
+            (_layers.Conv1DTranspose(2, 2), ONE),
+            (_layers.Conv2DTranspose(2, 2), ONE),
+            (_layers.Conv3DTranspose(2, 2), ONE),
+            (_layers.SeparableConv1D(2, 2), ONE),
+            (_layers.SeparableConv2D(2, 2), ONE),
+            (_layers.DepthwiseConv2D(2), ONE),
+            (_layers.LocallyConnected1D(2, 2), ONE),
+            (_layers.LocallyConnected2D(2, 2), ONE),
+            (_layers.LSTM(2), TWO),
+            (_layers.GRU(2), TWO),
+            (_layers.ConvLSTM1D(2, 2), TWO),
+            (_layers.ConvLSTM2D(2, 2), TWO),
+            (_layers.ConvLSTM3D(2, 2), TWO),
+            (_layers.SimpleRNN(2), ONE),
+            (_layers.Activation("relu"), ONE),
+            (TwoActivations("relu"), ["activation_first", "second_activation"]),
+        ],
+        ids=lambda value: getattr(value, "name", None),
+    )
+    def test_with_functions(self, layer: Any, keys: list[str]) -> None:
+        assert Activation.layer_is_supported(layer) is True
+        wrapped = Activation(layer).layer
+        assert type(wrapped) is type(layer)
+        assert wrapped is not layer
+        assert sorted(key for key in wrapped.get_config() if "activation" in key) == keys
+
+    @pytest.mark.parametrize(
+        "layer",
+        [
+            _layers.Add(),
+            _layers.Embedding(3, 2),
+            _layers.MaxPooling2D(),
+            _layers.GlobalAveragePooling1D(),
+            _layers.Masking(),
+            _layers.Lambda(lambda x: x),
+            _layers.Bidirectional(_layers.LSTM(2)),
+            _layers.TimeDistributed(_layers.Dense(2)),
+            _layers.Rescaling(0.5),
+            _layers.Flatten(),
+            rnn.PopnnLSTM(2),  # one op, with its functions in it
+            keras.Sequential([_layers.Dense(2)]),
+        ],
+        ids=lambda layer: layer.name,
+    )
+    def test_without(self, layer: Any) -> None:
+        assert Activation.layer_is_supported(layer) is False
+        with pytest.raises(
+            ValueError, match=f"Layer {layer.name} does not use an activation function"
+        ):
+            Activation(layer)
+
+    @pytest.mark.parametrize("layer", [None, "dense", keras.layers.Dense])
+    def test_no_layer(self, layer: Any) -> None:
+        with pytest.raises(ValueError, match="is for instances of tf.keras.layers.Layer"):
+            Activation.layer_is_supported(layer)
+
+
+class TestSeveralActivations:
+    """Each is captured, under the key that the configuration has it by."""
+
+    def test_custom_layers(self) -> None:
+        captured, y, _ = _captured(Activation(_Through(), name="w"), X)
+        z = 3.0 * np.maximum(X, 0)
+        np.testing.assert_allclose(y, np.tanh(z), rtol=1e-5)
+        inner = 2 * np.tanh(z) * (1 - np.tanh(z) ** 2)
+        np.testing.assert_allclose(captured["through_cag_second_activation"], inner, 1e-4, 1e-6)
+        np.testing.assert_allclose(
+            captured["through_cag_activation_first"], inner * 3 * (X > 0), 1e-4, 1e-6
+        )
+
+    @pytest.mark.parametrize("in_function", [False, True])
+    @pytest.mark.parametrize("unroll", [False, True])
+    @pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
+    def test_recurrent_layers(self, name: str, unroll: bool, in_function: bool) -> None:
+        """Against the derivatives by what stock layers add to the inputs of their functions."""
+        x = tf.constant(np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32))
+        keys = ONE if name == "SimpleRNN" else TWO
+        # Of the functions of these layers, which Keras lists by their names.
+        functions = {"activation": tf.tanh, "recurrent_activation": tf.sigmoid}
+        added = {key: tf.Variable(tf.zeros([2, 2])) for key in keys}
+        stock = getattr(_layers, name)(
+            2,
+            unroll=unroll,
+            **{key: lambda z, key=key: functions[key](z + added[key]) for key in keys},
+        )
+        layer = getattr(_layers, name)(2, unroll=unroll, name="r")
+        layer.build((2, 3, 4))
+        stock.build((2, 3, 4))
+        stock.set_weights(layer.get_weights())
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(stock(x)))
+        expected = tape.gradient(loss, added)
+        run = tf.function(_captured, autograph=False) if in_function else _captured
+        captured, _, _ = run(Activation(layer), x)
+        assert sorted(captured) == [f"r_cag_{key}" for key in keys]
+        for key in keys:
+            np.testing.assert_allclose(captured[f"r_cag_{key}"], expected[key], 1e-4, 1e-6)
+
+    def test_recurrent_layers_need_sizes(self) -> None:
+        layer = Activation(_layers.ConvLSTM1D(2, 2, padding="same"))
+        with pytest.raises(ValueError, match="Set the sizes of the inputs"):
+            keras.Sequential([keras.Input([3, None, 2]), layer])
+
+    def test_functional_models_of_recurrent_layers(self) -> None:
+        inputs = keras.Input([3, 4])
+        model = keras.Model(inputs, Activation(_layers.LSTM(2, name="r"))(inputs))
+        captured, _, _ = _captured(model, np.ones([2, 3, 4], np.float32))
+        assert captured["r_cag_activation"].shape == [2, 2]
+
+    def test_weights_stay(self) -> None:
+        layer = _dense()
+        layer.build([None, 3])
+        layer.set_weights([np.full([3, 2], 0.5, np.float32), np.ones(2, np.float32)])
+        np.testing.assert_array_equal(Activation(layer)(X), layer(X))
+
+    @pytest.mark.parametrize("suffix", ["", ".keras"])
+    def test_models_are_saved(self, suffix: str, tmp_path: Any) -> None:
+        inputs = keras.Input([3, 4])
+        model = keras.Model(inputs, Activation(_layers.GRU(2, name="g"), tag="t")(inputs))
+        path = str(tmp_path / f"model{suffix}")
+        model.save(path)
+        x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
+        loaded = keras.models.load_model(path)
+        np.testing.assert_allclose(loaded(x), model(x), rtol=1e-5)
+        assert sorted(_captured(loaded, x)[0]) == ["t_activation", "t_recurrent_activation"]
+
+
+def _Through() -> Any:  # noqa: N802
+    """A layer whose gradients come back to a variable, for `_captured`."""
+
+    @keras.utils.register_keras_serializable("tests")
+    class Through(TwoActivations):
+        def __init__(self, activation_first: Any = "relu", *args: Any, **kwargs: Any) -> None:
+            super().__init__(activation_first, *args, **kwargs)
+            self.factor = self.add_weight("factor", shape=[], initializer="ones")
+
+        def call(self, x: Any) -> Any:
+            return super().call(x * self.factor)
+
+    return Through(name="through")
 
 
 class TestSteps:
