@@ -79,7 +79,9 @@ def _export(model: Any, request: Request, batch_size: int | None) -> Any:
     checks.check(model, "predict")
     strategy = model.distribute_strategy
     with strategy.scope():
-        arguments = Arguments.of((_inputs(model, batch_size),))
+        inputs = _inputs(model, batch_size)
+        checks.check_with_data(model, "predict", (inputs,))
+        arguments = Arguments.of((inputs,))
 
         def predict_step(inputs: Any) -> Any:
             # In the context that programs have: inside a replica.

@@ -151,7 +151,9 @@ def as_arguments(outputs: Any) -> tuple[list[Any], dict[str, Any]]:
     if outputs is None:
         return [], {}
     if isinstance(outputs, dict):
-        return [], outputs
+        # Keys of other types, which an infeed may have, are no names of arguments.
+        named = all(isinstance(key, str) for key in outputs)
+        return ([], outputs) if named else ([outputs], {})
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs], {}
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from keras.src.engine import functional as functional_lib
 from keras.src.engine import training as training_lib
 from keras.src.optimizers import optimizer as new_optimizer
 from keras.src.optimizers.legacy import optimizer_v2
 
 from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
+from tensorflow_ipu.keras_layers.pipelining import first_use, subclass
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 
 # Methods that programs take the place of, by the method that a user calls.
@@ -31,9 +33,9 @@ def check(model: Any, method: str) -> None:
     Raises:
         RuntimeError: If it is to run eagerly, or has methods of its own in the place of those that
             programs are made of; a `train_step`, unless that is allowed and has a place.
-        ValueError: If `call` takes several positional arguments, steps for an execution are to
-            be found automatically, or the optimizer does not allow for gradients to be
-            accumulated.
+        NotImplementedError: If it is a subclass of `Model` without `call`.
+        ValueError: If `call` takes several positional arguments, or steps for an execution are to
+            be found automatically.
     """
     if method != "predict":
         model._assert_compile_was_called()
@@ -55,11 +57,42 @@ def check(model: Any, method: str) -> None:
         _check_not_overridden(model, method, name)
     if method == "fit" and is_overridden(model, "train_step"):
         _check_own_train_step(model)
+    if is_subclass(model) and not _has_own_step(model, method):
+        subclass.check_call(model)
+
+
+def check_with_data(model: Any, method: str, element_spec: Any) -> None:
+    """Refuses a model that cannot be run on some data, and finds out whether it is pipelined.
+
+    Args:
+        model: An extended model that `check` lets pass.
+        method: What was called: "fit", "evaluate" or "predict".
+        element_spec: What is known of the elements of the dataset.
+
+    Raises:
+        RuntimeError: If it is pipelined, and not as pipelines must be.
+        ValueError: Likewise; or if the optimizer does not allow for gradients to be accumulated.
+    """
+    if is_subclass(model) and not _has_own_step(model, method):
+        first_use.learn_stages(model, element_spec, training=method == "fit")
     if model._is_pipelined():
+        if method == "fit" and is_overridden(model, "train_step"):
+            _check_own_train_step(model)
         pipelined.check(model, method)
     if method == "fit" and (model._is_pipelined() or accumulation_steps(model) > 1):
         check_optimizer(model.optimizer)
         _check_v2_optimizer(model)
+
+
+def is_subclass(model: Any) -> bool:
+    """Returns whether a model is no functional or Sequential one, but says itself what it calls."""
+    return not isinstance(model, functional_lib.Functional)
+
+
+def _has_own_step(model: Any, method: str) -> bool:
+    """Returns whether a model says itself what a step does, and so whether it calls `call`."""
+    steps = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
+    return is_overridden(model, steps[method])
 
 
 def accumulation_steps(model: Any) -> int:
@@ -82,11 +115,13 @@ def check_accumulation(model: Any, per_execution: int) -> None:
     """
     count = accumulation_steps(model)
     if per_execution % count:
+        pipelined_model = "pipelined model" if model._is_pipelined() else "model"
         raise RuntimeError(
-            f"The model has been configured with {per_execution} step(s) for each execution, which "
-            "is not divisible by `gradient_accumulation_steps_per_replica` "
-            f"({count}): every execution has to end with an update. Choose a multiple of {count} "
-            "for `steps_per_execution` in compile()."
+            f"The {pipelined_model} has been configured to use gradient accumulation for training, "
+            f"however the current `steps_per_execution` value (set to {per_execution}) is not "
+            f"divisible by `gradient_accumulation_steps_per_replica` ({count}): every execution "
+            f"has to end with an update. Choose a multiple of {count} for `steps_per_execution` in "
+            "compile()."
         )
 
 

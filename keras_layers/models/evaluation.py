@@ -57,6 +57,7 @@ def _runner(
     data = data_lib.from_arguments(
         x, y, sample_weight, batch_size=batch_size, steps=steps, partial_batches=True
     )
+    checks.check_with_data(model, "evaluate", data.dataset.element_spec)
     plan = calls.plan_inference(model, data, steps)
     return Runner(model, programs.TEST, data, plan)
 

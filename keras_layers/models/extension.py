@@ -23,6 +23,7 @@ from tensorflow_ipu.keras_layers.models import (
 )
 from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
 from tensorflow_ipu.keras_layers.models.saving import SavedOptions
+from tensorflow_ipu.keras_layers.pipelining import validation
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
 from tensorflow_ipu.keras_layers.pipelining.sequential import PipelinedSequential
 from tensorflow_ipu.keras_layers.serving import Serving
@@ -156,6 +157,10 @@ class FunctionalExtension(ModelExtension, functional_lib.Functional):
 
     # Keras reads the arguments of constructors, to know what a model can be made from.
     __init__ = functional_lib.Functional.__init__
+
+    def _init_graph_network(self, inputs: Any, outputs: Any) -> None:
+        super()._init_graph_network(inputs, outputs)
+        validation.check_complete(self)
 
     def _init_set_name(self, name: str | None, zero_based: bool = True) -> None:
         if not name and type(self).__name__ == functional_lib.Functional.__name__:

@@ -89,7 +89,7 @@ class OptionSetters:
             device_mapping: The IPU of each stage. None for what was set before: at first, stage
                 `i` is on IPU `i`.
             accumulate_outfeed: Whether the host gets losses and metrics once for each update, as
-                means over its mini-batches. None for what was set before: at first, it does not.
+                they are at its end. None for what was set before: at first, it does not.
             gradient_accumulation_reduction_method: How the gradients of mini-batches become one:
                 a `GradientAccumulationReductionMethod` or its name. Shared with
                 `set_gradient_accumulation_options`.

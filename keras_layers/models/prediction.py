@@ -31,6 +31,7 @@ def predict(
     checks.check(model, "predict")
     with model.distribute_strategy.scope():
         data = data_lib.from_arguments(x, batch_size=batch_size, steps=steps, partial_batches=True)
+        checks.check_with_data(model, "predict", data.dataset.element_spec)
         plan = calls.plan_inference(model, data, steps)
         callbacks = calls.callback_list(model, callbacks, verbose, 1, plan)
         runner = Runner(model, programs.PREDICT, data, plan)

@@ -15,6 +15,7 @@ from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import _layer_lines, _partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
+from tensorflow_ipu.keras_layers.pipelining import first_use, hooks
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 
 TRAIN = "train"
@@ -70,7 +71,7 @@ class Program:
             **options.outfeed_kwargs,
         )
         self._structure: Any = None
-        build = functools.partial(self._build, _builder(model, mode, sizes))
+        build = functools.partial(self._build, model, _builder(model, mode, sizes))
         self._function = tf.function(
             functools.partial(_layer_lines.in_line_of_compile, model, build), jit_compile=True
         )
@@ -122,9 +123,11 @@ class Program:
         ]
         return tf.nest.pack_sequence_as(self._structure, zeros)
 
-    def _build(self, builder: _Builder) -> None:
-        with tf.variable_creator_scope(_made_at_once):
+    def _build(self, model: Any, builder: _Builder) -> None:
+        with tf.variable_creator_scope(_made_at_once), hooks.recorded() as stages:
             operation, structure = builder(self._infeed, self._outfeed, self.steps)
+        if not model._is_pipelined():
+            first_use.check_none_opened(model, stages)
         self._structure = structure
         with tf.control_dependencies([operation]):
             tf.no_op()

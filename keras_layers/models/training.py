@@ -66,6 +66,7 @@ def fit(
             class_weight=class_weight,
             partial_batches=model._ipu_options.pad_in_fit,
         )
+        checks.check_with_data(model, "fit", data.dataset.element_spec)
         steps = calls.plan_training(model, data, steps_per_epoch, epochs - initial_epoch)
         checks.check_accumulation(model, steps.per_execution)
         _log_batch_size(model, data, steps)

@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.keras_layers.pipelining.stage import check_stage
 
 
 class PipelineStageAssignment:
@@ -54,6 +53,7 @@ class LayerAssignment(PipelineStageAssignment):
 
     Attributes:
         layer: The layer.
+        pipeline_stage: The stage; None if there is none. It is checked where a model gets it.
     """
 
     _FIELDS: tuple[str, ...] = ("layer",)
@@ -68,17 +68,6 @@ class LayerAssignment(PipelineStageAssignment):
         """
         self.layer = layer
         self.pipeline_stage = pipeline_stage
-
-    @property
-    def pipeline_stage(self) -> int | None:
-        """The stage; None if there is none. Setting it checks that it is an integer >= 0."""
-        return self._pipeline_stage
-
-    @pipeline_stage.setter
-    def pipeline_stage(self, value: int | None) -> None:
-        if value is not None:
-            check_stage(value)
-        self._pipeline_stage = value
 
     def copy(self) -> LayerAssignment:
         """Returns another for the same layer."""
@@ -212,6 +201,15 @@ class SequentialLayerPipelineStageAssignment(LayerAssignment):
 
 class SequentialNestedModelPipelineStageAssignment(NestedAssignment):
     """The stages of a model in a Sequential model."""
+
+
+def name_of(element: Any) -> str:
+    """Returns the name of the layer or model that an element is for.
+
+    Args:
+        element: An element of an assignment.
+    """
+    return str((element.nested_model if element.is_nested_model else element.layer).name)
 
 
 def copied(elements: Iterable[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining import functional, listing
+from tensorflow_ipu.keras_layers.pipelining import listing
 from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph
 
 
@@ -90,7 +90,6 @@ def flattened(model: Any, elements: Sequence[Any]) -> ModelCalls:
         elements: Its assignment, with a stage for each layer.
 
     Raises:
-        RuntimeError: If it is functional and has a `call` of its own.
         ValueError: If a layer depends on a later stage.
     """
     inputs = tuple(Value(0) for _ in range(_number_of_inputs(model)))
@@ -152,8 +151,6 @@ class _Builder:
         Returns:
             What comes out, a structure of values.
         """
-        if isinstance(model, tf.keras.Sequential) or listing.is_functional(model):
-            functional.check_call(model)
         values = [
             self._conformed(model, index, value, mask)
             for index, (value, mask) in enumerate(zip(inputs, masks))
@@ -206,9 +203,9 @@ class _Builder:
         for value in call.inputs():
             if value.stage > stage:
                 raise ValueError(
-                    f"The layer {element.layer.name} is in pipeline stage {stage}, but has a "
-                    "dependency from a pipeline stage which has not yet been executed: stage "
-                    f"{value.stage}. Put it in that stage or a later one."
+                    f"Layer {element.layer.name} in pipeline stage {stage} has a dependency from a "
+                    f"pipeline stage which has not yet been executed: stage {value.stage}. Put it "
+                    "in that stage or a later one."
                 )
         self.calls.append(call)
         return list(outputs)

@@ -50,8 +50,7 @@ class PipelinedModel:
                 for each layer. A Sequential model also takes a list of stages.
 
         Raises:
-            RuntimeError: If a subclass of `Model` has not been built, or the class of a functional
-                model has a `call` of its own.
+            RuntimeError: If a subclass of `Model` has not been built.
             ValueError: If the list is not for the layers of this model, or a layer would be in an
                 earlier stage than one whose output it takes.
         """
@@ -88,12 +87,18 @@ class PipelinedModel:
         Args:
             input_shape: A shape, or a list or dict of shapes. For a subclass of `Model` also a
                 structure of `keras.Input` objects, which have a type too.
+
+        Raises:
+            NotImplementedError: If a subclass of `Model` has no `call`.
+            ValueError: If it calls some layers in stages, and others in none.
         """
         stock: Any = super().build  # type: ignore[misc]
         if isinstance(self, functional_lib.Functional):
             stock(input_shape)
-        else:
-            subclass.build(self, input_shape, stock)
+            return
+        subclass.build(self, input_shape, stock)
+        if state.of(self).graph is not None:
+            validation.check_complete(self)
 
     @property
     def losses(self) -> list[Any]:

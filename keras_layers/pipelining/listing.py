@@ -29,16 +29,17 @@ def is_functional(model: Any) -> bool:
     return isinstance(model, functional_lib.Functional) and not is_sequential(model)
 
 
-def graph(model: Any, node: Any = None) -> LayerGraph:
+def graph(model: Any, node: Any = None, doing: str = "get") -> LayerGraph:
     """Returns the calls of a model that is not Sequential.
 
     Args:
         model: The model.
         node: The call of it, for a model in another model.
+        doing: What an error says cannot be done with the stages.
     """
     if is_functional(model):
         return functional.graph(model)
-    return subclass.graph(model) if node is None else subclass.nested_graph(model, node)
+    return subclass.graph(model, doing) if node is None else subclass.nested_graph(model, node)
 
 
 def has_stage(model: Any) -> bool:
@@ -69,12 +70,13 @@ def _layer_has_stage(layer: Any, call: Any = None) -> bool:
     return any(hooks.stage_of(made) is not None for made in (layer, call) if made is not None)
 
 
-def listed(model: Any, node: Any = None) -> list[Any]:
+def listed(model: Any, node: Any = None, doing: str = "get") -> list[Any]:
     """Returns the assignment of a model: new elements for all its layers, in execution order.
 
     Args:
         model: Any Keras model.
         node: The call of it, for a model in another model.
+        doing: What an error says cannot be done with the stages.
 
     Raises:
         RuntimeError: If the layers of a subclass of `Model` are not known yet.
@@ -83,7 +85,7 @@ def listed(model: Any, node: Any = None) -> list[Any]:
     known = state.of(model)
     if known.elements is not None and _is_own(model, node):
         return assignment.copied(known.elements)
-    elements = _marked(model, node)
+    elements = _marked(model, node, doing)
     if known.cleared:
         for element in assignment.layer_elements(elements):
             element.pipeline_stage = None
@@ -100,7 +102,7 @@ def _is_own(model: Any, node: Any) -> bool:
     return subclass.nested_graph(model, node) is state.of(model).graph
 
 
-def _marked(model: Any, node: Any) -> list[Any]:
+def _marked(model: Any, node: Any, doing: str) -> list[Any]:
     """Returns elements with the stages in which layers were made or called."""
     if is_sequential(model):
         return [_sequential_element(layer) for layer in model.layers]
@@ -117,7 +119,7 @@ def _marked(model: Any, node: Any) -> list[Any]:
     )
     elements: list[Any] = []
     stage_of_tensor: dict[int, int | None] = {}
-    for call in graph(model, node).nodes:
+    for call in graph(model, node, doing).nodes:
         index = node_index(call)
         if isinstance(call.layer, tf.keras.Model):
             elements.append(nested(call.layer, index, listed(call.layer, call)))

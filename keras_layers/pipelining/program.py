@@ -12,7 +12,7 @@ from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.pipelining import listing, state, statistics, validation
 from tensorflow_ipu.keras_layers.pipelining.checks import check
 from tensorflow_ipu.keras_layers.pipelining.stages import Finish, Stages
-from tensorflow_ipu.ops import pipelining_ops
+from tensorflow_ipu.ops import internal_ops, pipelining_ops
 
 __all__ = ["check", "evaluate", "predict", "train"]
 
@@ -26,7 +26,7 @@ def train(
         model: A pipelined model, compiled.
         infeed: Gives what Keras calls the data of a step.
         outfeed: Gets loss and metrics: after each mini-batch, or with `accumulate_outfeed` once for
-            each update, their mean over its mini-batches.
+            each update, as they are at its end.
         steps: Mini-batches: a multiple of those for an update.
         sizes: The numbers of real rows that mini-batches have, if they are padded: the infeed then
             gives pairs of data and marks (see `padding.Batches`).
@@ -76,7 +76,7 @@ def evaluate(
 ) -> tuple[tf.Operation, Any]:
     """Adds a pipeline that evaluates a model; see `train`.
 
-    The mean of `accumulate_outfeed` is over all steps.
+    With `accumulate_outfeed` the outfeed gets loss and metrics once, at the end of all steps.
     """
     _build(model, infeed, bool(sizes))
     accumulates = bool(model._ipu_options.pipelining_accumulate_outfeed)
@@ -128,23 +128,24 @@ class _Results:
         form: Its structure, once the last stage has been built.
     """
 
-    def __init__(self, mean_over: int | None) -> None:
+    def __init__(self, added_up: int | None) -> None:
         """Makes it.
 
         Args:
-            mean_over: Mini-batches whose values the outfeed adds up; None if it does not.
+            added_up: Mini-batches whose values the outfeed adds up; None if it does not.
         """
         self.form: Any = None
-        self._mean_over = mean_over
+        self._added_up = added_up
 
     def sent(self, results: Any) -> list[tf.Tensor]:
         """Returns results as the last stage returns them."""
         self.form = tf.nest.map_structure(lambda _: 0, results)
         flat = [tf.convert_to_tensor(value) for value in tf.nest.flatten(results)]
-        if self._mean_over is None:
+        if self._added_up is None:
             return flat
-        numbers = [v if v.dtype.is_floating else tf.cast(v, tf.float32) for v in flat]
-        return [number / tf.cast(self._mean_over, number.dtype) for number in numbers]
+        # Metrics hold all mini-batches so far: the values of the last one are those to report.
+        last = tf.equal(internal_ops.get_current_iteration_counter(), self._added_up - 1)
+        return [tf.where(last, value, tf.zeros_like(value)) for value in flat]
 
 
 def _loss_and_logs(

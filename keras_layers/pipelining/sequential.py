@@ -37,9 +37,39 @@ def check_length(model: Any, elements: Sequence[Any]) -> None:
     """
     if len(elements) != len(model.layers):
         raise ValueError(
-            f"The Sequential model {model.name} has {len(model.layers)} layers, so the list of "
-            f"pipeline stages must have as many elements. Received: {len(elements)}"
+            f"The length of the provided `pipeline_stage_assignment` ({len(elements)}) does not "
+            f"match the number of layers in the graph ({len(model.layers)}). The list of pipeline "
+            f"stages of the Sequential model {model.name} must have as many elements as it has "
+            "layers."
         )
+
+
+def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Checks that elements are those of the layers of a Sequential model, one for each.
+
+    Args:
+        model: A Sequential model.
+        given: What a user passed.
+        expected: Elements for all of its layers.
+
+    Raises:
+        ValueError: If one is of another class, or for another layer.
+    """
+    for index, (ours, theirs) in enumerate(zip(given, expected)):
+        if not isinstance(ours, type(theirs)):
+            raise ValueError(
+                "All elements of `pipeline_stage_assignment` must be instances of "
+                "`SequentialLayerPipelineStageAssignment` for layers or "
+                "`SequentialNestedModelPipelineStageAssignment` for nested models. Expected an "
+                f"instance of `{type(theirs).__name__}` at index {index}. Received: {ours!r}"
+            )
+        if not ours.same_place(theirs):
+            raise ValueError(
+                f"The provided assignment at index {index} `pipeline_stage_assignment` is for "
+                f"layer {assignment.name_of(ours)}, but the layer in the Sequential model at index "
+                f"{index} is {assignment.name_of(theirs)}. Pass the list that "
+                "get_pipeline_stage_assignment() returns, with other stages."
+            )
 
 
 def check_order(model: Any, elements: Sequence[Any]) -> None:
@@ -54,12 +84,19 @@ def check_order(model: Any, elements: Sequence[Any]) -> None:
     """
     before = None
     for name, stage in _sequence(elements):
-        allowed = (0,) if before is None else (before, before + 1)
-        if stage not in allowed:
+        if before is None and stage != 0:
             raise ValueError(
-                f"The layer {name} of the Sequential model {model.name} must be in pipeline stage "
-                f"{' or '.join(map(str, allowed))}: the first layer is in stage 0, and each other "
-                f"in that of the layer before it or in the following one. Received: {stage}"
+                "The first layer in a pipelined sequential model needs to be assigned to the 0th "
+                f"pipeline stage, however it was assigned to {stage}. Put the layer {name} of the "
+                f"model {model.name} in stage 0."
+            )
+        if before is not None and stage not in (before, before + 1):
+            raise ValueError(
+                f"Layer {name} has been assigned to pipeline stage {stage}, however the previous "
+                f"layer in the Sequential model was assigned to pipeline stage {before}. A layer "
+                "in a Sequential model can only be assigned to the same pipeline stage as the "
+                f"previous layer or to the next pipeline stage. Put it in stage {before} or "
+                f"{before + 1}."
             )
         before = stage
 

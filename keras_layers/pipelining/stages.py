@@ -99,8 +99,9 @@ class Stages:
         tensors = input_tensors(self._model, x)
         if len(tensors) != len(inputs):
             raise ValueError(
-                f"The pipelined model {self._model.name} takes {len(inputs)} input(s). Received "
-                f"data with {len(tensors)}: {x!r}"
+                f"Layer {self._model.name} expects {len(inputs)} input(s), but it received "
+                f"{len(tensors)} input tensors. Inputs received: {x!r}. The data of a pipelined "
+                "model have one tensor for each of its inputs."
             )
         # The first three are lists of one or none.
         kept = (

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from absl import logging
+import tensorflow as tf
 from keras.src.layers.normalization import batch_normalization
 
 from tensorflow_ipu.keras_layers.pipelining import state
@@ -26,12 +26,14 @@ def kept(model: Any) -> Iterator[None]:
         Nothing.
     """
     layers = [layer for layer in model._flatten_layers() if _has_statistics(layer)]
-    if layers and not state.of(model).warned:
+    moving = [layer.name for layer in layers if 0 < layer.momentum < 1]
+    if moving and not state.of(model).warned:
         state.of(model).warned = True
-        logging.warning(
-            "The moving mean and variance of %s are not updated in the pipelined model %s: "
+        tf.get_logger().warning(
+            "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
+            "properly updated when training: those of %s in the model %s stay as they are, and "
             "evaluate() and predict() use the ones that the model started with.",
-            ", ".join(layer.name for layer in layers),
+            ", ".join(moving),
             model.name,
         )
     for layer in layers:

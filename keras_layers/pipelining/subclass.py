@@ -19,7 +19,11 @@ def build(model: Any, input_shape: Any, stock_build: Any) -> None:
         model: A subclass of `Model`.
         input_shape: A shape, a list or dict of shapes, or a structure of symbolic tensors.
         stock_build: Builds it from shapes as Keras does.
+
+    Raises:
+        NotImplementedError: If it has no `call`.
     """
+    check_call(model)
     known = state.of(model)
     if _is_symbolic(input_shape):
         inputs = input_shape
@@ -38,13 +42,37 @@ def build(model: Any, input_shape: Any, stock_build: Any) -> None:
     if pipelined and built is None:
         built = _traced(model, (_like(inputs),), {})
     _adopt(known, built)
+    if model._saved_model_inputs_spec is None:
+        # So that it can be saved before it is called with data.
+        model._set_save_spec(tf.nest.map_structure(_spec, inputs))
 
 
-def graph(model: Any) -> LayerGraph:
+def check_call(model: Any) -> None:
+    """Refuses a model that does not say what a call does.
+
+    Args:
+        model: A subclass of `Model`.
+
+    Raises:
+        NotImplementedError: If its class has no `call`.
+    """
+    if type(model).call is tf.keras.Model.call:
+        raise NotImplementedError(
+            f"The function `call` for the model {model.name} has not been implemented. Define "
+            f"`call(self, inputs)` in the class {type(model).__name__}: it calls the layers."
+        )
+
+
+def _spec(tensor: Any) -> tf.TensorSpec:
+    return tf.TensorSpec(tensor.shape, tensor.dtype, tensor.name)
+
+
+def graph(model: Any, doing: str = "get") -> LayerGraph:
     """Returns the calls of a model.
 
     Args:
         model: A subclass of `Model`.
+        doing: What an error says cannot be done with the stages.
 
     Raises:
         RuntimeError: If it has not been built.
@@ -53,7 +81,8 @@ def graph(model: Any) -> LayerGraph:
     if known.graph is None:
         if known.inputs is None:
             raise RuntimeError(
-                f"The layers that the model {model.name} calls are not known yet. Please call "
+                f"Cannot {doing} pipeline stage assignments for model `{model.name}` which has not "
+                "been built yet: the layers that it calls are not known. Please call "
                 "`model.build()` first, with the shapes of its inputs or with keras.Input objects."
             )
         known.graph = _traced(model, (_like(known.inputs),), {})

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tensorflow_ipu.keras_layers.pipelining import listing
-
-_INDENT = "  "
 
 
 def print_summary(
@@ -25,48 +22,54 @@ def print_summary(
     length = line_length or (60 if sequential else 89)
     if sequential:
         titles = ["Layer (type)", "Pipeline Stage"]
-        ends = [length * 3 // 4, length]
+        ends = [length // 2, length]
     else:
         titles = ["Layer (type) (node index)", "Input Layers", "Pipeline Stage"]
-        ends = [length * 45 // 100, length * 4 // 5, length]
+        ends = [length * 2 // 5, length * 4 // 5, length]
     show = print_fn or print
     show(f'Model: "{model.name}"')
     show("_" * length)
-    for line in _lines(titles, ends):
-        show(line)
+    show(_line(titles, ends))
     show("=" * length)
-    for cells in _rows(listing.listed(model), "", not sequential):
-        for line in _lines(cells, ends):
-            show(line)
-    show("_" * length)
+    for line in _table(listing.listed(model), ends):
+        show(line)
 
 
-def _rows(elements: Sequence[Any], indent: str, with_inputs: bool) -> Iterator[list[str]]:
-    """Yields the cells of each row; those of nested models below them, indented."""
-    for element in elements:
-        layer = element.nested_model if element.is_nested_model else element.layer
-        index = getattr(element, "node_index", None)
-        call = "" if index is None or not with_inputs else f" ({index})"
-        inputs = ", ".join(one.name for one in getattr(element, "inbound_layers", ()))
-        stage = "" if element.is_nested_model else str(element.pipeline_stage)
-        name = f"{indent}{layer.name} ({type(layer).__name__}){call}"
-        yield [name, inputs, stage] if with_inputs else [name, stage]
+def _table(elements: Sequence[Any], ends: Sequence[int]) -> Iterator[str]:
+    """Yields the lines of the elements of one model, with those of models in it."""
+    length = ends[-1]
+    for element, following in zip(elements, [*elements[1:], None]):
         if element.is_nested_model:
-            yield from _rows(element.pipeline_stage_assignments, indent + _INDENT, with_inputs)
+            yield f'Nested Model: "{element.nested_model.name}"'
+            yield "-" * length
+            yield from _table(element.pipeline_stage_assignments, ends)
+            continue
+        for cells in _rows(element, with_inputs=len(ends) == 3):
+            yield _line(cells, ends)
+        ends_here = following is None or following.is_nested_model
+        yield ("=" if ends_here else "_") * length
 
 
-def _lines(cells: Sequence[str], ends: Sequence[int]) -> Iterator[str]:
-    """Yields the lines of a row, in which text too long for its column goes on below."""
-    starts = [0, *ends[:-1]]
-    columns = []
-    for cell, start, end in zip(cells, starts, ends):
-        indent = cell[: len(cell) - len(cell.lstrip())]
-        columns.append(
-            textwrap.wrap(cell, max(end - start - 1, 1 + len(indent)), subsequent_indent=indent)
-        )
-    for number in range(max(1, *(len(column) for column in columns))):
-        line = ""
-        for column, start in zip(columns, starts):
-            if number < len(column):
-                line = line.ljust(start) + column[number]
-        yield line
+def _rows(element: Any, with_inputs: bool) -> Iterator[list[str]]:
+    """Yields the cells of the rows of a layer: one for each of its inputs, but at least one."""
+    name = f"{element.layer.name} ({type(element.layer).__name__})"
+    stage = str(element.pipeline_stage)
+    if not with_inputs:
+        yield [name, stage]
+        return
+    index = getattr(element, "node_index", None)
+    call = "" if index is None else f" ({index})"
+    first, *others = [layer.name for layer in getattr(element, "inbound_layers", ())] or [""]
+    yield [name + call, first, stage]
+    for other in others:
+        yield ["", other, ""]
+
+
+def _line(cells: Sequence[str], ends: Sequence[int]) -> str:
+    """Returns a row, in which text too long for its column is cut off."""
+    line = ""
+    for cell, end in zip(cells, ends):
+        # A space at least between two columns.
+        line = (line[:-1] + " " if line else "") + cell
+        line = line[:end].ljust(end)
+    return line

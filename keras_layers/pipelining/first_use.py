@@ -1,0 +1,69 @@
+"""Stages of subclasses of `Model` that are run before anybody has built them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.keras_layers.pipelining import hooks, listing, state, subclass
+
+
+def learn_stages(model: Any, element_spec: Any, training: bool) -> None:
+    """Builds a model for the data it is run with, if its layers are made or called in stages.
+
+    Args:
+        model: An extended model.
+        element_spec: What is known of the elements of its dataset.
+        training: Whether it is run by `fit`.
+
+    Raises:
+        ValueError: If some layers are in stages, and others are not.
+    """
+    known = state.of(model)
+    built_here = known.graph is not None or known.inputs is not None
+    if built_here or known.cleared or listing.is_functional(model) or listing.is_sequential(model):
+        return
+    x = tf.keras.utils.unpack_x_y_sample_weight(element_spec)[0]
+    if listing.has_stage(model) or (not model.built and _opens_stages(model, x, training)):
+        model.build(tf.nest.map_structure(_symbolic, x))
+
+
+def check_none_opened(model: Any, stages: list[int]) -> None:
+    """Refuses a model that has been run as a whole, and turns out to have stages.
+
+    Args:
+        model: An extended model that is not pipelined.
+        stages: The stages that were opened when it was traced.
+
+    Raises:
+        RuntimeError: If it has opened stages that nobody has cleared.
+    """
+    if stages and not state.of(model).cleared:
+        raise RuntimeError(
+            f"The model {model.name} opens the pipeline stages {sorted(set(stages))} when it is "
+            "called, which was not known when its program was planned. Please call "
+            "`model.build()` first, with the shapes of its inputs or with keras.Input objects, or "
+            "reset_pipeline_stage_assignment() to run it without stages."
+        )
+
+
+def _opens_stages(model: Any, x: Any, training: bool) -> bool:
+    """Returns whether a model calls layers in stages, by calling it in a graph of no further use."""
+    kwargs = {"training": training} if model._expects_training_arg else {}
+    graph = tf.__internal__.FuncGraph("stages")
+    # An error here would come again where the program is traced, or is due to this graph.
+    with hooks.recorded() as stages, contextlib.suppress(Exception):
+        with trace.cluster_scope(), graph.as_default():
+            model(tf.nest.map_structure(_placeholder, x), **kwargs)
+    return bool(stages)
+
+
+def _placeholder(spec: tf.TensorSpec) -> Any:
+    return tf.compat.v1.placeholder(spec.dtype, spec.shape)
+
+
+def _symbolic(spec: tf.TensorSpec) -> Any:
+    return tf.keras.Input(batch_shape=spec.shape, dtype=spec.dtype)
