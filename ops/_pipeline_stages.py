@@ -93,8 +93,9 @@ class StageRunner:
         elif ipu not in (home, ALL_IPUS):
             raise ValueError(
                 f"The stages {first} and {stage} of a pipeline use the same variable "
-                f"({_variable_name(handle)}) on the IPUs {home} and {ipu}. Give both the same "
-                "IPU in device_mapping."
+                f"({_variable_name(handle)}) on the IPUs {home} and {ipu}, but an input can only "
+                "be used by pipeline stages on the same IPU. Give both the same IPU in "
+                "device_mapping."
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
-from keras.src.engine import data_adapter
+from keras.src.engine import base_layer_utils, data_adapter
 from keras.src.utils import data_utils
 
 from tensorflow_ipu.configs.notices import warn_once
@@ -71,6 +71,7 @@ def from_arguments(
     Raises:
         ValueError: If there are no data, a batch is smaller than the others and must not be, or an
             element has an unknown shape; and for generators, which have no shapes at all.
+        tf.errors.FailedPreconditionError: If data are float64, and Keras does not cast its inputs.
     """
     if isinstance(x, tf.data.Dataset):
         data = _from_dataset(x, y, sample_weight, batch_size)
@@ -138,10 +139,10 @@ def _from_memory(
 
 def _refuse_partial_batch(data: Data, rows: int) -> NoReturn:
     raise ValueError(
-        f"The data have a size that is not a multiple of the batch size: the last of {data.size} "
-        f"batches has a partial batch of {rows} instead of {data.batch_size} samples, and "
-        "programs on the IPU have fixed shapes. Leave those samples out, choose a batch_size that "
-        f"divides their number, or let fit() pad the last batch: {_PADDING}."
+        f"The provided set of data has a partial batch of {rows} instead of {data.batch_size} "
+        f"samples, the last of {data.size} batches: its size is not a multiple of the batch size, "
+        "and programs on the IPU have fixed shapes. Leave those samples out, choose a batch_size "
+        f"that divides their number, or let fit() pad the last batch: {_PADDING}."
     )
 
 
@@ -170,6 +171,15 @@ def _for_device(dataset: tf.data.Dataset, batch_size: int | None) -> tf.data.Dat
     has_float64 = any(getattr(spec, "dtype", None) == tf.float64 for spec in flat)
     if batch_size is None and not has_float64:
         return dataset
+    if has_float64 and not base_layer_utils.v2_dtype_behavior_enabled():
+        # Layers take the type of their inputs then, so another one would be another model.
+        raise tf.errors.FailedPreconditionError(
+            None,
+            None,
+            "Unsupported datatype double: the data have float64 values, which the IPU does not "
+            "have. They are cast to float32, but not after disable_v2_dtype_behavior(). Cast them "
+            f"in the program. Received: element_spec={dataset.element_spec}",
+        )
 
     def convert(tensor: tf.Tensor) -> tf.Tensor:
         if tensor.dtype == tf.float64:

@@ -83,6 +83,11 @@ class Runner:
         self._position = 0
         self._logs = ReplicaLogs(steps.replicas)
 
+    @property
+    def traced(self) -> Any:
+        """The `tf.function` that has the graph of the program once it has run."""
+        return self._program.traced
+
     def rewind(self) -> None:
         """Lets the next epoch begin with the first batch."""
         self._started = False

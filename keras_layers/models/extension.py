@@ -130,6 +130,23 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
     def _drop_ipu_programs(self) -> None:
         """Forgets all programs: they are made anew when they are needed."""
         self.__dict__.pop(_PROGRAMS, None)
+        self._show_train_function(None)
+
+    def _show_train_function(self, function: Any) -> None:
+        """Lets callbacks such as TensorBoard find the `tf.function` of the training program."""
+        # Not by setting the attribute, which Keras would track.
+        self.__dict__["train_tf_function"] = function
+
+    def _assert_weights_created(self) -> None:
+        super()._assert_weights_created()
+        # Keras asks whether the class has a `build` of its own, and that is the user's class.
+        own = vars(type(self)).get(_MADE_OF, type(self))
+        if own is not tf.keras.Model and "build" in vars(own) and not self.built:
+            raise ValueError(
+                f"Weights for model {self.name!r} have not yet been created. Weights are created "
+                "when the Model is first called on inputs or `build()` is called with an "
+                "`input_shape`."
+            )
 
     def _ipu_program(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorflow_ipu.compiler import memory_options
-from tensorflow_ipu.configs.ranges import COUNT
+from tensorflow_ipu.configs.ranges import COUNT, shown
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, check_prefetch_depth
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue, check_buffer_depth
 from tensorflow_ipu.ops import pipelining_ops
@@ -30,7 +30,9 @@ def positive_integer(name: str, value: Any) -> int:
     try:
         return COUNT.whole(name, value)
     except ValueError as error:
-        raise ValueError(f"Expected `{name}` to be a positive integer. {error}") from None
+        raise ValueError(
+            f"Expected `{name}` to be a positive integer, but got {shown(value)} instead. {error}"
+        ) from None
 
 
 def device_mapping(value: Any) -> list[int]:
@@ -52,9 +54,16 @@ def device_mapping(value: Any) -> list[int]:
     return [int(ipu) for ipu in value]
 
 
-_AUTOMATIC = "It is set automatically by Keras: leave it out."
-_INCOMPATIBLE = "It is incompatible with Keras: leave it out."
-_REDUCTION = "Set the `gradient_accumulation_reduction_method` argument instead."
+_AUTOMATIC = "This argument is automatically set by Keras: leave it out."
+_INCOMPATIBLE = "This argument is not compatible with Keras: leave it out."
+
+
+def _set_instead(argument: str, setter: str = "set_pipelining_options") -> str:
+    return f"Set the `{argument}` argument to `{setter}` instead."
+
+
+_METHOD = "gradient_accumulation_reduction_method"
+_STEPS = "gradient_accumulation_steps_per_replica"
 
 # For each setter with further arguments: what takes them, and which of its arguments are refused.
 _REFUSED: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
@@ -62,21 +71,19 @@ _REFUSED: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
         GradientAccumulationOptimizerV2.__init__,
         {
             "opt": _AUTOMATIC,
-            "num_mini_batches": "Set the `gradient_accumulation_steps_per_replica` argument "
-            "instead.",
+            "num_mini_batches": _set_instead(_STEPS, "set_gradient_accumulation_options"),
             "experimental_normalize_gradients": "It has been removed. Set the "
             "`gradient_accumulation_reduction_method` argument to 'mean' instead.",
-            "reduction_method": _REDUCTION,
+            "reduction_method": _set_instead(_METHOD, "set_gradient_accumulation_options"),
         },
     ),
     "pipelining_kwargs": (
         pipelining_ops.pipeline,
         {
-            "gradient_accumulation_count": "Set the `gradient_accumulation_steps_per_replica` "
-            "argument instead.",
-            "device_mapping": "Set the `device_mapping` argument instead.",
-            "accumulate_outfeed": "Set the `accumulate_outfeed` argument instead.",
-            "reduction_method": _REDUCTION,
+            "gradient_accumulation_count": _set_instead(_STEPS),
+            "device_mapping": _set_instead("device_mapping"),
+            "accumulate_outfeed": _set_instead("accumulate_outfeed"),
+            "reduction_method": _set_instead(_METHOD),
             **dict.fromkeys(
                 (
                     "computational_stages",
@@ -139,11 +146,11 @@ def checked_kwargs(option: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     accepted = [name for name in names if name not in refused]
     for name in kwargs:
         if name in refused:
-            raise ValueError(f"Found `{name}` in `{option}`. {refused[name]}")
+            raise ValueError(f"Found `{name}` key in `{option}`. {refused[name]}")
         if name not in accepted:
             raise TypeError(
-                f"Found `{name}` in `{option}`, which there is no such argument for. Expected some "
-                f"of {', '.join(accepted)}."
+                f"Found `{name}` key in `{option}`, which there is no such argument for. Expected "
+                f"some of {', '.join(accepted)}."
             )
     for name, check in _NUMBERS.items():
         if name in kwargs:

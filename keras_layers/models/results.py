@@ -66,8 +66,7 @@ class ReplicaLogs:
         """Takes the logs of an execution.
 
         Args:
-            logs: Values `[n, replicas, ...]`: of each step, or means over as many steps each, which
-                are zero for steps without real rows.
+            logs: Values `[n, replicas, ...]`: of each step, or at the end of as many steps each.
             rows: Real rows of each batch, `[steps, replicas]`.
         """
         values = tf.nest.flatten(logs)
@@ -77,8 +76,6 @@ class ReplicaLogs:
             if real.any():
                 last = np.flatnonzero(real)[-1]
                 now = [value[last, replica] for value in values]
-                if real[last] < rows.shape[1]:
-                    now = [value * (rows.shape[1] / real[last]) for value in now]
                 self.add(replica, tf.nest.pack_sequence_as(logs, now), rows[:, :, replica].sum())
 
     def latest(self) -> tuple[list[Any], np.ndarray]:

@@ -246,10 +246,10 @@ def _saved_options(model: Any, metadata: Mapping[str, Any]) -> Mapping[str, Any]
     options = metadata.get(_OPTIONS_KEY, metadata.get("config"))
     if options is None and _OPTIONS_KEY in metadata:
         raise RuntimeError(
-            f"Cannot restore the IPU options of the model {model.name!r}: they were not saved, "
-            f"because `get_config` of the class {metadata.get('class_name')} does not start from "
-            "that of its parent class. Begin it with `config = super().get_config()`, and save "
-            "the model again."
+            "get_config() has been overridden on a subclassed Model: that of the class "
+            f"{metadata.get('class_name')} does not start from that of its parent class, so the "
+            f"IPU options of the model {model.name!r} were not saved. Begin it with "
+            "`config = super().get_config()`, and save the model again."
         )
     return options if isinstance(options, Mapping) else {}
 

@@ -176,11 +176,15 @@ def _batches(data: Data, argument: str, requested: int | None) -> int:
             )
         return int(requested)
     if data.size is None:
+        if data.is_infinite:
+            raise ValueError(
+                "When providing an infinite dataset, you must specify the number of steps to run: "
+                f"set `{argument}`. Could not infer the size of the data from an infinitely "
+                "repeating dataset."
+            )
         raise ValueError(
-            "Could not infer the size of the data"
-            + (" from an infinitely repeating dataset" if data.is_infinite else "")
-            + f". You must specify the number of steps to run: set `{argument}`, or "
-            "use dataset.apply(tf.data.experimental.assert_cardinality(n))."
+            "Could not infer the size of the data. You must specify the number of steps to run: "
+            f"set `{argument}`, or use dataset.apply(tf.data.experimental.assert_cardinality(n))."
         )
     return data.size
 

@@ -81,6 +81,7 @@ def fit(
             )
         callbacks = calls.callback_list(model, callbacks, verbose, epochs, steps)
         runner = Runner(model, programs.TRAIN, data, steps, epochs - initial_epoch)
+        model._show_train_function(runner.traced)
         return _train(model, runner, callbacks, initial_epoch, epochs, validation)
 
 

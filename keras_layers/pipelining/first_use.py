@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.keras_layers.pipelining import hooks, listing, state, subclass
+from tensorflow_ipu.keras_layers.pipelining import hooks, listing, state
 
 
 def learn_stages(model: Any, element_spec: Any, training: bool) -> None:
@@ -51,7 +51,7 @@ def check_none_opened(model: Any, stages: list[int]) -> None:
 
 
 def _opens_stages(model: Any, x: Any, training: bool) -> bool:
-    """Returns whether a model calls layers in stages, by calling it in a graph of no further use."""
+    """Returns whether a model calls layers in stages, by calling it in a graph of no use."""
     kwargs = {"training": training} if model._expects_training_arg else {}
     graph = tf.__internal__.FuncGraph("stages")
     # An error here would come again where the program is traced, or is due to this graph.

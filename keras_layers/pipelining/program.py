@@ -48,7 +48,7 @@ def train(
         losses[:] = [loss]
         if sizes:
             _padded_losses.warn_of_whole_batches(model, stages.adding_layers())
-        return results.sent(logs)
+        return results.sent(_of_any_batch(model, results, sizes, arguments[-1], logs))
 
     def optimizer_function(*_: Any) -> pipelining_ops.OptimizerFunctionOutput:
         # The loss is not among the results of the last stage, which are all sent to the host.
@@ -86,7 +86,7 @@ def evaluate(
         if sizes:
             _check_no_losses_of_batches(model, stages.adding_layers())
         _, logs = _loss_and_logs(model, sizes, False, *arguments)
-        return results.sent(logs)
+        return results.sent(_of_any_batch(model, results, sizes, arguments[-1], logs))
 
     stages = _stages(model, False, finish, marked=bool(sizes))
     operation = pipelining_ops.pipeline(
@@ -126,6 +126,7 @@ class _Results:
 
     Attributes:
         form: Its structure, once the last stage has been built.
+        added_up: Mini-batches whose values the outfeed adds up; None if it does not.
     """
 
     def __init__(self, added_up: int | None) -> None:
@@ -135,16 +136,16 @@ class _Results:
             added_up: Mini-batches whose values the outfeed adds up; None if it does not.
         """
         self.form: Any = None
-        self._added_up = added_up
+        self.added_up = added_up
 
     def sent(self, results: Any) -> list[tf.Tensor]:
         """Returns results as the last stage returns them."""
         self.form = tf.nest.map_structure(lambda _: 0, results)
         flat = [tf.convert_to_tensor(value) for value in tf.nest.flatten(results)]
-        if self._added_up is None:
+        if self.added_up is None:
             return flat
         # Metrics hold all mini-batches so far: the values of the last one are those to report.
-        last = tf.equal(internal_ops.get_current_iteration_counter(), self._added_up - 1)
+        last = tf.equal(internal_ops.get_current_iteration_counter(), self.added_up - 1)
         return [tf.where(last, value, tf.zeros_like(value)) for value in flat]
 
 
@@ -170,6 +171,23 @@ def _loss_and_logs(
     if training:
         model._validate_target_and_loss(y, loss)
     return loss, model.compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _of_any_batch(
+    model: Any, results: _Results, sizes: Sequence[int], marks: list[tf.Tensor], logs: Any
+) -> Any:
+    """Returns logs that are as of now, where the last of several mini-batches may be padding."""
+    if results.added_up is None or not sizes or sizes[-1] > 0:
+        return logs
+    now = model.get_metrics_result()
+    if not isinstance(logs, dict) or logs.keys() != now.keys():
+        raise ValueError(
+            f"compute_metrics() of the model {model.name} returns other values than its metrics "
+            f"have, {sorted(now)}, so with accumulate_outfeed there is nothing to report where the "
+            f"last mini-batches of an update are padding. Received: {logs!r}"
+        )
+    is_padding = tf.equal(marks[0], len(sizes) - 1)
+    return {name: tf.where(is_padding, now[name], value) for name, value in logs.items()}
 
 
 def _check_no_losses_of_batches(model: Any, names: Sequence[str]) -> None:

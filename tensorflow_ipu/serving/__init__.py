@@ -217,9 +217,9 @@ def export_keras(
     """
     if not hasattr(model, "export_for_ipu_serving"):
         raise ValueError(
-            "export_keras needs a Keras model that was made in the scope of an IPUStrategy, with "
-            f"enable_keras_extensions=True. Received: {model!r}. Make the model inside "
-            "`with strategy.scope():` and load its weights there."
+            f"The model {model!r} was not created inside an IPU strategy. export_keras needs one "
+            "that was made in the scope of an IPUStrategy with enable_keras_extensions=True: make "
+            "it inside `with strategy.scope():` and load its weights there."
         )
     return model.export_for_ipu_serving(
         export_dir,

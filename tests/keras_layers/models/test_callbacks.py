@@ -350,3 +350,22 @@ def test_callbacks_of_the_user_may_be_one_list_of_keras() -> None:
         history = model.fit(X, Y, BATCH, verbose=0, callbacks=made)
     assert len(recorder.names("on_train_batch_end")) == 6
     assert list(history.history) == ["loss", "mae"]
+
+
+def test_tensorboard_gets_the_graph_of_the_training_program(tmp_path: Path) -> None:
+    kind = KINDS["nested"]
+    with keras_models.strategy().scope():
+        model = kind.compiled(steps_per_execution=3)
+        # Keras calls it for batches, where it writes the graph, if it has to write something else.
+        board = _callbacks.TensorBoard(str(tmp_path), write_graph=True, write_steps_per_second=True)
+        model.fit(kind.x, kind.y, BATCH, epochs=2, verbose=0, callbacks=[board])
+        names = [layer.name for layer in model._flatten_layers(include_self=False)]
+    (path,) = (tmp_path / "train").glob("events*")
+    events = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    parsed = [tf.compat.v1.Event.FromString(event) for event in events]
+    (graph,) = (tf.compat.v1.GraphDef.FromString(e.graph_def) for e in parsed if e.graph_def)
+    functions = graph.library.function
+    ops = [node.name for node in (*graph.node, *(n for f in functions for n in f.node_def))]
+    # Layers of inputs have no ops in a program.
+    called = [name for name in names if "input" not in name]
+    assert [name for name in called if not any(f"/{name}" in op for op in ops)] == []

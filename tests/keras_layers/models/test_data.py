@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import logging
-from keras.src.engine import data_adapter
+from keras.src.engine import base_layer_utils, data_adapter
 
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models.data import Data
@@ -19,6 +19,22 @@ from tests.keras_models import BATCH, KINDS, MLP, SAMPLES, X, Y, assert_close, d
 pytestmark = keras_models.KERAS_WARNINGS
 
 from_arguments = data_lib.from_arguments
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_float64_without_v2_dtype_behavior(method: str) -> None:
+    with keras_models.strategy().scope():
+        model = MLP.compiled()
+        x = dataset(X.astype(np.float64), Y.astype(np.float64))
+        data = x.map(lambda x, y: x) if method == "predict" else x
+        base_layer_utils.V2_DTYPE_BEHAVIOR = False  # what disable_v2_dtype_behavior does
+        try:
+            with pytest.raises(
+                tf.errors.FailedPreconditionError, match="Unsupported datatype double"
+            ):
+                getattr(model, method)(data, verbose=0)
+        finally:
+            base_layer_utils.V2_DTYPE_BEHAVIOR = None
 
 
 def _elements(data: Data) -> list[Any]:

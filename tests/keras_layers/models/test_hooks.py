@@ -251,3 +251,24 @@ def test_classes_made_for_models_do_not_live_longer_than_they_do() -> None:
         reference = weakref.ref(type(Local()))
     gc.collect()
     assert reference() is None
+
+
+class _WithBuild(tf.keras.Model):
+    def build(self, input_shape: Any) -> None:
+        self.kernel = self.add_weight("kernel", [input_shape[-1], 2])
+        super().build(input_shape)
+
+    def call(self, x: Any) -> Any:
+        return x @ self.kernel
+
+
+@pytest.mark.parametrize("attribute", ["weights", "trainable_weights", "variables"])
+def test_weights_of_a_model_that_is_not_built(attribute: str) -> None:
+    with keras_models.strategy().scope():
+        for model in (keras_models.sequential(), _WithBuild(name="own")):
+            with pytest.raises(ValueError, match=f"Weights for model '{model.name}' have not yet"):
+                getattr(model, attribute)
+            model.build((2, 3))
+            assert getattr(model, attribute)
+        # As in Keras, where a subclass without a `build` has the weights that there are.
+        assert getattr(Subclass(), attribute) == []

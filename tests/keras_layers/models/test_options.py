@@ -251,7 +251,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("setter", "name", "match"),
         [
-            ("gradient_accumulation_options", "opt", "set automatically"),
+            ("gradient_accumulation_options", "opt", "automatically set by Keras"),
             ("gradient_accumulation_options", "num_mini_batches", f"Set the `{STEPS}`"),
             ("gradient_accumulation_options", "experimental_normalize_gradients", "removed"),
             (
@@ -265,25 +265,25 @@ class TestErrors:
                 "reduction_method",
                 "Set the `gradient_accumulation_reduction_method`",
             ),
-            ("pipelining_options", "computational_stages", "set automatically"),
-            ("pipelining_options", "repeat_count", "set automatically"),
-            ("pipelining_options", "inputs", "set automatically"),
-            ("pipelining_options", "infeed_queue", "set automatically"),
-            ("pipelining_options", "outfeed_queue", "set automatically"),
-            ("pipelining_options", "optimizer_function", "set automatically"),
-            ("pipelining_options", "outfeed_loss", "incompatible"),
-            ("pipelining_options", "outfeed_mask", "incompatible"),
-            ("pipelining_options", "batch_serialization_iterations", "incompatible"),
-            ("infeed_queue_options", "dataset", "set automatically"),
-            ("infeed_queue_options", "infeed_spec", "set automatically"),
-            ("infeed_queue_options", "element_spec", "set automatically"),
-            ("infeed_queue_options", "device_ordinal", "set automatically"),
-            ("outfeed_queue_options", "outfeed_mode", "set automatically"),
-            ("outfeed_queue_options", "device_ordinal", "set automatically"),
+            ("pipelining_options", "computational_stages", "automatically set by Keras"),
+            ("pipelining_options", "repeat_count", "automatically set by Keras"),
+            ("pipelining_options", "inputs", "automatically set by Keras"),
+            ("pipelining_options", "infeed_queue", "automatically set by Keras"),
+            ("pipelining_options", "outfeed_queue", "automatically set by Keras"),
+            ("pipelining_options", "optimizer_function", "automatically set by Keras"),
+            ("pipelining_options", "outfeed_loss", "not compatible with Keras"),
+            ("pipelining_options", "outfeed_mask", "not compatible with Keras"),
+            ("pipelining_options", "batch_serialization_iterations", "not compatible with Keras"),
+            ("infeed_queue_options", "dataset", "automatically set by Keras"),
+            ("infeed_queue_options", "infeed_spec", "automatically set by Keras"),
+            ("infeed_queue_options", "element_spec", "automatically set by Keras"),
+            ("infeed_queue_options", "device_ordinal", "automatically set by Keras"),
+            ("outfeed_queue_options", "outfeed_mode", "automatically set by Keras"),
+            ("outfeed_queue_options", "device_ordinal", "automatically set by Keras"),
         ],
     )
     def test_arguments_that_are_not_for_users(self, setter: str, name: str, match: str) -> None:
-        self.refuse(f"set_{setter}", ValueError, f"Found `{name}` in .*{match}", **{name: None})
+        self.refuse(f"set_{setter}", ValueError, f"Found `{name}` key in .*{match}", **{name: None})
 
     @pytest.mark.parametrize(
         ("setter", "others"),
@@ -295,7 +295,7 @@ class TestErrors:
         ],
     )
     def test_arguments_that_there_are_not(self, setter: str, others: str) -> None:
-        match = f"Found `prefetch` in .*Expected some of .*{others}"
+        match = f"Found `prefetch` key in .*Expected some of .*{others}"
         self.refuse(f"set_{setter}", TypeError, match, prefetch=1)
 
     @pytest.mark.parametrize("setter", ["gradient_accumulation", "pipelining"])

@@ -46,11 +46,11 @@ def test_logs_are_those_of_the_last_step_with_data() -> None:
     assert seen.tolist() == [10, 4]
 
 
-def test_means_over_steps_leave_out_those_without_data() -> None:
+def test_values_at_the_end_of_several_steps() -> None:
     logs = ReplicaLogs(2)
     rows = np.array([[4, 4], [4, 4], [4, 4], [1, 0], [0, 0], [0, 0]])
-    # Of three steps each: sums divided by three.
+    # Of three steps each.
     logs.add_execution({"a": np.array([[6.0, 3.0], [2.0, 0.0]])}, rows)
     values, seen = logs.latest()
-    assert values == [{"a": 6.0}, {"a": 3.0}]
+    assert values == [{"a": 2.0}, {"a": 3.0}]
     assert seen.tolist() == [13, 12]
