@@ -35,7 +35,7 @@ def _activation(layer: Any, key: str, value: Any) -> Callable[..., Any] | None:
     if value is None:
         return None
     if callable(value):
-        return value  # type: ignore[no-any-return]
+        return value
     try:
         function = tf.keras.activations.deserialize(value)
     except (ValueError, TypeError):

@@ -31,7 +31,8 @@ class _ALSOptimizerWithInner(ALSOptimizer):
         """Makes an optimizer; the arguments are those of `__init__`."""
         if cls._ipu_class is not None:
             return object.__new__(cls)
-        return object.__new__(_generations.of_generation(cls, _generations.LEGACY))
+        wrapper: Any = cls
+        return object.__new__(_generations.of_generation(wrapper, _generations.LEGACY))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments to make the same optimizer with."""

@@ -21,6 +21,7 @@ from tensorflow_ipu.compiler.passes import (
     prune,
     random_streams,
     replica_constants,
+    round_trips,
     sequential_loops,
     synthetic_indices,
     synthetic_parameters,
@@ -32,6 +33,7 @@ from tensorflow_ipu.compiler.target import Target
 Pass = Callable[[Program, Target], None]
 
 PIPELINE: dict[str, Pass] = {
+    "round_trips": round_trips.run,
     "prune": prune.run,
     "drop_checks": drop_checks.run,
     "ungate_gradients": ungate_gradients.run,

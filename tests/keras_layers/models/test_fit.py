@@ -348,3 +348,16 @@ def test_verbose_2_prints_one_line_per_epoch(capsys: pytest.CaptureFixture[str])
     with keras_models.strategy().scope():
         MLP.compiled().fit(X, Y, BATCH, epochs=2, verbose=2)
     assert capsys.readouterr().out.count("loss:") == 2
+
+
+def test_a_model_that_was_built_for_float64_takes_float32() -> None:
+    """It casts its inputs to float64, and its layers cast them back."""
+    stock = MLP.compiled()
+    stock(X[:BATCH])
+    expected = [stock.train_on_batch(X[:BATCH], Y[:BATCH]), stock.predict_on_batch(X[:BATCH])]
+    with keras_models.strategy().scope():
+        model = MLP.compiled()
+        model(X[:BATCH].astype(np.float64))
+        assert model.inputs[0].dtype == tf.float64
+        found = [model.train_on_batch(X[:BATCH], Y[:BATCH]), model.predict_on_batch(X[:BATCH])]
+    assert_close(found, expected)

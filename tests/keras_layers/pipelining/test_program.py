@@ -29,6 +29,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "adam": lambda: tf.keras.optimizers.Adam(0.01),
     "legacy_momentum": lambda: legacy.SGD(0.05, momentum=0.9),
     "legacy_adam": lambda: legacy.Adam(0.01),
+    "tensorflow_1": lambda: tf.compat.v1.train.MomentumOptimizer(0.05, 0.9),
 }
 
 
@@ -109,6 +110,10 @@ def test_reduction_methods(method: str) -> None:
     check_training(
         MODELS["functional"], 4, 2, factor=0.25, gradient_accumulation_reduction_method=method
     )
+
+
+def test_replicas_with_an_optimizer_of_tensorflow_1() -> None:
+    check_training(MODELS["functional"], 4, 2, "tensorflow_1", replicas=2)
 
 
 def test_one_mini_batch_for_an_update() -> None:
