@@ -78,7 +78,7 @@ def check_arguments(program: Program, target: Target) -> None:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                "Detected unsupported operations when compiling an IPU program: its argument "
+                "Detected unsupported operations when trying to compile graph: its argument "
                 f"{name} is of the type {argument.dtype.name}, and there is no supported kernel "
                 "for IPU devices for that. Cast it with tf.cast.",
             )
@@ -104,7 +104,7 @@ def check_supported(program: Program) -> None:
         raise errors.InvalidArgumentError(
             None,
             None,
-            "Detected unsupported operations when compiling an IPU program: there is no supported "
+            "Detected unsupported operations when trying to compile graph: there is no supported "
             f"kernel for IPU devices for {shown}{more}. Use types and ops that the IPU has, or "
             "place the op on the host with ipu.scopes.outside_compilation_scope().",
         )

@@ -60,7 +60,7 @@ def check(program: Program, constants: Constants, sources: SourceMap) -> None:
         raise errors.InvalidArgumentError(
             None,
             None,
-            "Detected unsupported operations when compiling an IPU program, which "
+            "Detected unsupported operations when trying to compile graph, which "
             f"--operator_policy=raise refuses. {' '.join(texts[:_SHOWN])}{more}",
         )
     for text in texts:

@@ -59,7 +59,7 @@ def test_the_strict_policy_refuses_the_program(policy, warnings):
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         _run(_masked_sum, VALUE)
     text = str(caught.value)
-    assert "Detected unsupported operations when compiling an IPU program" in text
+    assert "Detected unsupported operations when trying to compile graph" in text
     assert "--operator_policy=raise" in text
     assert "test_check.py:" in text and "Where (boolean_mask/Where)" in text
     assert "What to do: use tf.where(condition, x, y)" in text
