@@ -29,6 +29,7 @@ FOLDERS = ("configs", "estimators", "keras_layers", "ops")
 # Public module, below `tensorflow.python.ipu` and `tensorflow_ipu` -> module of `tensorflow_ipu`.
 MODULES = {
     "all_to_all_op": "ops.all_to_all_op",
+    "application_compile_op": "ops.application_compile_op",
     "autoshard": "autoshard",
     "config": "config",
     "control_flow_ops": "ops.control_flow_ops",
@@ -46,6 +47,7 @@ MODULES = {
     "distributed.popdist_strategy": "distributed.popdist_strategy",
     "eager": "eager",
     "eager.backprop": "eager.backprop",
+    "embedded_runtime": "ops.embedded_runtime",
     "embedding_ops": "ops.embedding_ops",
     "f8_ops": "ops.f8_ops",
     "functional_ops": "ops.functional_ops",
@@ -80,9 +82,11 @@ MODULES = {
     "normalization_ops": "ops.normalization_ops",
     "ops": "ops",
     "ops.all_to_all_op": "ops.all_to_all_op",
+    "ops.application_compile_op": "ops.application_compile_op",
     "ops.control_flow_ops": "ops.control_flow_ops",
     "ops.cross_replica_ops": "ops.cross_replica_ops",
     "ops.custom_ops": "ops.custom_ops",
+    "ops.embedded_runtime": "ops.embedded_runtime",
     "ops.embedding_ops": "ops.embedding_ops",
     "ops.f8_ops": "ops.f8_ops",
     "ops.functional_ops": "ops.functional_ops",

@@ -15,6 +15,8 @@ from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler import trace as trace_lib
 
+__all__ = ["compile"]
+
 tensorflow_hooks.install()
 
 _SPEC_CLASSES = frozenset({"EstimatorSpec", "IPUEstimatorSpec", "IPUPipelineEstimatorSpec"})
@@ -48,7 +50,7 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
         )
     structure = list(inputs or [])
     flat_inputs = [ops.convert_to_tensor(value) for value in nest.flatten(structure)]
-    results = _Results()
+    results = Results()
     outer = ops.get_default_graph()
     in_scope = placement.current_device()
 
@@ -99,7 +101,7 @@ def _all_operations(graph: func_graph_lib.FuncGraph) -> list[ops.Operation]:
     return operations
 
 
-class _Results:
+class Results:
     """Remembers the structure of a computation's results between tracing and launching."""
 
     def __init__(self) -> None:

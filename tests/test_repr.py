@@ -12,6 +12,7 @@ from google.protobuf import message
 from tensorflow.python import ipu
 
 from tensorflow_ipu._infeed_iterators import IPUIterator, IPUOwnedIterator
+from tensorflow_ipu.applications.application import Signature
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.short_repr import LENGTH
@@ -218,6 +219,9 @@ MAKERS = {
     ipu.ipu_outfeed_queue.ScopedIPUOutfeedQueue: layer(ipu.ipu_outfeed_queue.ScopedIPUOutfeedQueue),
     ipu.ipu_outfeed_queue.IPUOutfeedQueueIterator: lambda: (
         ipu.ipu_outfeed_queue.IPUOutfeedQueueIterator(ipu.ipu_outfeed_queue.IPUOutfeedQueue())
+    ),
+    ipu.embedded_runtime.EmbeddedRuntimeContext: lambda: (
+        ipu.embedded_runtime.EmbeddedRuntimeContext("engine", None, Signature((), (), ()))
     ),
     IPUIterator: lambda: IPUIterator(dataset()),
     IPUOwnedIterator: lambda: IPUOwnedIterator(dataset()),

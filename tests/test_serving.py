@@ -14,7 +14,7 @@ from tensorflow_ipu import ipu_strategy, loops, serving
 from tensorflow_ipu.compiler import cache, store
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
-from tensorflow_ipu.ops import pipelining_ops, rand_ops, replication_ops
+from tensorflow_ipu.ops import embedded_runtime, pipelining_ops, rand_ops, replication_ops
 from tests.serving import applications, assert_stock, call_signatures, nodes
 
 Spec = tf.TensorSpec
@@ -241,6 +241,18 @@ def _returned(build: Callable[[Path], Any], export_dir: Path) -> _Returned:
 
 class TestFiles:
     """What is in the directory."""
+
+    def test_the_program_is_an_application(self, tmp_path: Path) -> None:
+        weight = tf.Variable(W)
+        serving.export_single_step(
+            lambda x: tf.matmul(x, weight), tmp_path, 3, predict_step_signature=SIGNATURE
+        )
+        weight.assign(W * 0.0)
+        (path,) = applications(tmp_path)
+        context = embedded_runtime.embedded_runtime_start(str(path), [], str(path))
+        for scale in range(4):
+            (got,) = embedded_runtime.embedded_runtime_call([np.float32(scale) * X], context)
+            np.testing.assert_allclose(got, scale * X @ W, rtol=1e-5, atol=1e-6)
 
     def test_nothing_of_ours_is_in_the_graph(self, tmp_path: Path) -> None:
         configure(2)
@@ -701,7 +713,7 @@ class TestErrors:
 
     def test_model_from_outside_the_strategy(self, tmp_path: Path) -> None:
         model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
-        with pytest.raises(ValueError, match="made in the scope of an IPUStrategy"):
+        with pytest.raises(ValueError, match="was not created inside an IPU strategy"):
             serving.export_keras(model, tmp_path, batch_size=2)
 
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <utility>
+#include <vector>
 
 #include "engine/random_bits.h"
 #include "tensorflow/core/lib/random/random.h"
@@ -13,6 +14,17 @@ namespace {
 
 std::atomic<int64_t> attached_generation{0};
 std::atomic<int> attached_devices{1};
+
+// The devices that Add made, in the order of their ordinals. Never destroyed.
+struct AddedDevices {
+  tensorflow::mutex mu;
+  std::vector<DeviceState*> states TF_GUARDED_BY(mu);
+};
+
+AddedDevices& Added() {
+  static auto* added = new AddedDevices;
+  return *added;
+}
 
 }  // namespace
 
@@ -28,7 +40,21 @@ DeviceState* DeviceState::All() {
 }
 
 DeviceState* DeviceState::Get(int ordinal) {
-  return ordinal < 0 || ordinal >= kMaxDevices ? nullptr : &All()[ordinal];
+  if (ordinal < 0) return nullptr;
+  if (ordinal < kMaxDevices) return &All()[ordinal];
+  AddedDevices& added = Added();
+  tensorflow::mutex_lock lock(added.mu);
+  const size_t index = ordinal - kMaxDevices;
+  return index < added.states.size() ? added.states[index] : nullptr;
+}
+
+int DeviceState::Add() {
+  AddedDevices& added = Added();
+  tensorflow::mutex_lock lock(added.mu);
+  auto* made = new DeviceState;
+  made->ordinal_ = kMaxDevices + static_cast<int>(added.states.size());
+  added.states.push_back(made);
+  return made->ordinal_;
 }
 
 int DeviceState::running_launches() {

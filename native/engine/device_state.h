@@ -27,8 +27,11 @@ constexpr int kMaxDevices = 16;
 // launches run.
 class DeviceState {
  public:
-  // The state of `/device:IPU:<ordinal>`, or null when `ordinal` is outside [0, kMaxDevices).
+  // The state of `/device:IPU:<ordinal>`, or of one that Add made; null when there is none.
   static DeviceState* Get(int ordinal);
+  // Makes a device that no configuration knows, for a program that keeps it until the process ends.
+  // Returns its ordinal, which is kMaxDevices or more.
+  static int Add();
 
   // Launches that run now or wait for their turn.
   int running_launches();

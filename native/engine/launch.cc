@@ -22,7 +22,6 @@ using tensorflow::Device;
 using tensorflow::FunctionLibraryDefinition;
 using tensorflow::FunctionLibraryRuntime;
 using tensorflow::Graph;
-using tensorflow::OpKernelContext;
 using tensorflow::ResourceHandle;
 using tensorflow::Status;
 using tensorflow::Tensor;
@@ -97,12 +96,12 @@ class Launcher : public StoppableLaunch {
   using Done = std::function<void(Status, std::vector<Tensor>)>;
 
   Launcher(uint64_t id, std::shared_ptr<const LoadedProgram> loaded, int ordinal,
-           OpKernelContext* ctx, Done done)
+           const LaunchCaller& caller, Done done)
       : id_(id),
         keeps_loaded_(std::move(loaded)),
         loaded_(*keeps_loaded_),
         device_(DeviceState::Get(ordinal)),
-        ctx_(ctx),
+        caller_(caller),
         cpu_(loaded_.runtime->device_mgr()->HostCPU()),
         done_(std::move(done)),
         replicas_(loaded_.program->replicas),
@@ -157,7 +156,7 @@ class Launcher : public StoppableLaunch {
  private:
   // The step that the launch is part of may be cancelled: when its session closes, say.
   void WatchCancellation() {
-    CancellationManager* manager = ctx_->cancellation_manager();
+    CancellationManager* manager = caller_.cancellation;
     if (manager == nullptr) return;
     token_ = manager->get_cancellation_token();
     const Status reason = tensorflow::errors::Cancelled("The step was cancelled.");
@@ -241,7 +240,7 @@ class Launcher : public StoppableLaunch {
     replica.cancellation = std::make_unique<CancellationManager>(&cancellation_);
     options.cancellation_manager = replica.cancellation.get();
     options.collective_executor = replica.context.get();
-    options.runner = ctx_->runner();
+    options.runner = caller_.runner;
     options.source_device = loaded_.runtime->device()->name();
     options.create_rendezvous = true;
     options.allow_dead_tensors = true;
@@ -279,7 +278,7 @@ class Launcher : public StoppableLaunch {
   void End() {
     RunningLaunches::Remove(id_);
     // Does not wait: this may be what the cancellation of the step has brought about.
-    CancellationManager* manager = ctx_->cancellation_manager();
+    CancellationManager* manager = caller_.cancellation;
     if (manager != nullptr) manager->TryDeregisterCallback(token_);
     std::vector<Tensor> results;
     if (has_begun_) results = EndReplicas();
@@ -322,7 +321,7 @@ class Launcher : public StoppableLaunch {
   std::shared_ptr<const LoadedProgram> keeps_loaded_;
   const LoadedProgram& loaded_;
   DeviceState* const device_;
-  OpKernelContext* const ctx_;
+  const LaunchCaller caller_;
   Device* const cpu_;
   CancellationManager cancellation_;
   tensorflow::CancellationToken token_ = CancellationManager::kInvalidToken;
@@ -431,10 +430,10 @@ void UnloadProgram(const LoadedProgram& loaded) {
 }
 
 uint64_t Launch(std::shared_ptr<const LoadedProgram> loaded, int ordinal, Waiter waiter,
-                OpKernelContext* ctx, std::vector<LaunchArgument> arguments,
+                const LaunchCaller& caller, std::vector<LaunchArgument> arguments,
                 std::function<void(Status, std::vector<Tensor>)> done) {
   const uint64_t id = NextLaunchId();
-  auto* launcher = new Launcher(id, std::move(loaded), ordinal, ctx, std::move(done));
+  auto* launcher = new Launcher(id, std::move(loaded), ordinal, caller, std::move(done));
   launcher->Start(std::move(arguments), waiter);
   return id;
 }

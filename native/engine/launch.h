@@ -39,11 +39,17 @@ struct LaunchArgument {
   tensorflow::core::RefCountPtr<tensorflow::Var> variable;
 };
 
-// Runs every replica concurrently on the runner of `ctx` and calls `done` once, with the results
+// What a launch uses of whoever asks for it. Has to outlive it.
+struct LaunchCaller {
+  std::function<void(std::function<void()>)>* runner;
+  tensorflow::CancellationManager* cancellation;  // may be null
+};
+
+// Runs every replica concurrently on the runner of `caller` and calls `done` once, with the results
 // of replica 0 or the first error that is a cause (not a consequence of another replica's).
 // Returns the number by which RunningLaunches knows the launch while it runs.
 uint64_t Launch(std::shared_ptr<const LoadedProgram> loaded, int ordinal, Waiter waiter,
-                tensorflow::OpKernelContext* ctx, std::vector<LaunchArgument> arguments,
+                const LaunchCaller& caller, std::vector<LaunchArgument> arguments,
                 std::function<void(tensorflow::Status, std::vector<tensorflow::Tensor>)> done);
 
 }  // namespace tensorflow_ipu

@@ -27,6 +27,8 @@ enum class Waiter {
   kPython,
   // TensorFlow: a session, or a function around the launch.
   kTensorFlow,
+  // A thread of the engine, which no signal concerns.
+  kEngine,
 };
 
 // All launches of the process. Thread-safe.

@@ -177,7 +177,8 @@ class LaunchKernel : public AsyncOpKernel {
     LoadedPrograms::Loaded program;
     TF_RETURN_IF_ERROR(Explained(cluster, Load(ctx, cluster, std::move(arguments), &program)));
     *launch = Launch(
-        std::move(program), ordinal_, waiter, ctx, std::move(inputs),
+        std::move(program), ordinal_, waiter, {ctx->runner(), ctx->cancellation_manager()},
+        std::move(inputs),
         [ctx, cluster, done = std::move(done)](const Status& status, std::vector<Tensor> results) {
           ctx->SetStatus(Explained(cluster, status));
           for (size_t i = 0; status.ok() && i < results.size(); ++i) {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from tensorflow.python.framework import dtypes
+from tensorflow.core.framework import function_pb2
+from tensorflow.python.framework import dtypes, errors, tensor_shape
+from tensorflow.python.ops import handle_data_util
 
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.cluster import Cluster
@@ -13,7 +16,9 @@ from tensorflow_ipu.compiler.target import Argument, Target
 from tensorflow_ipu.device import system
 
 
-def compile_cluster(cluster: Cluster, ordinal: int) -> Executable:
+def compile_cluster(
+    cluster: Cluster, ordinal: int
+) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
     """Compiles a Cluster for the shapes that its trace says.
 
     Args:
@@ -22,7 +27,7 @@ def compile_cluster(cluster: Cluster, ordinal: int) -> Executable:
         ordinal: For which device `/device:IPU:<ordinal>`.
 
     Returns:
-        The Executable.
+        The Executable, and the library to run.
 
     Raises:
         tf.errors.OpError: As at the first run of a program.
@@ -31,17 +36,32 @@ def compile_cluster(cluster: Cluster, ordinal: int) -> Executable:
     with compile_lib.LOCK:
         system.device(ordinal)
         target = Target(ordinal, system.current().generation, tuple(_arguments(cluster)))
-        executable, _ = compile_lib.compile_cluster(cluster, target)
-    return executable
+        return compile_lib.compile_cluster(cluster, target, to_file=True)
 
 
 def _arguments(cluster: Cluster) -> Iterator[Argument]:
     """Yields what is known of the arguments of a Cluster before it gets values."""
     captured = {id(inner): outer for outer, inner in cluster.graph.captures}
-    variables = {id(variable.handle): variable for variable in cluster.graph.variables}
     for tensor in cluster.graph.inputs:
         if tensor.dtype == dtypes.resource:
-            variable = variables[id(captured[id(tensor)])]
-            yield Argument(variable.dtype, variable.shape, True)
+            yield _variable(captured[id(tensor)])
         else:
             yield Argument(tensor.dtype, tensor.shape, False)
+
+
+def _variable(handle: Any) -> Argument:
+    """Returns what the handle of a variable says of it.
+
+    Raises:
+        tf.errors.InvalidArgumentError: If it is that of another resource.
+    """
+    data = handle_data_util.get_handle_data(handle)
+    if data is None or not data.is_set or len(data.shape_and_type) != 1:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"The program uses {handle!r}, which is no variable, and programs on the IPU have no "
+            "other resources. Use it on the host, and pass what comes of it to the program.",
+        )
+    (found,) = data.shape_and_type
+    return Argument(dtypes.as_dtype(found.dtype), tensor_shape.TensorShape(found.shape), True)

@@ -62,13 +62,15 @@ LOCK = threading.RLock()
 
 
 def compile_cluster(
-    cluster: cluster_lib.Cluster, target: Target
+    cluster: cluster_lib.Cluster, target: Target, to_file: bool = False
 ) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
     """Compiles a Cluster.
 
     Args:
         cluster: The Cluster.
         target: Device, configuration and argument types.
+        to_file: Whether the caller saves what is compiled: then a device that is configured for
+            pre-compilation needs no cache for it.
 
     Returns:
         The Executable, and the library to run. An equal Executable that was compiled before is
@@ -79,16 +81,16 @@ def compile_cluster(
             with the user's lines.
     """
     with error_text.explained_errors(cluster):
-        return _compiled(cluster, target)
+        return _compiled(cluster, target, to_file)
 
 
 def _compiled(
-    cluster: cluster_lib.Cluster, target: Target
+    cluster: cluster_lib.Cluster, target: Target, to_file: bool
 ) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
     began = time.time()
     program = Program.from_library(cluster.library(), cluster.entry)
     outside_compilation.check(program)
-    if system.current().connection is DeviceConnectionType.PRE_COMPILE:
+    if system.current().connection is DeviceConnectionType.PRE_COMPILE and not to_file:
         pre_compile.check(program)
     target = _with_replicas(program, target)
     refusals.check(program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorflow.core.framework import node_def_pb2
+from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu.compiler.program import Program
@@ -31,6 +31,19 @@ def is_host_evaluated(program: Program, target: Target) -> bool:
         all(argument.shape.rank == 0 for argument in target.arguments)
         and all(_is_scalar(node) for node in nodes if node.op == "Const")
     )
+
+
+def is_constant(library: function_pb2.FunctionDefLibrary, entry: str) -> bool:
+    """Returns whether a program that the host evaluates only has constants and inputs to return.
+
+    Args:
+        library: Its functions.
+        entry: Name of the function to run.
+    """
+    (nodes,) = (
+        list(function.node_def) for function in library.function if function.signature.name == entry
+    )
+    return all(node.op in _PASSING for node in nodes) or _is_constant(nodes)
 
 
 def _is_scalar(node: node_def_pb2.NodeDef) -> bool:

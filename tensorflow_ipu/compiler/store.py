@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +54,13 @@ def describe(executable: Executable) -> dict[str, Any]:
     }
 
 
-def save(executable: Executable, path: Path) -> None:
+def save(executable: Executable, path: Path, members: Mapping[str, bytes] | None = None) -> None:
     """Writes an Executable to a file.
 
     Args:
         executable: The Executable.
         path: The file.
+        members: What else to put into the archive, by name.
 
     Raises:
         OSError: If it cannot be written.
@@ -68,6 +69,8 @@ def save(executable: Executable, path: Path) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(_DESCRIPTION, json.dumps(describe(executable), indent=1))
             archive.writestr(_LIBRARY, executable.library.SerializeToString(deterministic=True))
+            for name, content in (members or {}).items():
+                archive.writestr(name, content)
 
 
 def load(path: Path) -> tuple[dict[str, Any], function_pb2.FunctionDefLibrary]:

@@ -32,13 +32,14 @@ _CHECKS = """
     """
 # Transfers are timed as such: `costs.collectives` (with what is added on the way), `streams`.
 _TRANSFERS = """
+    IpuApplicationReceive IpuApplicationSend
     IpuInfeedDequeue IpuOutfeedEnqueue IpuInfeedInitialize IpuInfeedDelete IpuOutfeedDequeue
     IpuOutfeedDelete IpuHostEmbeddingLookup IpuHostEmbeddingUpdate IpuHostEmbeddingRegister
     IpuHostEmbeddingDeregister IpuCrossReplicaSum IpuReduceScatter IpuAllGather IpuAllToAll
     IpuReplicaBroadcast IpuAssumeEqualAcrossReplicas IpuReplicationFactor IpuReplicationIndex
     """
 # They run on the host only.
-_HOST = "IpuDatasetBenchmark IpuDatasetExtract"
+_HOST = "IpuApplicationCall IpuApplicationStart IpuDatasetBenchmark IpuDatasetExtract IpuRaise"
 
 
 def _free(_spec: OpSpec, _resources: Resources) -> Cost:

@@ -17,8 +17,7 @@ The steps before and after the model are for the host; of a model that has them,
 `strategy.run(model.predict_step, args)` launches what is in between.
 
 Among the assets is `application_<uuid>.popef`: the compiled program, with all `iterations` of its
-loop or pipeline, as it would be for the serving runtime of the chip. It describes the program, for
-reports; nothing loads it to run it.
+loop or pipeline and the weights. `ipu.embedded_runtime` runs it, in a process without this model.
 """
 
 from __future__ import annotations

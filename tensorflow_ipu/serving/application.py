@@ -11,9 +11,10 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
 from tensorflow_ipu import loops
-from tensorflow_ipu.compiler import ahead_of_time, trace
+from tensorflow_ipu.applications import application, values
+from tensorflow_ipu.applications.application import Application
+from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.serving.steps import Step
@@ -34,12 +35,12 @@ def single_step(step: Step, iterations: int) -> Builder:
     return build
 
 
-def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Executable:
+def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Application:
     """Compiles a program with an infeed and an outfeed, without running it.
 
     Args:
         name: What a user would recognise.
-        build: Builds it.
+        build: Builds it. Variables that it uses get the values that they have now.
         element: Nest of `tf.TensorSpec`, what the infeed gives.
         ordinal: Compile for the device `/device:IPU:<ordinal>`.
     """
@@ -56,6 +57,7 @@ def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Executabl
     function = polymorphic_function.function(program, input_signature=(), autograph=False)
     with trace.cluster_scope():
         concrete = function.get_concrete_function()
-    return ahead_of_time.compile_cluster(
-        Cluster.from_graph(concrete.graph, name, owner=concrete), ordinal
-    )
+    cluster = Cluster.from_graph(concrete.graph, name, owner=concrete)
+    captures = values.Captures(cluster, explicit=0, with_variables=True)
+    bound = [tensor.numpy() for tensor in captures.read()]
+    return application.build(cluster, ordinal, dict(zip(captures.positions, bound)))

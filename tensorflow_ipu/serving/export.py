@@ -110,7 +110,7 @@ def export(
             "only where tensorflow_ipu is installed.",
             ", ".join(needed),
         )
-    executable = application.compiled(name, build, element, ordinal)
+    compiled = application.compiled(name, build, element, ordinal)
     captures = Captures(_HOST)
     captures.of(flow.predict)
 
@@ -123,7 +123,7 @@ def export(
     serve = flow.function(captures, on_host)
     predict = _with_parameters(predict_step, flow.predict.arguments)
     export_dir = str(request.export_dir)
-    saved_model.write(export_dir, serve, predict, captures.owners, executable)
+    saved_model.write(export_dir, serve, predict, captures.owners, compiled)
     return flow.function(Captures(_HOST), _on_device(flow.predict, ordinal, name))
 
 

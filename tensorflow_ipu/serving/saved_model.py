@@ -23,8 +23,8 @@ from tensorflow.python.saved_model import (
 from tensorflow.python.trackable import asset, autotrackable
 
 from tensorflow_ipu import placement, private_files
-from tensorflow_ipu.compiler import store
-from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.applications import file
+from tensorflow_ipu.applications.application import Application
 
 APPLICATION_SUFFIX = ".popef"
 
@@ -55,7 +55,7 @@ def write(
     serve: Function,
     predict: Function,
     owners: Sequence[Any],
-    executable: Executable,
+    application: Application,
 ) -> None:
     """Writes an exported model, in place of what is in the directory.
 
@@ -64,7 +64,7 @@ def write(
         serve: The signature `serving_default`: named tensors in, a dict of tensors out.
         predict: The part of it that is for the device.
         owners: Variables and other objects that both use.
-        executable: What the model was compiled to.
+        application: What the model was compiled to.
     """
     _empty(export_dir)
     module = autotrackable.AutoTrackable()
@@ -72,7 +72,7 @@ def write(
     module.predict_step = predict
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"application_{uuid.uuid4()}{APPLICATION_SUFFIX}")
-        store.save(executable, path)
+        file.save(application, path)
         with ops.device("/device:CPU:0"):
             module.application = asset.Asset(str(path))
             signatures = {

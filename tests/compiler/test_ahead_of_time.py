@@ -25,7 +25,7 @@ def test_the_first_run_finds_it_compiled():
 
         concrete = program.get_concrete_function()
         cluster = Cluster.from_graph(concrete.graph, "program", owner=concrete)
-        executable = ahead_of_time.compile_cluster(cluster, 0)
+        executable, _ = ahead_of_time.compile_cluster(cluster, 0)
         described = [
             (argument.name, argument.dtype, argument.shape, argument.is_variable)
             for argument in executable.arguments

@@ -2,6 +2,7 @@
 
 __version__: str
 from tensorflow_ipu import all_to_all_op as all_to_all_op
+from tensorflow_ipu import application_compile_op as application_compile_op
 from tensorflow_ipu import autoshard as autoshard
 from tensorflow_ipu import config as config
 from tensorflow_ipu import control_flow_ops as control_flow_ops
@@ -13,6 +14,7 @@ from tensorflow_ipu import dataset_benchmark as dataset_benchmark
 from tensorflow_ipu import dataset_extractor as dataset_extractor
 from tensorflow_ipu import distributed as distributed
 from tensorflow_ipu import eager as eager
+from tensorflow_ipu import embedded_runtime as embedded_runtime
 from tensorflow_ipu import embedding_ops as embedding_ops
 from tensorflow_ipu import f8_ops as f8_ops
 from tensorflow_ipu.ops.functional_ops import function as function

@@ -2,6 +2,7 @@
 
 __version__: str
 from tensorflow.python.ipu import all_to_all_op as all_to_all_op
+from tensorflow.python.ipu import application_compile_op as application_compile_op
 from tensorflow.python.ipu import autoshard as autoshard
 from tensorflow.python.ipu import config as config
 from tensorflow.python.ipu import control_flow_ops as control_flow_ops
@@ -13,6 +14,7 @@ from tensorflow.python.ipu import dataset_benchmark as dataset_benchmark
 from tensorflow.python.ipu import dataset_extractor as dataset_extractor
 from tensorflow.python.ipu import distributed as distributed
 from tensorflow.python.ipu import eager as eager
+from tensorflow.python.ipu import embedded_runtime as embedded_runtime
 from tensorflow.python.ipu import embedding_ops as embedding_ops
 from tensorflow.python.ipu import f8_ops as f8_ops
 from tensorflow_ipu.ops.functional_ops import function as function

@@ -1,0 +1,269 @@
+"""What a compiled application is, and making it of a Cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy.typing as npt
+from tensorflow.core.framework import function_pb2, node_def_pb2
+from tensorflow.python.framework import dtypes, errors, tensor_shape
+from tensorflow.python.framework import tensor as tensor_lib
+
+from tensorflow_ipu.compiler import ahead_of_time, host_evaluation
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.configs.short_repr import shows
+
+#: What the names of inputs begin with.
+INPUT_PREFIX = "XLA_Args/"
+
+_DEQUEUE, _ENQUEUE = "IpuInfeedDequeue", "IpuOutfeedEnqueue"
+_RECEIVE, _SEND = "IpuApplicationReceive", "IpuApplicationSend"
+# What another process does not have.
+_LEFT_BEHIND = {
+    "PyFunc": "calls Python",
+    "PyFuncStateless": "calls Python",
+    "EagerPyFunc": "calls Python",
+    "IpuHostEmbeddingLookup": "uses a host embedding",
+    "IpuHostEmbeddingUpdate": "uses a host embedding",
+}
+
+Specs = tuple[tensor_lib.TensorSpec, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """The tensors that go into an application and come out of it.
+
+    Attributes:
+        inputs: What it is started with: arguments of the function, then variables that are not
+            frozen, called `XLA_Args/<name>`.
+        streamed_inputs: What a call takes: the tensors of one element of each infeed.
+        streamed_outputs: What a call gives: the tensors of one element of each outfeed. Without
+            outfeeds, the results of the program.
+    """
+
+    inputs: Specs
+    streamed_inputs: Specs
+    streamed_outputs: Specs
+
+    __repr__ = shows(
+        lambda self: {
+            "inputs": len(self.inputs),
+            "streamed_inputs": len(self.streamed_inputs),
+            "streamed_outputs": len(self.streamed_outputs),
+        }
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """An argument of the program.
+
+    Attributes:
+        spec: Its name, type and shape.
+        is_variable: Whether it is a variable, which keeps what the program writes.
+        value: What it is bound to; None for an input.
+    """
+
+    spec: tensor_lib.TensorSpec
+    is_variable: bool
+    value: npt.NDArray[Any] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Application:
+    """A compiled program without the process that made it.
+
+    Attributes:
+        fingerprint: Equal for equal programs that are bound to equal values.
+        entry: Name of the function to run.
+        replicas: How many copies run at once.
+        arguments: What the entry takes.
+        infeeds: The tensors of an element of each infeed.
+        outfeeds: The tensors of an element of each outfeed.
+        results: What the entry returns.
+        library: The functions, with the operations of applications in the place of feeds.
+        executable: What it was compiled to; None for one that was read from a file.
+    """
+
+    fingerprint: str
+    entry: str
+    replicas: int
+    arguments: tuple[Argument, ...]
+    infeeds: tuple[Specs, ...]
+    outfeeds: tuple[Specs, ...]
+    results: Specs
+    library: function_pb2.FunctionDefLibrary = dataclasses.field(repr=False)
+    executable: Executable | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def signature(self) -> Signature:
+        """The tensors that go in and come out."""
+        return Signature(
+            tuple(argument.spec for argument in self.arguments if argument.value is None),
+            tuple(spec for infeed in self.infeeds for spec in infeed),
+            tuple(spec for outfeed in self.outfeeds for spec in outfeed) or self.results,
+        )
+
+    def bound(self, inputs: list[Any]) -> Iterator[tuple[Argument, Any]]:
+        """Yields each argument with its value.
+
+        Args:
+            inputs: The values of those that are inputs, in order.
+        """
+        given = iter(inputs)
+        for argument in self.arguments:
+            yield argument, next(given) if argument.value is None else argument.value
+
+
+def build(
+    cluster: Cluster,
+    ordinal: int,
+    values: Mapping[int, npt.NDArray[Any]],
+    names: Mapping[int, str] | None = None,
+) -> Application:
+    """Compiles a Cluster, without running it.
+
+    Args:
+        cluster: The Cluster. The shapes of its inputs are fully defined.
+        ordinal: Compile for the device `/device:IPU:<ordinal>`.
+        values: What arguments are bound to, by position. The others are inputs.
+        names: Names of arguments, by position; else they are called like their variable.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If nothing of the program is for the device.
+        tf.errors.InvalidArgumentError: If it needs what another process does not have.
+        tf.errors.OpError: As at the first run of a program.
+    """
+    executable, library = ahead_of_time.compile_cluster(cluster, ordinal)
+    _check_on_device(executable)
+    _check_self_contained(library)
+    infeeds = _replace_feeds(library, _DEQUEUE, _to_receive)
+    outfeeds = _replace_feeds(library, _ENQUEUE, _to_send)
+    return Application(
+        _fingerprint(executable, values),
+        cluster.entry,
+        executable.replicas,
+        tuple(_arguments(executable, values, names or {})),
+        tuple(_streamed("infeed", infeeds)),
+        tuple(_streamed("outfeed", outfeeds)),
+        tuple(
+            tensor_lib.TensorSpec(result.shape, result.dtype, f"result_{index}")
+            for index, result in enumerate(executable.results)
+        ),
+        library,
+        executable,
+    )
+
+
+def _fingerprint(executable: Executable, values: Mapping[int, npt.NDArray[Any]]) -> str:
+    digest = hashlib.sha256(executable.fingerprint.encode())
+    for index in sorted(values):
+        digest.update(f"{index} {values[index].dtype} {values[index].shape}".encode())
+        digest.update(values[index].tobytes())
+    return digest.hexdigest()
+
+
+def _check_on_device(executable: Executable) -> None:
+    """Refuses programs that the host evaluates, for which there is nothing to save."""
+    if executable.on_device:
+        return
+    constant = host_evaluation.is_constant(executable.library, executable.entry)
+    kind = "constant" if constant else "scalar elementwise"
+    raise errors.FailedPreconditionError(
+        None,
+        None,
+        f"Cannot serialize a {kind} graph: the host evaluates it, and there is no program for the "
+        "device. Export a function that computes with tensors that have dimensions.",
+    )
+
+
+def _check_self_contained(library: function_pb2.FunctionDefLibrary) -> None:
+    for function in library.function:
+        for node in function.node_def:
+            if node.op in _LEFT_BEHIND:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"An application cannot be saved that {_LEFT_BEHIND[node.op]} "
+                    f"({node.name}, {node.op}): the process that loads it does not have that. Do "
+                    "it before or after the calls of the application.",
+                )
+
+
+def _arguments(
+    executable: Executable, values: Mapping[int, npt.NDArray[Any]], names: Mapping[int, str]
+) -> Iterator[Argument]:
+    used: set[str] = set()
+    for index, found in enumerate(executable.arguments):
+        wanted = unique = INPUT_PREFIX + names.get(index, found.name)
+        number = 0
+        while unique in used:
+            number += 1
+            unique = f"{wanted}_{number}"
+        used.add(unique)
+        spec = tensor_lib.TensorSpec(found.shape, found.dtype, unique)
+        yield Argument(spec, found.is_variable, values.get(index))
+
+
+def _replace_feeds(
+    library: function_pb2.FunctionDefLibrary,
+    op: str,
+    replace: Callable[[node_def_pb2.NodeDef, int], None],
+) -> list[list[tuple[dtypes.DType, tensor_shape.TensorShape]]]:
+    """Replaces the nodes of feeds by those of applications.
+
+    Args:
+        library: The functions, changed in place.
+        op: The nodes to replace.
+        replace: Changes a node, given the number of its feed.
+
+    Returns:
+        Types and shapes of each feed, in the order in which the queues were made.
+    """
+    nodes = [node for function in library.function for node in function.node_def if node.op == op]
+    feeds = sorted({node.attr["feed_id"].s for node in nodes}, key=_number)
+    found: list[list[tuple[dtypes.DType, tensor_shape.TensorShape]]] = [[] for _ in feeds]
+    for node in nodes:
+        feed = feeds.index(node.attr["feed_id"].s)
+        is_infeed = op == _DEQUEUE
+        types = node.attr["output_types" if is_infeed else "T"].list.type
+        shapes = node.attr["output_shapes" if is_infeed else "shapes"].list.shape
+        found[feed] = [
+            (dtypes.as_dtype(kind), tensor_shape.TensorShape(shape))
+            for kind, shape in zip(types, shapes)
+        ]
+        replace(node, feed)
+    return found
+
+
+def _number(feed_id: bytes) -> int:
+    """Returns the number in the name of a feed; queues are numbered as they are made."""
+    return int(feed_id.rpartition(b"_")[2])
+
+
+def _to_receive(node: node_def_pb2.NodeDef, feed: int) -> None:
+    node.op = _RECEIVE
+    del node.attr["feed_id"]
+    node.attr["infeed"].i = feed
+
+
+def _to_send(node: node_def_pb2.NodeDef, feed: int) -> None:
+    node.op = _SEND
+    for name in ("feed_id", "mode", "shapes"):
+        node.attr.pop(name, None)
+    node.attr["outfeed"].i = feed
+
+
+def _streamed(
+    kind: str, feeds: list[list[tuple[dtypes.DType, tensor_shape.TensorShape]]]
+) -> Iterator[Specs]:
+    for number, feed in enumerate(feeds):
+        yield tuple(
+            tensor_lib.TensorSpec(shape, dtype, f"{kind}_{number}.{index}")
+            for index, (dtype, shape) in enumerate(feed)
+        )

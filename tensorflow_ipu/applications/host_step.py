@@ -1,0 +1,59 @@
+"""Python functions as steps of the user's program: at once in eager mode, else in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tensorflow.python.eager import context
+from tensorflow.python.framework import constant_op, dtypes, errors, ops
+from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.ops import script_ops
+
+from tensorflow_ipu.runtime import native
+
+Function = Callable[..., str]
+
+
+def run(function: Function, inputs: Sequence[tensor_lib.Tensor], name: str) -> tensor_lib.Tensor:
+    """Runs a function on the host whenever the step of the program runs.
+
+    Args:
+        function: Takes a NumPy array for each input and returns a text. What it raises is an error
+            of the step, of the same class.
+        inputs: The inputs.
+        name: Name of the operation that gives the text.
+
+    Returns:
+        The text, a scalar.
+
+    Raises:
+        tf.errors.OpError: In eager mode, what the function raises.
+    """
+    with ops.device("/device:CPU:0"):
+        if context.executing_eagerly():
+            return constant_op.constant(_text(function, [value.numpy() for value in inputs]))
+
+        def outcome(*values: Any) -> tuple[bytes, Any, bytes]:
+            try:
+                return _text(function, values).encode(), np.int32(0), b""
+            except errors.OpError as error:
+                return b"", np.int32(error.error_code), error.message.encode()
+
+        types = [dtypes.string, dtypes.int32, dtypes.string]
+        value, code, message = script_ops.numpy_function(outcome, list(inputs), types)
+        for tensor in (value, code, message):
+            tensor.set_shape([])
+        raised: tensor_lib.Tensor = native.ops().ipu_raise(value, code, message, name=name)
+        return raised
+
+
+def _text(function: Function, values: Sequence[Any]) -> str:
+    """Calls the function, with errors as those of operations."""
+    try:
+        return function(*values)
+    except OSError as error:
+        raise errors.FailedPreconditionError(None, None, str(error)) from error
+    except (ValueError, TypeError) as error:
+        raise errors.InvalidArgumentError(None, None, str(error)) from error
