@@ -71,4 +71,6 @@ def _graphs(graph: tf.Graph, tensors: Any) -> Iterator[tuple[tf.Graph, list[tf.T
     known = [*tensors, *captured]
     yield graph, known
     for function in graph._functions.values():
+        if not hasattr(function, "graph"):  # of the decorator `Defun` of TensorFlow 1
+            continue
         yield from _graphs(function.graph, known)

@@ -97,6 +97,8 @@ def _has_only_no_ops(graph: func_graph_lib.FuncGraph) -> bool:
 def _all_operations(graph: func_graph_lib.FuncGraph) -> list[ops.Operation]:
     operations = list(graph.get_operations())
     for function in graph._functions.values():
+        if not hasattr(function, "graph"):  # of the decorator `Defun` of TensorFlow 1
+            continue
         operations.extend(_all_operations(function.graph))
     return operations
 

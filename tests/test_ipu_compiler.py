@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import function as legacy_function
 
 from tensorflow_ipu import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler import cache
@@ -613,3 +615,24 @@ class TestComposition:
         results = [_compile(lambda x: tf.exp(x, name="same"), [X])[0] for _ in range(3)]
         assert len({result.op.name for result in results}) == 3
         np.testing.assert_allclose(_run(results), [np.exp(X)] * 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("in_scope", [True, False], ids=["scope", "named by an op"])
+def test_functions_of_tensorflow_1(in_scope: bool) -> None:
+    @legacy_function.Defun(tf.float32, tf.float32)
+    def both(x: tf.Tensor, y: tf.Tensor) -> Any:
+        return x + y, x - y
+
+    @legacy_function.Defun(tf.float32)
+    def nested(x: tf.Tensor) -> tf.Tensor:
+        total, difference = both(x, 1.0)
+        return total * difference
+
+    def program(x: tf.Tensor) -> tf.Tensor:
+        with tf.device(None if in_scope else IPU):
+            return nested(x) * 2.0
+
+    with tf.Graph().as_default(), tf1.Session() as session:
+        with scopes.ipu_scope(IPU) if in_scope else contextlib.nullcontext():
+            (result,) = ipu_compiler.compile(program, [X])
+        np.testing.assert_array_equal(session.run(result), 2 * (X * X - 1))

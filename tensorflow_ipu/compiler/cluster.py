@@ -14,9 +14,11 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import constant_op, dtypes, ops
 from tensorflow.python.framework import func_graph as func_graph_lib
+from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import tensor as tensor_lib
+from tensorflow.python.util import compat
 
-from tensorflow_ipu.compiler import source_map
+from tensorflow_ipu.compiler import legacy_calls, source_map
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.runtime import native
 
@@ -124,16 +126,19 @@ class Cluster:
 
     def library(self) -> function_pb2.FunctionDefLibrary:
         """Returns the definitions of the function and of all that it calls."""
-        found: dict[bytes, atomic_function.AtomicFunction] = {}
-        pending = [self._traced]
+        found: dict[str, Any] = {}
+        pending: list[Any] = [self._traced]
         while pending:
             function = pending.pop()
-            if function.name not in found:
-                found[function.name] = function
-                pending.extend(function.children)
-        return function_pb2.FunctionDefLibrary(
+            name = compat.as_str(function.name)
+            if name not in found:
+                found[name] = function
+                pending.extend(called_by(function))
+        library = function_pb2.FunctionDefLibrary(
             function=[function.definition for function in found.values()]
         )
+        legacy_calls.rewrite(library)
+        return library
 
     def variable_names(self) -> dict[int, str]:
         """Returns the names of the variables among the arguments, by position.
@@ -168,6 +173,17 @@ class Cluster:
         if not launches(graph):
             setattr(graph, _CLUSTERS, [])
         getattr(graph, _CLUSTERS).append(self)
+
+
+def called_by(function: Any) -> list[Any]:
+    """Returns the functions that a function of TensorFlow's runtime calls.
+
+    Args:
+        function: An `AtomicFunction`, or what the decorator `Defun` of TensorFlow 1 makes.
+    """
+    if isinstance(function, legacy_function._DefinedFunction):
+        return list(function._sub_functions.values())
+    return list(function.children)
 
 
 def launches(graph: ops.Graph) -> bool:
