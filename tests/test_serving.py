@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import function as legacy_function
 
 from tensorflow_ipu import ipu_strategy, loops, serving
 from tensorflow_ipu.compiler import cache, store
@@ -237,6 +239,103 @@ def _returned(build: Callable[[Path], Any], export_dir: Path) -> _Returned:
             )
         inputs, expected = build(export_dir)
     return _Returned(functions[0], inputs, expected)
+
+
+class TestInAStrategy:
+    """`strategy.run` of what was loaded, and of what an export returns."""
+
+    @pytest.mark.parametrize("where", ["host", "scope", "device"])
+    def test_variables_are_frozen(self, tmp_path: Path, where: str) -> None:
+        configure()
+        device = strategy()
+        scopes = {"host": contextlib.nullcontext(), "scope": device.scope()}
+        with scopes.get(where, tf.device("/device:IPU:0")):
+            weight = tf.Variable(W)
+
+        def predict_step(x: tf.Tensor) -> tf.Tensor:
+            for _ in tf.range(2):
+                x = tf.matmul(tf.matmul(x, weight), tf.transpose(weight))
+            return x
+
+        function = serving.export_single_step(predict_step, tmp_path / "model", 2, SIGNATURE)
+        weight.assign(W * 0.0)
+        signature = load(tmp_path / "model")
+        assert [one.dtype for one in signature.inputs] == [tf.float32]
+        want = {"output_0": X @ W @ W.T @ W @ W.T}
+        for run in (signature, function):
+            with device.scope():
+                assert_all_equal(device.run(run, kwargs={"x": X}), want)
+
+    def test_host_steps_stay_on_the_host(self, tmp_path: Path) -> None:
+        configure()
+        words = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(["one", "two"], np.float32([1, 2])), -1.0
+        )
+        offset = tf.Variable(2.0)
+        weight = tf.Variable([[10.0]])
+        function = serving.export_single_step(
+            lambda x: tf.matmul(x, weight),
+            tmp_path / "model",
+            2,
+            preprocessing_step=lambda texts: tf.ensure_shape(words[texts], [3, 1]),
+            preprocessing_step_signature=[Spec([3, 1], tf.string, "texts")],
+            postprocessing_step=lambda y: tf.strings.as_string(tf.cast(y + offset, tf.int32)),
+            output_names="answer",
+        )
+        offset.assign(0.0)
+        texts = np.array([["two"], ["one"], ["six"]])
+        signature = load(tmp_path / "model")
+        want = [[b"22"], [b"12"], [b"-8"]]
+        assert signature(texts=tf.constant(texts))["answer"].numpy().tolist() == want
+        device = strategy()
+        for run in (signature, function):
+            with device.scope():
+                launched = len(cache.executables())
+                answer = device.run(run, kwargs={"texts": texts})["answer"]
+            assert answer.numpy().tolist() == want
+            programs = cache.executables()[launched:]
+            # The steps around the program are not in it.
+            assert [program.results[0].dtype for program in programs] == [tf.float32]
+            assert [program.launches for program in programs] == [1]
+
+    def test_the_device_is_that_of_the_strategy(self, tmp_path: Path) -> None:
+        config = IPUConfig()
+        config.auto_select_ipus = [1, 1]
+        config.configure_ipu_system()
+        weight = tf.Variable(W)
+        function = serving.export_single_step(
+            lambda x: tf.matmul(x, weight), tmp_path / "model", 2, SIGNATURE
+        )
+        other = ipu_strategy.IPUStrategy("/device:IPU:1", enable_keras_extensions=False)
+        with other.scope():
+            for run, arguments in (
+                (function, {"args": (X,)}),
+                (load(tmp_path / "model"), {"kwargs": {"x": X}}),
+            ):
+                assert_all_equal(other.run(run, **arguments), {"output_0": X @ W})
+                assert cache.executables()[-1].ordinal == 1
+
+    @pytest.mark.parametrize("direct", [True, False], ids=["by name", "partitioned"])
+    def test_functions_of_tensorflow_1(self, tmp_path: Path, direct: bool) -> None:
+        @legacy_function.Defun(tf.float32)
+        def doubled(x: tf.Tensor) -> tf.Tensor:
+            return x * 2.0
+
+        @legacy_function.Defun(tf.float32)
+        def shifted(x: tf.Tensor) -> tf.Tensor:
+            return doubled(x) + 1.0
+
+        def predict_step(x: tf.Tensor) -> tf.Tensor:
+            if direct:
+                return shifted(x)
+            (y,) = tf.raw_ops.StatefulPartitionedCall(args=[x], Tout=[tf.float32], f=shifted)
+            return y
+
+        configure()
+        function = serving.export_single_step(predict_step, tmp_path / "model", 2, SIGNATURE)
+        want = {"output_0": 2 * X + 1}
+        assert_all_equal(function(x=X), want)
+        assert_all_equal(load(tmp_path / "model")(x=tf.constant(X)), want)
 
 
 class TestFiles:
@@ -479,7 +578,9 @@ class TestTensors:
         def predict_step(a: tf.Tensor, b: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
             return a * x + b
 
-        function = serving.export_single_step(predict_step, tmp_path / "model", 2, [scale, 1.0])
+        function = serving.export_single_step(
+            predict_step, tmp_path / "model", 2, inputs=[scale, 1.0]
+        )
         want = {"output_0": 2 * X + 1}
         assert_all_equal(function(x=X), want)
         assert_all_equal(load(tmp_path / "model")(x=tf.constant(X)), want)
@@ -651,9 +752,7 @@ class TestErrors:
     @pytest.mark.parametrize("names", ["a", ["a", "a"], ["a", "b", "c"], []])
     def test_output_names(self, tmp_path: Path, names: Any) -> None:
         with pytest.raises(ValueError, match="a different name for each of the 2 outputs"):
-            serving.export_single_step(
-                lambda x: (x, x), tmp_path, 4, None, SIGNATURE, output_names=names
-            )
+            serving.export_single_step(lambda x: (x, x), tmp_path, 4, SIGNATURE, output_names=names)
 
     @pytest.mark.parametrize(
         ("arguments", "error", "match"),
@@ -680,15 +779,15 @@ class TestErrors:
     @pytest.mark.parametrize("shape", [[None, 3], None], ids=["dimension", "rank"])
     def test_unknown_dimensions(self, tmp_path: Path, shape: Any) -> None:
         with pytest.raises(ValueError, match="is not fully defined"):
-            serving.export_single_step(linear, tmp_path, 4, None, [Spec(shape, tf.float32)])
+            serving.export_single_step(linear, tmp_path, 4, [Spec(shape, tf.float32)])
 
     def test_no_outputs(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="predict_step must return tensors only"):
-            serving.export_single_step(lambda x: None, tmp_path, 4, None, SIGNATURE)
+            serving.export_single_step(lambda x: None, tmp_path, 4, SIGNATURE)
 
     def test_predict_step_is_a_function(self, tmp_path: Path) -> None:
         with pytest.raises(TypeError, match="predict_step must be a function"):
-            serving.export_single_step(3, tmp_path, 4, None, SIGNATURE)
+            serving.export_single_step(3, tmp_path, 4, SIGNATURE)
 
     def test_feeds(self, tmp_path: Path) -> None:
         queue = IPUInfeedQueue(tf.data.Dataset.from_tensors(X))
@@ -697,7 +796,7 @@ class TestErrors:
             return loops.repeat(2, lambda total, element: total + element, x, queue)
 
         with pytest.raises(ValueError, match="it uses IpuInfeedDequeue, and feeds"):
-            serving.export_single_step(predict_step, tmp_path, 4, None, SIGNATURE)
+            serving.export_single_step(predict_step, tmp_path, 4, SIGNATURE)
 
     def test_pipeline(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="at least two computational stages"):
@@ -709,7 +808,7 @@ class TestErrors:
 
     def test_graph_mode(self, tmp_path: Path) -> None:
         with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager mode only"):
-            serving.export_single_step(linear, tmp_path, 4, None, SIGNATURE)
+            serving.export_single_step(linear, tmp_path, 4, SIGNATURE)
 
     def test_model_from_outside_the_strategy(self, tmp_path: Path) -> None:
         model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])

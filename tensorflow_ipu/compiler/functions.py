@@ -13,7 +13,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import resource_variable_ops
 
 from tensorflow_ipu.compiler import launch as launch_lib
-from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler import served, trace
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.runtime import interpreter
 
@@ -56,18 +56,26 @@ def run(
     Returns:
         What the function returns.
     """
+    launches_itself = served.for_device(function, device)
+    if launches_itself is not None:
+        with ops.device("/device:CPU:0"):
+            return launches_itself(*args, **kwargs)
     if isinstance(function, Function):
         args, kwargs = _with_defaults(function, args, kwargs)
     with interpreter.TRACING:
         concrete = _concrete(function, args, kwargs)
-        if check is not None:
+        on_host = served.split(concrete, device)
+        if check is not None and on_host is None:
             check(concrete)
         cluster = _cluster(concrete)
     bound = function_type_utils.canonicalize_function_inputs(args, kwargs, concrete.function_type)
     inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
     # Asked for at each call: what a function captures by a closure may have changed.
     arguments = [*inputs, *concrete.captured_inputs]
-    results = launch_lib.launch(cluster, arguments, device)
+    if on_host is None:
+        results = launch_lib.launch(cluster, arguments, device)
+    else:
+        results = on_host(*arguments)
     if results is None or isinstance(results, ops.Operation):
         # Nothing to return. In a graph, automatic control dependencies make the launch run.
         results = []

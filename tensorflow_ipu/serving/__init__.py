@@ -6,15 +6,14 @@ were, so any TensorFlow can load and run it, with this package or without:
 
     outputs = tf.saved_model.load(export_dir).signatures["serving_default"](x=images)
 
-Called like that, it runs on the host. To run it on the device, load it where variables are made for
-that, and launch it:
+Called like that, it runs on the host. A strategy runs it on its device:
 
     with strategy.scope():
-        model = tf.saved_model.load(export_dir)
         outputs = strategy.run(model.signatures["serving_default"], kwargs={"x": images})
 
-The steps before and after the model are for the host; of a model that has them,
-`strategy.run(model.predict_step, args)` launches what is in between.
+Variables are constants of what is exported, with the values that they have then, wherever they were
+made. A step that writes variables keeps them, and so does one with more than a GiB of them: load
+such a model in the scope of the strategy. The steps before and after the model stay on the host.
 
 Among the assets is `application_<uuid>.popef`: the compiled program, with all `iterations` of its
 loop or pipeline and the weights. `ipu.embedded_runtime` runs it, in a process without this model.
@@ -41,7 +40,6 @@ def export_single_step(
     predict_step: Callable[..., Any],
     export_dir: Any,
     iterations: int,
-    inputs: Sequence[Any] | None = None,
     predict_step_signature: Any = None,
     input_dataset: Any = None,
     output_names: Any = None,
@@ -50,6 +48,7 @@ def export_single_step(
     postprocessing_step: Callable[..., Any] | None = None,
     postprocessing_step_signature: Any = None,
     purge_export_dir: bool = False,
+    inputs: Sequence[Any] | None = None,
 ) -> Any:
     """Exports a function that runs on one IPU.
 
@@ -61,7 +60,6 @@ def export_single_step(
         predict_step: Takes tensors and returns a tensor, or a nest of them.
         export_dir: Directory for the SavedModel, new or empty.
         iterations: Mini-batches in one execution of the compiled program.
-        inputs: Further arguments of `predict_step`, before those of a request: the same in each.
         predict_step_signature: List of `tf.TensorSpec` with all dimensions, one for each argument.
         input_dataset: A `tf.data.Dataset` whose elements are such arguments: a tuple of positional
             ones, or a dict of those with names.
@@ -73,6 +71,7 @@ def export_single_step(
         postprocessing_step_signature: List of `tf.TensorSpec`; for None, what `predict_step`
             returns.
         purge_export_dir: Whether to delete what is in the directory before.
+        inputs: Further arguments of `predict_step`, before those of a request: the same in each.
 
     Returns:
         A `tf.function` that does what the signature does, with the weights as they are now, and

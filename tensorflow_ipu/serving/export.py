@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -11,11 +12,13 @@ from absl import logging
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import ipu_strategy, placement
 from tensorflow_ipu.compiler import launch as launch_lib
+from tensorflow_ipu.compiler import served
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.serving import application, saved_model
 from tensorflow_ipu.serving.arguments import Arguments, required, resolve
+from tensorflow_ipu.serving.freezing import frozen
 from tensorflow_ipu.serving.request import Request, output_names
 from tensorflow_ipu.serving.steps import Captures, Step, check_device_tensors, ipu_ops, traced
 
@@ -27,6 +30,7 @@ class Flow:
 
     Attributes:
         predict: The part that runs on the device.
+        served: The same for the SavedModel, with variables as constants.
     """
 
     def __init__(
@@ -50,8 +54,9 @@ class Flow:
         found = arguments(self._before)
         check_device_tensors("input", found.specs)
         self.predict = traced("predict_step", predict, found)
-        check_device_tensors("output", nest.flatten(self.predict.results))
-        self._after = _postprocessing(request, self.predict)
+        self.served = frozen(self.predict)
+        check_device_tensors("output", nest.flatten(self.served.results))
+        self._after = _postprocessing(request, self.served)
         self._names = output_names(self.steps[-1].results, request.output_names)
         for first, second in zip(self.steps, self.steps[1:]):
             second.arguments.flatten(first.results, f"{first.name} and {second.name}")
@@ -59,7 +64,12 @@ class Flow:
     @property
     def steps(self) -> list[Step]:
         """The steps in order."""
-        return [step for step in (self._before, self.predict, self._after) if step is not None]
+        return [step for step in (self._before, self.served, self._after) if step is not None]
+
+    @property
+    def has_host_steps(self) -> bool:
+        """Whether there are steps before or after the part for the device."""
+        return len(self.steps) > 1
 
     def function(self, captures: Captures, predict: Callable[..., Any]) -> Any:
         """Returns the whole flow as a `tf.function` that returns a dict.
@@ -112,33 +122,49 @@ def export(
         )
     compiled = application.compiled(name, build, element, ordinal)
     captures = Captures(_HOST)
-    captures.of(flow.predict)
-
-    def on_host(tensors: Sequence[Any]) -> Any:
-        return flow.predict.call(tensors, captures.of(flow.predict))
+    captures.of(flow.served)
 
     def predict_step(*tensors: Any) -> Any:
-        return on_host(tensors)
+        return flow.served.call(tensors, captures.of(flow.served))
+
+    def on_host(tensors: Sequence[Any]) -> Any:
+        if not flow.has_host_steps:
+            return predict_step(*tensors)
+        with served.marked():
+            return predict_step(*tensors)
 
     serve = flow.function(captures, on_host)
     predict = _with_parameters(predict_step, flow.predict.arguments)
     export_dir = str(request.export_dir)
     saved_model.write(export_dir, serve, predict, captures.owners, compiled)
-    return flow.function(Captures(_HOST), _on_device(flow.predict, ordinal, name))
+    return _on_devices(flow, ordinal, name)
 
 
-def _on_device(step: Step, ordinal: int, name: str) -> Callable[[Sequence[Any]], Any]:
-    """Returns what launches a step, with the values that variables have now."""
+def _on_devices(flow: Flow, ordinal: int, name: str) -> Any:
+    """Returns the function that runs the flow with the device.
+
+    A strategy runs it on its own device, not as part of another program.
+    """
+    step = flow.predict
     cluster = Cluster.from_graph(step.concrete.graph, name, owner=step.concrete)
-    device = f"/device:IPU:{ordinal}"
-    captures = Captures(device)
-    captures.of(step)  # the values they have now
+    of_hosts = Captures(_HOST)
+    of_hosts.of(step)  # the values they have now
 
-    def predict(tensors: Sequence[Any]) -> Any:
-        launched: Any = launch_lib.launch(cluster, [*tensors, *captures.of(step)], device)
-        return nest.pack_sequence_as(step.results, list(launched))
+    @functools.cache
+    def on_device(device: str) -> Any:
+        captures = of_hosts.on(device)
 
-    return predict
+        def predict(tensors: Sequence[Any]) -> Any:
+            launched: Any = launch_lib.launch(cluster, [*tensors, *captures.of(step)], device)
+            return nest.pack_sequence_as(step.results, list(launched))
+
+        return flow.function(of_hosts, predict)
+
+    function = on_device(f"/device:IPU:{ordinal}")
+    served.set_for_device(
+        function, lambda device: on_device(f"/device:IPU:{placement.ordinal(device)}")
+    )
+    return function
 
 
 def _preprocessing(request: Request) -> Step | None:

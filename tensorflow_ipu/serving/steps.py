@@ -163,6 +163,20 @@ class Captures:
                 found.append(captured)
         return found
 
+    def on(self, device: str) -> Captures:
+        """Returns copies of these copies on another device.
+
+        Args:
+            device: Where to make them.
+        """
+        moved = Captures(device)
+        copies = {id(copy.handle): copy for copy in self._copies.values()}
+        for name, found in self._found.items():
+            moved._found[name] = [
+                moved._copy(copies[id(one)]).handle if id(one) in copies else one for one in found
+            ]
+        return moved
+
     def _copy(self, variable: Any) -> resource_variable_ops.ResourceVariable:
         copy = self._copies.get(id(variable.handle))
         if copy is None:

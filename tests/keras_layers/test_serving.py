@@ -285,7 +285,7 @@ class TestErrors:
             plain = ipu_strategy.IPUStrategy(enable_keras_extensions=enabled).scope()
         with plain:
             model = sequential()
-            with pytest.raises(ValueError, match="made in the scope of an IPUStrategy"):
+            with pytest.raises(ValueError, match="was not created inside an IPU strategy"):
                 serving.export_keras(model, tmp_path, batch_size=2)
 
     def test_output_names(self, tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""Exported models that run in a strategy: one part is for the device, the steps around it are not.
+
+The call of the part for the device has a mark, which is there again when the model was loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tensorflow.core.framework import (
+    attr_value_pb2,
+    function_pb2,
+    node_def_pb2,
+    op_def_pb2,
+    types_pb2,
+)
+from tensorflow.python.eager import context
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
+from tensorflow.python.framework import function_def_to_graph, ops
+
+from tensorflow_ipu import placement
+from tensorflow_ipu.compiler import compile as compile_lib
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.program import Program, called_functions, input_node
+
+_MARK = "_ipu_served"
+# Attributes of functions: what makes one for a device, and the calls that were made of a trace.
+_FOR_DEVICE = "_ipu_for_device"
+_CALLS = "_ipu_served_calls"
+
+_numbers = itertools.count()
+
+# Takes the flat inputs of a function, then what it captures; returns its flat outputs.
+FlatCall = Callable[..., Any]
+
+
+@contextlib.contextmanager
+def marked() -> Iterator[None]:
+    """Marks the call of a function that is built inside as the part for the device."""
+    mark = attr_value_pb2.AttrValue(b=True)
+    with ops.get_default_graph()._attr_scope({_MARK: mark}):
+        yield
+
+
+def set_for_device(function: Any, make: Callable[[str], Any]) -> None:
+    """Says how a function that launches a program itself is made for another device.
+
+    Args:
+        function: A `tf.function`.
+        make: Returns one like it, given the name of a device.
+    """
+    function.__dict__[_FOR_DEVICE] = make
+
+
+def for_device(function: Any, device: str) -> Any:
+    """Returns what to call on the host in the place of a function; None for others.
+
+    Args:
+        function: What a strategy is asked to run.
+        device: The device of the strategy.
+    """
+    make = function.__dict__.get(_FOR_DEVICE)
+    return None if make is None else make(device)
+
+
+def split(concrete: ConcreteFunction, device: str) -> FlatCall | None:
+    """Returns what runs an exported model with its marked part on a device.
+
+    Args:
+        concrete: The signature of a model, as it was loaded.
+        device: The device.
+
+    Returns:
+        A function for the host; None if there is no mark, so that all is for the device.
+    """
+    calls: dict[str, FlatCall | None] = concrete.__dict__.setdefault(_CALLS, {})
+    if device not in calls:
+        calls[device] = _split(concrete, device)
+    return calls[device]
+
+
+def _split(concrete: ConcreteFunction, device: str) -> FlatCall | None:
+    top = concrete._inference_function
+    cluster = Cluster.from_graph(concrete.graph, "served", owner=concrete)
+    program = Program.from_library(cluster.library(), cluster.entry)
+    found = [(f, node) for f, node in program.nodes() if _MARK in node.attr]
+    if len(found) != 1:
+        return None
+    function, node = found[0]
+    called = program.functions[node.attr["f"].func.name]
+    if any(argument.type == types_pb2.DT_RESOURCE for argument in called.signature.input_arg):
+        return None
+    part = _cluster(called)
+    _launch_instead(function, node, called.signature, part, device)
+    entry = _renamed(program, function.signature.name)
+    atomic = atomic_function.from_function_def(entry, top.function_type)
+
+    def call(*tensors: Any) -> Any:
+        compile_lib.ensure_registered()
+        with ops.device("/device:CPU:0"):
+            return atomic.call_flat(*tensors)
+
+    call.parts = (part, concrete)  # type: ignore[attr-defined]  # live as long as this
+    return call
+
+
+def _cluster(called: function_pb2.FunctionDef) -> Cluster:
+    graph = function_def_to_graph.function_def_to_graph(called, include_library_functions=True)
+    return Cluster.from_graph(graph, "predict_step")
+
+
+def _launch_instead(
+    function: function_pb2.FunctionDef,
+    node: node_def_pb2.NodeDef,
+    signature: op_def_pb2.OpDef,
+    part: Cluster,
+    device: str,
+) -> None:
+    """Makes a call the launch of a Cluster."""
+    node.op = "IpuLaunch"
+    node.attr.clear()
+    for name, arguments in (("Targs", signature.input_arg), ("Tresults", signature.output_arg)):
+        node.attr[name].list.SetInParent()
+        node.attr[name].list.type.extend(argument.type for argument in arguments)
+    node.attr["f"].func.name = part.entry
+    node.attr["cluster"].s = part.id.encode()
+    node.attr["output_shapes"].list.SetInParent()
+    node.device = f"/device:IPU:{placement.ordinal(device)}"
+
+    def renamed(reference: str) -> str:
+        if input_node(reference) != node.name or reference.startswith("^"):
+            return reference
+        return reference.replace(":output:", ":results:")
+
+    for user in function.node_def:
+        for index, reference in enumerate(user.input):
+            user.input[index] = renamed(reference)
+    for key, reference in list(function.ret.items()):
+        function.ret[key] = renamed(reference)
+
+
+def _renamed(program: Program, changed: str) -> function_pb2.FunctionDef:
+    """Gives a changed function and those that call it new names, and makes all but the entry known.
+
+    Args:
+        program: The functions.
+        changed: Name of the function that is not what it was.
+
+    Returns:
+        The entry.
+    """
+    number = next(_numbers)
+    names = [changed]
+    for name in names:  # grows meanwhile
+        for caller, function in program.functions.items():
+            calls = [one for node in function.node_def for one in called_functions(node)]
+            if name in calls and caller not in names:
+                names.append(caller)
+    for name in names:
+        function = program.functions[name]
+        function.signature.name = f"{name}_on_ipu_{number}"
+        for node in function.node_def:
+            for value in node.attr.values():
+                if value.HasField("func") and value.func.name in names:
+                    value.func.name = f"{value.func.name}_on_ipu_{number}"
+        if name != program.entry:
+            context.context().add_function_def(function)
+    return program.functions[program.entry]
