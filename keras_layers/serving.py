@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.models import checks
+from tensorflow_ipu.keras_layers.models import checks, dimensions
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.arguments import Arguments
@@ -21,7 +21,7 @@ class Serving:
     def export_for_ipu_serving(
         self,
         export_dir: Any,
-        batch_size: int | None = None,
+        batch_size: Any = None,
         output_names: Any = None,
         preprocessing_step: Callable[..., Any] | None = None,
         preprocessing_step_signature: Any = None,
@@ -38,7 +38,8 @@ class Serving:
 
         Args:
             export_dir: Directory for the SavedModel, new or empty.
-            batch_size: Size of the batches of a request; None for what the model was built with.
+            batch_size: Size of the batches of a request: a number, an integer scalar or a
+                `Dimension`. None for what the model was built with.
             output_names: Name or list of names of the outputs; for None those of a dict that the
                 model returns, else `output_0`, `output_1`, ...
             preprocessing_step: Runs on the host; what it returns are the inputs of the model.
@@ -74,7 +75,7 @@ class Serving:
         return _export(self, request, batch_size)
 
 
-def _export(model: Any, request: Request, batch_size: int | None) -> Any:
+def _export(model: Any, request: Request, batch_size: Any) -> Any:
     request.check()
     checks.check(model, "predict")
     strategy = model.distribute_strategy
@@ -112,12 +113,13 @@ def _steps_per_execution(model: Any) -> int:
     return 1 if steps is None else int(steps.numpy())
 
 
-def _inputs(model: Any, batch_size: int | None) -> Any:
+def _inputs(model: Any, batch_size: Any) -> Any:
     """Returns specs of what a model takes, with all dimensions.
 
     Raises:
         ValueError: If the model is not built, or a dimension is unknown.
     """
+    batch_size = dimensions.static_size(batch_size)
     if batch_size is not None and (
         isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
     ):

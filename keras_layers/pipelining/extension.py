@@ -8,6 +8,7 @@ from typing import Any
 from keras.src.engine import functional as functional_lib
 from keras.src.utils import generic_utils
 
+from tensorflow_ipu.keras_layers.models import dimensions
 from tensorflow_ipu.keras_layers.pipelining import (
     assignment,
     listing,
@@ -92,6 +93,7 @@ class PipelinedModel:
             NotImplementedError: If a subclass of `Model` has no `call`.
             ValueError: If it calls some layers in stages, and others in none.
         """
+        input_shape = dimensions.static_shape(input_shape)
         stock: Any = super().build  # type: ignore[misc]
         if isinstance(self, functional_lib.Functional):
             stock(input_shape)

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import tensorflow as tf
-from keras.src.engine import base_layer, keras_tensor
+from keras.src.engine import base_layer, compile_utils, keras_tensor
 
 from tensorflow_ipu.keras_layers.pipelining import hooks, saved_form, state
 from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, post_order
@@ -44,7 +44,17 @@ def build(model: Any, input_shape: Any, stock_build: Any) -> None:
     _adopt(known, built)
     if model._saved_model_inputs_spec is None:
         # So that it can be saved before it is called with data.
-        model._set_save_spec(tf.nest.map_structure(_spec, inputs))
+        model._set_save_spec(_specs(inputs))
+
+
+def _specs(inputs: Any) -> Any:
+    """Returns specs of inputs, with the names that they would have after a call with data."""
+    flat = tf.nest.flatten(inputs)
+    specs = [
+        tf.TensorSpec(tensor.shape, tensor.dtype, name)
+        for tensor, name in zip(flat, compile_utils.create_pseudo_input_names(inputs))
+    ]
+    return tf.nest.pack_sequence_as(inputs, specs)
 
 
 def check_call(model: Any) -> None:
@@ -61,10 +71,6 @@ def check_call(model: Any) -> None:
             f"The function `call` for the model {model.name} has not been implemented. Define "
             f"`call(self, inputs)` in the class {type(model).__name__}: it calls the layers."
         )
-
-
-def _spec(tensor: Any) -> tf.TensorSpec:
-    return tf.TensorSpec(tensor.shape, tensor.dtype, tensor.name)
 
 
 def graph(model: Any, doing: str = "get") -> LayerGraph:

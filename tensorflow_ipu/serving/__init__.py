@@ -184,7 +184,7 @@ def export_pipeline(
 def export_keras(
     model: Any,
     export_dir: Any,
-    batch_size: int | None = None,
+    batch_size: Any = None,
     output_names: Any = None,
     preprocessing_step: Callable[..., Any] | None = None,
     preprocessing_step_signature: Any = None,
@@ -197,7 +197,8 @@ def export_keras(
     Args:
         model: A model that was made in the scope of an `IPUStrategy`.
         export_dir: Directory for the SavedModel, new or empty.
-        batch_size: Size of the batches of a request; None for what the model was built with.
+        batch_size: Size of the batches of a request: a number, an integer scalar or a
+            `Dimension`. None for what the model was built with.
         output_names: Names of the outputs.
         preprocessing_step: Runs on the host, before the model.
         preprocessing_step_signature: List of `tf.TensorSpec`.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import function as legacy_function
 
 from tensorflow_ipu import ipu_strategy, keras, serving
 from tensorflow_ipu.compiler import cache, store
@@ -264,6 +265,51 @@ class TestBatchSize:
     def test_not_built(self, tmp_path: Path) -> None:
         with strategy().scope(), pytest.raises(ValueError, match="has never been called"):
             Subclass().export_for_ipu_serving(tmp_path / "model", batch_size=2)
+
+
+def two_stages() -> tf.keras.Model:
+    x = tf.keras.Input((5,))
+    with keras.PipelineStage(0):
+        hidden = layers.Dense(4, activation="tanh")(x)
+    with keras.PipelineStage(1):
+        return tf.keras.Model(x, layers.Dense(2)(hidden))
+
+
+class TestInAStrategy:
+    @pytest.mark.parametrize("build", [sequential, two_stages], ids=lambda build: build.__name__)
+    def test_it_runs_as_a_program_of_its_own(self, tmp_path: Path, build: Any) -> None:
+        device = strategy(2)
+        with device.scope():
+            model = build()
+            model.compile(steps_per_execution=STEPS)
+            function = model.export_for_ipu_serving(tmp_path / "model", BATCH)
+            want = model.predict(X, batch_size=BATCH)[:BATCH]
+        signature = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+        (name,) = (spec.name.split(":")[0] for spec in signature.inputs)
+        other = ipu_strategy.IPUStrategy()
+        with other.scope():
+            for outputs in (
+                other.run(function, args=(X[:BATCH],)),
+                other.run(function, kwargs={name: X[:BATCH]}),
+                other.run(signature, kwargs={name: X[:BATCH]}),
+            ):
+                (output,) = outputs.values()
+                np.testing.assert_allclose(output, want, rtol=1e-4, atol=1e-5)
+
+    def test_layers_may_call_functions_of_tensorflow_1(self, tmp_path: Path) -> None:
+        @legacy_function.Defun(tf.float32)
+        def doubled(x: tf.Tensor) -> tf.Tensor:
+            return 2.0 * x
+
+        def call(x: tf.Tensor) -> tf.Tensor:
+            return tf.raw_ops.StatefulPartitionedCall(args=[x], Tout=[tf.float32], f=doubled)[0]
+
+        with strategy().scope():
+            model = tf.keras.Sequential([layers.Dense(2, input_shape=(5,)), layers.Lambda(call)])
+            function = model.export_for_ipu_serving(tmp_path / "model", BATCH)
+            want = 2 * (X[:BATCH] @ model.get_weights()[0])
+        (output,) = function(X[:BATCH]).values()
+        np.testing.assert_allclose(output, want, rtol=1e-5, atol=1e-6)
 
 
 class TestErrors:
