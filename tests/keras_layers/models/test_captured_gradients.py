@@ -75,7 +75,7 @@ def test_the_step_is_traced_once(base: Any, by_property: bool) -> None:
         )
         model.fit(x, y, keras_pipelines.BATCH, verbose=0, shuffle=False)
         assert calls == [["hidden"]]
-        captured = queue.dequeue()["hidden"].numpy()
+        captured = queue.dequeue()["hidden"][0].numpy()
     expected = [step[0] for step in _derivatives(model, ("hidden",))]
     np.testing.assert_allclose(captured, expected, 1e-5, 1e-7)
 
@@ -106,7 +106,7 @@ def test_in_a_pipeline_they_are_sums_if_asked_for(accumulate: bool | None) -> No
     for index, tag in enumerate(("z", "a")):
         of_layer = [step[index] for step in expected]
         wanted = sum(of_layer) if accumulate else of_layer[-1]
-        np.testing.assert_allclose(captured[tag].numpy(), [wanted], 1e-5, 1e-7)
+        np.testing.assert_allclose(captured[tag][0].numpy(), [wanted], 1e-5, 1e-7)
 
 
 def test_an_optimizer_may_say_that_it_does_not_take_them() -> None:
