@@ -32,6 +32,7 @@ PAGES = (
     "keras.md",
     "parallelism.md",
     "reports.md",
+    "serving.md",
 )
 
 _BLOCK = re.compile(

@@ -85,10 +85,8 @@ Status Application::Start(ApplicationOptions options, LoadedProgram loaded,
   place = new Application(std::move(options), std::move(loaded), std::move(arguments));
   all.by_ordinal[place->options_.ordinal] = place;
   // Destroying the thread would join it, but it ends with the process.
-  [[maybe_unused]] const tensorflow::Thread* thread =
-      tensorflow::Env::Default()->StartThread({}, "ipu_application", [application = place] {
-        application->RunForever();
-      });
+  [[maybe_unused]] const tensorflow::Thread* thread = tensorflow::Env::Default()->StartThread(
+      {}, "ipu_application", [application = place] { application->RunForever(); });
   return tensorflow::OkStatus();
 }
 

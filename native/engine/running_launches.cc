@@ -1,5 +1,6 @@
 #include "engine/running_launches.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <unordered_map>
@@ -98,7 +99,9 @@ void RunningLaunches::ShutDown(int64_t microseconds) {
 int RunningLaunches::count() {
   State& state = Launches();
   mutex_lock lock(state.mu);
-  return static_cast<int>(state.launches.size());
+  return static_cast<int>(
+      std::count_if(state.launches.begin(), state.launches.end(),
+                    [](const auto& entry) { return entry.second.waiter != Waiter::kEngine; }));
 }
 
 }  // namespace tensorflow_ipu

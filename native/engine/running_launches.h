@@ -50,6 +50,7 @@ class RunningLaunches {
   // `microseconds`.
   static void ShutDown(int64_t microseconds);
 
+  // How many there are, but for those of engines, which run as long as the process.
   static int count();
 };
 

@@ -55,7 +55,7 @@ class Counts(NamedTuple):
 
     Attributes:
         programs: Programs that are loaded, in all sessions and in eager mode.
-        launches: Launches that run or wait.
+        launches: Launches that run or wait, but for those of the embedded runtime.
         infeeds: Infeeds that were initialized.
         outfeeds: Outfeeds that were used.
         statistics: Executables with statistics.

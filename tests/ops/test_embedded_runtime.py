@@ -15,6 +15,7 @@ from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, embedded_runtime, pipelining_ops
+from tensorflow_ipu.runtime import native
 from tests.applications import call, compiled, configure, infeed, loop
 
 tf1 = tf.compat.v1
@@ -112,6 +113,7 @@ class TestState:
     def test_no_configuration_is_needed_or_in_the_way(self, squares: str) -> None:
         context = start(squares, [], "configured")
         call(context, _batch(1))  # in the middle of a run
+        assert native.counts().launches == 0
         configure(2)
         system.reset_ipu_configuration()
         np.testing.assert_array_equal(call(context, _batch(2))[0], _batch(4))
