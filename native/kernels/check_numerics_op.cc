@@ -52,10 +52,9 @@ tensorflow::Status Exception(OpKernelContext* ctx, const char* event, const char
                              const std::string& name, const std::string& op,
                              const std::string& deed) {
   const LaunchContext* launch = LaunchContext::From(ctx);
-  const std::string replica =
-      launch == nullptr || launch->num_replicas() == 1
-          ? ""
-          : tensorflow::strings::StrCat(" on replica ", launch->replica());
+  const std::string replica = launch == nullptr || launch->num_replicas() == 1
+                                  ? ""
+                                  : tensorflow::strings::StrCat(" on replica ", launch->replica());
   return tensorflow::errors::Internal(
       "Tiles in excepted state: floating-point exception on the IPU", replica, ": ", event, " in ",
       name, " (", op, "), which ", deed,
@@ -111,10 +110,10 @@ class CheckNumericsOp : public OpKernel {
 
   tensorflow::Status Trap(OpKernelContext* ctx, const char* event, const char* option,
                           const Tensor& value, int64_t index) const {
-    return Exception(ctx, event, option, name_, op_,
-                     tensorflow::strings::StrCat("computed ", value.flat<float>()(index),
-                                                 " as element ", Index(index, value.shape()),
-                                                 " of its result"));
+    return Exception(
+        ctx, event, option, name_, op_,
+        tensorflow::strings::StrCat("computed ", value.flat<float>()(index), " as element ",
+                                    Index(index, value.shape()), " of its result"));
   }
 
   Arithmetic arithmetic_;
@@ -143,12 +142,11 @@ class CheckCastOp : public OpKernel {
     const Tensor& value = ctx->input(0);
     const auto values = value.flat<float>();
     for (int64_t i = 0; i < values.size(); ++i) {
-      OP_REQUIRES(
-          ctx, fits_(values(i)),
-          Exception(ctx, "invalid operation", "inv", name_, "Cast",
-                    tensorflow::strings::StrCat("takes ", values(i), " as element ",
-                                                Index(i, value.shape()), " for the type ",
-                                                tensorflow::DataTypeString(type_))));
+      OP_REQUIRES(ctx, fits_(values(i)),
+                  Exception(ctx, "invalid operation", "inv", name_, "Cast",
+                            tensorflow::strings::StrCat("takes ", values(i), " as element ",
+                                                        Index(i, value.shape()), " for the type ",
+                                                        tensorflow::DataTypeString(type_))));
     }
     ctx->set_output(0, value);
   }

@@ -77,11 +77,11 @@ REGISTER_OP("IpuMaskLabels")
     })
     .Doc("Logits and labels, where NaN stands for the logits of labels that are no class.");
 
-#define REGISTER_MASK_LABELS(T, Label)                                \
-  REGISTER_KERNEL_BUILDER(Name("IpuMaskLabels")                       \
-                              .Device(tensorflow::DEVICE_CPU)         \
-                              .TypeConstraint<T>("T")                 \
-                              .TypeConstraint<Label>("Tlabels"),      \
+#define REGISTER_MASK_LABELS(T, Label)                           \
+  REGISTER_KERNEL_BUILDER(Name("IpuMaskLabels")                  \
+                              .Device(tensorflow::DEVICE_CPU)    \
+                              .TypeConstraint<T>("T")            \
+                              .TypeConstraint<Label>("Tlabels"), \
                           MaskLabelsOp<T, Label>)
 
 REGISTER_MASK_LABELS(float, int32_t);

@@ -12,17 +12,7 @@
 
 namespace tensorflow_ipu {
 
-enum class Reduction {
-  kAdd,
-  kMean,
-  kMul,
-  kMin,
-  kMax,
-  kLogicalAnd,
-  kLogicalOr,
-  kSquareAdd,
-  kLocal
-};
+enum class Reduction { kAdd, kMean, kMul, kMin, kMax, kLogicalAnd, kLogicalOr, kSquareAdd, kLocal };
 
 // The reduction with the name `COLLECTIVE_OP_...`.
 tensorflow::Status ReductionFromName(const std::string& name, Reduction* reduction);
@@ -33,7 +23,8 @@ bool IsReductionOf(Reduction reduction, tensorflow::DataType type);
 
 // Writes elements [begin, end) of the reduction of `inputs` to the start of `output`. The inputs
 // are taken in their order, so equal inputs give equal bits; 16-bit floats are summed in float32
-// and rounded once, means after the division. Means of integers are rounded towards zero. `workers` (may be null) help when there is enough to do.
+// and rounded once, means after the division. Means of integers are rounded towards zero. `workers`
+// (may be null) help when there is enough to do.
 void Reduce(Reduction reduction, absl::Span<const tensorflow::Tensor* const> inputs, int64_t begin,
             int64_t end, tensorflow::Tensor* output,
             const tensorflow::DeviceBase::CpuWorkerThreads* workers);

@@ -97,10 +97,10 @@ def check_groups(program: Program, replicas: int) -> None:
 def _wrong_group(
     node: node_def_pb2.NodeDef, name: str, size: int, replicas: int
 ) -> errors.InvalidArgumentError:
-    if replicas % size:
-        problem = "does not evenly divide the total number of replicas"
-    else:
+    if node.op == _ALL_TO_ALL:
         problem = "is not the total number of replicas"
+    else:
+        problem = "does not evenly divide the total number of replicas"
     return errors.InvalidArgumentError(
         None,
         None,

@@ -184,12 +184,15 @@ class TestErrors:
 
     @pytest.mark.parametrize(("count", "factor"), [(1, 2), (4, 3), (2, 4)])
     def test_factor_that_does_not_divide(self, count, factor):
-        pattern = rf"replication_factor of .*all_gather.* is {factor}.*divide the {count} replica"
+        pattern = (
+            rf"got {factor}\) does not evenly divide .*got {count}\): the replication_factor of "
+            r".*all_gather"
+        )
         with pytest.raises(tf.errors.InvalidArgumentError, match=pattern):
             replicas.run(count, lambda: all_gather(tf.zeros([1]), factor))
 
     @pytest.mark.parametrize(("count", "factor"), [(1, 2), (4, 2), (2, 4)])
     def test_factor_that_is_not_the_number_of_replicas(self, count, factor):
-        pattern = rf"all_to_all.* is {factor}, but it must be the number of replicas, {count}"
+        pattern = rf"got {factor}\) is not the total number of replicas .got {count}\).*all_to_all"
         with pytest.raises(tf.errors.InvalidArgumentError, match=pattern):
             replicas.run(count, lambda: all_to_all(tf.zeros([factor]), 0, 0, factor))

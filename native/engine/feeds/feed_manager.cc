@@ -114,8 +114,10 @@ Status FeedManager::DeleteInfeed(const std::string& name,
     const auto found = infeeds_.find(name);
     if (found == infeeds_.end()) {
       return tensorflow::errors::NotFound(
-          "Infeed with id='", name, "'. Make sure that you have run the initializer for this "
-          "infeed before attempting to delete it. There is none on /device:IPU:", ordinal_, ".");
+          "Infeed with id='", name,
+          "'. Make sure that you have run the initializer for this "
+          "infeed before attempting to delete it. There is none on /device:IPU:",
+          ordinal_, ".");
     }
     if (found->second->used() && DeviceIsRunning()) {
       return tensorflow::errors::FailedPrecondition(
