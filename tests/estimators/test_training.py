@@ -106,6 +106,26 @@ def test_model_sees_the_step_at_the_start_of_the_run() -> None:
         np.testing.assert_array_equal(session.run(seen.dequeue()), [0, 0, 0, 3, 3, 3])
 
 
+def test_devices_that_a_model_function_sees() -> None:
+    seen = {}
+
+    def on_host(loss):
+        step = tf1.get_variable("on_host", initializer=0.0, use_resource=True)
+        seen["host"] = {step.device, (loss * 2.0).device}
+        return tf.identity(loss)
+
+    def model(features, labels, mode):
+        loss = models.squared_error(labels, models.prediction(features))
+        seen["model"] = loss.device
+        train_op = models.sgd().minimize(loss)
+        return ipu.ipu_estimator.IPUEstimatorSpec(
+            mode, loss=loss, train_op=train_op, host_call=(on_host, [loss])
+        )
+
+    models.estimator(models.run_config(1), model).train(models.repeated, steps=1)
+    assert seen == {"model": "/device:IPU:0", "host": {"/device:CPU:0"}}
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_host_call_trains(replicas: int) -> None:
     """Gradients leave the device, averaged there, and are applied on the host."""
