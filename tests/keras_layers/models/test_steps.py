@@ -66,7 +66,10 @@ def test_plans(arguments: dict[str, Any], expected: Steps) -> None:
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
-        ({"data": INFINITE}, "Could not infer the size of the data.*`steps_per_epoch`"),
+        (
+            {"data": INFINITE},
+            "infinite dataset.*`steps_per_epoch`. Could not infer the size of the",
+        ),
         ({"data": UNKNOWN}, "Could not infer the size of the data"),
         ({"data": DATASET, "replicas": 16}, "16 replicas are requested to run"),
         ({"data": DATASET, "requested": 3, "replicas": 4}, "replicas are requested to run"),
@@ -198,7 +201,7 @@ def test_methods_check_their_steps(method: str, name: str) -> None:
     with keras_models.strategy(2).scope():
         model = MLP.compiled(steps_per_execution=2)
         cases = [
-            (None, "Could not infer the size of the data.*`" + name),
+            (None, f"infinite dataset, .*`{name}`. Could not infer the size of the data"),
             (0, "Unexpected value for `" + name),
         ]
         if method == "fit":
