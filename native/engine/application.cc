@@ -227,6 +227,7 @@ void Application::Receive(int infeed, int replica, CancellationManager* cancella
     } else if (AddWaiter({next_waiter_++, infeed, replica, cancellation,
                           CancellationManager::kInvalidToken, nullptr},
                          &receiver)) {
+      ++progress_;
       FlushLater();
       return;
     } else {
@@ -284,17 +285,20 @@ void Application::Serve(Calls* calls) {
 }
 
 void Application::FlushLater() {
-  if (waiters_.empty() || open_ == 0) return;
-  tensorflow::Env::Default()->SchedClosureAfter(
-      options_.timeout_microseconds, [this, progress = ++progress_] { Flush(progress); });
+  if (flush_pending_ || waiters_.empty() || open_ == 0) return;
+  flush_pending_ = true;
+  tensorflow::Env::Default()->SchedClosureAfter(options_.timeout_microseconds,
+                                                [this, progress = progress_] { Flush(progress); });
 }
 
-// Sends a batch of zeros if nothing has happened since `progress`.
+// Sends a batch of zeros if nothing has happened since `progress`. Else looks again later.
 void Application::Flush(uint64_t progress) {
   Calls calls;
   {
     mutex_lock lock(mu_);
-    if (progress != progress_ || waiters_.empty() || open_ == 0) return;
+    flush_pending_ = false;
+    if (waiters_.empty() || open_ == 0) return;
+    if (progress != progress_) return FlushLater();
     At(next_).inputs = Zeros();
     ++next_;
     Serve(&calls);
@@ -400,6 +404,8 @@ void Application::Finish(Status status) {
     if (!failed && !moved_) end = next_;
     moved_ = false;
     if (ended_) end = next_;
+    // An error may leave a group incomplete: its other batches are for nobody.
+    if (!received_.empty()) next_ = std::max(next_, end);
     if (!failed) {
       status = tensorflow::errors::FailedPrecondition(
           "The program of the engine ", options_.name,

@@ -140,6 +140,7 @@ class Application {
   std::deque<Waiter> waiters_ TF_GUARDED_BY(mu_);
   uint64_t next_waiter_ TF_GUARDED_BY(mu_) = 0;
   uint64_t progress_ TF_GUARDED_BY(mu_) = 0;  // changes whenever anything happens
+  bool flush_pending_ TF_GUARDED_BY(mu_) = false;
   // Whether the program has received or sent anything in this run.
   bool moved_ TF_GUARDED_BY(mu_) = false;
   bool ended_ TF_GUARDED_BY(mu_) = false;

@@ -197,8 +197,10 @@ class TestManyAtOnce:
         np.testing.assert_array_equal(serve(tf.constant(_batch(4)))[0], _batch(8))
 
 
-def test_an_exception_fails_its_call_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_an_exception_fails_its_call_only(tmp_path: Path, replicas: int) -> None:
     config = IPUConfig()
+    config.auto_select_ipus = replicas
     config.floating_point_behaviour.div0 = True
     config.configure_ipu_system()
     path = compiled(loop(lambda x: 1.0 / x, 100), tmp_path / "x")
