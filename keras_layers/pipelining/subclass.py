@@ -66,7 +66,8 @@ def check_call(model: Any) -> None:
     Raises:
         NotImplementedError: If its class has no `call`.
     """
-    if type(model).call is tf.keras.Model.call:
+    # A model that was loaded without its class has a `call` of its own.
+    if getattr(model.call, "__func__", None) is tf.keras.Model.call:
         raise NotImplementedError(
             f"The function `call` for the model {model.name} has not been implemented. Define "
             f"`call(self, inputs)` in the class {type(model).__name__}: it calls the layers."

@@ -329,6 +329,25 @@ class TestOptionsAreKept:
             second = tf.keras.models.load_model(tmp_path / "second", compile=False)
             assert_options(second, {**OPTIONS, "asynchronous_callbacks": False})
 
+    def test_a_class_whose_constructor_has_arguments_runs_when_it_is_loaded(
+        self, tmp_path: Path
+    ) -> None:
+        class Scaled(tf.keras.Model):
+            def __init__(self, units: int) -> None:
+                super().__init__()
+                self.dense = tf.keras.layers.Dense(units)
+
+            def call(self, x: tf.Tensor) -> tf.Tensor:
+                return self.dense(x)
+
+        rows = np.ones((4, 3), np.float32)
+        with ipu():
+            model = Scaled(2)
+            expected = model.predict(rows, batch_size=4)
+            model.save(tmp_path)
+            loaded = tf.keras.models.load_model(tmp_path)
+            np.testing.assert_array_equal(loaded.predict(rows, batch_size=4), expected)
+
     @pytest.mark.parametrize("kind", KINDS)
     def test_some_are_lost_and_the_log_says_so(
         self, kind: Callable[[], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
