@@ -1,0 +1,5 @@
+"""`tensorflow.contrib.stateless`: the names of the table `tables/contrib.py`."""
+
+from tensorflow_ipu.compat.facade import names_of
+
+__getattr__, __dir__ = names_of(__name__)

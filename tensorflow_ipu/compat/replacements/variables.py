@@ -1,0 +1,228 @@
+"""Variables and their collections: `tensorflow.contrib.framework`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.compat.replacements.arg_scopes import add_arg_scope
+
+_v1 = tf.compat.v1
+_KEYS = _v1.GraphKeys
+
+
+@add_arg_scope
+def variable(name: str, shape: Any = None, collections: Any = None, **options: Any) -> Any:
+    """Gets or makes a variable, as `tf.get_variable` does.
+
+    Args:
+        name: of the variable.
+        shape: of the variable.
+        collections: which it is added to; else `GLOBAL_VARIABLES`.
+        **options: further arguments of `tf.get_variable`; `device` is one more.
+    """
+    names = list(collections) if collections is not None else [_KEYS.GLOBAL_VARIABLES]
+    with _v1.device(options.pop("device", None) or ""):
+        return _v1.get_variable(name, shape, collections=list(dict.fromkeys(names)), **options)
+
+
+@add_arg_scope
+def model_variable(name: str, shape: Any = None, collections: Any = None, **options: Any) -> Any:
+    """Gets or makes a variable of the model, which is in `MODEL_VARIABLES` as well.
+
+    Args:
+        name: of the variable.
+        shape: of the variable.
+        collections: which it is added to besides.
+        **options: further arguments of `variable`.
+    """
+    names = [*(collections or []), _KEYS.GLOBAL_VARIABLES, _KEYS.MODEL_VARIABLES]
+    return variable(name, shape, names, **options)
+
+
+def local_variable(
+    initial_value: Any, validate_shape: bool = True, name: str | None = None, **options: Any
+) -> Any:
+    """Makes a variable in the collection `LOCAL_VARIABLES`, which is not saved.
+
+    Args:
+        initial_value: its value at first.
+        validate_shape: whether that has a known shape.
+        name: of the variable.
+        **options: further arguments of `tf.Variable`.
+    """
+    return _v1.Variable(
+        initial_value,
+        trainable=False,
+        collections=[_KEYS.LOCAL_VARIABLES],
+        validate_shape=validate_shape,
+        name=name,
+        **options,
+    )
+
+
+def add_model_variable(var: Any) -> None:
+    """Adds a variable to the collection `MODEL_VARIABLES`, unless it is there."""
+    if not any(other is var for other in _v1.get_collection(_KEYS.MODEL_VARIABLES)):
+        _v1.add_to_collection(_KEYS.MODEL_VARIABLES, var)
+
+
+def get_variables(
+    scope: Any = None, suffix: str | None = None, collection: str = _KEYS.GLOBAL_VARIABLES
+) -> list[Any]:
+    """Returns variables by scope and by the end of their name.
+
+    Args:
+        scope: a scope, or what the names begin with.
+        suffix: what the names end with, after a `/`.
+        collection: which they are in.
+    """
+    if isinstance(scope, _v1.VariableScope):
+        scope = scope.name
+    if suffix is not None:
+        scope = (scope or "") + ".*" + (suffix if ":" in suffix else suffix + ":")
+    return _v1.get_collection(collection, scope)
+
+
+def get_model_variables(scope: Any = None, suffix: str | None = None) -> list[Any]:
+    """Returns the variables of the model; the arguments are those of `get_variables`."""
+    return get_variables(scope, suffix, _KEYS.MODEL_VARIABLES)
+
+
+def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list[Any]:
+    """Returns the trainable variables; the arguments are those of `get_variables`."""
+    return get_variables(scope, suffix, _KEYS.TRAINABLE_VARIABLES)
+
+
+def get_variables_by_name(given_name: str, scope: Any = None) -> list[Any]:
+    """Returns the variables with a name, in any scope below `scope`."""
+    return get_variables(scope, rf"/{given_name}:|^{given_name}:")
+
+
+def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[Any]:
+    """Returns the variables whose name ends with `suffix`."""
+    return get_variables(scope, suffix)
+
+
+def get_unique_variable(var_op_name: str) -> Any:
+    """Returns the variable with a full name.
+
+    Args:
+        var_op_name: its name, with scopes and without `:0`.
+
+    Raises:
+        ValueError: there is none, or more than one.
+    """
+    found = [var for var in get_variables(var_op_name) if var.op.name == var_op_name]
+    if len(found) != 1:
+        raise ValueError(
+            f"Variable {var_op_name} does not uniquely identify a variable: there are "
+            f"{len(found)} of this name."
+        )
+    return found[0]
+
+
+def get_variables_to_restore(
+    include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
+) -> list[Any]:
+    """Returns the variables of scopes, without those of others.
+
+    Args:
+        include: what their names begin with; all variables if not given.
+        exclude: what the names of those begin with that are left out.
+    """
+    return filter_variables(get_variables(), include, exclude, reg_search=False)
+
+
+def filter_variables(
+    var_list: Sequence[Any],
+    include_patterns: Sequence[str] | None = None,
+    exclude_patterns: Sequence[str] | None = None,
+    reg_search: bool = True,
+) -> list[Any]:
+    """Returns the variables whose names match patterns.
+
+    Args:
+        var_list: the variables.
+        include_patterns: regular expressions of which one must match; all pass if not given.
+        exclude_patterns: regular expressions of which none may match.
+        reg_search: whether they may match anywhere, or at the beginning.
+    """
+    match = re.search if reg_search else re.match
+
+    def any_of(patterns: Sequence[str], var: Any) -> bool:
+        return any(match(pattern, var.op.name) for pattern in patterns)
+
+    kept = [var for var in var_list if include_patterns is None or any_of(include_patterns, var)]
+    return [var for var in kept if not any_of(exclude_patterns or (), var)]
+
+
+def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
+    """Returns an op that sets variables, and what it is to be fed.
+
+    Args:
+        var_names_to_values: the values by the full name of the variable.
+    """
+    assigns, feed = [], {}
+    for name, value in var_names_to_values.items():
+        var = get_unique_variable(name)
+        fed = _v1.placeholder(var.dtype.base_dtype, var.shape, name=f"{var.op.name}_assign")
+        assigns.append(_v1.assign(var, fed))
+        feed[fed] = value.reshape(var.shape)
+    return tf.group(*assigns), feed
+
+
+def assign_from_values_fn(var_names_to_values: Mapping[str, Any]) -> Callable[[Any], None]:
+    """Returns a function of a session that sets variables; see `assign_from_values`."""
+    op, feed = assign_from_values(var_names_to_values)
+    return lambda session: session.run(op, feed)
+
+
+def assign_from_checkpoint(
+    model_path: str, var_list: Any, ignore_missing_vars: bool = False
+) -> tuple[Any, dict[Any, Any]]:
+    """Returns an op that sets variables to what a checkpoint has, and what it is to be fed.
+
+    Args:
+        model_path: of the checkpoint.
+        var_list: the variables, or a dictionary of them by their name in the checkpoint.
+        ignore_missing_vars: whether variables that the checkpoint lacks stay as they are.
+
+    Raises:
+        ValueError: the checkpoint lacks a variable.
+    """
+    if not isinstance(var_list, Mapping):
+        var_list = {var.op.name: var for var in var_list}
+    reader = _v1.train.NewCheckpointReader(model_path)
+    assigns, feed = [], {}
+    for name, var in var_list.items():
+        if not reader.has_tensor(name):
+            if ignore_missing_vars:
+                continue
+            raise ValueError(f"Checkpoint is missing variable [{name}]")
+        fed = _v1.placeholder(var.dtype.base_dtype, var.shape)
+        assigns.append(_v1.assign(var, fed))
+        feed[fed] = reader.get_tensor(name).reshape(var.shape)
+    return tf.group(*assigns), feed
+
+
+def assign_from_checkpoint_fn(
+    model_path: str,
+    var_list: Any,
+    ignore_missing_vars: bool = False,
+    reshape_variables: bool = False,
+) -> Callable[[Any], None]:
+    """Returns a function of a session that sets variables; see `assign_from_checkpoint`.
+
+    Args:
+        model_path: of the checkpoint.
+        var_list: the variables.
+        ignore_missing_vars: whether variables that the checkpoint lacks stay as they are.
+        reshape_variables: has no effect: values take the shape of the variable.
+    """
+    del reshape_variables
+    op, feed = assign_from_checkpoint(model_path, var_list, ignore_missing_vars)
+    return lambda session: session.run(op, feed)

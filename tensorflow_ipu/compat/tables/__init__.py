@@ -1,0 +1,70 @@
+"""The tables: what programs for TensorFlow 1.15 and 2.6 use and is elsewhere, or nowhere, now.
+
+One module has the rows of one subject. A new row needs nothing else: `tensorflow-ipu run`,
+`tensorflow-ipu migrate` and the tests read the tables. Nothing here imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Union
+
+from tensorflow_ipu.compat.rows import Gone, Keyword, Method, Module, Name, canonical, parents
+from tensorflow_ipu.compat.tables import contrib, keras, numpy, python, tensorflow
+
+#: What is looked up by its name.
+Row = Union[Name, Module, Gone]
+
+NAMES = {
+    row.old: row
+    for table in (python.NAMES, numpy.NAMES, keras.NAMES, tensorflow.NAMES, contrib.NAMES)
+    for row in table
+}
+MODULES = {
+    row.old: row for table in (keras.MODULES, tensorflow.MODULES, contrib.MODULES) for row in table
+}
+GONE = {row.old: row for table in (tensorflow.GONE, contrib.GONE) for row in table}
+KEYWORDS = {(row.function, row.old): row for row in python.KEYWORDS}
+METHODS = {row.old: row for table in (python.METHODS, tensorflow.METHODS) for row in table}
+
+
+class Found(NamedTuple):
+    """A row, and how much of the name it is about.
+
+    Args:
+        row: the row.
+        rest: how many parts at the end of the name are below `row.old`.
+    """
+
+    row: Row
+    rest: int
+
+    def tail(self, name: str) -> str:
+        """Returns the end of the name that is below the row's, with a dot before it."""
+        parts = name.split(".")
+        return "".join(f".{part}" for part in parts[len(parts) - self.rest :])
+
+
+def find(name: str) -> Found | None:
+    """Finds the row that says most about a full name of a program.
+
+    Args:
+        name: full name; what TensorFlow and Keras show under several names is one.
+
+    Returns:
+        The row, or None if the name is as it was.
+    """
+    for rest, parent in enumerate(parents(canonical(name))):
+        row = NAMES.get(parent) or GONE.get(parent) or MODULES.get(parent)
+        if row is not None:
+            return Found(row, rest)
+    return None
+
+
+def packages() -> frozenset[str]:
+    """Returns the first parts of all names in the tables."""
+    rows = [*NAMES, *MODULES, *GONE, *(function for function, _ in KEYWORDS)]
+    owners = [row.owner for row in METHODS.values()]
+    return frozenset(name.split(".")[0] for name in (*rows, *owners)) | {"keras"}
+
+
+__all__ = ["GONE", "KEYWORDS", "METHODS", "MODULES", "NAMES", "Found", "Keyword", "Method", "find"]
