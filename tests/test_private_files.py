@@ -231,7 +231,9 @@ def test_nothing_in_a_file_is_executed_or_unpickled() -> None:
                 names = [(node.module or "").split(".")[0]]
             found += [f"{where}:{node.lineno} {name}" for name in names if name in _EXECUTES]
         for call, name in _calls(tree):
-            if name in _EXECUTES and isinstance(call.func, ast.Name):
+            # The program that `tensorflow-ipu run` was asked to run.
+            asked = (where.as_posix(), name) == ("tensorflow_ipu/compat/runner.py", "exec")
+            if name in _EXECUTES and isinstance(call.func, ast.Name) and not asked:
                 found.append(f"{where}:{call.lineno} {name}")
             if ast.unparse(call.func) in ("np.load", "numpy.load") and not any(
                 word.arg == "allow_pickle" and word.value.value is False for word in call.keywords

@@ -1,0 +1,44 @@
+"""Programs for TensorFlow 1.15 and 2.6 on TensorFlow 2.15.
+
+`tensorflow-ipu run program.py` runs such a program as it stands; `tensorflow-ipu migrate
+program.py` says what to change in it. The same from Python, before the program imports anything:
+
+    import tensorflow_ipu.compat
+
+    tensorflow_ipu.compat.install()
+
+`tensorflow_ipu.compat.contrib` has parts of `tensorflow.contrib`, without `install`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compat.usage import Usage
+
+
+def install(tensorflow: int = 2, old_optimizers: bool = False) -> Usage:
+    """Lets this process find what stock TensorFlow, Keras, NumPy and Python dropped.
+
+    Modules and names that are there are as ever for installed packages. Files of the program get
+    other ones by `import tensorflow` and `tensorflow.python.keras`.
+
+    Args:
+        tensorflow: 1 for a program that was written for TensorFlow 1.15, where `import tensorflow`
+            means `tensorflow.compat.v1`; 2 for one for TensorFlow 2.
+        old_optimizers: whether `tf.keras.optimizers` has the classes of TensorFlow 2.6
+            (`tf.keras.optimizers.legacy`), which custom optimizers derive from.
+
+    Returns:
+        What will have been used; `text()` says it. A second call changes nothing.
+
+    Raises:
+        ValueError: `tensorflow` is neither 1 nor 2.
+    """
+    from tensorflow_ipu.compat import shims
+    from tensorflow_ipu.compat.generation import Generation
+
+    if tensorflow not in (1, 2):
+        raise ValueError(f"Expected tensorflow to be 1 or 2. Received: {tensorflow!r}.")
+    return shims.install(Generation(tensorflow, old_optimizers and tensorflow == 2))

@@ -1,0 +1,144 @@
+"""Which TensorFlow a program was written for, and which generation of Keras optimizers.
+
+`tensorflow` and `tf.keras.optimizers` mean other things in TensorFlow 1.15, 2.6 and 2.15 under the
+same names. What a program wants is seen from what it uses: a name that only TensorFlow 1 has, a
+class derived from an optimizer.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tensorflow_ipu.compat import bindings
+from tensorflow_ipu.compat.rows import canonical, is_below
+from tensorflow_ipu.compat.tables import contrib, tensorflow1_names
+
+
+class Generation(NamedTuple):
+    """What a program was written for.
+
+    Args:
+        tensorflow: 1 or 2.
+        old_optimizers: whether it relies on the Keras optimizers of TensorFlow 2.6.
+    """
+
+    tensorflow: int = 2
+    old_optimizers: bool = False
+
+
+OPTIMIZERS = "tensorflow.keras.optimizers"
+LEGACY = "tensorflow.keras.optimizers.legacy"
+LOSS_SCALE = "tensorflow.keras.mixed_precision.LossScaleOptimizer"
+#: The class that can be derived from.
+OLD_LOSS_SCALE = "keras.src.mixed_precision.loss_scale_optimizer.LossScaleOptimizer"
+#: The optimizers that both generations have.
+CLASSES = ("Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "Optimizer", "RMSprop", "SGD")
+
+# What only optimizers of the old generation have, and take.
+_ATTRIBUTES = frozenset(
+    """_create_hypers _create_slots _decayed_lr _get_hyper _prepare_local _resource_apply_dense
+    _resource_apply_sparse _set_hyper _resource_apply_sparse_duplicate_indices add_slot get_slot
+    get_updates""".split()
+)
+# The same, where the name says that it is of an optimizer: models have these, too.
+_OPTIMIZER_ATTRIBUTES = frozenset("get_gradients get_weights set_weights weights".split())
+_ARGUMENTS = frozenset(("decay", "lr"))
+_EXPERIMENTAL = "tensorflow.keras.mixed_precision.experimental"
+
+# Modules below `tensorflow` that are the same for TensorFlow 1 and 2: its code, and what the tables
+# are about.
+_SHARED = ("compat", "compiler", "contrib", "core", "examples", "pywrap_tensorflow", "python")
+
+
+def of_program(trees: Iterable[ast.Module]) -> Generation:
+    """Returns what a program was written for.
+
+    Args:
+        trees: of its files.
+    """
+    found = [(tree, bindings.uses(tree)) for tree in trees]
+    is_1 = any(_is_tensorflow_1(uses) for _, uses in found)
+    old = any(_has_old_optimizers(tree, uses) for tree, uses in found)
+    return Generation(1 if is_1 else 2, old and not is_1)
+
+
+def _names(uses: bindings.Uses) -> Iterable[str]:
+    """Yields the full names that a file uses, as it has them."""
+    for reference in uses.references:
+        yield reference.name
+    for statement in uses.imports:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        else:
+            yield from (target for _, target in bindings.targets(statement))
+
+
+def _is_tensorflow_1(uses: bindings.Uses) -> bool:
+    """Whether a file uses a name of `tensorflow` that only TensorFlow 1 had."""
+    for name in _names(uses):
+        if is_below(name, contrib.ROOT):
+            return True
+        parts = name.split(".")
+        if any(".".join(parts[:count]) in tensorflow1_names.NAMES for count in (2, 3)):
+            return True
+    return False
+
+
+def _has_old_optimizers(tree: ast.Module, uses: bindings.Uses) -> bool:
+    """Whether a file uses what only optimizers of the old generation have."""
+    names = {id(reference.nodes[-1]): canonical(reference.name) for reference in uses.references}
+    if any(is_below(canonical(name), _EXPERIMENTAL) for name in _names(uses)):
+        return True
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            if any(is_optimizer(names.get(id(base), "")) for base in node.bases):
+                return True
+        elif isinstance(node, ast.Call) and is_optimizer(names.get(id(node.func), "")):
+            if any(keyword.arg in _ARGUMENTS for keyword in node.keywords):
+                return True
+        elif isinstance(node, ast.FunctionDef) and node.name in _ATTRIBUTES:
+            return True
+        elif isinstance(node, ast.Attribute) and _is_old_attribute(node):
+            return True
+    return False
+
+
+def _is_old_attribute(node: ast.Attribute) -> bool:
+    if node.attr in _ATTRIBUTES:
+        return True
+    owner = node.value
+    name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
+    return node.attr in _OPTIMIZER_ATTRIBUTES and "opt" in str(name).lower()
+
+
+def is_optimizer(name: str) -> bool:
+    """Whether a full name is that of an optimizer which is another class in Keras 2.15."""
+    name = canonical(name)
+    return name == LOSS_SCALE or old_optimizer(name) != name
+
+
+def old_optimizer(name: str) -> str:
+    """Returns the full name of the class of TensorFlow 2.6, or the name itself if it is no other.
+
+    Args:
+        name: full name.
+    """
+    name = canonical(name)
+    if name == LOSS_SCALE:
+        return OLD_LOSS_SCALE
+    prefix, _, last = name.rpartition(".")
+    return f"{LEGACY}.{last}" if prefix == OPTIMIZERS and last in CLASSES else name
+
+
+def version_1(name: str) -> str:
+    """Returns the module that a module of TensorFlow 1.15 is in TensorFlow 2.15.
+
+    Args:
+        name: full name, such as `tensorflow.keras.layers`.
+    """
+    parts = name.split(".")
+    if parts[0] != "tensorflow" or (len(parts) > 1 and parts[1] in _SHARED):
+        return name
+    return ".".join(["tensorflow", "compat", "v1", *parts[1:]])
