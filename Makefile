@@ -34,7 +34,7 @@ CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/test_numerics.py \
 	tests/test_ipu_infeed_queue.py tests/test_ipu_outfeed_queue.py \
 	$(addprefix tests/ops/test_,all_to_all_op.py cross_replica_ops.py ctc_ops.py custom_ops.py \
-	host_embeddings.py internal_ops.py reduce_scatter_op.py replication_ops.py sampled_losses.py)
+	host_embeddings.py internal_ops.py reduce_scatter_op.py replication_ops.py sampled_losses.py embedded_runtime.py)
 
 .PHONY: demo test test-sanitized test-killed stress fuzz native lint format bench stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.

@@ -30,6 +30,7 @@ PAGES = (
     "command_line.md",
     "estimators.md",
     "keras.md",
+    "migration.md",
     "parallelism.md",
     "reports.md",
     "serving.md",
@@ -81,8 +82,24 @@ def _with_commands(console: str) -> str:
     shown = ""
     for command in commands:
         arguments = shlex.split(command[len(_PROMPT) :])
-        shown += f"{command}\n" + _printed(lambda: cli.main(arguments))  # noqa: B023
+        function = _run if arguments[0] == "run" else cli.main
+        shown += f"{command}\n" + _printed(lambda: function(arguments))  # noqa: B023
     return f"```console\n{shown}```\n"
+
+
+def _run(arguments: list[str]) -> None:
+    """Runs a program with the tool, in a process of its own as it has the shims then."""
+    process = subprocess.run(
+        [sys.executable, "-m", "tensorflow_ipu.cli", *arguments],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # The result comes first; of what Python and TensorFlow warn about, nothing is shown.
+    at = process.stderr.find("tensorflow-ipu run: ")
+    said = process.stderr[at:] if at >= 0 else ""
+    print(process.stdout + said.replace(f"{os.getcwd()}{os.sep}", ""), end="")
 
 
 def _printed(program: Callable[[], object]) -> str:

@@ -23,6 +23,7 @@ PAGES = [
     ("reports.md", 4, None),
     ("capacity.md", 0, None),
     ("command_line.md", -1, None),
+    ("migration.md", 0, None),
 ]
 
 

@@ -1,0 +1,122 @@
+"""`tensorflow-ipu migrate FILE...`: what to change in a program for TensorFlow 1.15 or 2.6."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+from tensorflow_ipu import private_files
+from tensorflow_ipu.compat import migration
+from tensorflow_ipu.compat.findings import File, Finding
+from tensorflow_ipu.compat.generation import Generation
+
+
+def add(commands: Any) -> None:
+    """Adds the command.
+
+    Args:
+        commands: the subparsers of the tool.
+    """
+    parser = commands.add_parser(
+        "migrate",
+        help="what to change in a program for TensorFlow 1.15 or 2.6; exits with 1 if anything",
+        description="Says for each use of something that TensorFlow 2.15, Keras, NumPy or Python "
+        "dropped what to write in its place. Give all files of a program at once.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Python file, or folder of some")
+    parser.add_argument(
+        "--write", action="store_true", help="change the files, where that needs no judgement"
+    )
+    parser.add_argument("--diff", action="store_true", help="show what --write would change")
+    parser.add_argument(
+        "--tensorflow",
+        type=int,
+        choices=(1, 2),
+        help="which TensorFlow the program was written for; else found out from what it uses",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints what is to be changed, or changes it."""
+    files = [migration.read(path) for path in _paths(options.files)]
+    wanted = migration.written_for(files)
+    if options.tensorflow is not None:
+        wanted = Generation(options.tensorflow, wanted.old_optimizers and options.tensorflow == 2)
+    found = [(file, migration.findings(file, wanted)) for file in files]
+    if options.diff:
+        for file, findings in found:
+            _show_diff(file, findings)
+    if options.write:
+        return _write(found)
+    if not options.diff:
+        for file, findings in found:
+            for finding in findings:
+                print(finding.text(file.path))
+        _sum_up([finding for _, findings in found for finding in findings])
+    return 1 if any(findings for _, findings in found) else 0
+
+
+def _paths(names: list[str]) -> list[Path]:
+    """Returns the files that were named, and those in the folders that were.
+
+    Raises:
+        FileNotFoundError: there is nothing of a name, or a folder has no Python file.
+    """
+    paths: list[Path] = []
+    for name in names:
+        path = Path(name)
+        if path.is_dir():
+            inside = sorted(path.rglob("*.py"))
+            if not inside:
+                raise FileNotFoundError(f"{name}: no Python file in this folder")
+            paths += inside
+        elif not path.exists():
+            raise FileNotFoundError(f"{name}: no such file")
+        else:
+            paths.append(path)
+    return list(dict.fromkeys(paths))
+
+
+def _sum_up(findings: list[Finding]) -> None:
+    if not findings:
+        print("nothing to change")
+        return
+    by_hand = sum(not finding.edits for finding in findings)
+    lines = f"{len(findings)} uses" if len(findings) > 1 else "1 use"
+    rest = f", {by_hand} by hand" if by_hand else ""
+    print(
+        f"{lines} to change{rest}; --write makes the changes" + (" that it can" if by_hand else "")
+    )
+
+
+def _show_diff(file: File, findings: list[Finding]) -> None:
+    """Prints what would be changed in a file."""
+    before = file.source.content.decode("utf-8-sig").splitlines()
+    after = migration.mended(file, findings).decode("utf-8-sig").splitlines()
+    lines = difflib.unified_diff(before, after, str(file.path), str(file.path), lineterm="")
+    for line in lines:
+        print(line)
+
+
+def _write(found: list[tuple[File, list[Finding]]]) -> int:
+    """Changes files; prints what is left, which is the user's to change."""
+    left = 0
+    for file, findings in found:
+        content = migration.mended(file, findings)
+        if content != file.source.content:
+            mode = stat.S_IMODE(file.path.stat().st_mode)
+            private_files.write_bytes(file.path, content)
+            file.path.chmod(mode)
+            changed = sum(bool(finding.edits) for finding in findings)
+            print(f"wrote {file.path}: {changed} changed")
+        for finding in findings:
+            if not finding.edits:
+                print(finding.text(file.path))
+                left += 1
+    sys.stdout.flush()
+    return 1 if left else 0

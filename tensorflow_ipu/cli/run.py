@@ -1,0 +1,57 @@
+"""`tensorflow-ipu run PROGRAM`: runs a program for TensorFlow 1.15 or 2.6 as it stands."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import signal
+import sys
+from typing import Any
+
+from tensorflow_ipu.compat import runner
+
+
+def add(commands: Any) -> None:
+    """Adds the command.
+
+    Args:
+        commands: the subparsers of the tool.
+    """
+    parser = commands.add_parser(
+        "run",
+        help="run a program for TensorFlow 1.15 or 2.6 as it stands",
+        description="Runs a program as `python PROGRAM ARGUMENT ...` does. What TensorFlow 2.15, "
+        "Keras, NumPy and Python dropped is there; what the program used of it is said at the end.",
+        usage="tensorflow-ipu run [-h] [--tensorflow {1,2}] [--quiet] (PROGRAM | -m MODULE) "
+        "[ARGUMENT ...]",
+    )
+    parser.add_argument(
+        "--tensorflow",
+        type=int,
+        choices=(1, 2),
+        help="which TensorFlow the program was written for; else found out from what it uses",
+    )
+    parser.add_argument("--quiet", action="store_true", help="do not say what was used")
+    parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
+    parser.add_argument("program", metavar="PROGRAM", help="file or module")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the program; its errors are its own."""
+    find = runner.of_module if options.module else runner.of_file
+    program = find(options.program)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="strict")  # as Python has it
+    try:
+        return runner.run(program, options.arguments, options.tensorflow, options.quiet)
+    except KeyboardInterrupt:
+        # As Python ends: whoever waits for the process sees that it was interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        sys.stdout.flush()
+        os.kill(os.getpid(), signal.SIGINT)
+        raise

@@ -1,0 +1,120 @@
+"""What the names of a program are called today, without importing any of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tensorflow_ipu.compat import generation, sources, tables
+from tensorflow_ipu.compat.generation import Generation
+from tensorflow_ipu.compat.rows import Gone, Module, Name, canonical, is_below
+from tensorflow_ipu.compat.tables import contrib
+
+#: Why something is to be changed, where no row of a table says it.
+TENSORFLOW_1 = "the program uses names of TensorFlow 1"
+OPTIMIZERS = "another class since Keras 2.11, and the program relies on the old one"
+NOTHING = "nothing takes its place"
+#: What to do about that.
+BY_HAND = "find what takes its place"
+
+#: The modules of `tensorflow_ipu.compat.contrib`.
+CONTRIB_MODULES = frozenset(
+    (contrib.PACKAGE, *(f"{contrib.PACKAGE}.{name}" for name in (*contrib.TABLE, "compiler")))
+)
+
+
+class Target(NamedTuple):
+    """What takes the place of a name.
+
+    Args:
+        name: its full name; empty if there is nothing.
+        why: why it is another; empty if it is not.
+        advice: what to do if there is nothing.
+    """
+
+    name: str
+    why: str = ""
+    advice: str = ""
+
+
+def target(name: str, wanted: Generation) -> Target:
+    """Returns the full name of today for a full name of a program.
+
+    Args:
+        name: the name.
+        wanted: what the program was written for.
+    """
+    found = tables.find(name)
+    if found is None:
+        if wanted.old_optimizers and generation.is_optimizer(name):
+            return Target(generation.old_optimizer(name), OPTIMIZERS)
+        if is_tensorflow_1(name, wanted):
+            return Target(generation.version_1(name), TENSORFLOW_1)
+        return Target(name)
+    row = found.row
+    if isinstance(row, Gone):
+        return Target("", NOTHING, row.advice)
+    if isinstance(row, Name):
+        return Target(public(row) + found.tail(name), row.why)
+    if row.old == contrib.ROOT:
+        module = contrib.PACKAGE + canonical(name)[len(contrib.ROOT) :]
+        known = module in CONTRIB_MODULES
+        return Target(module, row.why) if known else Target("", NOTHING, BY_HAND)
+    return _in_module(row, found.tail(name))
+
+
+def modules(name: str, wanted: Generation) -> tuple[tuple[str, ...], str] | None:
+    """Returns the modules that have the names of a module, and why; None if it is as it was.
+
+    Args:
+        name: full name of the module.
+        wanted: what the program was written for.
+    """
+    found = tables.find(name)
+    if found is not None and isinstance(found.row, Gone):
+        return (), found.row.advice
+    if found is not None and isinstance(found.row, Module):
+        tail = found.tail(name)
+        new = found.row.new if not tail else found.row.new[:1]
+        if found.row.old == contrib.ROOT and contrib.PACKAGE + tail not in CONTRIB_MODULES:
+            return (), BY_HAND
+        return tuple(f"{module}{tail}" for module in new), found.row.why
+    if is_tensorflow_1(name, wanted):
+        return (generation.version_1(name),), TENSORFLOW_1
+    return None
+
+
+def is_tensorflow_1(name: str, wanted: Generation) -> bool:
+    """Whether a name is one of `tensorflow`, and that is TensorFlow 1."""
+    return wanted.tensorflow == 1 and generation.version_1(name) != name
+
+
+def public(row: Name) -> str:
+    """Returns the full name that a program imports: of `tensorflow.contrib` that of our package.
+
+    By `import`, TensorFlow has some of its modules a second time, with other classes.
+
+    Args:
+        row: the row of a name.
+    """
+    if is_below(row.old, contrib.ROOT):
+        return contrib.PACKAGE + row.old[len(contrib.ROOT) :]
+    return row.new
+
+
+def _in_module(row: Module, tail: str) -> Target:
+    """Returns where a name of a moved module is."""
+    if not tail:
+        if len(row.new) == 1:
+            return Target(row.new[0], row.why)
+        return Target("", row.why, f"import what is used of it from {', '.join(row.new)}")
+    inner, _, last = tail.rpartition(".")
+    first = tail[1:].split(".")[0]
+    for module in row.new:
+        again = tables.NAMES.get(f"{module}{tail}")
+        if again is not None:
+            return Target(again.new, row.why)
+        if first in (sources.names_in(module) or ()):
+            return Target(f"{module}{tail}", row.why)
+    if inner and last in (sources.names_in(f"{row.new[0]}{inner}") or ()):
+        return Target(f"{row.new[0]}{tail}", row.why)
+    return Target("", row.why, f"{', '.join(row.new)} has no {tail[1:]}: {BY_HAND}")
