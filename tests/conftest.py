@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 def clean_state() -> Iterator[None]:
     """Resets what a process keeps after each test, where there is any of it.
 
-    That is the IPU configuration, the default graph, and which warnings were said.
+    That is the IPU configuration, the default graph, TensorFlow's seed, and which warnings were said.
     """
     yield
     notices = sys.modules.get("tensorflow_ipu.configs.notices")
@@ -47,6 +47,8 @@ def clean_state() -> Iterator[None]:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is not None:
         tensorflow.compat.v1.reset_default_graph()
+        if sys.modules["tensorflow.python.eager.context"].global_seed() is not None:
+            tensorflow.random.set_seed(None)
 
 
 @pytest.fixture(autouse=True)
