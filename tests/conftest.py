@@ -35,7 +35,8 @@ def pytest_configure() -> None:
 def clean_state() -> Iterator[None]:
     """Resets what a process keeps after each test, where there is any of it.
 
-    That is the IPU configuration, the default graph, TensorFlow's seed, and which warnings were said.
+    That is the IPU configuration, the default graph and seed of TensorFlow, and which warnings were
+    said.
     """
     yield
     notices = sys.modules.get("tensorflow_ipu.configs.notices")
