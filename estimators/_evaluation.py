@@ -94,7 +94,7 @@ class _Step:
         """
         return tf.estimator.EstimatorSpec(
             _EVAL,
-            loss=loss,
+            loss=_spec.loss_that_moves(loss),
             eval_metric_ops=self._metrics(loss),
             evaluation_hooks=self._spec.evaluation_hooks,
             scaffold=getattr(self._returned, "scaffold", None),

@@ -116,7 +116,7 @@ class _Step:
                 train_op = _spec.host_operation(self._spec.host_call[0](*tensors))
         return tf.estimator.EstimatorSpec(
             _TRAIN,
-            loss=loss,
+            loss=_spec.loss_that_moves(loss),
             train_op=train_op,
             training_hooks=self._spec.training_hooks,
             training_chief_hooks=getattr(self._returned, "training_chief_hooks", None),
