@@ -58,7 +58,7 @@ class IPUPipelineEstimatorSpec(
     def __new__(
         cls,
         mode: str,
-        computational_stages: Sequence[Any] | None = None,
+        computational_stages: Sequence[Any] | None,
         gradient_accumulation_count: int | None = None,
         eval_metrics_fn: Callable[..., dict[str, Any]] | None = None,
         optimizer_function: Callable[..., Any] | None = None,
@@ -76,9 +76,8 @@ class IPUPipelineEstimatorSpec(
         Args:
             mode: The `tf.estimator.ModeKeys` that the model function was called with.
             computational_stages: A function for each stage, as for `pipelining_ops.pipeline`, which
-                checks them. The
-                first one gets the element of the dataset: members of a tuple as positional
-                arguments, a dict as keyword arguments.
+                checks them. The first one gets the element of the dataset: members of a tuple as
+                positional arguments, a dict as keyword arguments.
             gradient_accumulation_count: Mini-batches for each weight update.
             eval_metrics_fn: Takes what the last stage returned, for all mini-batches of a run
                 (`[iterations_per_loop, (num_replicas), ...]`), on the host. Returns a dict with the
