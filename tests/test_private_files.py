@@ -177,6 +177,7 @@ _WRITES = {
 _ELSEWHERE = {
     "tensorflow_ipu/compiler/store.py os.open",  # the lock of the executable cache, mode 0600
     "tensorflow_ipu/cli/main.py os.open",  # the null device
+    "ops/application_compile_op.py mkstemp",  # a name that nobody else has, mode 0600
     "tensorflow_ipu/tensor_file.py open",  # a member of an archive, which is written as above
 }
 # Names of modules and functions that make code or objects of what is in a file.

@@ -64,10 +64,10 @@ def run(
         args, kwargs = _with_defaults(function, args, kwargs)
     with interpreter.TRACING:
         concrete = _concrete(function, args, kwargs)
-        on_host = served.split(concrete, device)
+        cluster = _cluster(concrete)
+        on_host = served.split(concrete, cluster, device)
         if check is not None and on_host is None:
             check(concrete)
-        cluster = _cluster(concrete)
     bound = function_type_utils.canonicalize_function_inputs(args, kwargs, concrete.function_type)
     inputs = [_as_tensor(value) for value in concrete.function_type.unpack_inputs(bound)]
     # Asked for at each call: what a function captures by a closure may have changed.

@@ -37,6 +37,8 @@ _numbers = itertools.count()
 # Takes the flat inputs of a function, then what it captures; returns its flat outputs.
 FlatCall = Callable[..., Any]
 
+_CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+
 
 @contextlib.contextmanager
 def marked() -> Iterator[None]:
@@ -67,11 +69,12 @@ def for_device(function: Any, device: str) -> Any:
     return None if make is None else make(device)
 
 
-def split(concrete: ConcreteFunction, device: str) -> FlatCall | None:
+def split(concrete: ConcreteFunction, cluster: Cluster, device: str) -> FlatCall | None:
     """Returns what runs an exported model with its marked part on a device.
 
     Args:
         concrete: The signature of a model, as it was loaded.
+        cluster: The same as a Cluster.
         device: The device.
 
     Returns:
@@ -79,13 +82,14 @@ def split(concrete: ConcreteFunction, device: str) -> FlatCall | None:
     """
     calls: dict[str, FlatCall | None] = concrete.__dict__.setdefault(_CALLS, {})
     if device not in calls:
-        calls[device] = _split(concrete, device)
+        # What is marked is a call, so most functions need no search of all that they call.
+        has_calls = any(op.type in _CALL_OPS for op in concrete.graph.get_operations())
+        calls[device] = _split(concrete, cluster, device) if has_calls else None
     return calls[device]
 
 
-def _split(concrete: ConcreteFunction, device: str) -> FlatCall | None:
+def _split(concrete: ConcreteFunction, cluster: Cluster, device: str) -> FlatCall | None:
     top = concrete._inference_function
-    cluster = Cluster.from_graph(concrete.graph, "served", owner=concrete)
     program = Program.from_library(cluster.library(), cluster.entry)
     found = [(f, node) for f, node in program.nodes() if _MARK in node.attr]
     if len(found) != 1:

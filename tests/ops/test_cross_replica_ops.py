@@ -79,7 +79,7 @@ class TestSum:
         result = replicas.run(2, program)
         np.testing.assert_array_equal(result, exported(tf.constant(x)))
 
-    @pytest.mark.parametrize("shape", [[], [0], [1], [511], [512], [513], [3, 0, 2], [300, 1000]])
+    @pytest.mark.parametrize("shape", [[], [1], [511], [512], [513], [3, 1, 2], [300, 1000]])
     def test_shapes(self, shape):
         x = replicas.rows(4, shape)
         result = replicas.run(4, lambda: cross_replica_sum(replicas.own_row(x)))

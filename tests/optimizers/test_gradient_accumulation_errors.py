@@ -59,7 +59,7 @@ for _cls in (V2, CrossV2):
         (
             lambda c=_cls: c(_descent(), 2, reduction_method="max"),
             ValueError,
-            "'max' as one of GradientAccumulationReductionMethod",
+            "Cannot parse max as one of GradientAccumulationReductionMethod",
         ),
     ]
 

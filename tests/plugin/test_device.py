@@ -386,7 +386,8 @@ class TestPlacement:
             for device in metadata.step_stats.dev_stats
             for node in device.node_stats
         }
-        assert ran["on_ipu"].endswith(IPU)
+        program = next(node for node in ran if node.startswith("cluster_placed"))
+        assert ran[program].endswith(IPU)
         assert ran["nowhere"].endswith(CPU)
 
     def test_keras_model_stays_on_the_cpu(self) -> None:
