@@ -175,6 +175,9 @@ _KIB, _MIB, _GB = 1024, 1024**2, 10**9
 _P, _D, _U = Status.PUBLISHED, Status.DERIVED, Status.UNCERTAIN
 
 _HC33 = Source("Hot Chips 33 (2021), Graphcore Colossus Mk2", _P)
+# Characters of a name that is shown in an error.
+_LONGEST_NAME = 40
+
 _GUIDE = Source("Graphcore TensorFlow 1 user guide, memory reports", _P)
 _BOW_SHEET = Source("Graphcore Bow-2000 and Bow Pod datasheets", _P)
 _TESSELLATE = Source("graphcore-research/tessellate-ipu, notebook 'IPU Peak Flops'", _P)
@@ -373,4 +376,5 @@ def get(name: str) -> Chip:
             return chip
     close = difflib.get_close_matches(wanted, names(), n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    raise ValueError(f"Unknown IPU chip '{name}': choose one of {', '.join(names())}.{hint}")
+    given = name if len(wanted) <= _LONGEST_NAME else f"{wanted[:_LONGEST_NAME]}..."
+    raise ValueError(f"Unknown IPU chip '{given}': choose one of {', '.join(names())}.{hint}")

@@ -326,6 +326,7 @@ def train(
         compile_with: Arguments of `compile`.
         **fit: Arguments of `fit`.
     """
+    seed()  # orders of datasets follow from it
     arguments = {"x": kind.x, "y": kind.y, "batch_size": BATCH} if data is None else data()
     recorder = Recorder()
     with contextlib.nullcontext() if scope is None else scope:
