@@ -9,12 +9,11 @@ import numpy as np
 from tensorflow.python.framework import ops
 
 from tensorflow_ipu.compiler import sharding
+from tensorflow_ipu.compiler.sharding import ALL_IPUS
 
 Stage = Callable[..., Any]
 # One stage, or stages that run in parallel on IPUs of their own.
 StageOrStages = Union[Stage, Sequence[Stage]]
-# Stands in a `device_mapping` for all IPUs of the pipeline.
-ALL_IPUS = -1
 
 
 def stage_list(computational_stages: Any) -> tuple[tuple[Stage, ...], ...]:

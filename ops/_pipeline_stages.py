@@ -12,8 +12,9 @@ from tensorflow.python.ops import array_ops
 
 from tensorflow_ipu import ipu_infeed_queue, scopes, tensorflow_hooks
 from tensorflow_ipu.compiler.program import STAGE_ATTRIBUTE
+from tensorflow_ipu.compiler.sharding import ALL_IPUS
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
-from tensorflow_ipu.ops._pipeline_mapping import ALL_IPUS, Stage, named_ipus
+from tensorflow_ipu.ops._pipeline_mapping import Stage, named_ipus
 
 
 @contextlib.contextmanager

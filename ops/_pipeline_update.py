@@ -15,11 +15,11 @@ from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu._accumulators import Accumulator, accumulator_dtype
 from tensorflow_ipu.compiler import sharding
 from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
+from tensorflow_ipu.compiler.sharding import ALL_IPUS
 from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops._optimizer_output_checks import check_complete
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_captures import Captures
-from tensorflow_ipu.ops._pipeline_mapping import ALL_IPUS
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
 
