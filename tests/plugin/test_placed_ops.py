@@ -127,6 +127,35 @@ def test_training_gives_the_losses_of_the_host(
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
 
+def _residual_losses(replicas: int) -> tuple[list[float], list[np.ndarray]]:
+    """Trains residual convolutions with ops that are not compiled by the program."""
+    _configure(replicas)
+    images = np.random.default_rng(0).standard_normal((4, 8, 8, 3)).astype(np.float32)
+    draw = tf1.random_normal_initializer(0, 0.2, seed=1)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        with ipu.scopes.ipu_scope(IPU):
+            x = tf1.placeholder(tf.float32, images.shape)
+            bias = tf1.get_variable("bias", [3], initializer=tf1.zeros_initializer())
+            y = x
+            for index in range(4):
+                kernel = tf1.get_variable(f"kernel_{index}", [3, 3, 3, 3], initializer=draw)
+                y = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(y, kernel, 1, "SAME"), bias) + y)
+            loss = tf.reduce_mean(tf.square(y - 1))
+            train = tf1.train.MomentumOptimizer(0.01, 0.9).minimize(loss)
+        session.run(tf1.global_variables_initializer())
+        losses = [session.run([loss, train], {x: images + i})[0] for i in range(8)]
+        return losses, session.run(tf1.trainable_variables())
+
+
+def test_replicas_train_residual_convolutions_as_one() -> None:
+    losses, weights = _residual_losses(1)
+    for replicas in (2, 4):
+        found_losses, found_weights = _residual_losses(replicas)
+        np.testing.assert_allclose(found_losses, losses, rtol=1e-5)
+        for found, expected in zip(found_weights, weights):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_reads_and_writes_of_a_variable_keep_their_order(session: tf1.Session) -> None:
     with ipu.scopes.ipu_scope(IPU):
         v = tf1.get_variable("v", initializer=1.0)

@@ -86,4 +86,4 @@ def test_forecasts_get_better() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("name", [*runner.GRAPH_PROGRAMS, *runner.EAGER_PROGRAMS])
 def test_with_synthetic_data(name: str) -> None:
-    _result(name, _SYNTHETIC)
+    assert _result(name, _SYNTHETIC) is not None
