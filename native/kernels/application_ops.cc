@@ -10,6 +10,7 @@
 #include "engine/device_state.h"
 #include "engine/interpreter.h"
 #include "engine/launch_context.h"
+#include "kernels/declared_shapes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -30,18 +31,6 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::tstring;
 using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
-
-Status DeclaredShapes(InferenceContext* c) {
-  std::vector<tensorflow::PartialTensorShape> shapes;
-  TF_RETURN_IF_ERROR(c->GetAttr("output_shapes", &shapes));
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    ShapeHandle shape;
-    TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
-    c->set_output(i, shape);
-  }
-  return tensorflow::OkStatus();
-}
 
 REGISTER_OP("IpuApplicationStart")
     .Input("engine: string")

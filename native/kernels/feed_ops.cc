@@ -9,6 +9,7 @@
 #include "engine/feeds/feed_manager.h"
 #include "engine/launch_context.h"
 #include "kernels/background_kernel.h"
+#include "kernels/declared_shapes.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -28,18 +29,6 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
-
-Status DeclaredShapes(InferenceContext* c) {
-  std::vector<tensorflow::PartialTensorShape> shapes;
-  TF_RETURN_IF_ERROR(c->GetAttr("output_shapes", &shapes));
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    ShapeHandle shape;
-    TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shapes[i], &shape));
-    c->set_output(i, shape);
-  }
-  return tensorflow::OkStatus();
-}
 
 REGISTER_OP("IpuInfeedInitialize")
     .Input("dataset: variant")
