@@ -33,11 +33,10 @@ bool IsHostWork(const std::string& op) {
   return ops->count(op) > 0 || IsOwnHostOp(op);
 }
 
-// Of resources, programs have variables.
-bool UsesVariables(const Node& node) {
-  const std::string& op = node.type_string();
-  return node.IsFunctionCall() || node.IsIfNode() || node.IsWhileNode() || node.IsCaseNode() ||
-         op.rfind("Resource", 0) == 0 || op.find("Variable") != std::string::npos;
+// Of resources, programs have variables. TensorFlow notes the types of those that a function takes.
+bool IsVariable(const Node& handle) {
+  return handle.type_string() == "VarHandleOp" ||
+         (handle.IsArg() && handle.attrs().Find("_handle_dtypes") != nullptr);
 }
 
 // Passes values on. A program of nothing else would only cost time.
@@ -82,8 +81,7 @@ bool HasProgramTypes(const Node& node) {
     if (edge->IsControlEdge()) continue;
     const Node& source = *edge->src();
     const DataType type = source.output_type(edge->src_output());
-    const bool handle = source.type_string() == "VarHandleOp" || source.IsArg();
-    const bool variable = type == tensorflow::DT_RESOURCE && handle && UsesVariables(node);
+    const bool variable = type == tensorflow::DT_RESOURCE && IsVariable(source);
     if (!IsProgramType(type) && !variable) return false;
   }
   return true;

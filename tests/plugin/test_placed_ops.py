@@ -328,6 +328,27 @@ def test_a_function_is_compiled_too() -> None:
     assert len(_programs()) == 1
 
 
+def test_of_the_resources_of_a_function_programs_have_the_variables() -> None:
+    _configure()
+    with tf.device(IPU):
+        variable = tf.Variable(np.full(1000, 32752, np.float16))
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer([1, 2], [3, 4], tf.int32, tf.int32), 0
+    )
+
+    @tf.function
+    def step(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.device(IPU):
+            variable.assign_add(tf.zeros([1000], tf.float16))
+            return tf.reduce_mean(variable), table.lookup(keys)
+
+    mean, found = step(tf.constant([2, 7]))
+    assert mean.numpy() == 32752  # on the host, the sum of float16 would be infinite
+    np.testing.assert_array_equal(found, [4, 0])
+    (program,) = CACHE.all()
+    assert [argument.is_variable for argument in program.arguments] == [True]
+
+
 def test_without_a_configuration_the_host_runs_them(
     run_python: Callable[..., Any],
 ) -> None:
