@@ -119,6 +119,26 @@ class TestState:
         np.testing.assert_array_equal(call(context, _batch(2))[0], _batch(4))
 
 
+def _residual(x: tf.Tensor) -> tf.Tensor:
+    kernel = tf.constant(np.random.default_rng(1).normal(0, 0.2, [3, 3, 3, 3]), tf.float32)
+    for _ in range(4):
+        x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, kernel, 1, "SAME"), [0.1, 0.2, 0.3]) + x)
+    return x
+
+
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_residual_convolutions_on_replicas_answer_as_on_one(tmp_path: Path, replicas: int) -> None:
+    images = np.random.default_rng(0).standard_normal((12, 2, 8, 8, 3)).astype(np.float32)
+    answers = []
+    for count in (1, replicas):
+        configure(count)
+        path = compiled(loop(_residual, 4, (2, 8, 8, 3)), tmp_path / f"{count}")
+        context = start(path, [], f"residual {path}", timeout=1000)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers.append(list(pool.map(lambda image: call(context, image)[0], images)))  # noqa: B023
+    np.testing.assert_allclose(answers[1], answers[0], rtol=1e-5, atol=1e-6)
+
+
 class TestFlushing:
     def test_a_pipeline_answers_a_single_call(self, tmp_path: Path) -> None:
         configure(2)
