@@ -11,7 +11,7 @@
 * Ctrl-C ends a program that a session or a function waits for, and a fork that launches one gets an
   error: with TensorFlow alone both would hang.
 * Ops that a session or function places on an IPU become programs, which know their lines from the
-  session's graph.
+  graph of either.
 * Batch normalisation takes scales, offsets and statistics of float16; TensorFlow's op does not.
 * Branches and loop bodies are graphs of their own, which would not see the scopes of `ipu.scopes`
   around them: shards, frontend attributes, outside compilation, the IPU device of a program.
@@ -33,7 +33,7 @@ from tensorflow.python.client import session
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
-from tensorflow.python.framework import dtypes, errors, ops
+from tensorflow.python.framework import dtypes, errors, func_graph, ops
 from tensorflow.python.ops import (
     control_flow_util,
     control_flow_v2_func_graphs,
@@ -58,7 +58,7 @@ def install() -> None:
     _hook_batch_normalisation()
     gradient_hooks.install()
     _hook_calls()
-    _hook_sessions()
+    _hook_graphs()
     system.subscribe(_compile_placed_ops)
 
 
@@ -183,15 +183,20 @@ def _compile_placed_ops(_: system.System) -> None:
         compile_lib.ensure_registered()
 
 
-def _hook_sessions() -> None:
-    initialise = session.BaseSession.__init__
+def _hook_graphs() -> None:
+    _after_init(session.BaseSession, lambda made: placed_clusters.note_graph(made.graph))
+    _after_init(func_graph.FuncGraph, placed_clusters.note_graph)
+
+
+def _after_init(owner: type, note: Callable[[Any], None]) -> None:
+    initialise = owner.__init__  # type: ignore[misc]
 
     @functools.wraps(initialise)
-    def initialise_with_graph(self: session.BaseSession, *args: Any, **kwargs: Any) -> None:
+    def initialise_and_note(self: Any, *args: Any, **kwargs: Any) -> None:
         initialise(self, *args, **kwargs)
-        placed_clusters.note_graph(self.graph)
+        note(self)
 
-    session.BaseSession.__init__ = initialise_with_graph
+    owner.__init__ = initialise_and_note  # type: ignore[misc]
 
 
 def _hook_batch_normalisation() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 import weakref
 from collections.abc import Iterable
 
@@ -25,8 +26,10 @@ _VARIABLE_ATTRIBUTE = "_ipu_variable"
 
 # What was compiled, until the engine says that it is gone.
 _clusters: dict[str, PlacedCluster] = {}
-# The graphs of sessions, which know the lines of the ops.
+# The graphs of sessions and functions, which know the lines of the ops.
 _graphs: weakref.WeakSet[ops.Graph] = weakref.WeakSet()
+# Threads make graphs while another compiles.
+_graphs_lock = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -49,13 +52,15 @@ class PlacedCluster(cluster_lib.Cluster):
     @functools.cached_property
     def sources(self) -> source_map.SourceMap:
         """Where the ops came from in the user's program."""
-        return source_map.SourceMap(self._session_graph or self.graph, self.entry)
+        return source_map.SourceMap(self._original or self.graph, self.entry)
 
     @property
-    def _session_graph(self) -> ops.Graph | None:
-        """The graph that has all the ops, None if no session has one."""
+    def _original(self) -> ops.Graph | None:
+        """The graph that the ops were made in, None if it is gone."""
         names = [node.name for node in self.functions.function[0].node_def if node.op != "Const"]
-        for graph in _graphs:
+        with _graphs_lock:
+            graphs = list(_graphs)
+        for graph in graphs:
             if all(name in graph._nodes_by_name for name in names):
                 return graph
         return None
@@ -86,8 +91,9 @@ class _Registered:
 
 
 def note_graph(graph: ops.Graph) -> None:
-    """Remembers the graph of a session, for the lines of ops in it."""
-    _graphs.add(graph)
+    """Remembers the graph of a session or function, for the lines of ops in it."""
+    with _graphs_lock:
+        _graphs.add(graph)
 
 
 def find(identifier: str) -> cluster_lib.Cluster:
@@ -126,6 +132,8 @@ def _graph(
         graph_def, names = function_def_to_graph.function_def_to_graph_def(definition)
     graph_def.library.function.extend(called)
     graph = func_graph_lib.FuncGraph(definition.signature.name)
+    with _graphs_lock:
+        _graphs.discard(graph)  # its ops are copies, without lines
     with graph.as_default():
         importer.import_graph_def_for_function(graph_def, name="")
     signature = definition.signature

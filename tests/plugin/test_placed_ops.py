@@ -328,6 +328,18 @@ def test_a_function_is_compiled_too() -> None:
     assert len(_programs()) == 1
 
 
+def test_an_error_of_a_function_names_op_and_line() -> None:
+    _configure()
+
+    @tf.function
+    def step(x: tf.Tensor) -> tf.Tensor:
+        with tf.device(IPU):
+            return tf.matmul(x, x, name="product")
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"product.*test_placed_ops\.py:\d+"):
+        step.get_concrete_function(tf.TensorSpec([None, 4]))(tf.ones([3, 4]))
+
+
 def test_of_the_resources_of_a_function_programs_have_the_variables() -> None:
     _configure()
     with tf.device(IPU):
