@@ -77,7 +77,7 @@ def compile_cluster(
         returned again; the library differs from its own in the names of feeds and functions.
 
     Raises:
-        tf.errors.OpError: What the spec says of unsupported ops, devices and feeds. Ops are named
+        tf.errors.OpError: If the device lacks an op, is not attached, or a feed is wrong. Ops are named
             with the user's lines.
     """
     with error_text.explained_errors(cluster):

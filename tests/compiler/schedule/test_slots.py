@@ -1,4 +1,4 @@
-"""Stash depths: the closed form, the numbers of the spec, and a count in the table."""
+"""Stash depths: the closed form, published numbers, and a count in the table."""
 
 from __future__ import annotations
 
