@@ -77,8 +77,8 @@ def compile_cluster(
         returned again; the library differs from its own in the names of feeds and functions.
 
     Raises:
-        tf.errors.OpError: If the device lacks an op, is not attached, or a feed is wrong. Ops are named
-            with the user's lines.
+        tf.errors.OpError: If the device lacks an op or is not attached, or a feed is wrong. Ops are
+            named with the user's lines.
     """
     with error_text.explained_errors(cluster):
         return _compiled(cluster, target, to_file)
