@@ -187,3 +187,4 @@ def test_a_model_without_stages_needs_none_of_that() -> None:
         model = MODELS["functional"](no_stage)
         model.compile("sgd", "mse")
         run(model, "fit")
+        assert model.optimizer.iterations.numpy() > 0
