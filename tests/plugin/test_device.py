@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import replicas
+
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"
 CPU = "/device:CPU:0"
@@ -349,6 +351,7 @@ class TestChecks:
         assert process.stderr.count("IPUs have no checks of values: CheckNumerics") == 1
 
     def test_in_a_session(self) -> None:
+        replicas.configure(1)  # from then on, what is placed runs as a program
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [])
             with tf.device(IPU):
