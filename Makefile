@@ -26,8 +26,7 @@ SEED ?= 0
 SANITIZE ?=
 
 # Files that decide what an installation is made of. Changed Python needs no new installation.
-INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py \
-	stubs/link_sources.py
+INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
 # Tests of what is in native/, above all of what runs on several threads.
@@ -47,7 +46,7 @@ NOT_WITH_thread := $(addprefix --ignore=tests/runtime/test_,interpreter.py end_o
 demo: $(VENV)/.with-examples native
 	$(PYTHON) examples/digits.py --reports build/reports
 
-test: $(VENV)/.with-test native build/typing
+test: $(VENV)/.with-test native
 	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 stress: $(VENV)/.with-test native
@@ -82,7 +81,7 @@ else
 PLUGINS := $(SANITIZED) $(SANITIZE) --prepare
 endif
 
-lint: $(VENV)/.with-dev build/typing
+lint: $(VENV)/.with-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -105,11 +104,6 @@ $(VENV)/.requirements: requirements.txt
 $(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION) | native
 	$(PIP) install -e '.[$*]'
 	touch $@
-
-# The package as mypy and editors can see it, which cannot follow the mapping of the root folders.
-.PHONY: build/typing
-build/typing: $(VENV)/.requirements
-	$(PYTHON) stubs/link_sources.py
 
 # What they know of names that no file stands for, and of options.
 stubs: $(VENV)/.requirements

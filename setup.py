@@ -14,9 +14,6 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 
-# Folders of the root that become subpackages of tensorflow_ipu; also in tensorflow_ipu/_api.py.
-FOLDERS = ("configs", "estimators", "keras_layers", "ops")
-
 # For libraries of custom operations; ops/custom_ops.py looks for them in both places.
 HEADERS = ROOT / "native" / "include"
 
@@ -26,6 +23,8 @@ STUBS = ROOT / "stubs" / "packages"
 # `tensorflow`, of which they have their own idea. There they are modules; nothing imports them, as
 # the finder comes first.
 TENSORFLOW_STUBS = STUBS / "tensorflow-stubs"
+# A folder with a link to the package and nothing else, for tools that look for it in a checkout.
+CHECKOUT = ROOT / "stubs" / "checkout"
 
 # Set by build_backend/ when pip installs with -e.
 EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
@@ -44,12 +43,8 @@ START_IN_CHECKOUT = (
 
 def packages() -> list[str]:
     """Returns the names of all packages."""
-    found = ["tensorflow_ipu"]
-    found += [f"tensorflow_ipu.{name}" for name in find_packages(str(ROOT / "tensorflow_ipu"))]
-    for folder in FOLDERS:
-        inner = [f"{folder}.{name}" for name in find_packages(str(ROOT / folder))]
-        found += [f"tensorflow_ipu.{name}" for name in (folder, *inner)]
-    return found
+    inner = find_packages(str(ROOT / "tensorflow_ipu"))
+    return ["tensorflow_ipu", *(f"tensorflow_ipu.{name}" for name in inner)]
 
 
 class Build(build):
@@ -73,8 +68,7 @@ class BuildPython(build_py):
         """Copies and writes."""
         target = Path(self.build_lib)
         if EDITABLE:
-            subprocess.run([sys.executable, str(ROOT / "stubs" / "link_sources.py")], check=True)
-            start, paths = START_IN_CHECKOUT, (str(ROOT / "build" / "typing"), str(STUBS))
+            start, paths = START_IN_CHECKOUT, (str(CHECKOUT), str(STUBS))
         else:
             super().run()
             shutil.copytree(HEADERS, target / "tensorflow_ipu" / "include")
@@ -133,10 +127,6 @@ class NativeDistribution(Distribution):
 
 setup(
     packages=packages(),
-    package_dir={
-        "tensorflow_ipu": "tensorflow_ipu",
-        **{f"tensorflow_ipu.{folder}": folder for folder in FOLDERS},
-    },
     package_data={"": ["*.proto", "*.pyi", "py.typed"]},
     cmdclass={"build": Build, "build_py": BuildPython, "build_native": BuildNative},
     distclass=NativeDistribution,

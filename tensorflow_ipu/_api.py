@@ -23,9 +23,6 @@ POPDIST = "popdist"
 KERAS = ("keras", "keras.api._v2.keras", "tensorflow.keras")
 KERAS_IPU = PACKAGE + ".keras"
 
-# Subpackages whose folders are in the root of the repository, beside that of `tensorflow_ipu`.
-FOLDERS = ("configs", "estimators", "keras_layers", "ops")
-
 # Public module, below `tensorflow.python.ipu` and `tensorflow_ipu` -> module of `tensorflow_ipu`.
 MODULES = {
     "all_to_all_op": "ops.all_to_all_op",

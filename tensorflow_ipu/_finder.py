@@ -10,7 +10,6 @@ They get it when the program imports something of ours, or when they are loaded 
 programs Keras is loaded as if nothing was installed.
 """
 
-import os
 import sys
 
 from tensorflow_ipu import _api
@@ -154,14 +153,12 @@ def install() -> None:
 
 
 def _find_public(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[ModuleSpec]":
-    """Finds a module of the tables, or of our folders."""
+    """Finds a module of the tables."""
     if fullname == PUBLIC:
         return _spec(fullname, _Alias(PACKAGE))
     root, name, table = _split(fullname)
     if name in table and f"{PACKAGE}.{table[name]}" != fullname:
         return _spec(fullname, _Alias(f"{PACKAGE}.{table[name]}"))
-    if root == PACKAGE and name in _api.FOLDERS:
-        return _find_folder(fullname, path or ())
     # Without the attribute `name` of the error: the statement `from package import module` takes
     # an error with it for its own, and words it anew without the reason.
     if root == PACKAGE and (name in table or _is_file(fullname, path)):
@@ -215,11 +212,3 @@ def _spec(fullname: str, loader: "Any") -> "ModuleSpec":
     from importlib.machinery import ModuleSpec
 
     return ModuleSpec(fullname, loader, is_package=loader is _Package)
-
-
-def _find_folder(fullname: str, path: "Sequence[str]") -> "Optional[ModuleSpec]":
-    """Finds a subpackage of `FOLDERS`: inside the package, or in a checkout beside it."""
-    from importlib.machinery import PathFinder
-
-    beside = [os.path.dirname(folder) for folder in path]
-    return PathFinder.find_spec(fullname, path) or PathFinder.find_spec(fullname, beside)

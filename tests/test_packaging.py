@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import tensorflow_ipu
-from tensorflow_ipu import _api
+from tests.support import repository
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = "tensorflow-plugins/libtensorflow_ipu.so"
@@ -47,7 +47,7 @@ def checkout(tmp_path_factory):
     """A copy of the repository, with a native library that takes no time to build."""
     copy = tmp_path_factory.mktemp("packaging") / "checkout"
     unwanted = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info", "*.cc")
-    shutil.copytree(ROOT, copy, ignore=unwanted)
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=unwanted)
     (copy / "native" / "Makefile").write_text(FAKE_MAKEFILE)
     return copy
 
@@ -79,10 +79,9 @@ def files_without_metadata(names):
 
 def expected_modules():
     """The Python files of the root folders, as they are to be installed."""
-    for folder in ("tensorflow_ipu", *_api.FOLDERS):
-        for path in (ROOT / folder).rglob("*.py"):
-            name = path.relative_to(ROOT).as_posix()
-            yield name if folder == "tensorflow_ipu" else f"tensorflow_ipu/{name}"
+    for path in repository.modules():
+        name = path.relative_to(ROOT).as_posix()
+        yield name if name.startswith("tensorflow_ipu/") else f"tensorflow_ipu/{name}"
 
 
 def test_wheel(run_python, checkout, tmp_path):
@@ -129,12 +128,12 @@ def test_editable_installation_uses_the_checkout(run_python, checkout, tmp_path)
     folder = tmp_path / "wheel" / "site-packages"
     process = run_python(IMPORT_CONFIGS, "-S", args=[str(folder)], cwd=tmp_path)
     path, loaded, *search_path = process.stdout.split()
-    assert Path(path) == checkout / "configs" / "chips.py"
+    assert Path(path).samefile(checkout / "configs" / "chips.py")
     assert loaded == "False"
     assert str(checkout) not in search_path
     # For tools only: types.
     assert search_path[-2:] == [
-        str(checkout / "build" / "typing"),
+        str(checkout / "stubs" / "checkout"),
         str(checkout / "stubs" / "packages"),
     ]
 
@@ -179,9 +178,9 @@ def test_installed_version_is_that_of_the_package():
     assert metadata.version("tensorflow_ipu") == tensorflow_ipu.__version__
 
 
-def test_every_package_folder_of_the_root_is_mapped():
+def test_every_package_folder_of_the_root_is_linked():
     folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert folders == {"tensorflow_ipu", *_api.FOLDERS}
+    assert folders == {*repository.FOLDERS}
 
 
 SOURCES = ["engine/inner/launch.cc", "kernels/ops.cc", "plugin/plugin.cc"]

@@ -11,8 +11,6 @@ import importlib.machinery
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tensorflow_ipu import _api
-
 # Files of a program beyond which no more are looked at.
 _MOST_FILES = 500
 
@@ -159,6 +157,6 @@ def is_of_program(file: str) -> bool:
         return False
     path = Path(file).resolve()
     ours = Path(__file__).resolve().parents[1]
-    beside = [ours.parent / name for name in _api.FOLDERS]  # in a checkout
-    others = (ours, *beside, Path(functools.__file__).resolve().parent)
+    linked = [folder.resolve() for folder in ours.iterdir() if folder.is_symlink()]  # in a checkout
+    others = (ours, *linked, Path(functools.__file__).resolve().parent)
     return "site-packages" not in path.parts and not any(one in path.parents for one in others)

@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 # Packages whose frames never are the user's. TensorFlow traces Keras and Estimator code of these
 # too, so naming only TensorFlow would report the inside of a layer.
 _LIBRARIES = ("tensorflow", "keras", "tensorflow_estimator")
-_OWN_PACKAGES = (
-    "tensorflow_ipu",
-    "tensorflow_ipu.configs",
-    "tensorflow_ipu.ops",
-    "tensorflow_ipu.keras_layers",
-    "tensorflow_ipu.estimators",
-)
+_OWN_PACKAGES = ("tensorflow_ipu",)
 _SITE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 # AutoGraph runs users' functions from temporary files; frames it could map back bear the user's
 # own file name, what is left is its own scaffolding.

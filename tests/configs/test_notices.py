@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tensorflow_ipu import _api
 from tensorflow_ipu.configs.notices import warn_once
+from tests.support import repository
 
 ROOT = Path(__file__).resolve().parents[2]
 _WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_if"}
@@ -55,7 +55,7 @@ def _warnings(path: Path) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("folder", ["tensorflow_ipu", *_api.FOLDERS])
+@pytest.mark.parametrize("folder", repository.FOLDERS)
 def test_warnings_go_through_warn_once(folder):
     """A new one does, or gets a line in the table that says why it is not said again and again."""
     others = {
