@@ -13,12 +13,12 @@ from tensorflow.python.ops import math_ops
 
 from tensorflow_ipu import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu._accumulators import AccumulatorDtype
-from tensorflow_ipu.compiler.schedule import PipelineSchedule, RecomputationMode
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops import _pipeline_mapping
 from tensorflow_ipu.ops._pipeline_mapping import Stage
 from tensorflow_ipu.ops._pipeline_types import PipelineStageOptions
+from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
 
 # The number of mini-batches of an execution; an execution of none does nothing.
 _MINI_BATCHES = Range(1, INT32, "mini-batches", below="must be >= 0, and not 0 either")

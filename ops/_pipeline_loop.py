@@ -16,13 +16,13 @@ from tensorflow_ipu import loops, tensorflow_hooks
 from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE
-from tensorflow_ipu.compiler.schedule import PipelineDescription
 from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops import _iteration, _pipeline_mapping
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_stages import StageRunner, as_arguments, stage_scope
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
 from tensorflow_ipu.ops._pipeline_update import WeightUpdate
+from tensorflow_ipu.schedule import PipelineDescription
 
 
 def build(arguments: PipelineArguments) -> ops.Operation:

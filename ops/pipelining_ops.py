@@ -4,7 +4,7 @@ A pipeline is one loop over mini-batches inside one program. Each iteration take
 through all stages, forward and (in training) backward, and adds its gradients to accumulators; the
 last one of an execution applies them. In which order the chip would do that, on which IPU and in
 which time step, is the schedule that the compiled program carries
-(`tensorflow_ipu.compiler.schedule`). All schedules, and recomputation, give the same results.
+(`tensorflow_ipu.schedule`). All schedules, and recomputation, give the same results.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tensorflow_ipu import tensorflow_hooks
 from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler import memory_options
 from tensorflow_ipu.compiler.program import CHECKPOINT_ATTRIBUTE
-from tensorflow_ipu.compiler.schedule import PipelineSchedule, RecomputationMode
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops import _pipeline_arguments as _arguments
 from tensorflow_ipu.ops import _pipeline_loop, _pipeline_mapping
 from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput, PipelineStageOptions
+from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
 
 __all__ = [
     "OptimizerFunctionOutput",

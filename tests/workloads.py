@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tensorflow_ipu.compiler.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.planner.workload import (
     CONSTANT,
     INPUT,
@@ -20,6 +19,7 @@ from tensorflow_ipu.planner.workload import (
     Variable,
     Workload,
 )
+from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 
 
 class Builder:

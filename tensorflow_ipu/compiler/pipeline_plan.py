@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler import schedule
+from tensorflow_ipu import schedule
 from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE, Program, at_node
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system

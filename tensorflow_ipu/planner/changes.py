@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from tensorflow_ipu.compiler.schedule import RecomputationMode
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner import batch, edits, memory, restage, stage_split, stage_text
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.structure import structure
 from tensorflow_ipu.planner.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import RecomputationMode
 
 # Smaller proportions that are tried, from the default of 0.6 down.
 _PROPORTIONS = (0.3, 0.1)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule import PipelineDescription, RecomputationMode
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner import accesses as access
@@ -21,6 +20,7 @@ from tensorflow_ipu.planner.stash import StageStash
 from tensorflow_ipu.planner.structure import structure
 from tensorflow_ipu.planner.tile_mapping import Interval
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
 
 
 def plan(workload: Workload, settings: Settings) -> tuple[IpuMemory, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tensorflow_ipu.compiler.schedule import Costs, Phase, PipelineDescription, RecomputationMode
-from tensorflow_ipu.compiler.schedule.description import members
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.sync import sync_cycles
 from tensorflow_ipu.planner.items import SYNC, Item
@@ -14,6 +12,8 @@ from tensorflow_ipu.planner.loops import UPDATE, enclosing, is_container
 from tensorflow_ipu.planner.placement import description_of
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.schedule import Costs, Phase, PipelineDescription, RecomputationMode
+from tensorflow_ipu.schedule.description import members
 
 _PHASES = {"": Phase.FORWARD, "backward": Phase.BACKWARD, UPDATE: Phase.UPDATE}
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule import Phase, Schedule, Timing, build, timed
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.items import CHIP_KINDS, COLLECTIVE, HOST, LINK, STREAMING
 from tensorflow_ipu.planner.pipeline_costs import Parts, StageCosts
 from tensorflow_ipu.planner.plan import Segment
 from tensorflow_ipu.planner.sequence import with_gaps
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import Phase, Schedule, Timing, build, timed
 
 #: Entries of the schedule, of all executions, that get segments: of longer ones about half of so
 #: many at each end, in whole slots.

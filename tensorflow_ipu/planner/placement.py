@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule import PipelineDescription
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import TENSOR, Op, Workload
+from tensorflow_ipu.schedule import PipelineDescription
 
 # Stands for the host, and for buffers that the host keeps.
 HOST = -1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tensorflow_ipu.compiler.schedule import PipelineDescription
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import accumulation
 from tensorflow_ipu.planner.sections import FORWARD, UPDATE, variables_of
 from tensorflow_ipu.planner.structure import Structure
 from tensorflow_ipu.planner.workload import TENSOR, Buffer, Copy, Op, Workload
+from tensorflow_ipu.schedule import PipelineDescription
 
 
 def homes(workload: Workload, found: Structure) -> dict[int, int]:

@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tensorflow_ipu.compiler.schedule.description import PipelineDescription
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.op_table import OpReader, OpWriter
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Buffer, Copy, Variable, Workload
+from tensorflow_ipu.schedule.description import PipelineDescription
 
 #: Version of the form that is written, and the only one that is read.
 SCHEMA_VERSION = 1

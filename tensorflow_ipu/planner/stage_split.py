@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorflow_ipu.compiler import schedule as schedules
-from tensorflow_ipu.compiler.schedule import PipelineDescription, PipelineSchedule
+from tensorflow_ipu import schedule as schedules
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import edits, restage
 from tensorflow_ipu.planner.sections import BACKWARD, FORWARD
@@ -21,6 +20,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.stage_cut import LayerTable, Stage
 from tensorflow_ipu.planner.structure import Structure, structure
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 
 # Mini-batches of an update where the program does not say: four times what fills the pipeline, so
 # that the bubble is small.

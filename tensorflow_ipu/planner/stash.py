@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule import PipelineDescription
-from tensorflow_ipu.compiler.schedule.slots import stash_depths
 from tensorflow_ipu.planner.accesses import TENSOR_KIND, Accesses
 from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.schedule import PipelineDescription
+from tensorflow_ipu.schedule.slots import stash_depths
 
 # Ops whose results cannot be made again, or are not to be.
 _STATEFUL = ("Infeed", "Random", "Dropout", "Multinomial", "TruncatedNormal")

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule import Timing
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import (
     host_traffic,
@@ -27,6 +26,7 @@ from tensorflow_ipu.planner.relocated import relocated
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.transfers import Subject, Traffic
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import Timing
 
 _ELSEWHERE = host_traffic.TYPES | replica_traffic.TYPES
 

@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow_ipu.compiler.schedule import (
-    PipelineDescription,
-    PipelineSchedule,
-    RecomputationMode,
-)
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import replication, stage_split
 from tensorflow_ipu.planner.batch import with_batch
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import (
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+)
 
 #: The changes, with what their values are.
 NAMES: Mapping[str, str] = {

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule.timing import Timing
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import (
@@ -20,6 +19,7 @@ from tensorflow_ipu.planner.plan import (
     Timeline,
     Transfer,
 )
+from tensorflow_ipu.schedule.timing import Timing
 
 _PLAIN = {int, float, str, bool, type(None)}
 _COST_FIELDS = (

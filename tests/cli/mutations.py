@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tensorflow_ipu.cli.main import main
-from tensorflow_ipu.compiler.schedule import PipelineSchedule
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler.report import Executions, Report
+from tensorflow_ipu.schedule import PipelineSchedule
 from tests import workloads
 
 # Within which a command on a small report has ended, on any machine.

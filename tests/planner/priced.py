@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tensorflow_ipu.compiler.schedule import PipelineDescription, PipelineSchedule
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
 from tests.workloads import Builder
 
 

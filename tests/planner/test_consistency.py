@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from tensorflow_ipu.compiler.schedule import PipelineSchedule
 from tensorflow_ipu.planner import consistency
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.schedule import PipelineSchedule
 from tests import workloads
 
 STEP = workloads.training_step(8, 4, 1)

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
-from tensorflow_ipu.compiler.schedule import (
-    PipelineDescription,
-    PipelineSchedule,
-    RecomputationMode,
-)
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.links import link_cycles
 from tensorflow_ipu.costs.sync import sync_cycles
 from tensorflow_ipu.planner import pipeline_time, timeline
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy
+from tensorflow_ipu.schedule import (
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+)
 from tests import workloads
 from tests.planner.priced import op, pipeline, prices  # noqa: F401
 from tests.workloads import Builder

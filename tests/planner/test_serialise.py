@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorflow_ipu.compiler.schedule.description import PipelineDescription
-from tensorflow_ipu.compiler.schedule.modes import PipelineSchedule, RecomputationMode
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import serialise
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Buffer, Copy, Op, Operand, Variable, Workload
+from tensorflow_ipu.schedule.description import PipelineDescription
+from tensorflow_ipu.schedule.modes import PipelineSchedule, RecomputationMode
 
 _texts = st.text(max_size=6)
 _counts = st.integers(0, 10**12)

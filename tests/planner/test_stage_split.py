@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from tensorflow_ipu.compiler.schedule import PipelineSchedule
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning, stage_split
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import VARIABLE
+from tensorflow_ipu.schedule import PipelineSchedule
 from tests import real_programs
 from tests.planner.layered import dense, named
 from tests.workloads import Builder, pipeline, pipelines, workloads

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.costs.cost import FREE
+from tensorflow_ipu.planner import memory
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
 )
-from tensorflow_ipu.costs.cost import FREE
-from tensorflow_ipu.planner import memory
-from tensorflow_ipu.planner.settings import Settings
 from tests.workloads import Builder, pipeline, pipelines
 
 FAST = settings(max_examples=12, derandomize=True, deadline=None)

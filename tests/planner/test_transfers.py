@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
-from tensorflow_ipu.compiler.schedule import PipelineDescription
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs import collectives
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.streams import host_cycles, streaming_cycles
 from tensorflow_ipu.planner import timeline
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.schedule import PipelineDescription
 from tests.planner.priced import op, prices  # noqa: F401
 from tests.workloads import Builder
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from tensorflow_ipu.compiler.schedule import PipelineSchedule
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import batch, planning, stage_split, throughput, variations, what_if
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.schedule import PipelineSchedule
 from tests.planner.layered import dense
 from tests.workloads import pipeline
 

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule import (
-    PipelineDescription,
-    PipelineSchedule,
-    build,
-)
-from tensorflow_ipu.compiler.schedule.timing import Costs, timed
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
@@ -34,6 +28,12 @@ from tensorflow_ipu.planner.workload import (
     Variable,
     Workload,
 )
+from tensorflow_ipu.schedule import (
+    PipelineDescription,
+    PipelineSchedule,
+    build,
+)
+from tensorflow_ipu.schedule.timing import Costs, timed
 
 TILES = 8
 CHIP = chips.get("mk2").with_tiles(TILES)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.schedule import (
     Phase,
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
     build,
 )
-from tests.compiler.schedule import strategies
+from tests.schedule import strategies
 
 _property = settings(derandomize=True, deadline=None, max_examples=150)
 

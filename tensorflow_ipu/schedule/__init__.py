@@ -5,12 +5,12 @@
 number of mini-batches that it can run.
 """
 
-from tensorflow_ipu.compiler.schedule.builder import build
-from tensorflow_ipu.compiler.schedule.checks import check, fewest
-from tensorflow_ipu.compiler.schedule.description import PipelineDescription
-from tensorflow_ipu.compiler.schedule.modes import Phase, PipelineSchedule, RecomputationMode
-from tensorflow_ipu.compiler.schedule.table import Entry, Schedule
-from tensorflow_ipu.compiler.schedule.timing import Costs, Timing, timed, unit_costs
+from tensorflow_ipu.schedule.builder import build
+from tensorflow_ipu.schedule.checks import check, fewest
+from tensorflow_ipu.schedule.description import PipelineDescription
+from tensorflow_ipu.schedule.modes import Phase, PipelineSchedule, RecomputationMode
+from tensorflow_ipu.schedule.table import Entry, Schedule
+from tensorflow_ipu.schedule.timing import Costs, Timing, timed, unit_costs
 
 __all__ = [
     "Costs",

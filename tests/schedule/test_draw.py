@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule import slots
-from tensorflow_ipu.compiler.schedule.description import PipelineDescription
-from tensorflow_ipu.compiler.schedule.modes import Phase, RecomputationMode
-from tensorflow_ipu.compiler.schedule.table import NO_MINI_BATCH, TABLE_TYPE, Schedule
+from tensorflow_ipu.schedule import slots
+from tensorflow_ipu.schedule.description import PipelineDescription
+from tensorflow_ipu.schedule.modes import Phase, RecomputationMode
+from tensorflow_ipu.schedule.table import NO_MINI_BATCH, TABLE_TYPE, Schedule
 
 
 class _Visits(NamedTuple):

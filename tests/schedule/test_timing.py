@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.schedule import (
     Costs,
     Phase,
     PipelineDescription,
@@ -16,7 +16,7 @@ from tensorflow_ipu.compiler.schedule import (
     timed,
     unit_costs,
 )
-from tests.compiler.schedule import strategies
+from tests.schedule import strategies
 
 _property = settings(derandomize=True, deadline=None, max_examples=100)
 _COSTS = Costs(forward=(1, 2), backward=(3, 4), update=(5, 0.5))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.compiler.schedule.description import PipelineDescription
-from tensorflow_ipu.compiler.schedule.modes import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.schedule.description import PipelineDescription
+from tensorflow_ipu.schedule.modes import PipelineSchedule, RecomputationMode
 
 # Mini-batches more that loading and storing beside the computation keep in flight.
 _IO_OVERLAP = 2

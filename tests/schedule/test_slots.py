@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from tensorflow_ipu.compiler.schedule import Phase, PipelineDescription, PipelineSchedule, build
-from tensorflow_ipu.compiler.schedule import slots as slots_module
-from tests.compiler.schedule import strategies
+from tensorflow_ipu.schedule import Phase, PipelineDescription, PipelineSchedule, build
+from tensorflow_ipu.schedule import slots as slots_module
+from tests.schedule import strategies
 
 _EXPECTED = {
     PipelineSchedule.Grouped: lambda distance: 2 * distance,

@@ -8,12 +8,12 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
 )
-from tests.compiler.schedule import strategies
+from tests.schedule import strategies
 
 
 @settings(derandomize=True, deadline=None)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Union
 
-from tensorflow_ipu.compiler.schedule.modes import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.schedule.modes import PipelineSchedule, RecomputationMode
 
 # The IPU of a stage, or one for each member of a parallel stage.
 StageDevice = Union[int, tuple[int, ...]]

@@ -30,8 +30,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.compiler.schedule.description import PipelineDescription
-from tensorflow_ipu.compiler.schedule.modes import PipelineSchedule
+from tensorflow_ipu.schedule.description import PipelineDescription
+from tensorflow_ipu.schedule.modes import PipelineSchedule
 
 
 class Pace(NamedTuple):

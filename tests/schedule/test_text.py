@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tensorflow_ipu.compiler.schedule.modes import Phase
+from tensorflow_ipu.schedule.modes import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tensorflow_ipu.compiler.schedule.table import Entry, Schedule
+    from tensorflow_ipu.schedule.table import Entry, Schedule
 
 # Letters and meaning of the kinds of work; a fused backward pass is a kind of its own.
 FUSED = "RB"

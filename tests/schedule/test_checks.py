@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,

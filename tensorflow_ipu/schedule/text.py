@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.compiler.schedule import grid
+from tensorflow_ipu.schedule import grid
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.compiler.schedule.table import Schedule
+    from tensorflow_ipu.schedule.table import Schedule
 
 _IDLE = "."
 _GAP = ".."

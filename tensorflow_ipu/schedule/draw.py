@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.compiler.schedule import grid
+from tensorflow_ipu.schedule import grid
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.compiler.schedule.table import Entry, Schedule
+    from tensorflow_ipu.schedule.table import Entry, Schedule
 
 _MARGIN = 16
 _ROW = 30

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from tensorflow_ipu.compiler.schedule import (
+from tensorflow_ipu.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
