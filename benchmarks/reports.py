@@ -28,7 +28,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tensorflow_ipu.compiler import capacity_check, reporting
+from tensorflow_ipu.compiler import observers
+from tensorflow_ipu.compiler.checks import capacity
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.profiler import report_directory
 from tensorflow_ipu.profiler.report import Report
@@ -75,8 +76,8 @@ def time_report() -> None:
 def without_hooks():
     """Takes the calls of reports and of the memory check out of the compiler."""
     nothing = mock.Mock()
-    with mock.patch.object(reporting, "compiled", nothing):
-        with mock.patch.object(capacity_check, "check", nothing):
+    with mock.patch.object(observers, "compiled", nothing):
+        with mock.patch.object(capacity, "check", nothing):
             yield
 
 

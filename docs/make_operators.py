@@ -9,7 +9,7 @@ from pathlib import Path
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from tensorflow_ipu.compiler import verify
+from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.operators import advice, table
 from tensorflow_ipu.runtime import native
 

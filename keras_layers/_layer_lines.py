@@ -27,8 +27,8 @@ from keras.src.engine import base_layer, base_layer_utils
 from keras.src.engine import node as node_lib
 from tensorflow.python.util import tf_stack
 
-from tensorflow_ipu.compiler import frames
-from tensorflow_ipu.compiler.frames import SourceLocation
+from tensorflow_ipu.compiler.sources import frames
+from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.keras_layers._patching import Patch
 
 _LINE = "_ipu_line"

@@ -13,7 +13,7 @@ from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler import refusals
-from tensorflow_ipu.compiler.program import MULTI_CONV_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import MULTI_CONV_ATTRIBUTE
 
 _CONVOLUTIONS = frozenset(
     """

@@ -14,8 +14,8 @@ from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.fingerprint import fingerprint
-from tensorflow_ipu.compiler.program import Program, called_functions
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import Program, called_functions
+from tensorflow_ipu.compiler.ir.target import Target
 
 # On the graph of a program: its outlined functions, by digest.
 _BODIES = "_ipu_outlined_bodies"

@@ -15,7 +15,7 @@ from tensorflow.python.util import nest
 from tensorflow_ipu import loops, tensorflow_hooks
 from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.compiler.program import PIPELINE_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops import _iteration, _pipeline_mapping
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments

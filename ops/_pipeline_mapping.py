@@ -8,8 +8,8 @@ from typing import Any, Union
 import numpy as np
 from tensorflow.python.framework import ops
 
-from tensorflow_ipu.compiler import sharding
-from tensorflow_ipu.compiler.sharding import ALL_IPUS
+from tensorflow_ipu.compiler.ir import node_sharding
+from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 
 Stage = Callable[..., Any]
 # One stage, or stages that run in parallel on IPUs of their own.
@@ -130,7 +130,7 @@ def resolved(devices: tuple[tuple[int, ...], ...], highest: int) -> tuple[tuple[
 
 def named_ipus(op: ops.Operation) -> tuple[int, ...]:
     """Returns the IPUs that a scope in a stage has put an op on; empty without one."""
-    return sharding.node_ipus(op.node_def)
+    return node_sharding.node_ipus(op.node_def)
 
 
 def share_ipus(devices: tuple[tuple[int, ...], ...]) -> bool:

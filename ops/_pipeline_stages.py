@@ -11,8 +11,8 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops
 
 from tensorflow_ipu import ipu_infeed_queue, scopes, tensorflow_hooks
-from tensorflow_ipu.compiler.program import STAGE_ATTRIBUTE
-from tensorflow_ipu.compiler.sharding import ALL_IPUS
+from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
+from tensorflow_ipu.compiler.ir.program import STAGE_ATTRIBUTE
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
 from tensorflow_ipu.ops._pipeline_mapping import Stage, named_ipus
 

@@ -13,9 +13,9 @@ from tensorflow.python.training import optimizer as v1_optimizer
 
 from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu._accumulators import Accumulator, accumulator_dtype
-from tensorflow_ipu.compiler import sharding
-from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.compiler.sharding import ALL_IPUS
+from tensorflow_ipu.compiler.ir import node_sharding
+from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
+from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops._optimizer_output_checks import check_complete
 from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
@@ -147,9 +147,9 @@ def _place(operations: list[ops.Operation], rule: Callable[[ops.Operation], int 
 
 
 def _ipu(op: ops.Operation) -> int | None:
-    found = sharding.node_ipus(op.node_def)
+    found = node_sharding.node_ipus(op.node_def)
     return found[0] if found else None
 
 
 def _sharding(ipu: int) -> attr_value_pb2.AttrValue:
-    return sharding.sharding_attribute([ipu])
+    return node_sharding.sharding_attribute([ipu])

@@ -11,7 +11,7 @@ from tensorflow.python.ops import array_ops, gen_resource_variable_ops, math_ops
 from tensorflow.python.util import deprecation
 
 from tensorflow_ipu._accumulators import program_variable
-from tensorflow_ipu.compiler.program import FIFO_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import FIFO_ATTRIBUTE
 from tensorflow_ipu.ops import _iteration
 from tensorflow_ipu.runtime import native
 

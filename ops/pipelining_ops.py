@@ -19,8 +19,8 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu import tensorflow_hooks
 from tensorflow_ipu._accumulators import AccumulatorDtype
-from tensorflow_ipu.compiler import memory_options
-from tensorflow_ipu.compiler.program import CHECKPOINT_ATTRIBUTE
+from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops import _pipeline_arguments as _arguments

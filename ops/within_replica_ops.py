@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import scopes
-from tensorflow_ipu.compiler.program import SHARD_INPUT_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import SHARD_INPUT_ATTRIBUTE
 
 _PREFIX = "COLLECTIVE_OP_"
 _LOGICAL: dict[str, Callable[..., tf.Tensor]] = {

@@ -11,10 +11,10 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import gradient_hooks, sharding
-from tensorflow_ipu.compiler import function_graphs, linear_partition
-from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
-from tensorflow_ipu.compiler.sharding import sharding_attribute
+from tensorflow_ipu import gradient_hooks, linear_partition, sharding
+from tensorflow_ipu.compiler.ir import function_graphs
+from tensorflow_ipu.compiler.ir.node_sharding import sharding_attribute
+from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.configs.notices import warn_once
 
 EdgeFilter = Callable[[tuple[str, str]], bool]

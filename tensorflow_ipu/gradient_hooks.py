@@ -19,7 +19,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import gradients_util
 
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.compiler.program import (
+from tensorflow_ipu.compiler.ir.program import (
     MULTI_CONV_ATTRIBUTE,
     PHASE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,

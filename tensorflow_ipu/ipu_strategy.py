@@ -14,7 +14,7 @@ from tensorflow.python.framework import dtypes
 
 from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu._strategy_extended import IPUExtended, same_device, without_reductions
-from tensorflow_ipu.compiler import functions, trace
+from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import process
 
@@ -36,7 +36,7 @@ _reading_on_host: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "ipu_reading_on_host", default=False
 )
 
-_TF_FUNCTIONS = (functions.Function, functions.ConcreteFunction)
+_TF_FUNCTIONS = (tf_functions.Function, tf_functions.ConcreteFunction)
 
 
 # Keras scales losses only under the strategies that it knows, of which this is one kind.
@@ -198,12 +198,12 @@ def _launcher(function: Any, device: str) -> Callable[..., Any]:
     """Returns a function that launches `function` on a device with its arguments."""
 
     def launch(*args: Any, **kwargs: Any) -> Any:
-        return functions.run(function, args, kwargs, device, _check_types)
+        return tf_functions.run(function, args, kwargs, device, _check_types)
 
     return launch
 
 
-def _check_types(concrete: functions.ConcreteFunction) -> None:
+def _check_types(concrete: tf_functions.ConcreteFunction) -> None:
     for role, tensors in (("input", concrete.inputs), ("output", concrete.outputs)):
         for tensor in tensors:
             if tensor.dtype == dtypes.float64:

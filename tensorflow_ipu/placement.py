@@ -9,7 +9,7 @@ from tensorflow.python.framework import device as device_lib
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import ops
 
-from tensorflow_ipu.compiler.program import (
+from tensorflow_ipu.compiler.ir.program import (
     FRONTEND_ATTRIBUTE,
     MEMORY_ATTRIBUTE,
     OUTSIDE_ATTRIBUTE,

@@ -11,7 +11,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu import gradient_hooks, tensorflow_hooks
-from tensorflow_ipu.compiler.program import SHARDING_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
 
 _COLOCATION = "_class"
 _LOCATION = b"loc:@"

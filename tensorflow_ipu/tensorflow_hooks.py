@@ -42,8 +42,9 @@ from tensorflow.python.ops import (
 )
 
 from tensorflow_ipu import gradient_hooks, placement
-from tensorflow_ipu.compiler import cluster, functions, placed_clusters, program, trace
+from tensorflow_ipu.compiler import cluster, placed_clusters, tf_functions, trace
 from tensorflow_ipu.compiler import compile as compile_lib
+from tensorflow_ipu.compiler.ir import program
 from tensorflow_ipu.device import process, system
 from tensorflow_ipu.runtime import interpreter
 
@@ -85,12 +86,12 @@ def _hook_functions() -> None:
         if not self._jit_compile or self._run_functions_eagerly:
             return call(self, *args, **kwargs)
         if trace.in_cluster():
-            return call(functions.without_jit(self), *args, **kwargs)
+            return call(tf_functions.without_jit(self), *args, **kwargs)
         device = _ipu_in_scope()
         if device is None:
             return _call_on_host(call, self, args, kwargs)
         with ops.device(device):
-            return functions.run(self, args, kwargs, device)
+            return tf_functions.run(self, args, kwargs, device)
 
     function_class.__call__ = call_on_ipu
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.compiler import reporting
+from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.device import system
 from tests import replicas as replica_helpers
 
@@ -28,7 +28,7 @@ KERAS_WARNINGS = [
 
 # Programs by configuration, those that are gone included.
 _compiled: collections.Counter[int] = collections.Counter()
-reporting.observe(lambda executable: _compiled.update([executable.generation]))
+observers.observe(lambda executable: _compiled.update([executable.generation]))
 
 Build = Callable[[], tf.keras.Model]
 _layers = tf.keras.layers

@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.compiler import cache, describe
+from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import _accumulators, ipu_compiler, loops, scopes
 from tensorflow_ipu._accumulators import accumulator_dtype
-from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import (
     GradientAccumulationReductionMethod,
     MiniBatches,

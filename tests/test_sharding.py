@@ -14,8 +14,8 @@ from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import gradient_hooks, ipu_compiler, loops, scopes, sharding
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.compiler import sharding as compiler_sharding
-from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.ir import node_sharding as compiler_sharding
+from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.config import IPUConfig
 
 tf1 = tf.compat.v1

@@ -85,7 +85,7 @@ def encoder_layers(config: Configuration) -> tuple[int, ...]:
 def _workload(model: str, length: int, micro_batch: int, layers: tuple[int, ...]) -> Workload:
     """The program as data; compiled once for each shape of it."""
     # TensorFlow takes seconds to import, which rows without whole models do not need.
-    from tensorflow_ipu.compiler import describe
+    from tensorflow_ipu.compiler.workload import describe
 
     from . import bert, programs, resnet
 

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tensorflow_ipu.compiler import memory_options
+from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.configs.ranges import COUNT, shown
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, check_prefetch_depth
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue, check_buffer_depth

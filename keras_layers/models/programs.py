@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu import _feeds, loops, tensorflow_hooks
-from tensorflow_ipu.compiler import functions
+from tensorflow_ipu.compiler import tf_functions
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
@@ -80,7 +80,7 @@ class Program:
     @property
     def traced(self) -> Any:
         """The `tf.function` that has the graph of the program once it has run."""
-        return functions.without_jit(self._function)
+        return tf_functions.without_jit(self._function)
 
     def restart(self, dataset: tf.data.Dataset) -> None:
         """Lets the next execution read from the beginning of a dataset.

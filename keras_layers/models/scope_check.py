@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, placement
-from tensorflow_ipu.compiler.resource_check import short_name
+from tensorflow_ipu.compiler.checks.resources import short_name
 
 # Kind of a part, the part, and what else there is to do than to make it in the scope.
 _Part = tuple[str, Any, str]

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu._accumulators import AccumulatorDtype, accumulator_dtype
-from tensorflow_ipu.compiler import memory_options
-from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
+from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import (
     GradientAccumulationReductionMethod,
     MiniBatches,

@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu._accumulators import AccumulatorDtype
-from tensorflow_ipu.compiler import accumulation_check, memory_options
+from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.checks import accumulation as accumulation_check
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.gradient_accumulation import (
     MINI_BATCHES,

@@ -14,7 +14,7 @@
 namespace tensorflow_ipu {
 namespace {
 
-// On the counter of mini-batches of a gradient accumulation (compiler/program.py).
+// On the counter of mini-batches of a gradient accumulation (compiler/ir/program.py).
 constexpr char kAccumulationAttribute[] = "_ipu_gradient_accumulation";
 
 using tensorflow::OpKernelConstruction;

@@ -12,7 +12,8 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
 
-from tensorflow_ipu.compiler import ahead_of_time, host_evaluation
+from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler.analysis import host_evaluation
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.short_repr import shows

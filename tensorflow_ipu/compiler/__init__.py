@@ -1,1 +1,1 @@
-"""From traced functions to Executables."""
+"""Compiles traced functions to Executables."""

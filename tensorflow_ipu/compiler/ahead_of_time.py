@@ -12,7 +12,7 @@ from tensorflow.python.ops import handle_data_util
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.target import Argument, Target
+from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.device import system
 
 

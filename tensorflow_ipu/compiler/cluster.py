@@ -18,7 +18,8 @@ from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import compat
 
-from tensorflow_ipu.compiler import legacy_calls, source_map
+from tensorflow_ipu.compiler.ir import legacy_calls
+from tensorflow_ipu.compiler.sources import source_map
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.runtime import native
 

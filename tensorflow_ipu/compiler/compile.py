@@ -16,41 +16,44 @@ from typing import Any
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_spec
 
+from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import (
-    accumulation_check,
-    capacity_check,
-    collectives,
     error_text,
-    feed_check,
     fingerprint,
-    host_evaluation,
-    listing,
-    memory_options,
-    outside_compilation,
+    observers,
     passes,
-    pipeline_plan,
     placed_clusters,
     pre_compile,
     refusals,
-    replica_uniform,
-    reporting,
-    run_passes,
-    shard_inputs,
-    sharding,
-    sources,
     store,
-    update_check,
+)
+from tensorflow_ipu.compiler.analysis import (
+    host_evaluation,
+    memory_options,
+    outside_compilation,
+    pipeline_plan,
+)
+from tensorflow_ipu.compiler.cache import CACHE
+from tensorflow_ipu.compiler.checks import (
+    accumulation,
+    capacity,
+    feeds,
+    replica_uniform,
+    shard_inputs,
+    updates,
     user_ops,
 )
-from tensorflow_ipu.compiler import cluster as cluster_lib
-from tensorflow_ipu.compiler.cache import CACHE
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.compiler.ir import collectives, node_sharding
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Argument, Target
+from tensorflow_ipu.compiler.listing import program_listing
 from tensorflow_ipu.compiler.operators import check as operator_check
 from tensorflow_ipu.compiler.operators import dropped_checks
 from tensorflow_ipu.compiler.operators.constants import Constants
-from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.passes import runner
 from tensorflow_ipu.compiler.progress import Progress
-from tensorflow_ipu.compiler.target import Argument, Target
+from tensorflow_ipu.compiler.sources import origins
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.device import system
@@ -96,8 +99,8 @@ def _compiled(
     refusals.check(program)
     shard_inputs.check(program)
     checks = dropped_checks.find(program)
-    run_passes.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
-    feed_check.check(program)
+    runner.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
+    feeds.check(program)
     user_ops.check(program)
     collectives.check_groups(program, target.replicas)
     replica_uniform.check(program, target.replicas)
@@ -109,14 +112,14 @@ def _compiled(
         dropped_checks.mention(checks, cluster.sources)
         _compile_once(executable, began)
     CACHE.add(executable, cluster)
-    run_passes.lower(program, target)
+    runner.lower(program, target)
     return executable, program.to_library()
 
 
 def _with_replicas(program: Program, target: Target) -> Target:
     """Returns the target with the number of replicas, which passes may depend on."""
     passes.PIPELINE["prune"](program, target)  # what is not used needs no IPU
-    ipus = sharding.ipus_used(program)
+    ipus = node_sharding.ipus_used(program)
     replicas = system.replication_factor(target.ordinal, ipus)
     return dataclasses.replace(target, replicas=replicas)
 
@@ -158,7 +161,7 @@ def _executable(
 ) -> Executable:
     remote_memory = memory_options.RemoteMemory.configured()
     memory_options.check(program, remote_memory)
-    update_check.check(program, target)
+    updates.check(program, target)
     executable = Executable(
         id=f"{cluster.id}.{next(_ids)}",
         name=cluster.id,
@@ -166,7 +169,7 @@ def _executable(
         generation=target.generation,
         ordinal=target.ordinal,
         replicas=target.replicas,
-        ipus_used=sharding.ipus_used(program),
+        ipus_used=node_sharding.ipus_used(program),
         arguments=_argument_specs(cluster, program, target),
         results=tuple(
             tensor_spec.TensorSpec(output.shape, output.dtype) for output in cluster.graph.outputs
@@ -175,7 +178,7 @@ def _executable(
         entry=program.entry,
         on_device=not host_evaluation.is_host_evaluated(program, target),
         pipeline=pipeline_plan.plan(program),
-        sources=sources.Sources(cluster),
+        sources=origins.Sources(cluster),
         remote_memory=remote_memory,
         system=system.current(),
     )
@@ -183,9 +186,9 @@ def _executable(
         constants = Constants(program, cluster.constant_arguments())
         operator_check.check(program, constants, cluster.sources)
     weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
-    accumulation_check.check(program, lambda: executable.ops)
-    reporting.compiled(executable)  # what does not fit has its report, too
-    capacity_check.check(executable, cluster.graph)
+    accumulation.check(program, lambda: executable.ops)
+    observers.compiled(executable)  # what does not fit has its report, too
+    capacity.check(executable, cluster.graph)
     return executable
 
 
@@ -201,11 +204,11 @@ def _prepare_to_run(
 
 def _argument_specs(
     cluster: cluster_lib.Cluster, program: Program, target: Target
-) -> tuple[listing.ArgumentSpec, ...]:
+) -> tuple[program_listing.ArgumentSpec, ...]:
     names = [argument.name for argument in program.functions[program.entry].signature.input_arg]
     variables = cluster.variable_names()
     return tuple(
-        listing.ArgumentSpec(
+        program_listing.ArgumentSpec(
             name=variables.get(index, name),
             dtype=argument.dtype,
             shape=tuple(argument.shape.as_list()),
@@ -293,7 +296,7 @@ def ensure_registered() -> Any:
     callbacks = native.set_compiler(_answer), native.set_error_writer(_explain)
     # A launch may end with an error when there is no interpreter any more.
     atexit.register(native.set_error_writer, None)
-    system.subscribe(reporting.configuring, first=True)
+    system.subscribe(observers.configuring, first=True)
     system.subscribe(CACHE.clear)
     system.subscribe(events.configure)
     return callbacks

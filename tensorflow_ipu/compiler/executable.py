@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import tensor_spec
 
-from tensorflow_ipu.compiler import (
-    call_tree,
-    collections_off,
-    function_graphs,
-    listing,
-    memory_options,
-    op_record,
-    pipeline_plan,
-    variable_placement,
-)
-from tensorflow_ipu.compiler import copies as copies_lib
-from tensorflow_ipu.compiler import sources as sources_lib
+from tensorflow_ipu.compiler import gc_pause
+from tensorflow_ipu.compiler.analysis import memory_options, pipeline_plan
+from tensorflow_ipu.compiler.ir import call_tree, function_graphs, records
+from tensorflow_ipu.compiler.listing import copies as copies_lib
+from tensorflow_ipu.compiler.listing import program_listing, variable_placement
+from tensorflow_ipu.compiler.sources import origins as sources_lib
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import attachment
 from tensorflow_ipu.runtime import native
@@ -62,7 +56,7 @@ class Executable:
     ordinal: int
     replicas: int
     ipus_used: int
-    arguments: tuple[listing.ArgumentSpec, ...]
+    arguments: tuple[program_listing.ArgumentSpec, ...]
     results: tuple[tensor_spec.TensorSpec, ...]
     library: function_pb2.FunctionDefLibrary = dataclasses.field(repr=False)
     entry: str
@@ -77,10 +71,12 @@ class Executable:
         self.sources.keep(self.library)
 
     @functools.cached_property
-    def ops(self) -> tuple[listing.OpRecord, ...]:
+    def ops(self) -> tuple[program_listing.OpRecord, ...]:
         """The ops in order, those of inner functions right after their caller."""
         importer = self._importer
-        found = listing.list_ops(self.library, self.entry, self.arguments, self.sources, importer)
+        found = program_listing.list_ops(
+            self.library, self.entry, self.arguments, self.sources, importer
+        )
         importer.forget_graphs()  # they take more memory than all else
         return found
 
@@ -95,7 +91,7 @@ class Executable:
         return function_graphs.FunctionImporter(self.library)
 
     @functools.cached_property
-    def copies(self) -> tuple[op_record.CopyRecord, ...]:
+    def copies(self) -> tuple[records.CopyRecord, ...]:
         """The tensors that one replica copies from IPU to IPU, in the order of the ops."""
         return copies_lib.list_copies(lambda: self.tree, self.arguments, self.ops)
 
@@ -108,9 +104,9 @@ class Executable:
 
     def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> list[tuple[int, int]]:
         """Returns the tiles of an op's result of some type and shape, with their elements."""
-        from tensorflow_ipu.compiler import tensor_maps
+        from tensorflow_ipu.compiler.workload import tile_counts
 
-        return tensor_maps.tile_counts(dtype, shape, self.settings.compute_tiles)
+        return tile_counts.tile_counts(dtype, shape, self.settings.compute_tiles)
 
     # The planner is imported by the properties that need it: importing TensorFlow imports this
     # module, and most programs are never planned.
@@ -118,14 +114,14 @@ class Executable:
     @functools.cached_property
     def workload(self) -> Workload:
         """The program as data: what memory and time on the chip depend on."""
-        from tensorflow_ipu.compiler import describe
+        from tensorflow_ipu.compiler.workload import describe
 
         return describe.workload(self)
 
     @functools.cached_property
     def settings(self) -> Settings:
         """What the configuration that it was compiled for says to the planner."""
-        from tensorflow_ipu.compiler import describe
+        from tensorflow_ipu.compiler.workload import describe
 
         return describe.settings(self)
 
@@ -134,7 +130,7 @@ class Executable:
         """Memory and time on the chip."""
         from tensorflow_ipu.planner import planning
 
-        with collections_off.without_collections():
+        with gc_pause.without_collections():
             return planning.plan(self.workload, self.settings)
 
     @property
@@ -175,7 +171,7 @@ class Executable:
             for index, result in enumerate(self.results)
         )
         copies = copies_lib.format_copies(self.copies)
-        ops = listing.format_listing(self.ops)
+        ops = program_listing.format_listing(self.ops)
         sections = [head + arguments + results + ops, copies]
         if any(variable.role != variable_placement.WEIGHT for variable in self.variables):
             sections.append(variable_placement.format_variables(self.variables))

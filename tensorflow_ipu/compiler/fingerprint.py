@@ -6,8 +6,8 @@ import hashlib
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Target
 
 _FEED_ATTRIBUTE = "feed_id"
 # Names a Python function by which TensorFlow made the gradient, which it has by now. Functions of

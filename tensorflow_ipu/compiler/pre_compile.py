@@ -8,7 +8,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_util
 
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, node_tag
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.store import DiskCache
 from tensorflow_ipu.configs import flags
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tensorflow_ipu.compiler.program import Program
+from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.configs import flags
 
 _WIDTH = 50

@@ -9,7 +9,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import errors, ops
 
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.compiler.program import REFUSAL_ATTRIBUTE, Program, at_node
+from tensorflow_ipu.compiler.ir.program import REFUSAL_ATTRIBUTE, Program, at_node
 
 
 def refuse(operation: ops.Operation, error: errors.OpError) -> None:

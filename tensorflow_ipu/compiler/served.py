@@ -25,7 +25,7 @@ from tensorflow.python.framework import function_def_to_graph, ops
 from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.compiler.program import Program, called_functions, input_node
+from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
 
 _MARK = "_ipu_served"
 # Attributes of functions: what makes one for a device, and the calls that were made of a trace.

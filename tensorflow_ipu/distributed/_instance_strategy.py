@@ -11,7 +11,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu._strategy_extended import IPUExtended, is_reducing
-from tensorflow_ipu.compiler import functions, trace
+from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.distributed import _exchange, host_collective_ops
 from tensorflow_ipu.distributed._instances import Instances
 from tensorflow_ipu.ipu_strategy import IPUStrategyV1
@@ -81,7 +81,7 @@ class GraphStrategy(InstanceStrategy):
         Raises:
             ValueError: If `fn` is an ordinary Python function in eager mode.
         """
-        is_function = isinstance(fn, (functions.Function, functions.ConcreteFunction))
+        is_function = isinstance(fn, (tf_functions.Function, tf_functions.ConcreteFunction))
         if context.executing_eagerly() or is_function or trace.in_cluster():
             return super().run(fn, args, kwargs, options)
         # Not that of IPUStrategy, which would compile all of it.

@@ -12,8 +12,8 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
 from tensorflow_ipu._accumulators import AccumulatorDtype, accumulator_dtype
-from tensorflow_ipu.compiler import accumulation_check
-from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
+from tensorflow_ipu.compiler.checks import accumulation
+from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.gradient_accumulation import (
     MINI_BATCHES,
@@ -91,9 +91,7 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
         """
         description = self._description()
         if self._num_mini_batches > 1 and context.executing_eagerly():
-            raise errors.FailedPreconditionError(
-                None, None, accumulation_check.outside_loop(description)
-            )
+            raise errors.FailedPreconditionError(None, None, accumulation.outside_loop(description))
         prefix = name or self._name
         batches = MiniBatches(self._num_mini_batches, ACCUMULATION_ATTRIBUTE, description, prefix)
         totals = [

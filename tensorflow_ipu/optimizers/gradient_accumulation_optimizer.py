@@ -8,7 +8,7 @@ from tensorflow.python.training import gradient_descent, momentum
 from tensorflow.python.training import optimizer as optimizer_lib
 
 from tensorflow_ipu._accumulators import AccumulatorDtype
-from tensorflow_ipu.compiler import memory_options
+from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.optimizers._accumulating_optimizer import AccumulatingOptimizer
 from tensorflow_ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.compiler import collections_off
+from tensorflow_ipu.compiler import gc_pause
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.profiler import chrome_trace, html_report, schema, text_report
 from tensorflow_ipu.profiler.report import Report
@@ -56,7 +56,7 @@ def write(report: Report, path: Path, options: ReportOptions) -> None:
         OSError: a file cannot be written.
     """
     for name, build in _files(report, options):
-        with collections_off.without_collections():
+        with gc_pause.without_collections():
             text = build()
         size = len(text.encode())
         if size > options.max_bytes:

@@ -11,7 +11,7 @@ from types import TracebackType
 from absl import logging
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.compiler import cache, reporting
+from tensorflow_ipu.compiler import cache, observers
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.poplar_options import SHOWN_LAUNCHES
 from tensorflow_ipu.configs.short_repr import shows
@@ -65,7 +65,7 @@ class profile:  # noqa: N801 - used like a function
         self._compiled.clear()
         for executable in cache.executables():
             self._tracker.watch(executable)
-        reporting.observe(self._on_compile)
+        observers.observe(self._on_compile)
         return self
 
     def __exit__(
@@ -81,7 +81,7 @@ class profile:  # noqa: N801 - used like a function
         tracker, self._tracker = self._tracker, None
         if tracker is None:
             raise RuntimeError("This profile was not entered. Use it in a `with` statement.")
-        reporting.forget(self._on_compile)
+        observers.forget(self._on_compile)
         tracker.freeze()
         self._found = self._done(tracker)
         try:

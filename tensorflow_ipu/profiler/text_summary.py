@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.compiler.listing_text import work_total
+from tensorflow_ipu.compiler.listing.text import work_total
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler.text_tables import cycles_text, percent, seconds_text
 from tensorflow_ipu.text import human_bytes, human_count
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tensorflow_ipu.compiler.executable import Executable
-    from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord
+    from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord
 
 _TYPES_SHOWN = 6
 

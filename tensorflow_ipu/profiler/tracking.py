@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.compiler import reporting
+from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.profiler.report import Executions
 from tensorflow_ipu.runtime import native
 
@@ -84,4 +84,4 @@ def _before_reset() -> None:
         tracker.before_reset()
 
 
-reporting.observe_resets(_before_reset)
+observers.observe_resets(_before_reset)

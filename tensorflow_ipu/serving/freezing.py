@@ -10,8 +10,8 @@ from tensorflow.python.framework import convert_to_constants, dtypes
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.resource_uses import find
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.resource_uses import find
 from tensorflow_ipu.serving.steps import Step
 
 # A SavedModel's graph is one protocol buffer, which has at most two of these.

@@ -11,7 +11,7 @@ from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, Configuration
 from measured.replicate import replicated, with_count
 from measured.rows import Row, parameters
 
-from tensorflow_ipu.compiler import describe
+from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.configs.chips import BOW, MK2
 from tensorflow_ipu.planner import timeline
 from tensorflow_ipu.planner.settings import Settings

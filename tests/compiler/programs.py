@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.target import Argument, Target
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Argument, Target
 
 
 def scalar_target(count: int = 1) -> Target:

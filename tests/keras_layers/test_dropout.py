@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.compiler.program import CHECKPOINT_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.keras_layers import layers
 from tensorflow_ipu.ops import rand_ops
 from tests import replicas

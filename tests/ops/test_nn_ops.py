@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
-from tensorflow_ipu.compiler.program import MULTI_CONV_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import MULTI_CONV_ATTRIBUTE
 from tensorflow_ipu.ops import nn_ops
 from tests import replicas
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord, TensorRecord
+from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.planner.plan import Plan

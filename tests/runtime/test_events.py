@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu.compiler.op_record import ArgumentSpec, OpRecord, TensorRecord
+from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.legacy import create_ipu_config
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.compiler.function_graphs import IDENTITY_OPS
+from tensorflow_ipu.compiler.ir.function_graphs import IDENTITY_OPS
 from tensorflow_ipu.compiler.operators.calls import LOOPS, Calls, Tensor, result_index
 
 

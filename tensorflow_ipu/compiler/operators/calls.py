@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tensorflow.core.framework import node_def_pb2
 
-from tensorflow_ipu.compiler.function_graphs import invariant_arguments
-from tensorflow_ipu.compiler.program import Program, called_functions, input_node
+from tensorflow_ipu.compiler.ir.function_graphs import invariant_arguments
+from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
 
 LOOPS = ("While", "StatelessWhile")
 _CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")

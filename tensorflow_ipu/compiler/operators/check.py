@@ -8,11 +8,11 @@ from typing import NamedTuple
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler import outside_compilation
+from tensorflow_ipu.compiler.analysis import outside_compilation
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.operators import advice, rules
 from tensorflow_ipu.compiler.operators.constants import Constants
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
-from tensorflow_ipu.compiler.source_map import SourceMap
+from tensorflow_ipu.compiler.sources.source_map import SourceMap
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.notices import warn_once
 

@@ -16,10 +16,10 @@ import numpy as np
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry, tensor_util
 
-from tensorflow_ipu.compiler.function_graphs import IDENTITY_OPS
+from tensorflow_ipu.compiler.ir.function_graphs import IDENTITY_OPS
+from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.operators.accumulators import pushed
 from tensorflow_ipu.compiler.operators.calls import LOOPS, Calls, Tensor, data_inputs, result_index
-from tensorflow_ipu.compiler.program import Program
 
 # Their results follow from the shapes of their inputs, whatever the values are.
 _SHAPES = frozenset(

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import check_ops
 
-from tensorflow_ipu.compiler import frames, outside_compilation
-from tensorflow_ipu.compiler.frames import SourceLocation
+from tensorflow_ipu.compiler.analysis import outside_compilation
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.operators.table import DROPPED
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
-from tensorflow_ipu.compiler.source_map import SourceMap
+from tensorflow_ipu.compiler.sources import frames
+from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.compiler.sources.source_map import SourceMap
 from tensorflow_ipu.configs.notices import warn_once
 
 _TENSORFLOW = os.path.dirname(os.path.dirname(check_ops.__file__))

@@ -1,13 +1,15 @@
 """The passes of the compiler, in the order in which they run.
 
 A pass is a function `run(program, target)` that changes the Program in place. Before and after it
-the Program is legal (`tensorflow_ipu.compiler.verify`). Each is in a file of its own.
+the Program is legal (`tensorflow_ipu.compiler.checks.verify`). Each is in a file of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import (
     argument_types,
     drop_checks,
@@ -27,8 +29,6 @@ from tensorflow_ipu.compiler.passes import (
     synthetic_parameters,
     ungate_gradients,
 )
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.target import Target
 
 Pass = Callable[[Program, Target], None]
 

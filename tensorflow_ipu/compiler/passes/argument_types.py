@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tensorflow.core.framework import attr_value_pb2
 
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Target
 
 # Attributes of arguments that TensorFlow reads: the shape of a tensor; type and shape of the value
 # of a variable.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu.compiler import outside_compilation
+from tensorflow_ipu.compiler.analysis import outside_compilation
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, input_node
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.operators.table import DROPPED
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, input_node
-from tensorflow_ipu.compiler.target import Target
 
 _ASSERTION = "Assert"
 _PASSED_THROUGH = DROPPED - {_ASSERTION}

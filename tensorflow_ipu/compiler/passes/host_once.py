@@ -6,10 +6,11 @@ import collections
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu.compiler import host_branch, outside_compilation
-from tensorflow_ipu.compiler.node_order import topological
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program, input_node
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.analysis import outside_compilation
+from tensorflow_ipu.compiler.ir.node_order import topological
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, input_node
+from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.compiler.passes import host_branch
 
 
 def run(program: Program, target: Target) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Target
 
 _COLOCATION = "_class"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.compiler import outside_compilation
-from tensorflow_ipu.compiler.function_editor import (
+from tensorflow_ipu.compiler.analysis import outside_compilation
+from tensorflow_ipu.compiler.ir.function_editor import (
     FunctionEditor,
     data_inputs,
     replace_data_inputs,
 )
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.ir.target import Target
 
 _LOSS = "SparseSoftmaxCrossEntropyWithLogits"
 

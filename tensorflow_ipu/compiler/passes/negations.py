@@ -6,9 +6,9 @@ from collections import Counter
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
-from tensorflow_ipu.compiler import resource_uses
-from tensorflow_ipu.compiler.program import Program, input_node
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir import resource_uses
+from tensorflow_ipu.compiler.ir.program import Program, input_node
+from tensorflow_ipu.compiler.ir.target import Target
 
 _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_BFLOAT16)
 # Ops between the reading of a variable and the use of the number that is in it.

@@ -9,31 +9,26 @@ from collections.abc import Iterator
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
 
-from tensorflow_ipu.compiler import (
-    collectives,
-    float_catalogue,
-    outside_compilation,
-    replica_identical,
-    variable_updates,
-    wide_tensors,
-)
-from tensorflow_ipu.compiler.float_behaviour import FloatBehaviour
-from tensorflow_ipu.compiler.float_catalogue import Arithmetic
-from tensorflow_ipu.compiler.float_results import Result, ResultFinisher
-from tensorflow_ipu.compiler.function_editor import (
+from tensorflow_ipu.compiler.analysis import outside_compilation, replica_identical
+from tensorflow_ipu.compiler.ir import collectives
+from tensorflow_ipu.compiler.ir.function_editor import (
     FunctionEditor,
     data_inputs,
     replace_data_inputs,
 )
-from tensorflow_ipu.compiler.node_order import topological
-from tensorflow_ipu.compiler.node_results import input_types, results_of
-from tensorflow_ipu.compiler.program import (
+from tensorflow_ipu.compiler.ir.node_order import topological
+from tensorflow_ipu.compiler.ir.node_results import input_types, results_of
+from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     Program,
     called_functions,
     node_tag,
 )
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.compiler.numerics import catalogue, variable_updates, wide_tensors
+from tensorflow_ipu.compiler.numerics.behavior import FloatBehaviour
+from tensorflow_ipu.compiler.numerics.catalogue import Arithmetic
+from tensorflow_ipu.compiler.numerics.results import Result, ResultFinisher
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
 
 _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF)
@@ -157,7 +152,7 @@ class _Rewriter:
             return True
         if _is_half(node):
             return self._rewrite_half(node)
-        arithmetic = float_catalogue.checked(node) if self._behaviour.traps else None
+        arithmetic = catalogue.checked(node) if self._behaviour.traps else None
         if arithmetic is None or node.op == "Cast":
             return False
         types = input_types(node)
@@ -195,9 +190,9 @@ class _Rewriter:
             self._editor.announce(reference, lambda name: name, wide=True)
 
     def _rewrite_half(self, node: node_def_pb2.NodeDef) -> bool:
-        arithmetic = float_catalogue.arithmetic_of(node)
+        arithmetic = catalogue.arithmetic_of(node)
         gives_half = any(kind == types_pb2.DT_HALF for _, kind in _references(node))
-        if node.op in float_catalogue.EXACT or (node.op == "Cast" and _is_from_half(node)):
+        if node.op in catalogue.EXACT or (node.op == "Cast" and _is_from_half(node)):
             return self._rewrite_exact(node)
         if arithmetic is None or not gives_half:
             return False

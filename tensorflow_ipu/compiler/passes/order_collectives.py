@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
-from tensorflow_ipu.compiler import collectives
-from tensorflow_ipu.compiler.node_order import topological
-from tensorflow_ipu.compiler.program import Program, input_node
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir import collectives
+from tensorflow_ipu.compiler.ir.node_order import topological
+from tensorflow_ipu.compiler.ir.program import Program, input_node
+from tensorflow_ipu.compiler.ir.target import Target
 
 _LOOPS = ("While", "StatelessWhile")
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
 
-from tensorflow_ipu.compiler import node_order, resource_uses, sharding
-from tensorflow_ipu.compiler.program import (
+from tensorflow_ipu.compiler.ir import node_order, node_sharding, resource_uses
+from tensorflow_ipu.compiler.ir.node_sharding import node_ipus
+from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
     Program,
     called_functions,
     input_node,
 )
-from tensorflow_ipu.compiler.sharding import node_ipus
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.target import Target
 
 _Nodes = dict[str, node_def_pb2.NodeDef]
 
@@ -54,9 +54,9 @@ def run(program: Program, target: Target) -> None:
 
 def _name_all_ipus(program: Program) -> None:
     """Gives the ops that are on all IPUs the indices of these."""
-    everywhere = sharding.sharding_attribute(list(range(sharding.ipus_used(program))))
+    everywhere = node_sharding.sharding_attribute(list(range(node_sharding.ipus_used(program))))
     for _, node in program.nodes():
-        if node_ipus(node) == (sharding.ALL_IPUS,):
+        if node_ipus(node) == (node_sharding.ALL_IPUS,):
             node.attr[SHARDING_ATTRIBUTE].CopyFrom(everywhere)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu.compiler.program import Program, called_functions, input_node
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
+from tensorflow_ipu.compiler.ir.target import Target
 
 
 def run(program: Program, target: Target) -> None:

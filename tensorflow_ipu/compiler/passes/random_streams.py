@@ -6,8 +6,8 @@ import dataclasses
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.ir.target import Target
 
 
 @dataclasses.dataclass(frozen=True)

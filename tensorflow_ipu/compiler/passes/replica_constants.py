@@ -6,8 +6,8 @@ import numpy as np
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Target
 
 _FACTOR = "IpuReplicationFactor"
 _SUM = "IpuCrossReplicaSum"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
-from tensorflow_ipu.compiler.program import Program, input_node
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.program import Program, input_node
+from tensorflow_ipu.compiler.ir.target import Target
 
 # The types whose values float64 all has.
 _IN_DOUBLE = frozenset(

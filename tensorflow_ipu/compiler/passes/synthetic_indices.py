@@ -7,14 +7,14 @@ from collections.abc import Callable
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
-from tensorflow_ipu.compiler.function_editor import (
+from tensorflow_ipu.compiler.ir.function_editor import (
     FunctionEditor,
     data_inputs,
     replace_data_inputs,
 )
-from tensorflow_ipu.compiler.node_results import input_types
-from tensorflow_ipu.compiler.program import OUTSIDE_ATTRIBUTE, Program
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.node_results import input_types
+from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 

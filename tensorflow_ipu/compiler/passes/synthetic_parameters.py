@@ -5,9 +5,9 @@ from __future__ import annotations
 from tensorflow.core.framework import function_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
-from tensorflow_ipu.compiler import synthetic_data
-from tensorflow_ipu.compiler.program import Program
-from tensorflow_ipu.compiler.target import Argument, Target
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Argument, Target
+from tensorflow_ipu.compiler.passes import synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 

@@ -6,13 +6,13 @@ import re
 
 from tensorflow.core.framework import function_pb2
 
-from tensorflow_ipu.compiler.program import (
+from tensorflow_ipu.compiler.ir.program import (
     ACCUMULATION_ATTRIBUTE,
     PIPELINE_ATTRIBUTE,
     Program,
     input_node,
 )
-from tensorflow_ipu.compiler.target import Target
+from tensorflow_ipu.compiler.ir.target import Target
 
 # What TensorFlow calls the ops that hold the gradients of an op together.
 _GATED = re.compile(r"_grad/tuple/control_dependency(_\d+)?$")

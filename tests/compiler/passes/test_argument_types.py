@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import argument_types
-from tensorflow_ipu.compiler.target import Argument, Target
 from tests.compiler.programs import program_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler import verify
+from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.passes import drop_checks, prune
 from tests.compiler.programs import ops, program_of, scalar_target
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, scopes
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import mask_labels
-from tensorflow_ipu.compiler.target import Target
 from tests import replicas
 from tests.compiler.programs import program_of, text
 

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, loops
+from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import negations
-from tensorflow_ipu.compiler.target import Argument, Target
 from tests import replicas
 from tests.compiler.programs import program_of, text
 

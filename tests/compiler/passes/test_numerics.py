@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.compiler import verify
+from tensorflow_ipu.compiler.checks import verify
+from tensorflow_ipu.compiler.ir.program import Program, node_tag
 from tensorflow_ipu.compiler.passes import numerics
-from tensorflow_ipu.compiler.program import Program, node_tag
 from tensorflow_ipu.config import IPUConfig
 from tests.compiler.programs import ops, program_of, scalar_target, text
 

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import loops
-from tensorflow_ipu.compiler import collectives, node_order, verify
+from tensorflow_ipu.compiler.checks import verify
+from tensorflow_ipu.compiler.ir import collectives, node_order
+from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.passes import order_collectives, replica_constants
-from tensorflow_ipu.compiler.program import Program, input_node
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 from tests.compiler.programs import ops, program_of, scalar_target, text

@@ -11,10 +11,11 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu import ipu_compiler, loops, scopes
-from tensorflow_ipu.compiler import cache, sharding
+from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.compiler.ir import node_sharding
+from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import place_ops
-from tensorflow_ipu.compiler.program import Program
 from tensorflow_ipu.config import IPUConfig
 from tests.compiler.programs import scalar_target
 
@@ -129,10 +130,10 @@ def test_a_feed_stays_in_one_place() -> None:
     nodes = {node.name: node for node in function.node_def}
     for name in ("first", "second"):
         nodes[name].attr["feed_id"].s = b"feed"
-    nodes["a"].attr["_XlaSharding"].CopyFrom(sharding.sharding_attribute([2]))
-    nodes["b"].attr["_XlaSharding"].CopyFrom(sharding.sharding_attribute([1]))
+    nodes["a"].attr["_XlaSharding"].CopyFrom(node_sharding.sharding_attribute([2]))
+    nodes["b"].attr["_XlaSharding"].CopyFrom(node_sharding.sharding_attribute([1]))
     place_ops.run(Program({"main": function}, "main"), scalar_target(0))
-    assert [sharding.node_ipus(nodes[name]) for name in ("first", "second")] == [(2,), (2,)]
+    assert [node_sharding.node_ipus(nodes[name]) for name in ("first", "second")] == [(2,), (2,)]
 
 
 def test_ops_on_the_host_stay_there() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 
+from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import prune
-from tensorflow_ipu.compiler.program import Program
 from tests.compiler.programs import ops, program_of, scalar_target, text
 
 SCALAR = tf.TensorSpec([], tf.float32)

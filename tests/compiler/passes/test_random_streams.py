@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.compiler import verify
+from tensorflow_ipu.compiler.checks import verify
+from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import random_streams
-from tensorflow_ipu.compiler.program import Program
 from tests.compiler.programs import ops, program_of, scalar_target
 
 CASES = {

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import gradient_accumulation
+from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.compiler.passes import prune, ungate_gradients
-from tensorflow_ipu.compiler.program import ACCUMULATION_ATTRIBUTE
 from tests.compiler.programs import program_of, scalar_target, text
 
 SPEC = tf.TensorSpec([2, 2])

@@ -1,0 +1,101 @@
+"""The pipeline of a Program: found by its description, checked, and given its schedule."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from tensorflow.python.framework import errors
+
+from tensorflow_ipu import schedule
+from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE, Program, at_node
+from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.device import system
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelinePlan:
+    """What a compiled program knows of its pipeline.
+
+    Attributes:
+        name: Name that the user gave it.
+        stages: Names of the functions of each stage; several for a parallel stage.
+        schedule: Which stage of which mini-batch is on which IPU at which time step.
+        options: Poplar options of the parts: `forward` and `backward` for each stage, `update`.
+        offload_activations: Whether what is put aside between stages is in remote memory.
+    """
+
+    name: str
+    stages: tuple[tuple[str, ...], ...]
+    schedule: schedule.Schedule
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    offload_activations: bool = False
+
+    __repr__ = shows(
+        lambda self: {
+            "": self.name,
+            "stages": len(self.stages),
+            "ipus_of_stages": self.schedule.description.ipus_of_stages,
+            "schedule": self.schedule.description.schedule,
+            "steps": self.schedule.steps,
+        }
+    )
+
+    def __str__(self) -> str:
+        """The stages, then the schedule as a grid."""
+        mapping = self.schedule.description.ipus_of_stages
+        lines = [f"pipeline {self.name}"]
+        for index, (functions, ipus) in enumerate(zip(self.stages, mapping)):
+            places = ", ".join(str(ipu) for ipu in ipus)
+            lines.append(f"  stage {index}: {', '.join(functions)} on IPU {places}")
+        return "\n".join([*lines, str(self.schedule)])
+
+
+def plan(program: Program) -> PipelinePlan | None:
+    """Returns the plan of a Program's pipeline, or None if it has none.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If there are several pipelines, or the number of
+            mini-batches does not suit the schedule.
+        tf.errors.UnimplementedError: If the schedule cannot recompute in the mode asked for.
+    """
+    nodes = [(f, node) for f, node in program.nodes() if PIPELINE_ATTRIBUTE in node.attr]
+    found = [json.loads(node.attr[PIPELINE_ATTRIBUTE].s) for _, node in nodes]
+    if not found:
+        return None
+    if len(found) > 1:
+        names = ", ".join(attribute["name"] for attribute in found)
+        places = [at_node(node.name, function.signature.name) for function, node in nodes]
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            "Only a single ipu.pipeline() is allowed in a compiled program. Received "
+            f"{len(found)}: {names}. Compile each in a program of its own.{''.join(places)}",
+        )
+    attribute = found[0]
+    description = _configured(schedule.PipelineDescription.from_json(attribute["description"]))
+    if description.count == 0:
+        # The schedule of the fewest stands for that of as many as there will be.
+        description = dataclasses.replace(description, count=schedule.fewest(description))
+    schedule.check(description)
+    if not system.current().settings.allow_recompute:
+        description = dataclasses.replace(description, recomputation=None)
+    return PipelinePlan(
+        name=attribute["name"],
+        stages=tuple(tuple(functions) for functions in attribute["stages"]),
+        schedule=schedule.build(description),
+        options=attribute["options"],
+        offload_activations=bool(attribute["memory"].get("offload_activations")),
+    )
+
+
+def _configured(description: schedule.PipelineDescription) -> schedule.PipelineDescription:
+    """Adds what the configuration decides: whether I/O tiles move data while others compute."""
+    io_tiles = system.current().settings.io_tiles
+    overlap = (
+        description.schedule is schedule.PipelineSchedule.Grouped
+        and io_tiles.place_ops_on_io_tiles
+        and io_tiles.num_io_tiles > 0
+    )
+    return dataclasses.replace(description, io_overlap=bool(overlap))

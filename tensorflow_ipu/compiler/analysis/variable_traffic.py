@@ -1,0 +1,83 @@
+"""Bytes an op reads from and writes to the variables it holds handles of."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.ir.records import TensorRecord
+
+# Optimizer updates touch as much of each of their variables as the gradient is large, scatter
+# updates as much as they are given.
+_UPDATES = ("ResourceApply", "ResourceSparseApply", "ResourceScatter")
+_UPDATE_INPUTS = ("grad", "delta", "updates")
+
+
+def bytes_of(op: tf.Operation) -> tuple[int | None, int | None]:
+    """Returns how many bytes of variables an op reads and writes.
+
+    Ops that only pass handles on (loops, calls) touch no variable themselves.
+
+    Args:
+        op: an op in a graph with static shapes.
+
+    Returns:
+        Bytes read and bytes written, each `None` when it depends on an unknown shape.
+    """
+    if op.type in ("ReadVariableOp", "ResourceGather", "ResourceGatherNd"):
+        return num_bytes(op.outputs[0]), 0
+    if op.type == "AssignVariableOp":
+        return 0, num_bytes(op.inputs[1])
+    if op.type in ("AssignAddVariableOp", "AssignSubVariableOp"):
+        return (num_bytes(op.inputs[1]),) * 2
+    if op.type.startswith(_UPDATES):
+        touched = _updated_bytes(op)
+        return (0 if op.type.endswith("Update") else touched), touched
+    return 0, 0
+
+
+def num_bytes(tensor: tf.Tensor) -> int | None:
+    """Returns the size of a tensor in bytes.
+
+    Args:
+        tensor: any tensor.
+
+    Returns:
+        The size; 0 for a handle, which stays where it is; `None` for a string and for a shape that
+        is not static.
+    """
+    dtype = tensor.dtype
+    if dtype is tf.resource or dtype is tf.variant:
+        return 0
+    count = tensor.shape.num_elements()
+    return None if count is None or dtype is tf.string else int(count) * dtype.size
+
+
+def record_bytes(tensor: TensorRecord) -> int | None:
+    """Returns the same of a tensor that a listing describes."""
+    if tensor.dtype in ("resource", "variant"):
+        return 0
+    if tensor.shape is None or tensor.dtype == "string":
+        return None
+    size = _element_bytes(tensor.dtype)
+    for dimension in tensor.shape:
+        if dimension is None:
+            return None
+        size *= dimension
+    return size
+
+
+@lru_cache(maxsize=64)
+def _element_bytes(dtype: str) -> int:
+    """Returns the bytes of one element of a type, by its name."""
+    return int(tf.as_dtype(dtype).size)
+
+
+def _updated_bytes(op: tf.Operation) -> int | None:
+    """Size of the update, in each of the variables: the weights and the optimizer's slots."""
+    inputs = op.inputs
+    names = [argument.name for argument in op.op_def.input_arg]
+    update = next((name for name in _UPDATE_INPUTS if name in names), None)
+    size = None if update is None else num_bytes(inputs[names.index(update)])
+    return None if size is None else size * sum(t.dtype is tf.resource for t in inputs)

@@ -1,0 +1,1 @@
+"""Refuses Programs that the device could not run, with the reason."""

@@ -1,0 +1,62 @@
+"""Checks that a compiled program fits on its IPUs, as far as the model of the chip can tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorflow.python.framework import errors
+
+from tensorflow_ipu.compiler.analysis import size_bound
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.device import system
+
+if TYPE_CHECKING:
+    from tensorflow.python.framework import func_graph
+
+    from tensorflow_ipu.compiler.executable import Executable
+
+_ALLOW = "debug.allowOutOfMemory"
+# A plan is made only for programs that may need more than this part of an IPU's memory: what
+# tensors take besides their bytes (code, temporaries, uneven tiles) is within the other half.
+_NEARLY_FULL = 0.5
+
+
+def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
+    """Checks a program, once for each compilation.
+
+    Nothing is done for programs that the host evaluates and, after a look at the sizes of all
+    tensors, for those that are far from full.
+
+    Args:
+        executable: the program.
+        trace: what it was compiled from.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: It does not fit, and the policy is to refuse it. The text
+            is a report with remedies.
+    """
+    policy = chosen_policy()
+    if not executable.on_device or policy == "mark":
+        return
+    chip = system.device(executable.ordinal).chip
+    if size_bound.bytes_at_most(executable, trace) <= _NEARLY_FULL * chip.memory:
+        return
+    # The planner is loaded only for programs that need it.
+    from tensorflow_ipu.planner import capacity, memory
+
+    if all(ipu.fits for ipu in memory.plan(executable.workload, executable.settings)):
+        return
+    verdict = capacity.check(executable.plan, policy)
+    if verdict.action == capacity.RAISE:
+        raise errors.ResourceExhaustedError(None, None, verdict.message)
+    if verdict.action == capacity.WARN:
+        warn_once("%s", verdict.message)
+
+
+def chosen_policy() -> str:
+    """Returns the capacity policy in force: `default`, `raise`, `warn` or `mark`."""
+    allowed = system.current().engine_options.get(_ALLOW, "false")
+    if str(allowed).lower() == "true":
+        return "mark"
+    return flags.parsed().capacity_policy

@@ -1,0 +1,219 @@
+"""Refuses to launch a program that needs what its device does not have.
+
+A program has the variables of its device, and no other resources. TensorFlow would move the launch
+to the device of a variable that is elsewhere, or say that a graph cannot be placed; here the error
+names the object, and where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tensorflow.python.eager import context
+from tensorflow.python.framework import device as device_lib
+from tensorflow.python.framework import errors, func_graph, ops
+
+from tensorflow_ipu.compiler.checks.resource_identity import (
+    OTHER,
+    Holder,
+    Kind,
+    find_holders,
+    kind_of,
+)
+from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.ir import resource_uses
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
+
+# How many objects an error names.
+_SHOWN = 3
+
+# Ops without inputs whose result may be the handle of a variable; those of others are not.
+_MAY_BE_VARIABLES = ("VarHandleOp", "Placeholder")
+
+
+def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
+    """Checks that all resources that a program is given are variables of its device.
+
+    Args:
+        cluster: The program.
+        arguments: Its explicit inputs, then what it captures: eager or symbolic tensors.
+        device: The IPU device to launch on.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming what is no variable or not there, and what to do.
+    """
+    ordinal = device_lib.DeviceSpec.from_string(device).device_index or 0
+    own = f"/device:IPU:{ordinal}"
+    suspects: Sequence[int] = cluster.resource_inputs
+    if context.executing_eagerly():
+        # This happens at each launch, so nothing else is done where all is well.
+        suspects = [index for index in suspects if not arguments[index].device.endswith(own)]
+    origins = _origins([arguments[index] for index in suspects])
+    found = [pair for pair in zip(suspects, origins) if _is_foreign(pair[1], ordinal)]
+    if found:
+        message = _message(_described(cluster, found), cluster.graph.name, own)
+        raise errors.InvalidArgumentError(None, None, message)
+
+
+def _origins(tensors: Sequence[Any]) -> list[Any]:
+    """Returns what tensors are outside of the functions that are being traced."""
+    # By graph, what its tensors are in the graph around it.
+    outside: dict[int, dict[int, Any]] = {}
+    origins = []
+    for tensor in tensors:
+        while ops.is_symbolic_tensor(tensor) and isinstance(tensor.graph, func_graph.FuncGraph):
+            graph = tensor.graph
+            if id(graph) not in outside:
+                outside[id(graph)] = {id(inner): outer for outer, inner in graph.captures}
+            if id(tensor) not in outside[id(graph)]:
+                break
+            tensor = outside[id(graph)][id(tensor)]
+        origins.append(tensor)
+    return origins
+
+
+def _is_foreign(origin: Any, ordinal: int) -> bool:
+    """Returns whether a resource is not a variable of a device, as far as is known."""
+    if ops.is_symbolic_tensor(origin):
+        makes = not origin.op.inputs and origin.op.type not in _MAY_BE_VARIABLES
+        if makes or kind_of(origin.op.type) is not None:
+            return True
+    if not origin.device:
+        return False
+    spec = device_lib.DeviceSpec.from_string(origin.device)
+    return spec.device_type != "IPU" or (spec.device_index or 0) != ordinal
+
+
+class _Resource(NamedTuple):
+    """What is known of a resource.
+
+    Args:
+        kind: what it is; None for a variable.
+        name: its name; empty if that is not known.
+        owner: the object that it belongs to, in words; empty if there is none.
+        device: where it is.
+        made: where in the user's program it was made.
+        used: where the program uses it.
+    """
+
+    kind: Kind | None
+    name: str
+    owner: str
+    device: str
+    made: SourceLocation | None
+    used: SourceLocation | None
+
+
+def _described(cluster: Cluster, found: Sequence[tuple[int, Any]]) -> list[_Resource]:
+    """Returns what is known of some arguments of a program: of their positions and handles."""
+    functions = {f.signature.name: f for f in cluster.library().function}
+    users: dict[object, list[Any]] = {}
+    for resource, node in resource_uses.find(Program(functions, cluster.entry)):
+        users.setdefault(resource, []).append(node)
+    sources = SourceMap(cluster.graph, cluster.entry)
+    holders = find_holders([origin for _, origin in found])
+    return [
+        _resource(origin, holder, users.get(("argument", index), []), sources)
+        for (index, origin), holder in zip(found, holders)
+    ]
+
+
+def _resource(origin: Any, holder: Holder, users: Sequence[Any], sources: SourceMap) -> _Resource:
+    """Returns what is known of a resource.
+
+    Args:
+        origin: its handle.
+        holder: what has it.
+        users: nodes of the program that use it.
+        sources: the lines of the program.
+    """
+    made_by = origin.op if ops.is_symbolic_tensor(origin) else None
+    types = [user.op for user in users] + ([made_by.type] if made_by is not None else [])
+    kinds = [kind for kind in map(kind_of, types) if kind is not None]
+    is_variable = "VarHandleOp" in types or _is_known_variable(origin)
+    kind = kinds[0] if kinds else None if is_variable else OTHER
+    lines = (sources.lookup("", user.name) for user in users)
+    return _Resource(
+        kind,
+        _name(holder, made_by),
+        holder.owner_in_words(),
+        short_name(origin.device) or "the host",
+        source_of(made_by) if made_by is not None else None,
+        next((line for line in lines if line is not None), None),
+    )
+
+
+def _is_known_variable(handle: Any) -> bool:
+    data = getattr(handle, "_handle_data", None)
+    return data is not None and bool(data.is_set)
+
+
+def _name(holder: Holder, made_by: Any) -> str:
+    if holder.variable is not None:
+        return str(holder.variable.name).split(":")[0]
+    return "" if made_by is None else str(made_by.name)
+
+
+def short_name(device: str) -> str:
+    """Returns a device name without what is the same for all devices of a process."""
+    return device[device.find("/device:") :] if "/device:" in device else device
+
+
+def _message(found: Sequence[_Resource], program: str, own: str) -> str:
+    sentences = [f"The IPU program {program!r} cannot be launched on {own}."]
+    variables = [one for one in found if one.kind is None]
+    if variables:
+        sentences += _of_variables(variables, own)
+    for noun in dict.fromkeys(one.kind.noun for one in found if one.kind is not None):
+        same = [one for one in found if one.kind is not None and one.kind.noun == noun]
+        sentences += _of_others(same)
+    return " ".join(sentences)
+
+
+def _of_variables(variables: Sequence[_Resource], own: str) -> list[str]:
+    """Says which variables are elsewhere, by the objects that they belong to."""
+    groups: dict[tuple[str, str], list[_Resource]] = {}
+    for one in variables:
+        groups.setdefault((one.owner, one.device), []).append(one)
+    shown = []
+    for (owner, device), members in list(groups.items())[:_SHOWN]:
+        names = _listed([repr(one.name) if one.name else "one without a name" for one in members])
+        what = f"variable{'s' if len(members) > 1 else ''} {names}"
+        shown.append(f"the {what}{f' of the {owner}' if owner else ''} on {device}{_at(members)}")
+    more = f"; and of {len(groups) - _SHOWN} more objects" if len(groups) > _SHOWN else ""
+    owners = list(dict.fromkeys(owner for owner, _ in groups if owner))[:_SHOWN]
+    them = f"the {' and the '.join(owners)}" if owners else "it" if len(variables) == 1 else "them"
+    return [
+        f"It uses {'; '.join(shown)}{more}.",
+        f"Create its variables on the IPU: make {them} inside `with strategy.scope():`, or `with "
+        f'ipu.scopes.ipu_scope("{own}"):`.',
+    ]
+
+
+def _of_others(found: Sequence[_Resource]) -> list[str]:
+    """Says what resources of one kind a program uses that it cannot have."""
+    kind = found[0].kind or OTHER
+    names = [one.owner or repr(one.name) for one in found if one.owner or one.name]
+    named = f" ({_listed(list(dict.fromkeys(names)))})" if names else ""
+    return [
+        f"It uses a {kind.noun}{named}{_at(found)}, and programs on the IPU have no resources but "
+        "variables.",
+        kind.advice,
+    ]
+
+
+def _at(resources: Sequence[_Resource]) -> str:
+    """Says where resources are made and used, as far as that is known."""
+    made = next((one.made for one in resources if one.made is not None), None)
+    used = next((one.used for one in resources if one.used is not None), None)
+    places = [f"made at {made}"] if made else []
+    places += [f"used at {used}"] if used else []
+    return f", {', '.join(places)}" if places else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"

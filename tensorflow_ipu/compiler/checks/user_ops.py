@@ -1,0 +1,62 @@
+"""Checks the custom operations of a Program against the libraries they name."""
+
+from __future__ import annotations
+
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.python.framework import errors
+
+from tensorflow_ipu.compiler.ir.program import Program, node_tag
+from tensorflow_ipu.configs.enums import DeviceConnectionType
+from tensorflow_ipu.device import system
+from tensorflow_ipu.runtime import native
+
+CPU = "IpuCpuUserOperation"
+PRECOMPILED = "IpuPrecompiledUserOp"
+# On nodes: outputs that their library says are equal on all replicas.
+REPLICA_IDENTICAL_ATTRIBUTE = "_ipu_replica_identical_outputs"
+
+_HASH = "library_hash"
+
+
+def check(program: Program) -> None:
+    """Loads the libraries of a Program's custom operations and checks that all is there.
+
+    Before: any legal Program. After: nodes of custom operations say which contents their library
+    has, so that Programs with different ones are different, and which outputs are equal on all
+    replicas.
+
+    Raises:
+        tf.errors.NotFoundError: If a library or a symbol is missing.
+        tf.errors.InvalidArgumentError: If a library does not load.
+        tf.errors.InternalError: If a library is of another API level.
+        tf.errors.FailedPreconditionError: If the program is to be compiled for later, but a library
+            does not say that this is possible.
+    """
+    for _, node in program.nodes():
+        if node.op in (CPU, PRECOMPILED):
+            _check_node(node)
+
+
+def identical_outputs(node: node_def_pb2.NodeDef) -> frozenset[int]:
+    """Returns the outputs of a checked node that are equal on all replicas in any case."""
+    if REPLICA_IDENTICAL_ATTRIBUTE not in node.attr:  # looking it up would add it
+        return frozenset()
+    return frozenset(node.attr[REPLICA_IDENTICAL_ATTRIBUTE].list.i)
+
+
+def _check_node(node: node_def_pb2.NodeDef) -> None:
+    node.attr[_HASH].s = b""  # what the file has now
+    library = native.check_user_op(node.SerializeToString())
+    node.attr[_HASH].s = library.library_hash.encode()
+    if library.replica_identical:
+        node.attr[REPLICA_IDENTICAL_ATTRIBUTE].list.i[:] = library.replica_identical
+    pre_compile = system.current().connection is DeviceConnectionType.PRE_COMPILE
+    if pre_compile and not library.hashable:
+        path = node.attr["library_path"].s.decode()
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            "The device is configured for pre-compilation, but the custom operation "
+            f"{node_tag(node.name)} of {path} is not hashable, so it cannot be pre-compiled. "
+            "Operations of precompiled_user_op can, if their metadata sets is_hashable.",
+        )

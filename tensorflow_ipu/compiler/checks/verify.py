@@ -1,0 +1,173 @@
+"""What is legal: in any Program between passes, and in the one that is launched."""
+
+from __future__ import annotations
+
+import functools
+
+from tensorflow.core.framework import function_pb2, node_def_pb2, op_def_pb2, types_pb2
+from tensorflow.python.framework import errors, kernels, op_def_registry
+
+from tensorflow_ipu.compiler.ir.program import (
+    OUTSIDE_ATTRIBUTE,
+    Program,
+    called_functions,
+    input_node,
+    node_tag,
+)
+from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.compiler.operators import advice
+from tensorflow_ipu.runtime import native
+
+_LACKING_TYPES = frozenset(
+    {types_pb2.DT_DOUBLE, types_pb2.DT_COMPLEX64, types_pb2.DT_COMPLEX128, types_pb2.DT_STRING}
+)
+# Ops that call back into Python.
+_HOST_ONLY_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+
+_CALLS_PYTHON = "it calls Python"
+_NO_STRINGS = "the device has no strings"
+_NO_KERNEL = "no supported kernel for IPU devices is available"
+
+
+def check_structure(program: Program) -> None:
+    """Checks that a Program is whole.
+
+    Every input of a node is an argument or a node of its function, every result names one, every
+    function that is called is there, and node names are unique in their function.
+
+    Raises:
+        tf.errors.InternalError: Naming the function and node. It means that a pass is wrong.
+    """
+    if program.entry not in program.functions:
+        raise errors.InternalError(None, None, f"The entry {program.entry} is missing.")
+    for name, function in program.functions.items():
+        _check_function(program, name, function)
+
+
+def _check_function(program: Program, name: str, function: function_pb2.FunctionDef) -> None:
+    known = {argument.name for argument in function.signature.input_arg}
+    for node in function.node_def:
+        if node.name in known:
+            raise errors.InternalError(None, None, f"{name} has two nodes called {node.name}.")
+        known.add(node.name)
+    references = [(node.name, reference) for node in function.node_def for reference in node.input]
+    references += [("its results", reference) for reference in function.ret.values()]
+    references += [("its results", reference) for reference in function.control_ret.values()]
+    for user, reference in references:
+        if input_node(reference) not in known:
+            raise errors.InternalError(
+                None, None, f"In {name}, {user} refers to {reference}, which does not exist."
+            )
+    for node in function.node_def:
+        for called in called_functions(node):
+            if called not in program.functions:
+                raise errors.InternalError(
+                    None, None, f"In {name}, {node.name} calls {called}, which does not exist."
+                )
+
+
+def check_arguments(program: Program, target: Target) -> None:
+    """Checks that the device has the types of a Program's arguments.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the first argument of another type.
+    """
+    names = [argument.name for argument in program.functions[program.entry].signature.input_arg]
+    for name, argument in zip(names, target.arguments):
+        if argument.dtype.as_datatype_enum in _LACKING_TYPES:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                "Detected unsupported operations when trying to compile graph: its argument "
+                f"{name} is of the type {argument.dtype.name}, and there is no supported kernel "
+                "for IPU devices for that. Cast it with tf.cast.",
+            )
+
+
+def check_supported(program: Program) -> None:
+    """Checks that the device has every op of a Program, but for those outside compilation.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the first ops that it lacks.
+    """
+    problems = []
+    for function, node in program.nodes():
+        if OUTSIDE_ATTRIBUTE in node.attr:
+            continue
+        problem = _problem(node)
+        if problem is not None:
+            name = node_tag(node.name, function.signature.name)
+            problems.append(f"{name} ({node.op}): {problem}{_mend(node.op)}")
+    if problems:
+        shown = "; ".join(problems[:5])
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            "Detected unsupported operations when trying to compile graph: there is no supported "
+            f"kernel for IPU devices for {shown}{more}. Use types and ops that the IPU has, or "
+            "place the op on the host with ipu.scopes.outside_compilation_scope().",
+        )
+
+
+def refused_whatever_types(definition: op_def_pb2.OpDef) -> str | None:
+    """Returns why programs cannot have an op, None if they can, with some types at least.
+
+    Args:
+        definition: the op.
+    """
+    if definition.name in _HOST_ONLY_OPS:
+        return _CALLS_PYTHON
+    if _has_string_arguments(definition):
+        return _NO_STRINGS
+    registered = kernels.get_registered_kernels_for_op(definition.name).kernel
+    return None if any(kernel.device_type == "IPU" for kernel in registered) else _NO_KERNEL
+
+
+def _problem(node: node_def_pb2.NodeDef) -> str | None:
+    if node.op.startswith("Ipu"):
+        return None
+    if node.op in _HOST_ONLY_OPS:
+        return _CALLS_PYTHON
+    if _uses_strings(node):
+        return _NO_STRINGS
+    return None if _kernel_available(_without_inputs(node)) else _NO_KERNEL
+
+
+def _mend(op: str) -> str:
+    """Returns what to use in the place of an op that is refused with all types, if known."""
+    definition = op_def_registry.get(op)
+    refused = definition is not None and refused_whatever_types(definition) is not None
+    mend = advice.instead(op) if refused else None
+    return f" ({mend})" if mend else ""
+
+
+def _uses_strings(node: node_def_pb2.NodeDef) -> bool:
+    """Whether strings go into or come out of a node: by its attributes, or always."""
+    definition = op_def_registry.get(node.op)
+    if definition is not None and _has_string_arguments(definition):
+        return True
+    return any(
+        value.type == types_pb2.DT_STRING or types_pb2.DT_STRING in value.list.type
+        for value in node.attr.values()
+    )
+
+
+def _has_string_arguments(definition: op_def_pb2.OpDef) -> bool:
+    arguments = [*definition.input_arg, *definition.output_arg]
+    return any(argument.type == types_pb2.DT_STRING for argument in arguments)
+
+
+def _without_inputs(node: node_def_pb2.NodeDef) -> bytes:
+    """Returns what decides on the kernel: the op and the attributes that are types."""
+    key = node_def_pb2.NodeDef(name="node", op=node.op)
+    for name in sorted(node.attr):
+        value = node.attr[name]
+        if value.WhichOneof("value") == "type" or value.list.type:
+            key.attr[name].CopyFrom(value)
+    return key.SerializeToString(deterministic=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kernel_available(node_def: bytes) -> bool:
+    return native.kernel_available(node_def)

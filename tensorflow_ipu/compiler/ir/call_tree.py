@@ -1,0 +1,110 @@
+"""The listing of a program as a tree: functions, their ops, the functions that these run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.python.framework import op_def_registry
+
+from tensorflow_ipu.compiler.ir.function_graphs import FunctionImporter, invariant_arguments
+from tensorflow_ipu.compiler.ir.records import OpRecord
+
+
+class CalledOp(NamedTuple):
+    """One op.
+
+    Args:
+        record: what the listing says of it.
+        node: its definition.
+        inputs: names of the tensors it is given, as in `Call.arguments`.
+        stateful: whether TensorFlow says that it has state.
+        calls: the functions it runs.
+    """
+
+    record: OpRecord
+    node: node_def_pb2.NodeDef
+    inputs: tuple[str, ...]
+    stateful: bool
+    calls: tuple[Call, ...]
+
+
+class Call(NamedTuple):
+    """A function as one op runs it.
+
+    Args:
+        function: its name.
+        arguments: names of its arguments as tensors: `node:index`.
+        results: names of what it returns.
+        invariant: indices of the arguments that it returns unchanged at the same index.
+        ops: its ops in the order of the listing.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    invariant: frozenset[int]
+    ops: tuple[CalledOp, ...]
+
+
+def call_tree(importer: FunctionImporter, entry: str, records: Sequence[OpRecord]) -> Call:
+    """Returns the tree of a listing.
+
+    Args:
+        importer: has the program's functions.
+        entry: name of the function that is the program.
+        records: what `listing.list_ops` returns for these.
+
+    Raises:
+        ValueError: the listing is one of other functions.
+    """
+    return _Builder(importer, iter(records)).call(entry)
+
+
+class _Builder:
+    """Takes records one by one, in the order in which the listing writes them."""
+
+    def __init__(self, importer: FunctionImporter, records: Iterator[OpRecord]) -> None:
+        self._importer = importer
+        self._records = records
+
+    def call(self, name: str) -> Call:
+        """Takes the records of a function."""
+        definition = self._importer.definition(name)
+        nodes = {node.name: node for node in definition.node_def}
+        ops = tuple(self._op(name, nodes) for _ in nodes)
+        arguments, results = self._importer.tensors(name)
+        invariant = frozenset(invariant_arguments(definition))
+        return Call(name, arguments, results, invariant, ops)
+
+    def _op(self, function: str, nodes: dict[str, node_def_pb2.NodeDef]) -> CalledOp:
+        """Takes the record of the next op of a function, and those of the functions it runs."""
+        record = next(self._records, None)
+        if record is None or record.function != function or record.name not in nodes:
+            raise ValueError(
+                f"Expected the listing of a program with function {function!r}, received one "
+                f"that has {record} there. List the ops of this very library."
+            )
+        node = nodes[record.name]
+        definition = op_def_registry.get(node.op)
+        return CalledOp(
+            record,
+            node,
+            tuple(name if ":" in name else name + ":0" for name in record.inputs),
+            definition is not None and definition.is_stateful,
+            tuple(self.call(name) for name in self._called(node)),
+        )
+
+    def _called(self, node: node_def_pb2.NodeDef) -> list[str]:
+        """Names of the functions that an op runs, in the order of the listing."""
+        if node.op in self._importer:
+            return [node.op]
+        definition = op_def_registry.get(node.op)
+        names: list[str] = []
+        for attribute in () if definition is None else definition.attr:
+            if attribute.type == "func":
+                names.append(node.attr[attribute.name].func.name)
+            elif attribute.type == "list(func)":
+                names += [function.name for function in node.attr[attribute.name].list.func]
+        return [name for name in names if name in self._importer]

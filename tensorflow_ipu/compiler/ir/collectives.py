@@ -1,0 +1,111 @@
+"""Which ops replicas do together, and in which groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorflow.core.framework import node_def_pb2
+from tensorflow.python.framework import errors
+
+from tensorflow_ipu.compiler.ir.program import Program, called_functions, node_tag
+
+# Op -> its attribute for the group size; None for ops that all replicas do together.
+_GROUP_SIZES: dict[str, str | None] = {
+    "IpuCrossReplicaSum": "replica_group_size",
+    "IpuAllGather": "replication_factor",
+    "IpuAllToAll": "replication_factor",
+    "IpuReduceScatter": "replication_factor",
+    "IpuReplicaBroadcast": None,
+    "IpuHostEmbeddingUpdate": None,
+}
+# Ops that read or write tables on the host.
+_TABLE_OPS = frozenset({"IpuHostEmbeddingLookup", "IpuHostEmbeddingUpdate"})
+# Ops whose results are equal on all replicas of a group.
+_EQUALISING = frozenset({"IpuCrossReplicaSum", "IpuAllGather", "IpuReplicaBroadcast"})
+_ALL_TO_ALL = "IpuAllToAll"
+
+
+def is_collective(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node is a collective."""
+    return node.op in _GROUP_SIZES
+
+
+def uses_table(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node reads or writes a table on the host."""
+    return node.op in _TABLE_OPS
+
+
+def group_size(node: node_def_pb2.NodeDef, replicas: int) -> int:
+    """Returns how many of `replicas` replicas do a collective together."""
+    attribute = _GROUP_SIZES[node.op]
+    asked = 0 if attribute is None else node.attr[attribute].i
+    return asked or replicas
+
+
+def equalises(node: node_def_pb2.NodeDef, replicas: int) -> bool:
+    """Returns whether the results of a node are equal on all replicas whatever its inputs are."""
+    return node.op in _EQUALISING and group_size(node, replicas) == replicas
+
+
+def functions_with_collectives(
+    program: Program, counts: Callable[[node_def_pb2.NodeDef], bool] = is_collective
+) -> set[str]:
+    """Returns the names of the functions that have collectives, in themselves or in a callee.
+
+    Args:
+        program: The Program.
+        counts: Which nodes to look for instead.
+    """
+    callers: dict[str, set[str]] = {name: set() for name in program.functions}
+    pending = []
+    for name, function in program.functions.items():
+        for node in function.node_def:
+            for called in functions_run_by(program, node):
+                callers[called].add(name)
+        if any(counts(node) for node in function.node_def):
+            pending.append(name)
+    found: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(callers[name])
+    return found
+
+
+def functions_run_by(program: Program, node: node_def_pb2.NodeDef) -> list[str]:
+    """Returns the functions that a node runs: those it names, and the one that is its op."""
+    called = [name for name in called_functions(node) if name in program.functions]
+    return [node.op, *called] if node.op in program.functions else called
+
+
+def check_groups(program: Program, replicas: int) -> None:
+    """Checks that the groups of all collectives fit the number of replicas.
+
+    Raises:
+        tf.errors.InvalidArgumentError: Naming the op and both numbers.
+    """
+    for function, node in program.nodes():
+        if not is_collective(node):
+            continue
+        size = group_size(node, replicas)
+        if replicas % size or (node.op == _ALL_TO_ALL and size != replicas):
+            name = node_tag(node.name, function.signature.name)
+            raise _wrong_group(node, name, size, replicas)
+
+
+def _wrong_group(
+    node: node_def_pb2.NodeDef, name: str, size: int, replicas: int
+) -> errors.InvalidArgumentError:
+    if node.op == _ALL_TO_ALL:
+        problem = "is not the total number of replicas"
+    else:
+        problem = "does not evenly divide the total number of replicas"
+    return errors.InvalidArgumentError(
+        None,
+        None,
+        f"The replica group size (got {size}) {problem} (got {replicas}): the "
+        f"{_GROUP_SIZES[node.op]} of the collective {name} ({node.op}). The program runs on "
+        f"{replicas} replica(s) because of the IPUs that the device has and the program uses: "
+        "change the argument, or select another number of IPUs.",
+    )

@@ -1,0 +1,278 @@
+"""Functions of a compiled program as graphs in which every shape that can be known is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import function_def_to_graph, importer, tensor_util
+from tensorflow.python.ops import handle_data_util
+
+from tensorflow_ipu.compiler.ir.node_order import topological
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensorflow.core.framework import function_pb2, graph_pb2, node_def_pb2
+
+IDENTITY_OPS = ("Identity", "StopGradient", "PreventGradient", "Snapshot")
+# Integers with few elements can be shapes, loop bounds or counters, which decide shapes and trip
+# counts inside the functions they are passed to. Anything else is only data.
+_LARGEST_CONSTANT = 16
+_CONSTANT_DTYPES = (tf.int32, tf.int64, tf.bool)
+# The CPU kernels return an empty tensor for this scratch output, whose shape TensorFlow leaves open
+# because GPU kernels need room there. The engine runs the CPU kernels.
+_SCRATCH_OUTPUTS = {"FusedBatchNormV3": 5}
+
+
+class Binding(NamedTuple):
+    """What is known about an argument of a function at one place it is called from.
+
+    Args:
+        dtype: element type; for a variable, that of the variable and not of its handle.
+        shape: static shape, dimensions `None` where unknown; `None` for unknown rank.
+        is_variable: whether the argument is the handle of a resource variable.
+        value: value of a constant argument as bytes in C order, else `None`.
+    """
+
+    dtype: tf.DType
+    shape: tuple[int | None, ...] | None
+    is_variable: bool = False
+    value: bytes | None = None
+
+
+class FunctionGraph(NamedTuple):
+    """A function imported into a graph of its own.
+
+    Args:
+        name: name of the function.
+        graph: the graph, with a node for each argument.
+        nodes: the function's own nodes in topological order, ties in their original order. Inputs
+            are named as in a `GraphDef`.
+        inputs: the tensor of each argument.
+        outputs: the tensor of each result.
+    """
+
+    name: str
+    graph: tf.Graph
+    nodes: tuple[node_def_pb2.NodeDef, ...]
+    inputs: tuple[tf.Tensor, ...]
+    outputs: tuple[tf.Tensor, ...]
+
+
+class _Registered(NamedTuple):
+    """As much of a function in a graph as TensorFlow's conversion asks for."""
+
+    cached_definition: function_pb2.FunctionDef
+
+
+class FunctionImporter:
+    """Imports functions of a library, once for each combination of bindings.
+
+    Args:
+        library: the functions; all functions they name have to be in it.
+    """
+
+    def __init__(self, library: function_pb2.FunctionDefLibrary) -> None:
+        self._definitions = {f.signature.name: f for f in library.function}
+        self._imported: dict[tuple[str, tuple[Binding, ...]], FunctionGraph] = {}
+        self._tensors: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        # The graph in which TensorFlow's conversion looks functions up. It only reads definitions;
+        # adding the functions for good would take as long as importing them.
+        self._scratch = tf.Graph()
+        self._scratch._functions.update(
+            {name: _Registered(definition) for name, definition in self._definitions.items()}
+        )
+
+    def definition(self, name: str) -> function_pb2.FunctionDef:
+        """Returns the definition of a function.
+
+        Raises:
+            ValueError: the library has no function of this name.
+        """
+        if name not in self._definitions:
+            raise ValueError(
+                f"Expected a function of the program's library, received {name!r}. The library "
+                f"has: {sorted(self._definitions)}. Add the definition to the library."
+            )
+        return self._definitions[name]
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the library has a function of this name."""
+        return name in self._definitions
+
+    def tensors(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Returns the names of a function's arguments and results, as tensors of its graph.
+
+        Raises:
+            ValueError: the library has no function of this name.
+        """
+        if name not in self._tensors:
+            self._graph_def(self.definition(name))
+        return self._tensors[name]
+
+    def forget_graphs(self) -> None:
+        """Drops the imported graphs, but not what `tensors` knows."""
+        self._imported.clear()
+
+    def graph(self, name: str, bindings: Sequence[Binding]) -> FunctionGraph:
+        """Imports a function.
+
+        Args:
+            name: name of the function.
+            bindings: one for each argument, in order.
+
+        Returns:
+            The graph, with shapes inferred by TensorFlow from those of the arguments.
+
+        Raises:
+            ValueError: unknown function, wrong number of bindings, or shapes that contradict each
+                other.
+        """
+        key = (name, tuple(bindings))
+        if key not in self._imported:
+            self._imported[key] = self._import(self.definition(name), bindings)
+        return self._imported[key]
+
+    def _import(
+        self, definition: function_pb2.FunctionDef, bindings: Sequence[Binding]
+    ) -> FunctionGraph:
+        """Imports a function that has not been imported with these bindings yet."""
+        name = definition.signature.name
+        arguments = definition.signature.input_arg
+        if len(bindings) != len(arguments):
+            raise ValueError(
+                f"Expected {len(arguments)} arguments for function {name!r}, received "
+                f"{len(bindings)}. Describe each argument of the function, captures included."
+            )
+        graph_def = self._graph_def(definition)
+        for node, binding in zip(graph_def.node, bindings):
+            _bind(node, binding)
+        graph_def.ClearField("library")
+        graph_def.library.function.extend(self._called_by(definition))
+        graph = tf.Graph()
+        with graph.as_default():
+            importer.import_graph_def_for_function(graph_def, name="")
+        _set_scratch_shapes(graph, graph_def)
+        inputs, outputs = self._tensors[name]
+        return FunctionGraph(
+            name,
+            graph,
+            topological(graph_def.node[len(bindings) :]),
+            tuple(map(graph.get_tensor_by_name, inputs)),
+            tuple(map(graph.get_tensor_by_name, outputs)),
+        )
+
+    def _graph_def(self, definition: function_pb2.FunctionDef) -> graph_pb2.GraphDef:
+        """Converts a function, and notes the names of its arguments and results."""
+        with self._scratch.as_default():
+            graph_def, names = function_def_to_graph.function_def_to_graph_def(definition)
+        signature = definition.signature
+        self._tensors[signature.name] = (
+            tuple(names[argument.name] for argument in signature.input_arg),
+            tuple(names[definition.ret[result.name]] for result in signature.output_arg),
+        )
+        return graph_def
+
+    def _called_by(self, definition: function_pb2.FunctionDef) -> list[function_pb2.FunctionDef]:
+        """The functions whose results' shapes depend on those of the arguments: plain calls."""
+        found: dict[str, function_pb2.FunctionDef] = {}
+        pending = [definition]
+        while pending:
+            for node in pending.pop().node_def:
+                called = node.attr["f"].func.name if "f" in node.attr else node.op
+                if called in self._definitions and called not in found:
+                    found[called] = self._definitions[called]
+                    pending.append(found[called])
+        return list(found.values())
+
+
+def binding_of(tensor: tf.Tensor, value: np.ndarray | None = None) -> Binding:
+    """Returns what a callee knows about an argument when it is passed a tensor.
+
+    Args:
+        tensor: the tensor in the caller's graph.
+        value: its value, when it is a constant worth telling.
+
+    Returns:
+        The binding.
+    """
+    if tensor.dtype == tf.resource:
+        handle = handle_data_util.get_resource_handle_data(tensor)
+        if not handle.shape_and_type:
+            return Binding(tf.resource, ())
+        held = handle.shape_and_type[0]
+        return Binding(tf.as_dtype(held.dtype), dimensions(tf.TensorShape(held.shape)), True)
+    data = None if value is None else np.asarray(value, tensor.dtype.as_numpy_dtype).tobytes()
+    return Binding(tensor.dtype, dimensions(tensor.shape), value=data)
+
+
+def constant_value(tensor: tf.Tensor) -> np.ndarray | None:
+    """Returns the value of a small integer or boolean tensor that is constant, else `None`."""
+    if tensor.dtype not in _CONSTANT_DTYPES or not tensor.shape.is_fully_defined():
+        return None
+    if tensor.shape.num_elements() > _LARGEST_CONSTANT:
+        return None
+    return tensor_util.try_evaluate_constant(tensor)
+
+
+def through_identities(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor that a chain of identity ops started from."""
+    while tensor.op.type in IDENTITY_OPS:
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def invariant_arguments(definition: function_pb2.FunctionDef) -> set[int]:
+    """Returns the indices of a loop body's arguments that it returns unchanged."""
+    arguments = {argument.name for argument in definition.signature.input_arg}
+    identities = {n.name: n.input[0] for n in definition.node_def if n.op in IDENTITY_OPS}
+    names = [argument.name for argument in definition.signature.input_arg]
+    found = set()
+    for index, result in enumerate(definition.signature.output_arg):
+        source = definition.ret[result.name]
+        while source not in arguments and source.split(":")[0] in identities:
+            source = identities[source.split(":")[0]]
+        if index < len(names) and source == names[index]:
+            found.add(index)
+    return found
+
+
+def dimensions(shape: tf.TensorShape) -> tuple[int | None, ...] | None:
+    """Returns a shape as a hashable tuple, `None` for unknown rank."""
+    return None if shape.rank is None else tuple(shape.as_list())
+
+
+def _bind(node: node_def_pb2.NodeDef, binding: Binding) -> None:
+    """Makes the placeholder of an argument tell all that is known about the argument.
+
+    A variable becomes a variable handle and a constant a constant, because these are what
+    TensorFlow's shape functions look at.
+    """
+    if binding.dtype == tf.resource:
+        return
+    node.attr.clear()
+    node.attr["dtype"].type = binding.dtype.as_datatype_enum
+    if binding.value is not None:
+        node.op = "Const"
+        value = np.frombuffer(binding.value, binding.dtype.as_numpy_dtype)
+        proto = tf.make_tensor_proto(value, binding.dtype, shape=binding.shape)
+        node.attr["value"].tensor.CopyFrom(proto)
+        return
+    node.op = "VarHandleOp" if binding.is_variable else "Placeholder"
+    node.attr["shape"].shape.CopyFrom(tf.TensorShape(binding.shape).as_proto())
+
+
+def _set_scratch_shapes(graph: tf.Graph, graph_def: graph_pb2.GraphDef) -> None:
+    """Gives the scratch outputs of CPU kernels their shape."""
+    for node in graph_def.node:
+        if node.op in _SCRATCH_OUTPUTS:
+            scratch = graph.get_operation_by_name(node.name).outputs[_SCRATCH_OUTPUTS[node.op]]
+            for tensor in (scratch, *_copies(scratch)):
+                tensor.set_shape([0])
+
+
+def _copies(tensor: tf.Tensor) -> list[tf.Tensor]:
+    """Results of ops that have the shape of their input, which was not known to them."""
+    return [op.outputs[0] for op in tensor.consumers() if op.type in ("ZerosLike", "Identity")]

@@ -1,0 +1,74 @@
+"""What a single node says about its place: IPUs, loops around it, functions it runs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tensorflow.compiler.xla import xla_data_pb2
+
+from tensorflow_ipu.compiler.ir.program import PHASE_ATTRIBUTE, STAGE_ATTRIBUTE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+    from tensorflow.core.framework import node_def_pb2
+
+    from tensorflow_ipu.compiler.ir.function_graphs import FunctionImporter
+
+# Stands for the IPUs of the op that runs the function, until that is known.
+INHERITED = (-1,)
+
+
+def frame_depth(node: node_def_pb2.NodeDef, frames: dict[str, int]) -> int:
+    """How many v1 loops a node is in: `Enter` goes into one, `Exit` comes out of one.
+
+    Args:
+        node: a node whose inputs have been asked for before, except for back edges.
+        frames: the depth behind each node, extended by this one.
+    """
+    inputs = (name.lstrip("^").split(":")[0] for name in node.input)
+    depth = max((frames.get(name, 0) for name in inputs), default=0)
+    frames[node.name] = depth - (node.op in ("Exit", "RefExit"))
+    if node.op in ("Enter", "RefEnter"):
+        frames[node.name] = depth = depth + 1
+    return depth
+
+
+def function_attributes(op: tf.Operation) -> list[str]:
+    """Names of the attributes of an op that hold functions."""
+    return [a.name for a in op.op_def.attr if a.type in ("func", "list(func)")]
+
+
+def function_names(op: tf.Operation, importer: FunctionImporter) -> list[str]:
+    """Names of the functions an op runs, in the order of its attributes."""
+    names = [op.type] if op.type in importer else []
+    for attribute in function_attributes(op):
+        value = op.get_attr(attribute)
+        names += [f.name for f in (value if isinstance(value, list) else [value])]
+    return [name for name in names if name in importer]
+
+
+def ipus_of(node: node_def_pb2.NodeDef) -> tuple[int, ...]:
+    """The IPUs a node asks for, none for the host."""
+    if "_xla_outside_compilation" in node.attr:
+        return ()
+    if "_XlaSharding" in node.attr:
+        return _sharding_devices(node.attr["_XlaSharding"].s)
+    return INHERITED
+
+
+@lru_cache(maxsize=1024)
+def _sharding_devices(sharding: bytes) -> tuple[int, ...]:
+    """Devices in a serialised `OpSharding`; one without any asks for nothing."""
+    parsed = xla_data_pb2.OpSharding.FromString(sharding)
+    return tuple(parsed.tile_assignment_devices) or INHERITED
+
+
+def stage_of(node: node_def_pb2.NodeDef) -> int | None:
+    """The pipeline stage a node is in, `None` when it names none."""
+    return node.attr[STAGE_ATTRIBUTE].i if STAGE_ATTRIBUTE in node.attr else None
+
+
+def phase_of(node: node_def_pb2.NodeDef) -> str:
+    """What of a pipeline a node is part of, empty when it does not say."""
+    return node.attr[PHASE_ATTRIBUTE].s.decode() if PHASE_ATTRIBUTE in node.attr else ""

@@ -1,0 +1,93 @@
+"""What the search for copies knows of tensors and variables."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Union
+
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.ir.records import OpRecord, TensorRecord
+
+
+@dataclasses.dataclass(eq=False)
+class Value:
+    """A tensor, and where it is.
+
+    Attributes:
+        name: Name in its function.
+        size: Bytes, None when the shape is unknown.
+        ipus: IPUs that have it, that of its maker first; empty until it comes from the host.
+        fixed: Whether it is known when the program is compiled.
+        outer: The value in the caller that this is an argument of.
+    """
+
+    name: str
+    size: int | None
+    ipus: list[int]
+    fixed: bool = False
+    outer: Value | None = None
+
+    def arrive(self, ipu: int) -> None:
+        """Notes that the value came from the host to an IPU."""
+        self.ipus.append(ipu)
+        if self.outer is not None and not self.outer.ipus:
+            self.outer.arrive(ipu)
+
+    def passed_as(self, name: str) -> Value:
+        """Returns the argument of a function that this is passed to."""
+        return Value(name, self.size, list(self.ipus), self.fixed, self)
+
+
+@dataclasses.dataclass(eq=False)
+class Variable:
+    """A variable, and the IPU it is on.
+
+    Attributes:
+        name: Name of what its handle came from.
+        home: Index of the IPU, None until it is used.
+    """
+
+    name: str
+    home: int | None = None
+
+
+Operand = Union[Value, Variable]
+Operands = list[Operand]
+
+
+def passed(operands: Sequence[Operand], names: Sequence[str]) -> Operands:
+    """Returns operands as the arguments of a function."""
+    return [
+        operand if isinstance(operand, Variable) else operand.passed_as(name)
+        for operand, name in zip(operands, names)
+    ]
+
+
+def returned(record: OpRecord, index: int, result: Operand) -> Operand:
+    """Turns what a function returns into a result of the op that runs it."""
+    if isinstance(result, Variable):
+        return result
+    size = tensor_bytes(record.outputs[index])
+    return Value(f"{record.name}:{index}", size, result.ipus[:1], result.fixed)
+
+
+def output(record: OpRecord, index: int, fixed: bool) -> Operand:
+    """Returns a result of an op, where the op is."""
+    name = f"{record.name}:{index}"
+    if record.outputs[index].dtype == "resource":
+        return Variable(record.name)
+    return Value(name, tensor_bytes(record.outputs[index]), list(record.ipus), fixed)
+
+
+def tensor_bytes(tensor: TensorRecord) -> int | None:
+    """Returns the size of a tensor; 0 for a handle or list, None for a shape that is not static."""
+    if tensor.dtype in ("resource", "variant"):
+        return 0
+    if tensor.shape is None or tensor.dtype == "string":
+        return None
+    if any(dimension is None for dimension in tensor.shape):
+        return None
+    return math.prod(dim or 0 for dim in tensor.shape) * tf.as_dtype(tensor.dtype).size

@@ -1,0 +1,228 @@
+"""Where the variables of a compiled program are kept: in which memory, whole or split.
+
+Users decide with the options of gradient accumulations and pipelines. `None` leaves the choice to
+the compiler:
+
+* what only the weight update uses goes to remote memory if there is any: it is needed once for many
+  mini-batches;
+* accumulators and weights are used with every mini-batch, so they stay in the processor, except
+  that weights that are to be split over replicas are kept in remote memory, and the other way
+  round;
+* a pipeline that serialises batches splits its weights over the replicas if there is remote memory.
+
+A variable smaller than `optimizations.minimum_remote_tensor_size` stays in the processor whatever
+the options say. Results never depend on any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tensorflow.core.framework import function_pb2, node_def_pb2
+from tensorflow.python.framework import dtypes, tensor_shape
+
+from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.ir import resource_uses
+from tensorflow_ipu.compiler.ir.program import (
+    ACCUMULATION_ATTRIBUTE,
+    FIFO_ATTRIBUTE,
+    PHASE_ATTRIBUTE,
+    PIPELINE_ATTRIBUTE,
+    Program,
+)
+from tensorflow_ipu.compiler.ir.records import ArgumentSpec
+from tensorflow_ipu.text import aligned, human_bytes
+
+IN_PROCESSOR = "in-processor"
+REMOTE = "remote"
+
+WEIGHT = "weight"
+OPTIMIZER_STATE = "optimizer state"
+ACCUMULATOR = "accumulator"
+OTHER = "other"
+
+_UPDATE_OPS = ("ResourceApply", "ResourceSparseApply")
+
+
+class VariableRecord(NamedTuple):
+    """One variable of a compiled program.
+
+    Args:
+        name: name of the argument, or of the op in the program for what only exists while it runs.
+        dtype: name of its type.
+        shape: its dimensions.
+        role: `weight` if the forward or backward pass uses it, `optimizer state` if only the
+            weight update does, `accumulator` for sums over mini-batches, else `other`.
+        memory: `in-processor` or `remote`.
+        split: over how many replicas it is split; 1 when each has all of it.
+        in_processor_bytes: what one replica keeps of it in the memory of its IPUs.
+        remote_bytes: what one replica keeps of it in remote memory, padding included.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    role: str
+    memory: str
+    split: int
+    in_processor_bytes: int
+    remote_bytes: int
+
+
+def place(
+    library: function_pb2.FunctionDefLibrary,
+    entry: str,
+    arguments: Sequence[ArgumentSpec],
+    replicas: int,
+    remote: memory_options.RemoteMemory,
+) -> tuple[VariableRecord, ...]:
+    """Decides where each variable of a compiled program is kept.
+
+    Args:
+        library: The functions after all passes.
+        entry: Name of the function to run.
+        arguments: What its arguments are.
+        replicas: How many copies of the program run.
+        remote: What there is of remote memory.
+
+    Returns:
+        The variables that are arguments, in their order, then those that live as long as a run.
+    """
+    program = Program({f.signature.name: f for f in library.function}, entry)
+    uses: dict[resource_uses.Resource, list[node_def_pb2.NodeDef]] = {}
+    for resource, node in resource_uses.find(program):
+        uses.setdefault(resource, []).append(node)
+    placer = _Placer(memory_options.of_pipeline(program), replicas, remote)
+    records = [
+        placer.record(argument, _role(users), users)
+        for index, argument in enumerate(arguments)
+        if argument.is_variable
+        for users in [uses.get(("argument", index), [])]
+    ]
+    for function, node in program.nodes():
+        users = uses.get(("node", function.signature.name, node.name), [])
+        if node.op == "IpuProgramVariable" and users:
+            marks = {ACCUMULATION_ATTRIBUTE, PIPELINE_ATTRIBUTE, FIFO_ATTRIBUTE} & set(node.attr)
+            role = OTHER if marks else ACCUMULATOR
+            offload = FIFO_ATTRIBUTE in marks and node.attr[FIFO_ATTRIBUTE].b
+            records.append(placer.record(_description(node), role, users, offload))
+    return tuple(records)
+
+
+def format_variables(records: Sequence[VariableRecord]) -> str:
+    """Returns a table of variables, with the bytes that one replica keeps of each.
+
+    Args:
+        records: The variables of a program.
+    """
+    rows = [("variable", "type", "role", "memory", "split", "in processor", "remote")]
+    rows += [
+        (
+            record.name,
+            f"{record.dtype}{list(record.shape)}",
+            record.role,
+            record.memory,
+            str(record.split),
+            human_bytes(record.in_processor_bytes),
+            human_bytes(record.remote_bytes),
+        )
+        for record in records
+    ]
+    inside = human_bytes(sum(record.in_processor_bytes for record in records))
+    outside = human_bytes(sum(record.remote_bytes for record in records))
+    total = f"variables of one replica: {inside} in processor, {outside} remote"
+    return "\n".join([*aligned(rows, right=(4, 5, 6)), "", total])
+
+
+def _description(node: node_def_pb2.NodeDef) -> ArgumentSpec:
+    """A variable of a run, described like an argument."""
+    shape = tensor_shape.TensorShape(node.attr["shape"].shape)
+    dtype = dtypes.as_dtype(node.attr["dtype"].type)
+    return ArgumentSpec(node.name, dtype, tuple(shape.as_list()), is_variable=True)
+
+
+def _role(users: Sequence[node_def_pb2.NodeDef]) -> str:
+    """What an argument is for."""
+    if not users:
+        return OTHER
+    return OPTIMIZER_STATE if all(map(_is_update, users)) else WEIGHT
+
+
+def _is_update(node: node_def_pb2.NodeDef) -> bool:
+    phase = node.attr[PHASE_ATTRIBUTE].s if PHASE_ATTRIBUTE in node.attr else b""
+    return phase == b"update" or node.op.startswith(_UPDATE_OPS)
+
+
+class _Placer:
+    """Decides on variables of one program.
+
+    Args:
+        pipeline: memory options of its pipeline; empty when it has none.
+        replicas: how many copies of the program run.
+        remote: what there is of remote memory.
+    """
+
+    def __init__(
+        self, pipeline: memory_options.Options, replicas: int, remote: memory_options.RemoteMemory
+    ) -> None:
+        self._pipeline = pipeline
+        self._replicas = replicas
+        self._remote = remote
+
+    def record(
+        self,
+        variable: ArgumentSpec,
+        role: str,
+        users: Sequence[node_def_pb2.NodeDef],
+        offload: bool = False,
+    ) -> VariableRecord:
+        """Returns where a variable is kept; `offload` asks for remote memory, if there is any."""
+        whole = variable.num_bytes or 0
+        offloaded, sharded = self._wishes(role, users)
+        offloaded = offloaded or (offload and self._remote.available)
+        offloaded = offloaded and whole >= self._remote.minimum_bytes
+        split = self._replicas if offloaded and sharded else 1
+        item = dtypes.as_dtype(variable.dtype).size
+        share = -(-whole // item // split) * item if whole else 0
+        return VariableRecord(
+            variable.name,
+            dtypes.as_dtype(variable.dtype).name,
+            tuple(variable.shape),
+            role,
+            REMOTE if offloaded else IN_PROCESSOR,
+            split,
+            0 if offloaded else share,
+            share if offloaded else 0,
+        )
+
+    def _wishes(self, role: str, users: Sequence[node_def_pb2.NodeDef]) -> tuple[bool, bool]:
+        """Whether a variable should be offloaded, and split if it is."""
+        if role == OPTIMIZER_STATE:
+            found = [memory_options.of_update(node) for node in users]
+            return all(self._offloads(m) for m in found), all(self._shards(m) for m in found)
+        if role == ACCUMULATOR:
+            return bool(self._pipeline.get("offload_gradient_accumulation_buffers")), False
+        if role == WEIGHT:
+            return self._weights()
+        return False, False
+
+    def _offloads(self, memory: memory_options.Options | None) -> bool:
+        """Whether an update keeps its variables in remote memory."""
+        if memory is None:
+            return False
+        wanted = memory.get("offload_weight_update_variables")
+        return self._remote.available if wanted is None else wanted
+
+    def _shards(self, memory: memory_options.Options | None) -> bool:
+        """Whether an update splits its variables: by default it does what it does with memory."""
+        wanted = (memory or {}).get("replicated_optimizer_state_sharding")
+        return self._offloads(memory) if wanted is None else wanted
+
+    def _weights(self) -> tuple[bool, bool]:
+        offload = self._pipeline.get("offload_weights")
+        shard = self._pipeline.get("replicated_weight_sharding")
+        if shard is None:
+            shard = bool(offload) or bool(self._pipeline.get("serialised"))
+        offload = self._remote.available if offload is None else offload
+        return offload and shard, shard

@@ -1,0 +1,117 @@
+"""What the configuration says of floating-point arithmetic."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.core.framework import node_def_pb2
+
+from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE
+from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
+from tensorflow_ipu.device import system
+
+# Keys and values that `ipu.scopes` writes.
+_ROUNDING_KEY = "STOCHASTIC_ROUNDING"
+_ROUNDING_VALUES = {"THREESTATE_ON": True, "THREESTATE_OFF": False}
+_PARTIALS_KEY = "PARTIALS_TYPE"
+_PARTIALS_VALUES = {"F16": True, "F32": False}
+
+_CATEGORY = "floating_point_behaviour"
+_PARTIALS_OPTION = "partialsType"
+
+
+class Overflow(enum.Enum):
+    """What a finite result becomes that float16 cannot hold."""
+
+    CLIP = "clip"
+    NAN = "nan"
+    INFINITE = "infinite"
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatBehaviour:
+    """How arithmetic behaves on the device.
+
+    Attributes:
+        inv: Whether an invalid operation ends the program.
+        div0: Whether a division by zero does.
+        oflo: Whether an overflow does.
+        overflow: What a float16 overflow gives.
+        rounding: Where float16 results are rounded stochastically.
+        overrides_rounding: Whether ops may say themselves whether they are.
+        prng_stability: Whether ops that compute the same on all replicas round alike.
+        half_partials: The families of ops ("matmuls", "convolutions") that add in float16.
+    """
+
+    inv: bool = False
+    div0: bool = False
+    oflo: bool = False
+    overflow: Overflow = Overflow.CLIP
+    rounding: StochasticRoundingBehaviour = StochasticRoundingBehaviour.OFF
+    overrides_rounding: bool = True
+    prng_stability: bool = False
+    half_partials: frozenset[str] = frozenset()
+
+    @classmethod
+    def configured(cls) -> FloatBehaviour:
+        """Returns what the configuration in force says.
+
+        The IPU model has ordinary float16: an overflow is infinite, and nothing else can be chosen.
+        """
+        current = system.current()
+        options = dict(current.settings.items())
+        half_partials = frozenset(
+            family
+            for family in ("matmuls", "convolutions")
+            if options[f"{family}.poplar_options"].get(_PARTIALS_OPTION) == "half"
+        )
+        if current.machine.is_model:
+            return cls(
+                overflow=Overflow.INFINITE, overrides_rounding=False, half_partials=half_partials
+            )
+        everything = options[f"{_CATEGORY}.set_all"]
+        nan = everything or options[f"{_CATEGORY}.nanoo"]
+        return cls(
+            **{
+                name: everything or options[f"{_CATEGORY}.{name}"]
+                for name in ("inv", "div0", "oflo")
+            },
+            overflow=Overflow.NAN if nan else Overflow.CLIP,
+            rounding=_rounding(True if everything else options[f"{_CATEGORY}.esr"]),
+            prng_stability=options["experimental.enable_prng_stability"],
+            half_partials=half_partials,
+        )
+
+    @property
+    def traps(self) -> bool:
+        """Whether any event ends the program."""
+        return self.inv or self.div0 or self.oflo
+
+    def rounding_override(self, node: node_def_pb2.NodeDef) -> bool | None:
+        """Returns what a node says of stochastic rounding; None if nothing, or nobody listens."""
+        if not self.overrides_rounding:
+            return None
+        return _ROUNDING_VALUES.get(_frontend(node).get(_ROUNDING_KEY, ""))
+
+    def adds_in_half(self, node: node_def_pb2.NodeDef, family: str) -> bool:
+        """Returns whether a node of a family ("matmuls", "convolutions", "") adds in float16."""
+        if not family:
+            return False
+        own = _PARTIALS_VALUES.get(_frontend(node).get(_PARTIALS_KEY, ""))
+        return family in self.half_partials if own is None else own
+
+
+def _rounding(value: bool | StochasticRoundingBehaviour) -> StochasticRoundingBehaviour:
+    """Returns the option as an enum: programs for TensorFlow 1 set a bool."""
+    if isinstance(value, StochasticRoundingBehaviour):
+        return value
+    return StochasticRoundingBehaviour.ON if value else StochasticRoundingBehaviour.OFF
+
+
+def _frontend(node: node_def_pb2.NodeDef) -> dict[str, str]:
+    """Returns the frontend attributes of a node."""
+    if FRONTEND_ATTRIBUTE not in node.attr:
+        return {}
+    return dict(xla_data_pb2.FrontendAttributes.FromString(node.attr[FRONTEND_ATTRIBUTE].s).map)

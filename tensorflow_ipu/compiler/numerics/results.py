@@ -1,0 +1,110 @@
+"""What is done to a result of floating-point arithmetic, so that it is the device's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from tensorflow_ipu.compiler.ir.function_editor import FunctionEditor
+from tensorflow_ipu.compiler.ir.program import node_tag
+from tensorflow_ipu.compiler.numerics.behavior import FloatBehaviour, Overflow
+from tensorflow_ipu.compiler.numerics.catalogue import Arithmetic
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What is to be done with one result of a node.
+
+    Attributes:
+        name: Name of the node.
+        op: Its type.
+        arithmetic: What kind of arithmetic it is.
+        raw: The result as it was computed: in float32, unless the node adds in float16.
+        half: Whether the device has it in float16.
+        operands: What the node computed it from.
+        operand_types: Their types.
+        rounding: Whether it is rounded stochastically, and whether alike on all replicas.
+    """
+
+    name: str
+    op: str
+    arithmetic: Arithmetic
+    raw: str
+    half: bool
+    operands: tuple[str, ...]
+    operand_types: tuple[int, ...]
+    rounding: tuple[bool, bool]
+
+
+class ResultFinisher:
+    """Adds the nodes that check and round results to a function."""
+
+    def __init__(
+        self,
+        editor: FunctionEditor,
+        behaviour: FloatBehaviour,
+        next_stream: Callable[[], int],
+    ) -> None:
+        """Prepares for a function.
+
+        Args:
+            editor: Of the function.
+            behaviour: What the configuration says.
+            next_stream: Gives a number for the random bits of an op.
+        """
+        self._editor = editor
+        self._behaviour = behaviour
+        self._next_stream = next_stream
+
+    def finish(self, result: Result) -> str:
+        """Adds what checks and rounds a result, and returns its final value."""
+        final = self._check(result) if self._behaviour.traps else result.raw
+        return self._round(result, final) if result.half else final
+
+    def _check(self, result: Result) -> str:
+        behaviour, arithmetic = self._behaviour, result.arithmetic
+        # The operands tell why a result is infinite; for NaN alone they are not needed.
+        wanted = behaviour.oflo or (behaviour.div0 and arithmetic.pole)
+        node = self._editor.add(
+            f"{result.name}/ipu_check",
+            "IpuCheckNumerics",
+            [result.raw, *(result.operands if wanted else ())],
+            Toperands=result.operand_types if wanted else (),
+            checked_name=node_tag(result.name, self._editor.function.signature.name),
+            checked_op=result.op,
+            inv=behaviour.inv,
+            div0=behaviour.div0,
+            oflo=behaviour.oflo,
+            to_half=result.half,
+            **_description(arithmetic),
+        )
+        return f"{node.name}:output:0"
+
+    def _round(self, result: Result, value: str) -> str:
+        arithmetic = result.arithmetic
+        stochastic, same = result.rounding
+        # The operands tell overflows of float32 from infinities that are right.
+        wanted = arithmetic.overflows_float or arithmetic.divides
+        wanted = wanted and self._behaviour.overflow is not Overflow.INFINITE
+        node = self._editor.add(
+            f"{result.name}/ipu_round",
+            "IpuRoundStochastically" if stochastic else "IpuRoundToHalf",
+            [value, *(result.operands if wanted else ())],
+            Toperands=result.operand_types if wanted else (),
+            overflow=self._behaviour.overflow.value,
+            divides=arithmetic.divides,
+            **_description(arithmetic),
+        )
+        if stochastic:
+            node.attr["stream"].i = self._next_stream()
+            node.attr["same_on_all_replicas"].b = same
+        return f"{node.name}:output:0"
+
+
+def _description(arithmetic: Arithmetic) -> dict[str, bool | str | int]:
+    """Returns what the engine has to know of an op."""
+    return {
+        "elementwise": arithmetic.elementwise,
+        "pole": arithmetic.pole,
+        "pole_operand": arithmetic.pole_operand,
+    }

@@ -1,0 +1,48 @@
+"""Running the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tensorflow_ipu.compiler.checks import verify
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.target import Target
+from tensorflow_ipu.compiler.passes import LOWERING, PIPELINE
+
+Observer = Callable[[str, Program], None]
+
+
+def run(program: Program, target: Target, observer: Observer | None = None) -> None:
+    """Takes a Program through all passes, in place, and checks the result.
+
+    Args:
+        program: The Program.
+        target: What it is compiled for.
+        observer: Called with "input" and the Program before the first pass, and with the name of
+            each pass and the Program after it.
+
+    Raises:
+        tf.errors.InternalError: If a pass leaves an illegal Program.
+        tf.errors.InvalidArgumentError: If the device lacks an op of the result.
+    """
+    verify.check_structure(program)
+    verify.check_arguments(program, target)
+    if observer is not None:
+        observer("input", program)
+    for name, one_pass in PIPELINE.items():
+        one_pass(program, target)
+        verify.check_structure(program)
+        if observer is not None:
+            observer(name, program)
+    verify.check_supported(program)
+
+
+def lower(program: Program, target: Target) -> None:
+    """Takes a compiled Program through what the host needs to run it as the device would.
+
+    Raises:
+        tf.errors.InternalError: If a pass leaves an illegal Program.
+    """
+    for one_pass in LOWERING.values():
+        one_pass(program, target)
+    verify.check_structure(program)

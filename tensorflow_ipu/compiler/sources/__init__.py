@@ -1,0 +1,1 @@
+"""Where ops come from in the user's program."""

@@ -1,0 +1,201 @@
+"""Where in the user's program each op of a traced graph was made."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from tensorflow_ipu.compiler.sources import frames
+from tensorflow_ipu.compiler.sources.frames import KerasFrames, SourceLocation
+from tensorflow_ipu.configs.short_repr import shows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import tensorflow as tf
+
+# What TensorFlow puts before the scope of a forward op to name the ops of its gradient.
+_TAPE_SCOPE = "gradient_tape/"
+_RENAMED = re.compile(r"_0$")
+
+
+class Origin(NamedTuple):
+    """Where an op comes from.
+
+    Args:
+        location: the line of the user; for an op of a gradient, that of the forward op.
+        original: for an op of a gradient, the name of the forward op; empty if that is not known.
+        keras: what Keras was doing.
+    """
+
+    location: SourceLocation | None
+    original: str = ""
+    keras: KerasFrames = KerasFrames()
+
+
+NOWHERE = Origin(None)
+
+
+class SourceMap:
+    """Finds the origin of an op by the names it has in a compiled program.
+
+    Nothing is looked up until it is asked for, so keeping a map costs only the graphs it holds on
+    to.
+
+    Args:
+        graph: the traced graph of a program. The bodies of its loops, conditionals and calls are
+            found through it.
+        entry: name of the `FunctionDef` made from `graph`; `graph.name` when not given.
+    """
+
+    def __init__(self, graph: tf.Graph, entry: str | None = None) -> None:
+        self._graph = graph
+        self._entry = entry or str(getattr(graph, "name", ""))
+        # Ops made by the same calls share their origin: their stacks as text, which takes a fifth
+        # of the time that looking at each frame takes.
+        self._stacks: dict[str, Origin] = {}
+
+    __repr__ = shows(lambda self: {"graph": getattr(self._graph, "name", None)})
+
+    def origin(self, function: str, node: str) -> Origin:
+        """Returns where an op comes from.
+
+        A compiler pass may have renamed the function an op is in. Then the op is searched by its
+        own name, and reported if all ops of that name were made at one place.
+
+        Args:
+            function: name of the `FunctionDef` the op is in.
+            node: name of the op in that function.
+
+        Returns:
+            Its origin; `NOWHERE` for an op that was added by a pass.
+        """
+        graph = self._graphs.get(function)
+        if graph is not None:
+            return self._origin_in(graph, node)
+        found = {self._origin_in(graph, node) for graph in self._distinct} - {NOWHERE}
+        return found.pop() if len(found) == 1 else NOWHERE
+
+    def lookup(self, function: str, node: str) -> SourceLocation | None:
+        """Returns the line of an op, as `origin` does."""
+        return self.origin(function, node).location
+
+    def operation(self, function: str, node: str) -> tf.Operation | None:
+        """Returns the op of the trace that an op of the running program is, or was made for.
+
+        TensorFlow and passes name what they add after the op that it is for: `dense/MatMul/half`.
+
+        Args:
+            function: name of the function the op is in, as far as that is known.
+            node: name of the op in that function.
+        """
+        own = [self._graphs[function]] if function in self._graphs else []
+        while node:
+            for graph in (*own, *self._distinct):
+                found = _operation(graph, node)
+                if found is not None:
+                    return found
+            node = node.rpartition("/")[0]
+        return None
+
+    def _origin_in(self, graph: tf.Graph, node: str) -> Origin:
+        """Returns the origin of the op called `node`, `NOWHERE` if the graph has no such op."""
+        op = _operation(graph, node)
+        return NOWHERE if op is None else self.origin_of(op)
+
+    def origin_of(self, op: tf.Operation) -> Origin:
+        """Returns the origin of an op of the trace."""
+        original = original_op(op)
+        if original is None:
+            return self._of_stack(op)
+        found = self._of_stack(original)
+        return Origin(found.location or self._of_stack(op).location, original.name, found.keras)
+
+    def _of_stack(self, op: tf.Operation) -> Origin:
+        """Returns what the stack of an op says."""
+        if op.traceback is None:
+            return NOWHERE
+        # TensorFlow leaves its own frames out here, much faster than they could be skipped.
+        stack = op.traceback.get_user_frames()
+        text = str(stack)
+        if text not in self._stacks:
+            self._stacks[text] = Origin(frames.user_line(stack), keras=frames.keras_frames(stack))
+        return self._stacks[text]
+
+    @functools.cached_property
+    def _graphs(self) -> dict[str, tf.Graph]:
+        """Graphs by function name."""
+        functions: dict[str, tf.Graph] = {}
+        for name, graph in _nested_graphs(self._graph, set()):
+            functions.setdefault(name, graph)
+        functions[self._entry] = self._graph
+        return functions
+
+    @functools.cached_property
+    def _distinct(self) -> list[tf.Graph]:
+        """The graphs, each once."""
+        return list({id(graph): graph for graph in self._graphs.values()}.values())
+
+
+def source_of(op: tf.Operation) -> SourceLocation | None:
+    """Returns the line of the user that made an op.
+
+    Args:
+        op: an op of a graph; for one of a gradient, the line is that of the forward op.
+
+    Returns:
+        The line, or `None` when the op has no traceback or no frame of the user.
+    """
+    return SourceMap(op.graph).origin_of(op).location
+
+
+def original_op(op: tf.Operation) -> tf.Operation | None:
+    """Returns the op that another was made for, such as the forward op of one of a gradient.
+
+    Args:
+        op: an op of a graph.
+
+    Returns:
+        The op, or None for others and if it is not known.
+    """
+    original = op
+    while original._original_op is not None:
+        original = original._original_op
+    if original is not op:
+        return original
+    if op.name.startswith(_TAPE_SCOPE):
+        scope = op.name[len(_TAPE_SCOPE) :].rpartition("/")[0]
+        while scope:
+            found = _operation(op.graph, scope)
+            if found is not None:
+                return found
+            scope = scope.rpartition("/")[0]
+    return None
+
+
+def _operation(graph: tf.Graph, node: str) -> tf.Operation | None:
+    """The op of a name, None if the graph has none."""
+    # In the definition of a function an op whose name is also that of a result has another one.
+    for name in (node, _RENAMED.sub("", node)):
+        with contextlib.suppress(KeyError):
+            return graph.get_operation_by_name(name)
+    return None
+
+
+def _nested_graphs(graph: tf.Graph, seen: set[int]) -> Iterator[tuple[str, tf.Graph]]:
+    """Yields (function name, traced graph) of all functions reachable from `graph`.
+
+    TensorFlow 2.15 keeps in each graph the functions its ops name, each with the `FuncGraph` it
+    was made from. The public property would rebuild a graph that is gone, without tracebacks.
+    """
+    if id(graph) in seen:
+        return
+    seen.add(id(graph))
+    for name, function in graph._functions.items():
+        nested = getattr(function, "_cached_graph", None)
+        if nested is not None:
+            yield name, nested
+            yield nested.name, nested
+            yield from _nested_graphs(nested, seen)

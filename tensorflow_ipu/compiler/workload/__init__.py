@@ -1,0 +1,1 @@
+"""Describes compiled programs as Workloads, and configurations as Settings, for the planner."""

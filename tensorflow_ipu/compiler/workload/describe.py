@@ -1,0 +1,159 @@
+"""Describes Executables for the planner: programs as Workloads, configurations as Settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tensorflow_ipu.compiler.analysis.layers import LayerNames
+from tensorflow_ipu.compiler.gc_pause import without_collections
+from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
+from tensorflow_ipu.compiler.listing import variable_placement
+from tensorflow_ipu.compiler.workload import ops as describe_ops
+from tensorflow_ipu.compiler.workload.buffers import HANDLES, Value
+from tensorflow_ipu.compiler.workload.settings import settings_of
+from tensorflow_ipu.compiler.workload.walk import Walk
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Copy, Variable, Workload
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.compiler.executable import Executable
+
+_INFEED = "IpuInfeedDequeue"
+
+
+def workload(executable: Executable) -> Workload:
+    """Describes the program of an Executable.
+
+    Args:
+        executable: the Executable.
+
+    Returns:
+        The program as data that needs neither TensorFlow nor the Executable.
+    """
+    with without_collections():
+        return _workload(executable)
+
+
+def settings(executable: Executable) -> Settings:
+    """Describes what an Executable was compiled for.
+
+    Args:
+        executable: the Executable.
+
+    Returns:
+        The configuration that was in force then; the defaults for an Executable without one.
+    """
+    system = executable.system
+    if system is None:
+        return Settings(replicas=executable.replicas)
+    return settings_of(system, executable.ordinal, executable.replicas, executable.pipeline)
+
+
+def _workload(executable: Executable) -> Workload:
+    """Describes the program of an Executable."""
+    variables = [_variable(record) for record in executable.variables]
+    layers = LayerNames(variable.name for variable in variables)
+    batch = _batch(executable.ops, executable.arguments)
+    walk = Walk(variables, _program_variables(executable), layers, batch)
+    walk.run(executable.tree, _arguments(executable.arguments, walk, batch))
+    ops = describe_ops.finish(walk.drafts, layers, variables)
+    roles = describe_ops.roles(walk.drafts, variables)
+    buffers = walk.buffers.all()
+    pipeline = executable.pipeline
+    return Workload(
+        name=executable.name,
+        ops=ops,
+        buffers=buffers,
+        variables=tuple(
+            variable._replace(ipu=buffer.ipu or 0, role=role)
+            for variable, role, buffer in zip(
+                variables, roles, buffers
+            )  # theirs are the first buffers
+        ),
+        copies=_copies(executable.copies, executable.ops),
+        ipus=executable.ipus_used,
+        pipeline=None if pipeline is None else pipeline.schedule.description,
+        stage_names=() if pipeline is None else tuple("+".join(s) for s in pipeline.stages),
+        batch=batch,
+        fingerprint=executable.fingerprint,
+    )
+
+
+def _variable(record: variable_placement.VariableRecord) -> Variable:
+    """A variable, on an IPU that is not known before its first use."""
+    return Variable(
+        name=record.name,
+        dtype=record.dtype,
+        shape=tuple(1 if size is None else size for size in record.shape),
+        role=record.role,
+        ipu=0,
+        offloaded=record.memory == variable_placement.REMOTE,
+        split=record.split,
+    )
+
+
+def _program_variables(executable: Executable) -> dict[tuple[str, str], int]:
+    """Index of each variable that lives as long as a run, by the function and name of its op.
+
+    The records of variables come in the order of the library, those without users left out.
+    """
+    position = sum(argument.is_variable for argument in executable.arguments)
+    found = {}
+    for function in executable.library.function:
+        for node in function.node_def:
+            known = position < len(executable.variables)
+            if node.op == "IpuProgramVariable" and known:
+                if executable.variables[position].name == node.name:
+                    found[function.signature.name, node.name] = position
+                    position += 1
+    return found
+
+
+def _arguments(arguments: Sequence[ArgumentSpec], walk: Walk, batch: int | None) -> list[Value]:
+    """The arguments of the program: variables, and what the host sends."""
+    values = []
+    variables = 0
+    for argument in arguments:
+        if argument.is_variable:
+            values.append(walk.variable(variables))
+            variables += 1
+            continue
+        shape = tuple(1 if size is None else size for size in argument.shape)
+        value = Value(argument.dtype.name, shape, exact=None not in argument.shape)
+        if shape[:1] == (batch,):
+            value.batched = 0
+        if value.dtype not in HANDLES:
+            value.buffer = walk.buffers.input(argument.name, value)
+        values.append(value)
+    return values
+
+
+def _batch(ops: Sequence[OpRecord], arguments: Sequence[ArgumentSpec]) -> int | None:
+    """Elements of the first dimension of what the program is fed with."""
+    fed = [tensor.shape for op in ops if op.type == _INFEED for tensor in op.outputs]
+    fed += [argument.shape for argument in arguments if not argument.is_variable]
+    return next((shape[0] for shape in fed if shape and shape[0] is not None), None)
+
+
+def _copies(copies: Sequence[CopyRecord], ops: Sequence[OpRecord]) -> tuple[Copy, ...]:
+    """The copies between IPUs."""
+    makers = {(op.function, op.name): op for op in ops} if copies else {}
+    found = []
+    for copy in copies:
+        maker = makers.get((copy.function, copy.tensor.split(":")[0]))
+        exact = copy.label == Label.EXACT.value
+        found.append(
+            Copy(
+                tensor=copy.tensor,
+                source=copy.source,
+                destination=copy.destination,
+                num_bytes=copy.bytes or 0,
+                runs=1 if copy.runs is None else copy.runs,
+                stage=None if maker is None else maker.stage,
+                phase="" if maker is None else maker.phase,
+                label=Label.EXACT if exact else Label.ASSUMED,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,81 @@
+"""What is found out about an op while a program is followed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tensorflow_ipu.compiler.ir.records import OpRecord
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.workload import Op, Operand
+
+BACKWARD = "backward"
+UPDATE = "update"
+
+
+@dataclasses.dataclass(eq=False)
+class Draft:
+    """What is found out about an op while the program is followed.
+
+    Attributes:
+        record: What the listing says of it.
+        inputs: What it takes.
+        caller: Position of the op that runs the function it is in.
+        every: Of how many runs one is made: of the update, only the last mini-batch's.
+        outputs: What it makes.
+        attributes: Its attributes.
+        end: One past the last op of the functions it runs.
+        exact: Whether all its shapes are known.
+        known: Whether its results are known when the program is compiled, and take no memory.
+        variables: Names of the variables that it works on itself.
+        phase: What of a training step it is part of.
+        layer: Its layer.
+        branch: Which branch of the innermost conditional around it it is in.
+    """
+
+    record: OpRecord
+    inputs: tuple[Operand, ...]
+    caller: int | None
+    every: int = 1
+    outputs: tuple[Operand, ...] = ()
+    attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    end: int = 0
+    exact: bool = True
+    known: bool = False
+    variables: tuple[str, ...] = ()
+    phase: str = ""
+    layer: str = ""
+    branch: int = 0
+
+    @property
+    def calls(self) -> bool:
+        """Whether it runs a function that may have been made elsewhere."""
+        return self.record.type.endswith("PartitionedCall")
+
+    def op(self) -> Op:
+        """The op."""
+        record = self.record
+        loop = record.type in ("While", "StatelessWhile")
+        exact = self.exact and record.runs is not None
+        exact = exact and not (loop and record.trip_count is None)
+        runs = 1 if record.runs is None else record.runs
+        return Op(
+            name=record.name,
+            type=record.type,
+            layer=self.layer,
+            ipu=None if self.known else record.ipu,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            attributes=self.attributes,
+            end=self.end,
+            runs=runs // self.every,
+            trip_count=record.trip_count,
+            conditional=record.conditional and self.every == 1,
+            stage=record.stage,
+            phase=self.phase,
+            source="" if record.source is None else str(record.source),
+            flops=record.flops,
+            label=Label.EXACT if exact else Label.ASSUMED,
+            branch=self.branch,
+        )

@@ -1,0 +1,177 @@
+"""Which layer each op of a program belongs to.
+
+The layer of an op is, in this order,
+
+1. that of the call it is in, because names inside say nothing of the place of the call;
+2. for an op of a gradient, that of its forward op;
+3. that of the variable that it reads or writes;
+4. its name scope (`layers`);
+5. that of the op which runs the function it is in;
+6. what Keras was doing: `metrics`, the name of the optimizer or of a loss function;
+7. that of the variable whose value it takes;
+8. that of the ops which its data come from: for a forward op, those of the same function of the
+   user's program.
+
+What an optimizer computes for a variable is in the layer of the variable. What is left has no
+layer; reports name the function of the user's program for it.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+
+from tensorflow_ipu.compiler.analysis.layers import LayerNames, path
+from tensorflow_ipu.compiler.ir.records import OpRecord
+from tensorflow_ipu.compiler.listing.variable_placement import OPTIMIZER_STATE
+from tensorflow_ipu.compiler.sources.frames import OPTIMIZER
+from tensorflow_ipu.compiler.workload import phases
+from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
+from tensorflow_ipu.compiler.workload.phases import UPDATES, WRITES, Makers, sources
+from tensorflow_ipu.planner.workload import Variable
+
+
+def assign(drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Variable]) -> None:
+    """Gives ops their phases and layers.
+
+    Args:
+        drafts: what is known of the ops, in order.
+        layers: has learnt which ops read which variables.
+        variables: the program's variables.
+    """
+    makers: Makers = {
+        operand.buffer: position
+        for position, draft in reversed(tuple(enumerate(drafts)))
+        for operand in draft.outputs
+        if operand.buffer is not None
+    }
+    _assign_update_layers(drafts, layers)
+    scopes = _update_scopes(drafts, layers, variables)
+    phases.assign(drafts, scopes, makers)
+    # The values of variables are in the first buffers.
+    found = (layers.of_variable(variable.name) for variable in variables)
+    of_values: dict[int | None, str] = {i: layer for i, layer in enumerate(found) if layer}
+    optimizer = next(iter(scopes)) if len(scopes) == 1 else "optimizer"
+    _Assignment(drafts, layers, makers, of_values, optimizer).run()
+    _spread_updates(drafts, makers)
+
+
+def _assign_update_layers(drafts: Sequence[Draft], layers: LayerNames) -> None:
+    """Gives what is updated together with a weight (slots, accumulators) the weight's layer."""
+    for draft in drafts:
+        if draft.record.type.startswith(UPDATES):
+            found = [layers.of_variable(name) for name in draft.variables]
+            layer = next(filter(None, found), "")
+            for name in draft.variables:
+                layers.assign(name, layer)
+
+
+def _update_scopes(
+    drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Variable]
+) -> frozenset[str]:
+    """The scopes of optimizers: where variables of other layers are written."""
+    found = set()
+    state_names = {variable.name for variable in variables if variable.role == OPTIMIZER_STATE}
+    for draft in drafts:
+        if not draft.variables or not draft.record.type.startswith(WRITES):
+            continue
+        scope = path(draft.record.name, draft.record.keras.layers)
+        layer = layers.of_variable(draft.variables[0])
+        foreign = bool(layer) and f"/{layer}/" not in f"/{scope}/"
+        state = not state_names.isdisjoint(draft.variables)
+        if foreign or state or draft.record.type.startswith(UPDATES):
+            found.add(scope.split("/update")[0])
+    return frozenset(found - {""})
+
+
+class _Assignment:
+    """Gives ops their layers, in the order of the program."""
+
+    def __init__(
+        self,
+        drafts: Sequence[Draft],
+        layers: LayerNames,
+        makers: Makers,
+        of_values: Mapping[int | None, str],
+        optimizer: str,
+    ) -> None:
+        self._drafts = drafts
+        self._layers = layers
+        self._makers = makers
+        self._of_values = of_values
+        self._optimizer = optimizer
+        self._by_name: dict[str, str] = {}
+        self._in_calls: set[int] = set()
+
+    def run(self) -> None:
+        """Gives all ops their layers."""
+        for position, draft in enumerate(self._drafts):
+            if draft.caller is not None:
+                if self._drafts[draft.caller].calls or draft.caller in self._in_calls:
+                    self._in_calls.add(position)
+            draft.layer = self._layer(position)
+            self._by_name.setdefault(draft.record.name, draft.layer)
+
+    def _layer(self, position: int) -> str:
+        """The layer of an op, when those of all ops in front of it are known."""
+        draft = self._drafts[position]
+        around = "" if draft.caller is None else self._drafts[draft.caller].layer
+        if around and position in self._in_calls:
+            return around
+        found = self._by_name.get(draft.record.original) or self._own(draft) or around
+        if not found and draft.phase != BACKWARD:  # optimizers of Keras compute gradients, too
+            part = draft.record.keras.part
+            found = self._optimizer if part == OPTIMIZER else part
+        return found or self._of_sources(position)
+
+    def _own(self, draft: Draft) -> str:
+        """The layer of the variable of an op, or that its own name says."""
+        found = next(filter(None, map(self._layers.of_variable, draft.variables)), "")
+        if not found and not (draft.variables and draft.phase == UPDATE):
+            found = self._layers.of_op(draft.record.name, draft.record.keras)
+        return found
+
+    def _of_sources(self, position: int) -> str:
+        """The layer of the ops that an op's data come from."""
+        draft = self._drafts[position]
+        if draft.end > position + 1 and not draft.calls:
+            return ""  # a loop or conditional may have the whole program in it
+        for operand in () if draft.calls else draft.inputs:
+            if operand.buffer in self._of_values:
+                return self._of_values[operand.buffer]
+        near = list(sources(self._drafts, position, self._makers))
+        if draft.phase == UPDATE or draft.phase == BACKWARD or draft.calls:
+            return _most_common(self._drafts[source].layer for source in near)
+        here = _function_of(draft.record)
+        # Where branches come together, that is the layer which comes last.
+        for source in sorted(near, reverse=True):
+            if _function_of(self._drafts[source].record) == here and self._drafts[source].layer:
+                return self._drafts[source].layer
+        return ""
+
+
+def _most_common(layers: Iterable[str]) -> str:
+    found = collections.Counter(layers)
+    del found[""]
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _function_of(record: OpRecord) -> tuple[str, str] | None:
+    """The function of the user's program that an op was made in."""
+    return None if record.source is None else (record.source.file, record.source.function)
+
+
+def _spread_updates(drafts: Sequence[Draft], makers: Makers) -> None:
+    """Gives ops of an optimizer the layer of the variable that their results update."""
+    assigned = {
+        position: draft.layer
+        for position, draft in enumerate(drafts)
+        if draft.phase == UPDATE and draft.variables and draft.record.type.startswith(WRITES)
+    }
+    for position in range(len(drafts) - 1, -1, -1):
+        if position not in assigned:
+            continue
+        drafts[position].layer = assigned[position]
+        for maker in sources(drafts, position, makers):
+            if drafts[maker].phase == UPDATE and not drafts[maker].variables:
+                assigned.setdefault(maker, assigned[position])

@@ -1,0 +1,120 @@
+"""Which part of a training step each op of a program is: forward, backward or update.
+
+Pipelines say it of their ops. Names say it of what TensorFlow makes for gradients, and of
+optimizers. What a program that updates its weights by hand does with gradients follows from its
+data.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Mapping, Sequence
+
+from tensorflow_ipu.compiler.analysis.layers import is_backward, path
+from tensorflow_ipu.compiler.ir.records import OpRecord
+from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
+
+UPDATES = ("ResourceApply", "ResourceSparseApply")
+WRITES = (*UPDATES, "Assign", "ResourceScatter")
+_READ = "ReadVariableOp"
+_OUTFEED = "IpuOutfeedEnqueue"
+
+# The op that makes each buffer.
+Makers = Mapping[int | None, int]
+
+
+def assign(drafts: Sequence[Draft], scopes: frozenset[str], makers: Makers) -> None:
+    """Finds out what of a training step each op is part of.
+
+    Args:
+        drafts: what is known of the ops, in order.
+        scopes: the name scopes of optimizers.
+        makers: the op that makes each buffer.
+    """
+    for draft in drafts:
+        phase = draft.record.phase or _phase(draft.record, scopes)
+        if not phase and draft.caller is not None:
+            phase = drafts[draft.caller].phase
+        draft.phase = phase
+    _find_updates(drafts, makers)
+
+
+def _phase(record: OpRecord, update_scopes: frozenset[str]) -> str:
+    """What of a training step an op is part of, by its name."""
+    if record.type.startswith(UPDATES):
+        return UPDATE
+    if is_backward(record.name):
+        return BACKWARD
+    scope = path(record.name, record.keras.layers)
+    parts = scope.split("/")
+    inside = any("/".join(parts[:end]) in update_scopes for end in range(1, len(parts) + 1))
+    return UPDATE if inside else ""
+
+
+def _find_updates(drafts: Sequence[Draft], makers: Makers) -> None:
+    """Finds what a program that updates its weights by hand does with gradients.
+
+    That are the ops whose data come from gradients, unless gradients come from them again. Sums of
+    gradients that tapes make are gradients.
+    """
+    for position, draft in enumerate(drafts):
+        summed = list(sources(drafts, position, makers))
+        if draft.record.type == "AddN" and not draft.phase and summed:
+            if all(drafts[source].phase == BACKWARD for source in summed):
+                draft.phase = BACKWARD
+    before = {p for p, draft in enumerate(drafts) if draft.phase == BACKWARD}
+    for position in range(len(drafts) - 1, -1, -1):
+        if position in before:
+            before.update(sources(drafts, position, makers))
+    for position in _after_gradients(drafts, before, makers):
+        if not drafts[position].phase and drafts[position].record.stage is None:
+            drafts[position].phase = UPDATE
+    _find_prepared(drafts, before)
+
+
+def _after_gradients(drafts: Sequence[Draft], before: set[int], makers: Makers) -> set[int]:
+    """The ops whose data come from gradients, also through state such as a momentum."""
+    weights = {operand.buffer for position in before for operand in drafts[position].inputs}
+    state: set[int | None] = set()
+    after: set[int] = set()
+    for position, draft in enumerate(drafts):
+        found = any(
+            source in after or drafts[source].phase == BACKWARD
+            for source in sources(drafts, position, makers)
+        )
+        found = found or any(operand.buffer in state for operand in draft.inputs)
+        if not found or position in before or draft.record.type == _OUTFEED:
+            continue
+        after.add(position)
+        if draft.variables and draft.record.type.startswith(WRITES):
+            state.update({draft.inputs[0].buffer} - weights)
+    return after
+
+
+def _find_prepared(drafts: Sequence[Draft], before: set[int]) -> None:
+    """Finds what is computed for updates only, such as a momentum that decays."""
+    users: dict[int | None, list[int]] = collections.defaultdict(list)
+    for position, draft in enumerate(drafts):
+        for operand in draft.inputs if draft.record.type != _READ else ():
+            users[operand.buffer].append(position)
+    for position in range(len(drafts) - 1, -1, -1):
+        draft = drafts[position]
+        if draft.phase or draft.record.stage is not None or position in before:
+            continue
+        using = [user for o in draft.outputs if o.buffer is not None for user in users[o.buffer]]
+        if draft.inputs and using and all(drafts[user].phase == UPDATE for user in using):
+            draft.phase = UPDATE
+
+
+def sources(drafts: Sequence[Draft], position: int, makers: Makers) -> Iterator[int]:
+    """Yields the ops that make what an op takes, as far as they come before it.
+
+    Args:
+        drafts: what is known of the ops, in order.
+        position: of the op.
+        makers: the op that makes each buffer.
+    """
+    for operand in drafts[position].inputs:
+        maker = makers.get(operand.buffer, position)
+        if maker < position:
+            yield maker

@@ -1,0 +1,237 @@
+"""Where the results of an op are kept: with an input, in a new buffer, or nowhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorflow_ipu.compiler.analysis.batch_dimension import batched_dimension
+from tensorflow_ipu.compiler.ir.call_tree import CalledOp
+from tensorflow_ipu.compiler.ir.records import OpRecord
+from tensorflow_ipu.compiler.workload.attributes import constant_of, is_uniform
+from tensorflow_ipu.compiler.workload.buffers import HANDLES, LARGEST_INDEX, Buffers, Value
+from tensorflow_ipu.compiler.workload.shapes import infer
+from tensorflow_ipu.costs.label import Label
+
+# Ops whose first result is another view of the memory of their first input.
+_VIEWS = frozenset(
+    {
+        *("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics"),
+        *("Reshape", "Squeeze", "ExpandDims", "Bitcast", "EnsureShape", "ReadVariableOp"),
+        *("PlaceholderWithDefault", "DebugGradientIdentity", "DebugGradientRefIdentity"),
+        *("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"),
+        *("Merge", "RefMerge", "IpuAssumeEqualAcrossReplicas", "IpuCheckNumerics"),
+        # A list and the tensor of all its elements are the same memory, and lists are filled in
+        # place.
+        *("TensorListFromTensor", "TensorListStack", "TensorListConcat", "TensorListConcatV2"),
+        *("TensorListResize", "TensorListSetItem", "TensorListPushBack", "TensorListPopBack"),
+    }
+)
+# All of whose results are views of the input at the same position, or of the first.
+_VIEWS_OF_EACH = frozenset({"IdentityN"})
+_VIEWS_OF_FIRST = frozenset({"Switch", "RefSwitch"})
+# Slices of everything, which may add and remove dimensions of size 1.
+_SLICES = frozenset({"Slice", "StridedSlice"})
+# Ops that make a list: positions of the shape of an element, and of their number.
+_LIST_MAKERS: dict[str, tuple[int, int | None]] = {
+    "TensorListReserve": (0, 1),
+    "EmptyTensorList": (0, None),
+}
+# Ops that put an element into a list: its position.
+_LIST_WRITERS = {"TensorListSetItem": 2, "TensorListPushBack": 1}
+# Ops that take an element out of a list.
+_LIST_READERS = frozenset({"TensorListPopBack", "TensorListGetItem"})
+# Ops whose results follow from the shapes of their inputs alone.
+_OF_SHAPES = frozenset(
+    {"Shape", "ShapeN", "Size", "Rank", "TensorListLength", "TensorListElementShape"}
+)
+
+
+def compute(
+    op: CalledOp,
+    inputs: list[Value],
+    results: list[Value],
+    given: Mapping[str, Any],
+    buffers: Buffers,
+    batch: int | None,
+) -> list[Value]:
+    """Finds out where the results of an op are.
+
+    Args:
+        op: the op. Functions that it runs are not looked at.
+        inputs: its inputs.
+        results: its results, with types and shapes only. They are changed.
+        given: its attributes, and what its constant inputs say.
+        buffers: all buffers. New ones are added.
+        batch: the batch size, None if it is not known.
+
+    Returns:
+        The results.
+    """
+    record = op.record
+    if record.type == "Const":
+        _constant(op, results[0], buffers)
+    elif record.type in _LIST_MAKERS:
+        _list(record, inputs, results[0], buffers)
+    else:
+        fixed = _is_fixed(op, inputs)
+        for index, result in enumerate(results):
+            result.fixed = fixed
+            if not result.exact:
+                _complete(record, inputs, result, given, index, buffers)
+            result.batched = _batched(record, inputs, result, given, index, buffers, batch)
+            results[index] = _placed(record, inputs, result, given, index, buffers)
+        _facts(record, inputs, results)
+    return results
+
+
+def _constant(op: CalledOp, result: Value, buffers: Buffers) -> None:
+    """Small integers are part of the program, other constants have a buffer."""
+    result.fixed = True
+    if result.is_index:
+        result.constant = constant_of(op.node, LARGEST_INDEX)
+    elif result.dtype not in HANDLES:
+        uniform = is_uniform(op.node)
+        result.buffer = buffers.constant(f"{op.record.name}:0", result, op.record.ipu, uniform)
+
+
+def _list(record: OpRecord, inputs: list[Value], result: Value, buffers: Buffers) -> None:
+    """A list has a buffer for all its elements."""
+    shape_input, count_input = _LIST_MAKERS[record.type]
+    shape = inputs[shape_input].constant
+    known = shape is not None and shape.ndim == 1 and bool((shape >= 0).all())
+    count = None if count_input is None else inputs[count_input].constant
+    result.buffer = buffers.list(
+        f"{record.name}:0",
+        record.ipu,
+        [int(size) for size in shape] if known and shape is not None else None,
+        None if count is None else int(count),
+        record.runs or 1,
+    )
+
+
+def _complete(
+    record: OpRecord,
+    inputs: list[Value],
+    result: Value,
+    given: Mapping[str, Any],
+    index: int,
+    buffers: Buffers,
+) -> None:
+    """Gives a result the shape that it must have, if TensorFlow did not know it."""
+    shape: tuple[int, ...] | None = None
+    if record.type in _LIST_READERS and inputs and inputs[0].buffer is not None:
+        kept = buffers[inputs[0].buffer]
+        if kept.dtype and kept.label is Label.EXACT:
+            # The memory is that of a list of such elements, or of the tensor of all of them.
+            shape = kept.shape if buffers.is_list(inputs[0].buffer) else kept.shape[1:]
+    elif all([value.exact for value in inputs]):
+        shape = infer(record.type, given, [value.shape for value in inputs], index)
+    if shape is not None:
+        result.shape, result.exact = shape, True
+
+
+def _placed(
+    record: OpRecord,
+    inputs: list[Value],
+    result: Value,
+    given: Mapping[str, Any],
+    index: int,
+    buffers: Buffers,
+) -> Value:
+    """Returns a result with its place."""
+    source = _source(record, inputs, result, given, index)
+    if source is not None:
+        if source.variable is not None and record.outputs[index].dtype == "resource":
+            return source
+        result.buffer = source.buffer
+        if source.constant is not None and source.constant.size == math.prod(result.shape):
+            result.constant = source.constant.reshape(result.shape)
+        if record.type in _LIST_WRITERS and source.buffer is not None:
+            buffers.put(source.buffer, inputs[_LIST_WRITERS[record.type]], record.runs)
+    elif result.dtype == "variant":
+        if inputs and inputs[0].buffer is not None and record.type == "ZerosLike":
+            result.buffer = buffers.same(f"{record.name}:{index}", inputs[0].buffer, record.ipu)
+    elif result.dtype not in HANDLES and not (result.fixed and result.is_index):
+        result.buffer = buffers.tensor(f"{record.name}:{index}", result, record.ipu)
+    return result
+
+
+def _source(
+    record: OpRecord,
+    inputs: list[Value],
+    result: Value,
+    given: Mapping[str, Any],
+    index: int,
+) -> Value | None:
+    """The input that a result shares the memory of, None if it is new data."""
+    if not inputs:
+        return None
+    if record.type in _VIEWS_OF_EACH:
+        return inputs[index]
+    if record.type in _VIEWS_OF_FIRST or (index == 0 and record.type in _VIEWS):
+        return inputs[0]
+    if record.type == "AddN" and result.dtype == "variant":
+        return inputs[0]  # lists are added up in place
+    if record.type in _SLICES and math.prod(result.shape) == math.prod(inputs[0].shape):
+        steps = given.get("steps", [1])
+        return inputs[0] if result.exact and all(step == 1 for step in steps) else None
+    return None
+
+
+def _batched(
+    record: OpRecord,
+    inputs: list[Value],
+    result: Value,
+    given: Mapping[str, Any],
+    index: int,
+    buffers: Buffers,
+    batch: int | None,
+) -> int | None:
+    """Which dimension of a result grows with the batch."""
+    if not inputs:
+        fed = record.type == "IpuInfeedDequeue"
+        return 0 if fed and batch is not None and result.shape[:1] == (batch,) else None
+    if record.type.startswith("TensorList") and inputs[0].buffer is not None:
+        kept = buffers[inputs[0].buffer]
+        if kept.batched is not None:
+            moved = kept.batched + len(result.shape) - len(kept.shape)
+            return moved if 0 <= moved < len(result.shape) else None
+    if all(value.batched is None for value in inputs):
+        return None
+    shapes = [(value.shape, value.batched) for value in inputs]
+    return batched_dimension(record.type, given, shapes, index, result.shape)
+
+
+def _is_fixed(op: CalledOp, inputs: list[Value]) -> bool:
+    """Whether the results of an op are known when the program is compiled."""
+    if op.stateful or not inputs:
+        return False
+    if op.record.type in _OF_SHAPES:
+        return all([value.exact for value in inputs])
+    return all([value.fixed for value in inputs])
+
+
+def _facts(record: OpRecord, inputs: list[Value], results: list[Value]) -> None:
+    """Computes the few results that say something of the shapes and runs of later ops."""
+    if record.type in ("Shape", "ShapeN", "Size", "Rank"):
+        for value, result in zip(inputs, results):
+            if value.exact:
+                result.constant = _shape_fact(record.type, value.shape)
+    elif record.type == "InvertPermutation" and inputs[0].constant is not None:
+        results[0].constant = np.argsort(inputs[0].constant)
+    elif record.type == "Equal":
+        last = inputs[1].constant
+        # A counter is compared with its last value: true once in so many runs.
+        if last is not None and last.ndim == 0 and not inputs[0].fixed:
+            results[0].every = int(last) + 1
+
+
+def _shape_fact(op_type: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The result of an op that tells the shape of its input."""
+    if op_type == "Size":
+        return np.asarray(math.prod(shape))
+    return np.asarray(len(shape) if op_type == "Rank" else shape, np.int64)

@@ -1,0 +1,32 @@
+"""Tests of telling Programs that the host evaluates."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.analysis.host_evaluation import is_host_evaluated
+from tensorflow_ipu.compiler.ir.target import Argument, Target
+from tests.compiler.programs import program_of
+
+SCALAR = tf.TensorSpec([], tf.float32)
+VECTOR = tf.TensorSpec([3], tf.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "specs", "expected"),
+    [
+        (lambda: tf.constant([1.0, 2.0]), [], True),
+        (lambda: tf.constant([1.0, 2.0]) + 1.0, [], True),
+        (lambda x, y: (y, x), [VECTOR, VECTOR], True),
+        (lambda x, y: x * y + 1.0, [SCALAR, SCALAR], True),
+        (lambda x, y: x * y, [SCALAR, VECTOR], False),
+        (lambda x: tf.exp(x), [VECTOR], False),
+        (lambda: tf.random.normal([2]), [], False),
+        (lambda x: tf.reduce_sum(x), [VECTOR], False),
+    ],
+)
+def test_is_host_evaluated(function, specs, expected):
+    arguments = tuple(Argument(s.dtype, s.shape, is_variable=False) for s in specs)
+    target = Target(ordinal=0, generation=0, arguments=arguments)
+    assert is_host_evaluated(program_of(function, *specs), target) is expected

@@ -1,0 +1,34 @@
+"""Tests of the checks of ops on the host."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.compiler.analysis import outside_compilation
+from tests.compiler.programs import program_of
+
+VECTOR = tf.TensorSpec([3], tf.float32)
+
+
+def _mark(program, *ops):
+    for _, node in program.nodes():
+        if node.op in ops:
+            node.attr["_xla_outside_compilation"].s = b"outside"
+    return program
+
+
+def test_with_input_and_output():
+    outside_compilation.check(_mark(program_of(lambda x: tf.exp(x) + 1.0, VECTOR), "Exp"))
+
+
+def test_isolated_is_refused():
+    program = _mark(program_of(lambda x: (x + 1.0, tf.raw_ops.NoOp())[0], VECTOR), "NoOp")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have either input or output"):
+        outside_compilation.check(program)
+
+
+def test_unknown_output_shape_is_refused():
+    program = _mark(program_of(lambda x: tf.where(x > 0) + 1, VECTOR), "Where")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be statically known"):
+        outside_compilation.check(program)

@@ -1,0 +1,214 @@
+"""Tests of the capacity check at compile time: policies, cost, and remedies that are applied."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+
+from tensorflow_ipu import config, ipu_compiler, scopes
+from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.compiler.checks import capacity
+from tensorflow_ipu.configs import flags
+from tensorflow_ipu.device import system
+from tensorflow_ipu.planner import planning
+
+ROWS = 1024
+
+
+@pytest.fixture
+def flagged(monkeypatch):
+    """Returns a function that sets the flags of this process, and puts them back afterwards."""
+
+    def set_flags(text):
+        monkeypatch.setenv(flags.VARIABLE, text)
+        flags._reset_for_tests()
+        system.reset_ipu_configuration()
+
+    yield set_flags
+    monkeypatch.undo()
+    flags._reset_for_tests()
+    system.reset_ipu_configuration()
+
+
+def _configure(tiles=0, **options):
+    cfg = config.IPUConfig()
+    cfg.auto_select_ipus = 1
+    if tiles:
+        cfg.ipu_model.tiles_per_ipu = tiles
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    cfg.configure_ipu_system()
+
+
+def _run(matrices, rows=ROWS, transposed=False):
+    """A product with so many matrices of `rows x rows` floats, which are variables."""
+    with tf.Graph().as_default():
+        x = tf.compat.v1.placeholder(np.float32, [2, rows])
+
+        def computation(value):
+            for index in range(matrices):
+                with tf.compat.v1.variable_scope(f"layer{index}", use_resource=True):
+                    weight = tf.compat.v1.get_variable("kernel", [rows, rows])
+                value = tf.matmul(value, tf.transpose(weight) if transposed else weight)
+            return value
+
+        with scopes.ipu_scope("/device:IPU:0"):
+            result = ipu_compiler.compile(computation, [x])
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            return session.run(result, {x: np.ones((2, rows), np.float32)})
+
+
+@pytest.fixture
+def warnings(monkeypatch):
+    """What is logged as a warning by the check."""
+    logged = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: logged.append(text % args))
+    return logged
+
+
+def test_variables_that_do_not_fit_are_refused(flagged, warnings):
+    """Three matrices of 4 MiB, 8 tiles of 624 KiB: 12 MiB in 4.9 MiB."""
+    flagged("--use_ipu_model")
+    _configure(8)
+    with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
+        _run(3)
+    text = str(caught.value)
+    assert "is out of memory on IPU 0 of 1" in text
+    assert "8 of 8 tiles have more than the 638,976 B that fit" in text
+    assert "layer0/kernel" in text
+    assert "test_capacity_check.py:" in text
+    assert "Remedies, those that suffice first:" in text
+    assert not warnings
+    assert cache.executables() == []
+    # The process is as good as before.
+    assert np.isfinite(_run(1, rows=16)).all()
+    assert len(cache.executables()) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "matrices", "transposed", "action"),
+    [
+        ("default", 1, True, "warn"),
+        ("default", 3, False, "raise"),
+        ("raise", 1, True, "raise"),
+        ("warn", 3, False, "warn"),
+        ("mark", 3, False, ""),
+    ],
+)
+def test_policies(flagged, warnings, policy, matrices, transposed, action):
+    """One matrix fits, but not the copy of it in another order besides."""
+    flagged(f"--use_ipu_model --capacity_policy={policy}")
+    _configure(8)
+    if action == "raise":
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="out of memory"):
+            _run(matrices, transposed=transposed)
+        return
+    _run(matrices, transposed=transposed)
+    assert len(warnings) == (action == "warn")
+    assert all("out of memory" in text for text in warnings)
+    (executable,) = cache.executables()
+    assert not executable.plan.fits
+    _run(matrices, transposed=transposed)  # an equal program
+    assert len(warnings) == (action == "warn")
+
+
+def test_out_of_memory_can_be_allowed(flagged, warnings):
+    flagged("--use_ipu_model --capacity_policy=raise")
+    _configure(8, compilation_poplar_options={"debug.allowOutOfMemory": "true"})
+    assert capacity.chosen_policy() == "mark"
+    _run(3)
+    assert not warnings
+    assert not cache.executables()[0].plan.fits
+
+
+def test_the_environment_can_allow_it(monkeypatch):
+    monkeypatch.setenv(flags.ENGINE_OPTIONS, '{"debug.allowOutOfMemory": "true"}')
+    assert capacity.chosen_policy() == "mark"
+    monkeypatch.setenv(flags.ENGINE_OPTIONS, '{"debug.allowOutOfMemory": "false"}')
+    assert capacity.chosen_policy() == "default"
+
+
+def test_a_program_far_from_full_is_not_planned(monkeypatch):
+    monkeypatch.setattr(planning, "plan", lambda *_: pytest.fail("planned"))
+    _configure()
+    _run(2, rows=64)
+    (executable,) = cache.executables()
+    assert "ops" not in vars(executable)  # not even its ops were listed
+
+
+def test_a_program_of_the_host_is_not_checked(flagged):
+    flagged("--use_ipu_model --capacity_policy=raise")
+    _configure(1)
+    with tf.Graph().as_default():
+        with scopes.ipu_scope("/device:IPU:0"):
+            (result,) = ipu_compiler.compile(lambda: tf.zeros([1024, 1024]))
+        with tf.compat.v1.Session() as session:
+            assert session.run(result).shape == (1024, 1024)
+
+
+_TOO_BIG = """
+import contextlib, re
+import numpy as np, tensorflow as tf
+from tensorflow_ipu import config, ipu_strategy
+from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+
+LAYERS, TILES = 14, 16
+
+def fit(ipus, stages=None, count=1, recompute=False):
+    cfg = config.IPUConfig()
+    cfg.auto_select_ipus = ipus
+    cfg.ipu_model.tiles_per_ipu = TILES
+    cfg.allow_recompute = recompute
+    cfg.configure_ipu_system()
+    with ipu_strategy.IPUStrategy().scope():
+        x = value = tf.keras.Input((512,))
+        for i in range(LAYERS):
+            with PipelineStage(stages[i]) if stages else contextlib.nullcontext():
+                value = tf.keras.layers.Dense(512, name=f"dense{i}")(value)
+        model = tf.keras.Model(x, value)
+        if stages:
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=count)
+        model.compile(tf.keras.optimizers.SGD(0.1, 0.9), "mse", steps_per_execution=count)
+        batch = np.zeros((2, 512), np.float32)
+        data = tf.data.Dataset.from_tensors((batch, batch)).repeat(count)
+        return model.fit(data, verbose=0).history["loss"][0]
+
+try:
+    fit(1)
+except tf.errors.ResourceExhaustedError as error:
+    text = error.message
+first = re.search(r"1\\. (.*?)\\n  2\\. ", text, re.DOTALL).group(1)
+worst = re.search(r"Worst tile \\d+: ([\\d,]+) B of ([\\d,]+) B", text)
+needed, capacity = (int(number.replace(",", "")) for number in worst.groups())
+assert needed >= 3 * capacity, (needed, capacity)
+assert "pipeline with" in first and "; fits" in first, first
+ipus = int(re.search(r"auto_select_ipus = (\\d+)", first).group(1))
+count = int(re.search(r"gradient_accumulation_steps_per_replica=(\\d+)", first).group(1))
+stages = {}
+for stage, layers in re.findall(r"stage (\\d+): (.*)", first):
+    numbers = [int(number) for number in re.findall(r"dense(\\d+)", layers)]
+    stages.update(dict.fromkeys(range(numbers[0], numbers[-1] + 1), int(stage)))
+assert sorted(stages) == list(range(LAYERS))
+assert fit(ipus, stages, count, "config.allow_recompute = True" in first) == 0
+executable = max(cache.executables(), key=lambda e: len(e.variables))
+plan = executable.plan
+assert plan.fits
+said = int(re.search(r"worst tile ([\\d,]+) B", first).group(1).replace(",", ""))
+print("said", said, "planned", plan.fullest.worst_bytes)
+"""
+
+
+def test_the_first_remedy_makes_a_model_fit_that_is_three_times_too_big(run_python):
+    """Weights and momentum of 28 MiB on an IPU of 9.75 MiB; the remedy is taken from the text."""
+    process = run_python(
+        _TOO_BIG, env={"TF_POPLAR_FLAGS": "--use_ipu_model", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    )
+    said, planned = map(int, re.search(r"said (\d+) planned (\d+)", process.stdout).groups())
+    # The pipeline that is compiled has what the remedy did not know of, such as the loss.
+    assert planned == pytest.approx(said, rel=0.25)

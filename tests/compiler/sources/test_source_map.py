@@ -1,0 +1,198 @@
+"""Source locations of ops, in this very file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
+from tests.source_lines import line_of
+
+
+def _program(x: tf.Tensor) -> tf.Tensor:
+    def body(i: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return i + 1, tf.tanh(y)
+
+    x = tf.while_loop(lambda i, _: i < 3, body, (0, x))[1]
+    if tf.reduce_sum(x) > 0:
+        z = tf.sin(x)
+    else:
+        z = tf.cos(x)
+    z = _called(z)
+    for _ in tf.range(4):
+        z = tf.atan(z)
+    return z
+
+
+@tf.function
+def _called(x: tf.Tensor) -> tf.Tensor:
+    return tf.exp(x)
+
+
+def _traced() -> tf.types.experimental.ConcreteFunction:
+    return tf.function(_program).get_concrete_function(tf.TensorSpec([4, 4]))
+
+
+def _found(op_type: str) -> tuple[str, int]:
+    """File and line of the op of a type, searched through the compiled functions."""
+    concrete = _traced()
+    definition = concrete.function_def
+    functions = [*concrete.graph.as_graph_def().library.function, definition]
+    sources = SourceMap(concrete.graph, definition.signature.name)
+    found = {
+        sources.lookup(function.signature.name, node.name)
+        for function in functions
+        for node in function.node_def
+        if node.op == op_type
+    }
+    assert len(found) == 1
+    location = found.pop()
+    assert location is not None
+    return Path(location.file).name, location.line
+
+
+def test_ops_in_loops_branches_calls_and_autograph_loops() -> None:
+    name = Path(__file__).name
+    assert _found("Tanh") == (name, line_of(_program, "tf.tanh"))
+    assert _found("Sin") == (name, line_of(_program, "tf.sin"))
+    assert _found("Cos") == (name, line_of(_program, "tf.cos"))
+    assert _found("Atan") == (name, line_of(_program, "tf.atan"))
+    assert _found("Exp") == (name, line_of(_called.python_function, "tf.exp"))
+
+
+def test_gradients_outside_of_programs_are_where_they_were_asked_for() -> None:
+    @tf.function
+    def step(x: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.tanh(x)
+        return tape.gradient(y, x)
+
+    graph = step.get_concrete_function(tf.TensorSpec([2])).graph
+    gradient = next(op for op in graph.get_operations() if op.type == "TanhGrad")
+    location = source_of(gradient)
+    assert location is not None
+    assert location.line == line_of(step.python_function, "tape.gradient")
+    assert location.function == "step"
+    assert str(location) == f"{Path(__file__).name}:{location.line} (step)"
+
+
+@tf.function
+def _other(x: tf.Tensor) -> tf.Tensor:
+    return tf.sinh(x)
+
+
+def _gradient(x: tf.Tensor) -> tf.Tensor:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.tanh(x)
+        y = tf.nn.bias_add(y, tf.zeros([2]))
+        y = tf.matmul(y, y)
+        y = _other(y)
+        y = tf.while_loop(lambda _: True, lambda z: [tf.atan(z)], [y], maximum_iterations=3)[0]
+    return tape.gradient(y, x)
+
+
+def _gradient_of_tensorflow_1(x: tf.Tensor) -> tf.Tensor:
+    y = tf.matmul(tf.tanh(x), x)
+    return tf.gradients(y, x)[0]
+
+
+@pytest.mark.parametrize(
+    "function, op_type, line",
+    [
+        (_gradient, "TanhGrad", (_gradient, "tf.tanh")),
+        (_gradient, "MatMul", (_gradient, "tf.matmul")),
+        # The gradients of functions and loops are functions and loops with those of their ops.
+        (_gradient, "Cosh", (_other.python_function, "tf.sinh")),
+        (_gradient, "Reciprocal", (_gradient, "tf.atan")),
+        (_gradient_of_tensorflow_1, "TanhGrad", (_gradient_of_tensorflow_1, "tf.tanh")),
+        (_gradient_of_tensorflow_1, "MatMul", (_gradient_of_tensorflow_1, "tf.matmul")),
+    ],
+)
+def test_gradients_in_programs_have_the_line_of_the_forward_op(
+    function: Callable[..., tf.Tensor], op_type: str, line: tuple[object, str]
+) -> None:
+    with trace.cluster_scope():
+        concrete = tf.function(function).get_concrete_function(tf.TensorSpec([2, 2]))
+    definition = concrete.function_def
+    sources = SourceMap(concrete.graph, definition.signature.name)
+    functions = [*concrete.graph.as_graph_def().library.function, definition]
+    found = [
+        sources.origin(one.signature.name, node.name)
+        for one in functions
+        for node in one.node_def
+        if node.op == op_type and "gradient" in node.name
+    ]
+    assert found
+    for origin in found:
+        assert origin.location is not None and origin.original
+        assert origin.location.line == line_of(*line)
+
+
+def test_the_inside_of_a_keras_layer_is_the_line_that_calls_the_layer() -> None:
+    layer = keras.layers.Dense(3)
+    layer.build([None, 4])
+
+    @tf.function
+    def call(x: tf.Tensor) -> tf.Tensor:
+        return layer(x)
+
+    graph = call.get_concrete_function(tf.TensorSpec([2, 4])).graph
+    product = next(op for op in graph.get_operations() if op.type == "MatMul")
+    location = source_of(product)
+    assert location is not None
+    assert location.line == line_of(call.python_function, "layer(x)")
+
+
+def test_a_renamed_function_is_searched_by_op() -> None:
+    sources = SourceMap(_traced().graph)
+    assert sources.lookup("renamed", "no_such_op") is None
+    with_loop = [op.name for op in _traced().graph.get_operations() if op.type == "Sum"]
+    location = sources.lookup("renamed", with_loop[0])
+    assert location is not None and location.line == line_of(_program, "tf.reduce_sum")
+
+
+def test_an_op_that_was_renamed_for_a_result() -> None:
+    def program(x: tf.Tensor) -> Any:
+        return [tf.multiply(x, 2.0, name="product")], []
+
+    with tf.Graph().as_default():
+        cluster = trace.trace(program, [tf.zeros([])], "program")
+    (definition,) = cluster.library().function
+    (node,) = (node for node in definition.node_def if node.op == "Mul")
+    assert node.name == "product_0"
+    origin = SourceMap(cluster.graph, cluster.entry).origin(cluster.entry, node.name)
+    assert origin.location is not None
+    assert origin.location.line == line_of(program, "tf.multiply")
+
+
+def test_the_op_of_a_running_program() -> None:
+    concrete = _traced()
+    sources = SourceMap(concrete.graph, concrete.function_def.signature.name)
+    (name,) = (op.name for op in concrete.graph.get_operations() if op.type == "Sum")
+    for function in (concrete.function_def.signature.name, "", "renamed"):
+        assert sources.operation(function, name).name == name
+        assert sources.operation(function, f"{name}/half/ipu_round").name == name
+    assert sources.operation("", "added_by_a_pass") is None
+
+
+def test_an_op_of_a_pass_has_no_source() -> None:
+    concrete = _traced()
+    name = concrete.function_def.signature.name
+    assert SourceMap(concrete.graph, name).lookup(name, "added_by_a_pass") is None
+
+
+def test_a_graph_of_tensorflow_1() -> None:
+    with tf.Graph().as_default() as graph:
+        op = tf.constant(1.0, name="made_here").op
+    location = SourceMap(graph).lookup("", "made_here")
+    assert location == source_of(op)
+    assert location is not None
+    assert location.function == "test_a_graph_of_tensorflow_1"
