@@ -6,7 +6,8 @@ import math
 import re
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs import amp, elementwise
+from tensorflow_ipu.costs.chip import amp
+from tensorflow_ipu.costs.rules import elementwise
 
 from .prediction import Prediction
 from .rows import NotExpressible, Row, checked_size, chip_of

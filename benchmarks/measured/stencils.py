@@ -11,10 +11,10 @@ import re
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import catalogue
+from tensorflow_ipu.costs.chip.exchange import exchange_cycles
+from tensorflow_ipu.costs.chip.links import link_cycles
+from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.cost import OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.exchange import exchange_cycles
-from tensorflow_ipu.costs.links import link_cycles
-from tensorflow_ipu.costs.sync import sync_cycles
 
 from .prediction import Prediction
 from .rows import NotExpressible, Row, chip_of

@@ -6,25 +6,24 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from tensorflow_ipu.costs import (
-    alignment,
+from tensorflow_ipu.costs.contractions import matmul_ops, recurrent
+from tensorflow_ipu.costs.contractions.convolution import convolution
+from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.rules import (
+    ctc,
+    data_movement,
     elementwise,
-    free,
-    layout,
-    normalisation,
+    normalization,
     pooling,
-    products,
     randomness,
-    recurrent,
     reduction,
     slicing,
     softmax,
     sorting,
-    update,
+    variable_updates,
+    zero_cost,
 )
-from tensorflow_ipu.costs.convolution import convolution
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.rule import Rule, rules
 
 # Costs that are kept: a large program has some thousand different ones.
 _KEPT = 65536
@@ -39,20 +38,20 @@ _CONVOLUTION_ATTRIBUTES = "strides padding explicit_paddings dilations data_form
 #: The rule of each op type that is known.
 RULES: Mapping[str, Rule] = {
     **rules(convolution, _CONVOLUTIONS, _CONVOLUTION_ATTRIBUTES),
-    **alignment.RULES,
+    **ctc.RULES,
     **elementwise.RULES,
-    **free.RULES,
-    **layout.RULES,
-    **normalisation.RULES,
+    **zero_cost.RULES,
+    **data_movement.RULES,
+    **normalization.RULES,
     **pooling.RULES,
-    **products.RULES,
+    **matmul_ops.RULES,
     **randomness.RULES,
     **recurrent.RULES,
     **reduction.RULES,
     **slicing.RULES,
     **softmax.RULES,
     **sorting.RULES,
-    **update.RULES,
+    **variable_updates.RULES,
 }
 
 #: For what is in no table: user ops and what TensorFlow has besides.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu.costs.chip.streams import host_cycles, host_label
 from tensorflow_ipu.costs.label import worst
-from tensorflow_ipu.costs.streams import host_cycles, host_label
 from tensorflow_ipu.planner.items import HOST, Item
 from tensorflow_ipu.planner.loops import is_container
 from tensorflow_ipu.planner.transfers import HOST_IN, HOST_OUT, Subject, Traffic, moved, size

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorflow_ipu.costs.chip.links import link_cycles, link_label, links_between
+from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import worst
-from tensorflow_ipu.costs.links import link_cycles, link_label, links_between
-from tensorflow_ipu.costs.sync import sync_cycles
 from tensorflow_ipu.planner import items
 from tensorflow_ipu.planner.items import Item
 from tensorflow_ipu.planner.plan import Transfer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.sync import sync_cycles
 from tensorflow_ipu.planner.items import SYNC, Item
 from tensorflow_ipu.planner.loops import UPDATE, enclosing, is_container
 from tensorflow_ipu.planner.placement import description_of

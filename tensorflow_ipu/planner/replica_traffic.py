@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tensorflow_ipu.costs import collectives
+from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.items import COLLECTIVE, labelled, op_item
 from tensorflow_ipu.planner.plan import Transfer

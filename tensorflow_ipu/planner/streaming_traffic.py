@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorflow_ipu.costs.streams import streaming_cycles, streaming_label
+from tensorflow_ipu.costs.chip.streams import streaming_cycles, streaming_label
 from tensorflow_ipu.planner import replica_traffic
 from tensorflow_ipu.planner.items import COLLECTIVE, STREAMING, Item
 from tensorflow_ipu.planner.plan import Transfer

@@ -10,12 +10,12 @@ import pytest
 from tensorflow_ipu.compiler.analysis import flops
 from tensorflow_ipu.compiler.numerics import catalogue
 from tensorflow_ipu.configs.chips import BOW, MK1, MK2
-from tensorflow_ipu.costs import update
 from tensorflow_ipu.costs.catalogue import RULES, cost_of
-from tensorflow_ipu.costs.convolution import convolution
+from tensorflow_ipu.costs.contractions.convolution import convolution
+from tensorflow_ipu.costs.contractions.matmul import matmul
 from tensorflow_ipu.costs.cost import FREE, OpSpec, Resources
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.matmul import matmul
+from tensorflow_ipu.costs.rules import variable_updates
 from tests.costs.op_specs import f16, f32, i32, lstm, op
 
 ALL = Resources(BOW, BOW.tiles)
@@ -164,8 +164,8 @@ def test_recurrent_layers_go_step_by_step():
 
 
 def test_scaled_add():
-    assert update.scaled_add_cycles(1024, "float32", BOW) == 38 + 6 * (21 + 3 * 86)
-    assert update.scaled_add_cycles(1024, "float16", BOW) == 38 + 6 * (21 + 3 * 43)
+    assert variable_updates.scaled_add_cycles(1024, "float32", BOW) == 38 + 6 * (21 + 3 * 86)
+    assert variable_updates.scaled_add_cycles(1024, "float16", BOW) == 38 + 6 * (21 + 3 * 43)
 
 
 def test_optimizers_take_longer_the_more_they_compute():

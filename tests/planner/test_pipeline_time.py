@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from tensorflow_ipu.configs.chips import BOW
-from tensorflow_ipu.costs.links import link_cycles
-from tensorflow_ipu.costs.sync import sync_cycles
+from tensorflow_ipu.costs.chip.links import link_cycles
+from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.planner import pipeline_time, timeline
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorflow_ipu.costs import collectives
+from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.planner import planning, replication, what_if
 from tensorflow_ipu.planner.settings import Settings
 from tests import real_programs, workloads

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from tensorflow_ipu.configs.chips import BOW, MK2
+from tensorflow_ipu.costs.chip.links import link_cycles
+from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.links import link_cycles
-from tensorflow_ipu.costs.sync import sync_cycles
 from tensorflow_ipu.planner import timeline
 from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.settings import Settings

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from tensorflow_ipu.configs.chips import BOW
-from tensorflow_ipu.costs import collectives
+from tensorflow_ipu.costs.chip import collectives
+from tensorflow_ipu.costs.chip.streams import host_cycles, streaming_cycles
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.streams import host_cycles, streaming_cycles
 from tensorflow_ipu.planner import timeline
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import PipelineDescription

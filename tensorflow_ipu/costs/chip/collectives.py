@@ -1,0 +1,240 @@
+"""Costs of collectives over replicas.
+
+N replicas each have M bytes on one IPU, and its counterparts in all replicas form a ring. The IPUs
+of a replica each have a ring of their own. All run at once over the same ladder of two rails, which
+R IPUs per replica share: each ring has `ring_links / max(1, R / 2)` links, of B bytes per cycle and
+direction, of which collectives reach `collective_efficiency`. A step from one IPU to the next takes
+`a` cycles besides its bytes.
+
+The formulas are those of ring algorithms: see the Graphcore Communication Library's user guide for
+the rings, directions and meeting in the middle, and any text on collectives for the sums. Each
+function takes the fastest of its algorithms, as all are monotone in bytes and replicas.
+
+IPU-Links join up to 64 IPUs. Beyond, gateways join such domains: n replicas per domain, m domains.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.chip.links import link_label, link_rate
+from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.cost import FREE, Cost
+from tensorflow_ipu.costs.figures import label_of
+from tensorflow_ipu.costs.label import worst
+
+# Adding two vectors of 8 bytes takes a worker 3 instructions, and a tile issues one per cycle.
+# Source: the cost estimate of binary elementwise operations in graphcore/poplibs.
+_VECTOR_BYTES = 8
+_VECTOR_CYCLES = 3
+
+
+class _Ring(NamedTuple):
+    """A ring of IPUs, or of domains.
+
+    Args:
+        number: of members.
+        rate: bytes per cycle from one to the next, per direction.
+        latency: cycles of a step besides its bytes.
+    """
+
+    number: int
+    rate: float
+    latency: float
+
+    def scatter(self, num_bytes: float) -> float:
+        """Reduce-scatter or all-gather by two rings, one each way, that halve the data.
+
+        Formula: `(N - 1) (M / (2 N B) + a)`.
+        """
+        return (self.number - 1) * (num_bytes / (2 * self.number * self.rate) + self.latency)
+
+    def middle(self, num_bytes: float) -> float:
+        """From both ends of the ring to the IPU in the middle, or the other way.
+
+        Formula: `floor(N / 2) (M / B + a)`: few steps, but each with all bytes.
+        """
+        return self.number // 2 * (num_bytes / self.rate + self.latency)
+
+    def to_all(self, num_bytes: float) -> float:
+        """From one to all, both ways, in fragments that follow each other.
+
+        Formula: `M / B + floor(N / 2) a`.
+        """
+        return num_bytes / self.rate + self.number // 2 * self.latency
+
+    def exchange(self, num_bytes: float) -> float:
+        """All to all, each by the shorter way.
+
+        Formula: `M floor(N^2 / 4) / (2 N B) + floor(N / 2) a`: M / N bytes go to each other
+        replica, N / 4 steps away on average, and both directions share the load.
+        """
+        steps = self.number**2 // 4 / (2 * self.number)
+        return num_bytes * steps / self.rate + self.number // 2 * self.latency
+
+
+class _Net(NamedTuple):
+    """The rings of a collective: inside a domain, and over domains; None if there is one."""
+
+    inside: _Ring
+    outside: _Ring | None
+
+
+def all_reduce(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
+    """The cost of a sum over replicas that all of them get.
+
+    Formula: the least of reduce-scatter then all-gather, `2 (N - 1) (M / (2 N B) + a)`; meeting in
+    the middle and back, `2 floor(N / 2) (M / B + a)`; and all sending all they have,
+    `floor(N / 2) (M / B + a)`, with N - 1 additions on each. Over domains: reduce-scatter inside,
+    the sum of M / n outside, all-gather inside; or both sums whole.
+
+    Args:
+        num_bytes: bytes of the tensor on one IPU of a replica.
+        replicas: number of replicas.
+        ipus_per_replica: IPUs of each.
+        chip: the chip.
+    """
+    if replicas <= 1 or num_bytes <= 0:
+        return FREE
+    inside, outside = _net(replicas, ipus_per_replica, chip)
+    links, adds = min(_sums(inside, num_bytes), key=lambda option: _together(option, chip))
+    if outside is not None:
+        part = num_bytes / inside.number
+        by_parts = 2 * inside.scatter(num_bytes), _scatter_adds(inside, num_bytes)
+        options = [(by_parts[0] + more[0], by_parts[1] + more[1]) for more in _sums(outside, part)]
+        options += [(links + more[0], adds + more[1]) for more in _sums(outside, num_bytes)]
+        links, adds = min(options, key=lambda option: _together(option, chip))
+    return _cost(links, adds, replicas * ipus_per_replica, chip)
+
+
+def reduce_scatter(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
+    """The cost of a sum over replicas of which each gets its part.
+
+    Formula: `(N - 1) (M / (2 N B) + a)` and additions of `(N - 1) M / N` bytes. Over domains: the
+    same inside, then with M / n outside.
+
+    Args:
+        num_bytes: bytes of the whole tensor, as each replica has it before.
+        replicas: number of replicas.
+        ipus_per_replica: IPUs of each.
+        chip: the chip.
+    """
+    return _scattered(num_bytes, replicas, ipus_per_replica, chip, adds=True)
+
+
+def all_gather(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
+    """The cost of giving each replica the parts that the others have.
+
+    Formula: that of `reduce_scatter` without additions.
+
+    Args:
+        num_bytes: bytes of the whole tensor, as each replica has it afterwards.
+        replicas: number of replicas.
+        ipus_per_replica: IPUs of each.
+        chip: the chip.
+    """
+    return _scattered(num_bytes, replicas, ipus_per_replica, chip, adds=False)
+
+
+def all_to_all(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
+    """The cost of each replica sending each other one a part of its tensor.
+
+    Formula: see `_Ring.exchange`; over domains, inside and then M outside.
+
+    Args:
+        num_bytes: bytes of the whole tensor on one replica.
+        replicas: number of replicas.
+        ipus_per_replica: IPUs of each.
+        chip: the chip.
+    """
+    if replicas <= 1 or num_bytes <= 0:
+        return FREE
+    inside, outside = _net(replicas, ipus_per_replica, chip)
+    links = inside.exchange(num_bytes)
+    if outside is not None:
+        links += outside.exchange(num_bytes)
+    return _cost(links, 0.0, replicas * ipus_per_replica, chip)
+
+
+def broadcast(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
+    """The cost of one replica sending its tensor to all others.
+
+    Formula: `M / B + floor(N / 2) a`. Over domains: inside, M outside, inside.
+
+    Args:
+        num_bytes: bytes of the tensor.
+        replicas: number of replicas.
+        ipus_per_replica: IPUs of each.
+        chip: the chip.
+    """
+    if replicas <= 1 or num_bytes <= 0:
+        return FREE
+    inside, outside = _net(replicas, ipus_per_replica, chip)
+    links = inside.to_all(num_bytes)
+    if outside is not None:
+        links += outside.to_all(num_bytes)
+    return _cost(links, 0.0, replicas * ipus_per_replica, chip)
+
+
+def _net(replicas: int, ipus_per_replica: int, chip: Chip) -> _Net:
+    """The rings over so many replicas."""
+    in_domain = max(1, chip.link_domain // ipus_per_replica)
+    sharing = max(1.0, ipus_per_replica / 2)
+    rate = link_rate(chip, chip.ring_links) * chip.collective_efficiency / sharing
+    inside = _Ring(min(replicas, in_domain), rate, chip.link_latency * chip.clock)
+    if replicas <= in_domain:
+        return _Net(inside, None)
+    domains = -(-replicas // in_domain)
+    rate = chip.gateway_bandwidth / chip.clock
+    return _Net(inside, _Ring(domains, rate, chip.gateway_latency * chip.clock))
+
+
+def _sums(ring: _Ring, num_bytes: float) -> list[tuple[float, float]]:
+    """For each way to sum: cycles on links and bytes that are added."""
+    return [
+        (2 * ring.scatter(num_bytes), _scatter_adds(ring, num_bytes)),
+        (2 * ring.middle(num_bytes), ring.number // 2 * num_bytes),
+        (ring.middle(num_bytes), (ring.number - 1) * num_bytes),
+    ]
+
+
+def _scatter_adds(ring: _Ring, num_bytes: float) -> float:
+    """Bytes that each adds in a reduce-scatter."""
+    return (ring.number - 1) / ring.number * num_bytes
+
+
+def _scattered(
+    num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip, adds: bool
+) -> Cost:
+    """A reduce-scatter, with additions, or an all-gather."""
+    if replicas <= 1 or num_bytes <= 0:
+        return FREE
+    links = added = 0.0
+    part = float(num_bytes)
+    for ring in _net(replicas, ipus_per_replica, chip):
+        if ring is not None:
+            links += ring.scatter(part)
+            added += _scatter_adds(ring, part) if adds else 0.0
+            part /= ring.number
+    return _cost(links, added, replicas * ipus_per_replica, chip)
+
+
+def _adding(num_bytes: float, chip: Chip) -> float:
+    """Cycles of adding so many bytes, evenly on all tiles."""
+    return num_bytes / chip.tiles / _VECTOR_BYTES * _VECTOR_CYCLES
+
+
+def _together(option: tuple[float, float], chip: Chip) -> float:
+    """All cycles of a way to sum."""
+    links, adds = option
+    return links + _adding(adds, chip)
+
+
+def _cost(links: float, adds: float, ipus: int, chip: Chip) -> Cost:
+    """The cost of a collective: its steps on the links, its additions, one synchronisation."""
+    label = link_label(chip)
+    if ipus > chip.link_domain:
+        label = worst((label, label_of(chip, "gateway_bandwidth", "gateway_latency")))
+    sync = sync_cycles(min(ipus, chip.link_domain), chip)
+    return Cost(compute=_adding(adds, chip), exchange=links, sync=sync, label=label)

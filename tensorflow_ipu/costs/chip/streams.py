@@ -1,0 +1,60 @@
+"""Cycles of transfers between an IPU and its host or its streaming memory."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.figures import label_of
+from tensorflow_ipu.costs.label import Label
+
+# An IPU and whom it exchanges data with wait for each other like two IPUs.
+_PARTNERS = 2
+
+
+def host_cycles(num_bytes: float, chip: Chip) -> float:
+    """Returns the cycles of one transfer between an IPU and its host.
+
+    Formula: `sync + bytes / bandwidth x clock`, one direction. Source: the chip's PCIe interface.
+    No measurement of it was found, and IPUs that share a host's interface may be slower.
+
+    Args:
+        num_bytes: size of the transfer.
+        chip: the chip.
+
+    Returns:
+        Cycles; 0 when nothing is transferred.
+    """
+    if num_bytes <= 0:
+        return 0.0
+    return sync_cycles(_PARTNERS, chip) + num_bytes / chip.host_bandwidth * chip.clock
+
+
+def host_label(chip: Chip) -> Label:
+    """Returns how far the cycles of a host transfer can be trusted."""
+    return label_of(chip, "host_bandwidth", "sync_hop_time")
+
+
+def streaming_cycles(num_bytes: float, chip: Chip) -> float:
+    """Returns the cycles of one transfer between an IPU and its streaming memory.
+
+    Formula: `chunks x sync + bytes / bandwidth x clock`: a transfer is cut into chunks of at most
+    `transfer_chunk` bytes. Source: the UoB-HPC cookbook for the chunks; the bandwidth of an IPU is
+    its share of its machine's and uncertain.
+
+    Args:
+        num_bytes: size of the transfer.
+        chip: the chip.
+
+    Returns:
+        Cycles; 0 when nothing is transferred.
+    """
+    if num_bytes <= 0:
+        return 0.0
+    chunks = -(-num_bytes // chip.transfer_chunk)
+    start = chunks * sync_cycles(_PARTNERS, chip)
+    return start + num_bytes / chip.streaming_bandwidth * chip.clock
+
+
+def streaming_label(chip: Chip) -> Label:
+    """Returns how far the cycles of a transfer of streaming memory can be trusted."""
+    return label_of(chip, "streaming_bandwidth", "sync_hop_time")

@@ -1,0 +1,1 @@
+"""What sums of products cost: matrix products, convolutions and recurrent layers."""

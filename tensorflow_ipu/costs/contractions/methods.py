@@ -1,0 +1,94 @@
+"""The ways in which a tile computes its block of a product."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from tensorflow_ipu.costs.chip import amp, lanes
+from tensorflow_ipu.costs.chip.amp import Number, Unit
+from tensorflow_ipu.costs.contractions.contraction import Product
+from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, parts
+
+# Cycles of a rearrangement for each word that is stored: 5 for 4 words. Source: poplibs' planner.
+CYCLES_PER_WORD = 5 / 4
+
+
+def vertex_cycles(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
+    """Returns the cycles of the vertices of each partition, by the best method.
+
+    With a kernel: n x 1 vertices (in float16 with 1, 2 or 4 kernel rows at once), or 1x1 vertices
+    after the kernel's inputs were copied side by side. Without: 1x1 vertices or vector arithmetic.
+    Measured 3 x 3 convolutions of 4 channels on Mk1 take 16 cycles per position in float16 and 72
+    in float32 (lbm-graphcore, effect-of-mem-on-convolution): 9 x 8, so no rows at once.
+    """
+    if product.kernel == 1:
+        return _without_kernel(product, unit, block)
+    methods = [
+        _kernel_rows(product, unit, splits, block, rows)
+        for rows in ((1, 2, 4) if unit.half else (1,))
+    ]
+    methods.append(_side_by_side(product, unit, splits, block))
+    return functools.reduce(np.minimum, methods)
+
+
+def _without_kernel(product: Product, unit: Unit, block: Block) -> Number:
+    """Cycles of 1x1 vertices, dot products or, with nothing to add up, outer products."""
+    one = amp.vertex_1x1(
+        unit, block.positions, block.input_groups, block.output_groups, block.groups
+    )
+    inputs = np.minimum(block.input_groups * unit.input_channels, product.inputs)
+    outputs = np.minimum(block.output_groups * unit.output_channels, product.outputs)
+    cycles = np.minimum(one, lanes.hmac(unit, block.groups * block.positions * outputs, inputs))
+    if product.inputs > 1:
+        return cycles
+    return np.minimum(cycles, lanes.outer_product(block.groups, block.positions, outputs))
+
+
+def _kernel_rows(product: Product, unit: Unit, splits: Splits, block: Block, rows: int) -> Number:
+    """Cycles of n x 1 vertices with some kernel rows at once, which share the input channels."""
+    channels = unit.input_channels // rows
+    height = product.windows[-2].size if len(product.windows) > 1 else product.windows[0].size
+    return amp.vertex_nx1(
+        unit,
+        block.positions,
+        parts(parts(product.rows, splits.positions), unit.workers),
+        product.kernel // height * parts(height, rows),
+        parts(parts(product.inputs, channels), splits.inputs),
+        block.output_groups,
+        block.groups,
+        rows,
+    )
+
+
+def _side_by_side(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
+    """Cycles of copying the inputs of each kernel position side by side, and of 1x1 vertices."""
+    inputs = product.inputs * product.kernel
+    groups = parts(parts(inputs, unit.input_channels), splits.inputs)
+    copied = block.groups * block.positions * groups * unit.input_channels * product.size
+    vertices = amp.vertex_1x1(unit, block.positions, groups, block.output_groups, block.groups)
+    return vertices + copied * CYCLES_PER_WORD / unit.store_rate
+
+
+def least_bytes(product: Product, unit: Unit, block: Block) -> Number:
+    """Returns the bytes of a block for one group of input and of output channels at a time."""
+    inputs = np.minimum(unit.input_channels, product.inputs)
+    first = product.input_elements(block.positions, inputs) * product.size
+    second = product.kernel * inputs * unit.output_channels * product.size
+    sums = product.result_elements(block.positions, unit.output_channels) * product.partial_size
+    return first + second + sums
+
+
+def one_by_one(product: Product, unit: Unit, block: Block) -> Number:
+    """Cycles of n x 1 vertices that have one position for each worker at a time."""
+    once = amp.vertex_nx1(
+        unit,
+        unit.workers,
+        1,
+        product.kernel,
+        block.input_groups,
+        block.output_groups,
+        block.groups,
+    )
+    return parts(block.positions, unit.workers) * once

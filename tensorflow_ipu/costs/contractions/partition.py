@@ -1,0 +1,160 @@
+"""How a product is split over the tiles, and what that costs.
+
+As the planner of poplibs does: positions, output channels, input channels (whose partial sums are
+then reduced) and groups are split over the tiles. Each tile receives its part of both operands,
+computes, and takes part in the reduction. The cheapest of a fixed set of partitions counts. The set
+depends only on the number of tiles, and the cost of each partition rises with each dimension, so
+the cost of a product does too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.chip import amp
+from tensorflow_ipu.costs.chip.amp import Number, Unit
+from tensorflow_ipu.costs.contractions import methods, partition_memory
+from tensorflow_ipu.costs.contractions.contraction import Product
+from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, block_of, candidates
+from tensorflow_ipu.costs.cost import Cost, Resources
+from tensorflow_ipu.costs.figures import label_of
+from tensorflow_ipu.costs.label import Label
+
+# A reduction: 33 for the supervisor, 20 + 10 per worker. Source: poplibs.
+_REDUCTION_CYCLES, _REDUCTION_WORKER_CYCLES = 33, 30
+# A cast: 19 per worker besides one cycle per vector. Source: poplibs.
+_CAST_WORKER_CYCLES = 19
+# Reductions of so many partial sums and more take a second and a third stage. Source: poplibs.
+_TWO_STAGES, _THREE_STAGES = 16, 125
+
+
+def best(product: Product, resources: Resources) -> Cost:
+    """Returns the cost of a product with the cheapest partition.
+
+    Cycles = sum of rearrangement, exchange of the operands, vertices, and reduction or cast. If the
+    temporary memory of a partition exceeds the bound, it is done in `ceil(temporary / bound)` parts
+    one after the other. Each has its own sync and start of vertices, and receives both operands: to
+    hold an s-th at a time, a tile splits both, and sees each part of one with each of the other.
+    Source: poplibs' planner, and the data movement of blocked products.
+
+    If one group of channels at a time exceeds the bound, so that parts must be of the field, it is
+    done with as little memory as can be: see `_serial`.
+
+    Args:
+        product: the product.
+        resources: what it has at its disposal.
+    """
+    chip, splits = resources.chip, candidates(resources.tiles)
+    unit = amp.unit(chip, product.dtype, product.partials)
+    block = block_of(product, unit, splits)
+    parts, starts, vertices = _serial(product, unit, splits, block, resources)
+    received = operand_cycles(splits, block, chip)
+    after, sent, phases = _sums(product, splits, block, chip)
+    setup = starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
+    compute = vertices + setup + after + rearrangement(product, resources)
+    exchange = parts * received + sent + (starts + phases) * chip.exchange_overhead
+    sync = (2 * starts + phases) * chip.sync_cycles
+    chosen = int(np.argmin(compute + exchange + sync))
+    cycles = Cost(float(compute[chosen]), float(exchange[chosen]), float(sync[chosen]))
+    cycles = dataclasses.replace(cycles, label=_label(unit, chip))
+    return partition_memory.with_memory(cycles, product, unit, resources)
+
+
+def _label(unit: Unit, chip: Chip) -> Label:
+    """How far the cycles can be trusted: as the rate of the matrix unit, which they rest on.
+
+    They rest less on the rate at which it loads weights, uncertain on most chips. A load takes 32
+    cycles at most, and the vertex 180 or more besides for each, even with a single position.
+    """
+    kind = "half" if unit.half_partials else "mixed" if unit.half else "float"
+    return label_of(chip, f"{kind}_macs_per_cycle")
+
+
+def cheapest(costs: Sequence[Cost]) -> Cost:
+    """Returns the cost of the cheapest of several ways to do the same.
+
+    Memory is the least of all ways: which one is cheapest may change with the number of tiles, and
+    memory should not rise with it. For the same reason codelets are those of all ways.
+
+    Args:
+        costs: those of the ways, at least one.
+    """
+    return dataclasses.replace(
+        min(costs, key=lambda cost: cost.cycles),
+        temporary=min(cost.temporary for cost in costs),
+        vertex_state=min(cost.vertex_state for cost in costs),
+        exchange_code=min(cost.exchange_code for cost in costs),
+        codelets=tuple(dict.fromkeys(name for cost in costs for name in cost.codelets)),
+    )
+
+
+def _serial(
+    product: Product, unit: Unit, splits: Splits, block: Block, resources: Resources
+) -> tuple[Number, Number, Number]:
+    """Times that operands are received, that vertices start, and the cycles of the vertices.
+
+    A part of channels is a run of the same vertices. The planner has no parts of the field: where
+    these would be needed it plans again for least memory. That is taken as one position for each
+    worker at a time. Measured on Mk1, convolutions of 4 channels become 27 to 36 times slower there
+    (lbm-graphcore, effect-of-mem-on-convolution).
+    """
+    limit = partition_memory.bound(resources)
+    parts = np.ceil(block.temporary / limit)
+    vertices = methods.vertex_cycles(product, unit, splits, block)
+    little = methods.least_bytes(product, unit, block) > limit
+    if not little.any():
+        return parts, parts, vertices
+    steps = np.where(little, -(-block.positions // unit.workers), 0)
+    slow = np.where(little, methods.one_by_one(product, unit, block), 0)
+    return parts, np.maximum(parts, steps), np.maximum(vertices, slow)
+
+
+def operand_cycles(splits: Splits, block: Block, chip: Chip) -> Number:
+    """Returns the cycles to receive both operands.
+
+    Bytes / exchange rate. The first operand comes at twice the rate where output channels are in an
+    even number of parts: two tiles of one bus then take the same. Operands that are in one part
+    over the tiles are there already. Source: poplibs' planner.
+    """
+    tiles = splits.positions * splits.inputs * splits.outputs * splits.groups
+    shared = np.where(splits.outputs % chip.tiles_per_bus == 0, chip.tiles_per_bus, 1)
+    first = block.first * (1 - 1 / tiles) / (chip.exchange_rate * shared)
+    second = block.second * (1 - 1 / splits.positions) / chip.exchange_rate
+    return first + second
+
+
+def _sums(
+    product: Product, splits: Splits, block: Block, chip: Chip
+) -> tuple[Number, Number, Number]:
+    """Cycles to add or cast partial sums, to exchange them, and the number of phases.
+
+    Each tile receives its part of the sums of all others, and adds 16 bytes per cycle. Source:
+    poplibs.
+    """
+    several = splits.inputs > 1
+    stages = several * (1 + (splits.inputs >= _TWO_STAGES) + (splits.inputs >= _THREE_STAGES))
+    sent = block.sums * (1 - 1 / splits.inputs) / chip.exchange_rate
+    start = _REDUCTION_CYCLES + chip.workers_per_tile * _REDUCTION_WORKER_CYCLES
+    added = block.sums / chip.load_rate + stages * (start + chip.compute_set_cycles)
+    if product.partials == product.dtype:
+        return np.where(several, added, 0), sent, stages
+    cast = block.sums / product.partial_size / chip.float_vector_width
+    cast = cast + chip.workers_per_tile * _CAST_WORKER_CYCLES + chip.compute_set_cycles
+    return np.where(several, added, cast), sent, stages
+
+
+def rearrangement(product: Product, resources: Resources) -> float:
+    """Returns the cycles to bring operands into another order, spread over all tiles.
+
+    Bytes x 5/4 / store rate, and bytes / exchange rate. Source: poplibs' planner.
+    """
+    chip = resources.chip
+    share = -(-product.rearranged // resources.tiles) * product.size
+    if not share:
+        return 0.0
+    once = chip.compute_set_cycles + chip.exchange_overhead + chip.sync_cycles
+    return share * (methods.CYCLES_PER_WORD / chip.store_rate + 1 / chip.exchange_rate) + once

@@ -1,0 +1,1 @@
+"""What the other ops cost, one module for each family."""

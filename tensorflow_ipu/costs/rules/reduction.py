@@ -1,0 +1,180 @@
+"""Reductions: each tile reduces what it has, partial results are exchanged, then reduced again."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.chip.vertex import (
+    LEAST_BYTES,
+    exchange_code,
+    per_worker,
+    phase,
+    share,
+    supervised,
+    type_name,
+)
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.rules.elementwise import computed_type, is_float, vertex_cycles
+
+# A reduction vertex: cycles besides the launch, of a worker, and of each loop of a worker; the
+# general one has 32 instead of 20. Source: `popops` of graphcore/poplibs.
+_VERTEX, _WORKER, _LOOP = 22, 32, 10
+# Elements that a worker adds up in one cycle. Source: the same; half as many for others.
+_SUMMED = {"float16": 8, "bfloat16": 8, "float32": 4}
+_OTHERS_SUMMED = 1
+# Partial results are kept in 32 bits.
+_PARTIAL_BYTES = 4
+# Most partial results that are added up in one stage, and in two. Source: `poplin`.
+_LAST_OF_STAGES = (15, 124)
+
+
+def received_messages(partials: int) -> int:
+    """Returns the partial results that a tile receives for one result.
+
+    Formula: `n x p^(1/n)` of p partial results in n stages, which are 1 below 16, 2 from 16 and 3
+    from 125 on. Where another stage begins, the number is not let fall, as more work never takes
+    less time.
+
+    Args:
+        partials: tiles that have a part of the result.
+    """
+    last_of_each = (min(partials, most) for most in (*_LAST_OF_STAGES, partials))
+    return max(
+        math.ceil(count * p ** (1 / count))
+        for count, p in enumerate(last_of_each, start=1)
+        if count == 1 or p > _LAST_OF_STAGES[count - 2]
+    )
+
+
+def tile_cycles(elements: int, results: int, dtype: str, chip: Chip) -> float:
+    """Returns the cycles of one reduction vertex.
+
+    Formula: `launch + 22 + workers x (32 + ceil(n / width) + 10 x loops)`; n elements and the
+    vectors of results ("loops") are those of the busiest worker. Source: `popops`, whose vertices
+    take 20 to 32 cycles a worker and 7 to 10 a loop.
+
+    Args:
+        elements: elements on the tile.
+        results: results that they are reduced to.
+        dtype: type of the elements.
+        chip: the chip.
+    """
+    width = _SUMMED.get(dtype, _OTHERS_SUMMED)
+    work = -(-per_worker(elements, chip) // width)
+    loops = -(-per_worker(results, chip) // width)
+    return _VERTEX + supervised(_WORKER + work + _LOOP * loops, chip)
+
+
+def reduction(
+    name: str, source: TensorType, results: int, trailing: bool, resources: Resources
+) -> Cost:
+    """Returns the cost of a reduction.
+
+    Formula: a vertex over the elements of a tile; exchange of the partial results of 4 bytes; a
+    vertex over those. When the last dimensions are reduced, a tile has all of a result but for the
+    first and the last, so it has `ceil(results / tiles) + 1` partial results and receives those
+    and `n x p^(1/n)` of n stages. Else it has one for each result at most, and receives as many.
+
+    Args:
+        name: name of the operation, for the vertex.
+        source: what is reduced.
+        results: number of results.
+        trailing: whether the last dimensions are reduced, so that a result's elements are together.
+        resources: what it has at its disposal.
+    """
+    chip = resources.chip
+    on_tile = share(source.elements, source.element_size, resources.tiles)
+    results = max(min(results, source.elements), 1)
+    partials = min(-(-results // resources.tiles) + 1 if trailing else results, on_tile)
+    users = -(-source.num_bytes // LEAST_BYTES)
+    messages = received_messages(min(users, resources.tiles))
+    received = (partials + messages) * _PARTIAL_BYTES
+    codelet = f"Reduce{name}_{type_name(source.dtype)}"
+    local = phase(tile_cycles(on_tile, partials, source.dtype, chip), codelet, chip, operands=2)
+    last = "float32" if is_float(source.dtype) else source.dtype
+    final = phase(
+        tile_cycles(received // _PARTIAL_BYTES, partials, last, chip),
+        f"Reduce{name}_{type_name(last)}",
+        chip,
+        received=received,
+        temporary=partials * _PARTIAL_BYTES,
+        operands=2,
+    )
+    # More tiles may have more messages, but must not need more memory: as if on all that have data.
+    code = exchange_code((partials + received_messages(users)) * _PARTIAL_BYTES)
+    return local + dataclasses.replace(final, exchange_code=code)
+
+
+def is_trailing(source: TensorType, result: TensorType, axes: tuple[int, ...] | None) -> bool:
+    """Returns whether a reduction is over the last dimensions.
+
+    Args:
+        source: what is reduced.
+        result: the result.
+        axes: dimensions that are reduced; None if unknown: then the shapes tell.
+    """
+    rank = len(source.shape)
+    if axes is not None:
+        return sorted(axes) == list(range(rank - len(axes), rank))
+    if len(result.shape) == rank:
+        kept = [index for index in range(rank) if result.shape[index] == source.shape[index] != 1]
+        return kept == list(range(len(kept)))
+    return result.shape == source.shape[: len(result.shape)]
+
+
+def _cost(spec: OpSpec, resources: Resources) -> Cost:
+    """A reduction op, by its axes."""
+    source, result = spec.inputs[0], spec.outputs[0]
+    trailing = is_trailing(source, result, spec.attributes.get("axes"))
+    return reduction(spec.type, source, result.elements, trailing, resources)
+
+
+def _of_squares(spec: OpSpec, resources: Resources) -> Cost:
+    """EuclideanNorm: a reduction of squares, and a square root of each result."""
+    result = spec.outputs[0]
+    on_tile = share(result.elements, result.element_size, resources.tiles)
+    roots = vertex_cycles("sqrt", on_tile, result.dtype, resources.chip)
+    root = phase(roots, f"Sqrt_{type_name(result.dtype)}", resources.chip, operands=2)
+    return _cost(spec, resources) + root
+
+
+def _to_one(spec: OpSpec, resources: Resources) -> Cost:
+    """L2Loss: everything is reduced."""
+    return reduction("SquareSum", spec.inputs[0], 1, True, resources)
+
+
+def _to_channels(spec: OpSpec, resources: Resources) -> Cost:
+    """BiasAddGrad: all dimensions but the channels are reduced."""
+    return reduction("Sum", spec.inputs[0], spec.outputs[0].elements, False, resources)
+
+
+def _argument(spec: OpSpec, resources: Resources) -> Cost:
+    """ArgMax, ArgMin: a reduction that carries an index along: twice the data of it."""
+    source, result = spec.inputs[0], spec.outputs[0]
+    trailing = is_trailing(source, result, spec.attributes.get("axes"))
+    pairs = TensorType(source.dtype, (2, *source.shape))
+    return reduction(spec.type, pairs, 2 * result.elements, trailing, resources)
+
+
+def _segments(spec: OpSpec, resources: Resources) -> Cost:
+    """In-top-k and the like: a comparison with a row's element, and a count of each row."""
+    whole = computed_type(spec)
+    on_tile = share(whole.elements, whole.element_size, resources.tiles)
+    cycles = vertex_cycles("compare", on_tile, whole.dtype, resources.chip)
+    compare = phase(cycles, "Compare", resources.chip, label=Label.ASSUMED)
+    rows = spec.outputs[0].elements
+    return compare + reduction("Count", whole, rows, True, resources)
+
+
+RULES: dict[str, Rule] = {
+    **rules(_cost, "Sum Mean Max Min Prod All Any", "axes"),
+    **rules(_of_squares, "EuclideanNorm", "axes"),
+    **rules(_to_one, "L2Loss"),
+    **rules(_to_channels, "BiasAddGrad"),
+    **rules(_argument, "ArgMax ArgMin", "axes"),
+    **rules(_segments, "InTopK InTopKV2"),
+}

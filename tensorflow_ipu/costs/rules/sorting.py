@@ -1,0 +1,89 @@
+"""Sorting, the largest k, and running sums."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.costs.chip.vertex import phase, share, type_name
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.rules.elementwise import computed_type, expression_cycles, vertex_cycles
+from tensorflow_ipu.costs.rules.elementwise_table import expression_label
+
+# One exchange of a sorting network: which is larger, and both the keys and their places follow.
+_COMPARE_EXCHANGE = ("compare", "select", "select")
+# Bytes of an element's place.
+_INDEX_BYTES = 4
+
+
+def _doublings(length: int) -> int:
+    """How often a length of 1 is doubled to reach some length."""
+    return max(length - 1, 0).bit_length()
+
+
+def sorting(
+    source: TensorType, resources: Resources, length: int | None = None, kept: int | None = None
+) -> Cost:
+    """Returns the cost of sorting lines with the places of their elements, or their largest k.
+
+    Formula: a bitonic network of `s (s + 1) / 2` steps, s = log2 of the line's length; for the
+    largest k only runs of k are sorted, then halved: `t (t + 1) / 2 + (s - t) (t + 1)` steps, t =
+    log2 of k. In each step a tile receives what it has once more, compares and selects.
+
+    Args:
+        source: the lines; their length is the last dimension unless given.
+        resources: what it has at its disposal.
+        length: length of a line.
+        kept: how many of each line are wanted; None for all.
+    """
+    lines = source.shape[-1] if source.shape else 1
+    whole = _doublings(lines if length is None else length)
+    runs = whole if kept is None else min(_doublings(kept), whole)
+    steps = runs * (runs + 1) // 2 + (whole - runs) * (runs + 1)
+    on_tile = share(source.elements, source.element_size, resources.tiles)
+    received = on_tile * (source.element_size + _INDEX_BYTES)
+    cycles = expression_cycles(_COMPARE_EXCHANGE, on_tile, source.dtype, resources.chip)
+    codelet = f"CompareExchange_{type_name(source.dtype)}"
+    label = expression_label(_COMPARE_EXCHANGE)
+    step = phase(cycles, codelet, resources.chip, received, received, label=label)
+    return step.times(max(steps, 1))
+
+
+def _largest(spec: OpSpec, resources: Resources) -> Cost:
+    """TopK: the last dimension of the result is k."""
+    shape = spec.outputs[0].shape
+    return sorting(spec.inputs[0], resources, kept=shape[-1] if shape else 1)
+
+
+def _scan(spec: OpSpec, resources: Resources) -> Cost:
+    """Running sums: `log2(length)` steps of adding what is 1, 2, 4 ... places before.
+
+    Each step is an exchange and an addition. Assumed: the library's way is not known.
+    """
+    source = spec.inputs[0]
+    axes = spec.attributes.get("axes")
+    # Without the axis, the longest dimension is the worst case.
+    length = source.shape[axes[0]] if axes else max(source.shape, default=1)
+    name = "multiply" if spec.type == "Cumprod" else "add"
+    on_tile = share(source.elements, source.element_size, resources.tiles)
+    received = on_tile * source.element_size
+    cycles = vertex_cycles(name, on_tile, source.dtype, resources.chip)
+    codelet = f"{spec.type}_{type_name(source.dtype)}"
+    step = phase(cycles, codelet, resources.chip, received, received, label=Label.ASSUMED)
+    return step.times(max(_doublings(length), 1))
+
+
+def _band(spec: OpSpec, resources: Resources) -> Cost:
+    """MatrixBandPart: each element is kept or set to zero by its place."""
+    whole = computed_type(spec)
+    on_tile = share(whole.elements, whole.element_size, resources.tiles)
+    cycles = vertex_cycles("select", on_tile, whole.dtype, resources.chip)
+    codelet = f"Band_{type_name(whole.dtype)}"
+    return phase(cycles, codelet, resources.chip, label=Label.ASSUMED)
+
+
+RULES: dict[str, Rule] = {
+    **rules(lambda spec, resources: sorting(spec.inputs[0], resources), "XlaSort Sort"),
+    **rules(_largest, "TopK TopKV2"),
+    **rules(_scan, "Cumsum Cumprod CumulativeLogsumexp", "axes"),
+    **rules(_band, "MatrixBandPart"),
+}

@@ -1,0 +1,120 @@
+"""Updates of variables: assignments and the rules of optimizers, in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, type_name
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.rules import slicing
+from tensorflow_ipu.costs.rules.data_movement import local_copy, rearrangement
+from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
+from tensorflow_ipu.costs.rules.elementwise_table import expression_label
+
+# Scaled add: cycles besides the workers, of a worker, and of each vector. Source: `popops`.
+_SCALED, _SCALED_WORKER, _SCALED_VECTOR = 38, 21, 3
+
+_M, _A, _S, _D, _R = "multiply", "add", "subtract", "divide", "sqrt"
+
+#: Functions on each element, from the equations in TensorFlow's description of each op. Products
+#: and quotients of scalars are left out.
+_EQUATIONS: Mapping[str, tuple[str, ...]] = {
+    "Momentum": (_M, _A, _M, _S),
+    "KerasMomentum": (_M, _M, _S, _A),
+    "Adam": (_S, _M, _A, _M, _S, _M, _A, _R, _A, _M, _D, _S),
+    "AdamWithAmsgrad": (_S, _M, _A, _M, _S, _M, _A, "maximum", _R, _A, _M, _D, _S),
+    "AdaMax": (_S, _M, _A, _M, "abs", "maximum", _A, _M, _D, _S),
+    "Adagrad": (_M, _A, "rsqrt", _M, _M, _S),
+    "AdagradV2": (_M, _A, _R, _A, _M, _D, _S),
+    "AdagradDA": (_A, _M, _A, "sign", _M, _S, "maximum", _R, _D, _M),
+    "Adadelta": (_M, _M, _M, _A, _A, _R, _A, _R, _D, _M, _M, _S, _M, _M, _M, _A),
+    "RMSProp": (_M, _S, _M, _A, _A, "rsqrt", _M, _M, _M, _A, _S),
+    "CenteredRMSProp": (_M, _S, _M, _A, _S, _M, _A, _M, _S, _A, "rsqrt", _M, _M, _M, _A, _S),
+    "Ftrl": (_M, _A, "power", "power", _S, _D, _M, _A, _S, _D, _A, "sign", _M, _S, _D, "select"),
+    "AddSign": (_M, _M, _A, "sign", "sign", _M, _M, _A, _M, _M, _S),
+    "PowerSign": (_M, _M, _A, "sign", "sign", _M, _M, "exp", _M, _M, _S),
+    "ProximalGradientDescent": (_M, _S, "sign", "abs", _S, "maximum", _M, _D),
+    "ProximalAdagrad": (_M, _A, "rsqrt", _M, _M, _S, "sign", "abs", _S, "maximum", _M, _D),
+}
+
+
+def scaled_add_cycles(elements: int, dtype: str, chip: Chip) -> float:
+    """Returns the tile's cycles of `a += scale x b`: `38 + workers x (21 + 3 x vectors)`."""
+    vectors = -(-per_worker(elements, chip) // vector_width(dtype, chip))
+    return _SCALED + chip.workers_per_tile * (_SCALED_WORKER + _SCALED_VECTOR * vectors)
+
+
+def scaled_add(tensor: TensorType, resources: Resources) -> Cost:
+    """Returns the cost of adding a multiple of a tensor to another in place.
+
+    Args:
+        tensor: type and shape of both.
+        resources: what it has at its disposal.
+    """
+    on_tile = share(tensor.elements, tensor.element_size, resources.tiles)
+    cycles = scaled_add_cycles(on_tile, tensor.dtype, resources.chip)
+    codelet = f"ScaledAdd_{type_name(tensor.dtype)}"
+    return phase(cycles, codelet, resources.chip, operands=2)
+
+
+def _by_equations(names: tuple[str, ...], spec: OpSpec, resources: Resources) -> Cost:
+    """An optimizer's rule as one vertex, on the largest of the variable, state and gradient."""
+    whole = max(spec.inputs, key=lambda tensor: tensor.elements)
+    on_tile = share(whole.elements, whole.element_size, resources.tiles)
+    cycles = expression_cycles(names, on_tile, whole.dtype, resources.chip)
+    codelet = f"{spec.type}_{type_name(whole.dtype)}"
+    return phase(cycles, codelet, resources.chip, operands=4, label=expression_label(names))
+
+
+def _dense(names: tuple[str, ...]) -> Rule:
+    """A rule for an optimizer's op on all of a variable."""
+    return Rule(lambda spec, resources: _by_equations(names, spec, resources))
+
+
+def _sparse(names: tuple[str, ...]) -> Rule:
+    """A rule for an optimizer's op on some rows: they are taken, changed and put back.
+
+    The indices are the one input of integers; the gradient before them has the rows' shape.
+    """
+
+    def cost(spec: OpSpec, resources: Resources) -> Cost:
+        at = next(i for i, t in enumerate(spec.inputs) if t.dtype in ("int32", "int64"))
+        gradient, count = spec.inputs[at - 1], spec.inputs[at].elements
+        row = TensorType(gradient.dtype, (-(-gradient.elements // max(count, 1)),))
+        changed = OpSpec(spec.type, (gradient,), (), {})
+        return (
+            slicing.indexed("MultiSlice", count, row, resources, scatters=False)
+            + _by_equations(names, changed, resources)
+            + slicing.indexed("MultiUpdate", count, row, resources, scatters=True)
+        )
+
+    return Rule(cost)
+
+
+def _last(spec: OpSpec, resources: Resources) -> Cost:
+    """AssignAdd, AssignSub, gradient descent: a scaled add of the last input."""
+    return scaled_add(spec.inputs[-1], resources)
+
+
+def _assign(spec: OpSpec, resources: Resources) -> Cost:
+    """An assignment copies the value within each tile."""
+    return local_copy(spec.inputs[-1].num_bytes, resources)
+
+
+def _assign_part(spec: OpSpec, resources: Resources) -> Cost:
+    """A part of a variable is written over."""
+    return rearrangement(spec.inputs[-1].num_bytes, 8, resources)
+
+
+RULES: dict[str, Rule] = {
+    **rules(_last, "AssignAddVariableOp AssignSubVariableOp AssignAdd AssignSub"),
+    **rules(_last, "ResourceApplyGradientDescent ApplyGradientDescent"),
+    **rules(_assign, "AssignVariableOp Assign"),
+    **rules(_assign_part, "ResourceStridedSliceAssign StridedSliceAssign"),
+    **{f"ResourceApply{name}": _dense(names) for name, names in _EQUATIONS.items()},
+    **{f"ResourceSparseApply{name}": _sparse(names) for name, names in _EQUATIONS.items()},
+    "ResourceApplyFtrlV2": _dense(_EQUATIONS["Ftrl"]),
+    "ResourceSparseApplyFtrlV2": _sparse(_EQUATIONS["Ftrl"]),
+}

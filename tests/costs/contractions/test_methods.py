@@ -1,0 +1,73 @@
+"""The ways in which a tile computes its block of a product."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.costs.chip import amp, lanes
+from tensorflow_ipu.costs.contractions import methods
+from tensorflow_ipu.costs.contractions.contraction import Product, Window
+from tensorflow_ipu.costs.contractions.partition_block import Splits, block_of
+
+UNIT = amp.unit(BOW, "float16", "float16")
+WHOLE = Splits(*(np.array([1]),) * 4)
+WINDOWS = (Window(1, 3), Window(1, 3))
+
+
+def computed(product, unit=UNIT):
+    block = block_of(product, unit, WHOLE)
+    return block, float(methods.vertex_cycles(product, unit, WHOLE, block)[0])
+
+
+def test_without_kernel():
+    _, cycles = computed(Product("float16", "float16", 60, 40, 40, 2))
+    assert cycles == amp.vertex_1x1(UNIT, 60, 3, 3, 2)
+
+
+def test_few_sums_take_dot_products():
+    _, cycles = computed(Product("float16", "float16", 1, 64, 2))
+    assert cycles == lanes.hmac(UNIT, 2, 64) < amp.vertex_1x1(UNIT, 1, 4)
+
+
+def test_nothing_to_add_up_takes_outer_products():
+    _, cycles = computed(Product("float16", "float16", 3, 1, 20))
+    assert cycles == lanes.outer_product(1, 3, 20) < amp.vertex_1x1(UNIT, 3, 1, 2)
+
+
+def test_many_channels_take_one_kernel_row_at_a_time():
+    _, cycles = computed(Product("float16", "float16", 600, 64, 64, windows=WINDOWS, rows=10))
+    assert cycles == amp.vertex_nx1(UNIT, 600, 2, 9, 4, 4)
+
+
+def test_few_channels_share_the_unit():
+    _, cycles = computed(Product("float16", "float16", 600, 4, 16, windows=WINDOWS, rows=10))
+    # Three steps along the row, all rows at once; or 36 of 48 channels side by side.
+    rows = amp.vertex_nx1(UNIT, 600, 2, 3, rows=4)
+    side_by_side = amp.vertex_1x1(UNIT, 600, 3) + 600 * 48 * 2 * 5 / 4 / 8
+    assert cycles == min(rows, side_by_side)
+    assert cycles < amp.vertex_nx1(UNIT, 600, 2, 9) / 1.5
+
+
+def test_float32_takes_one_kernel_row_at_a_time():
+    unit = amp.unit(BOW, "float32", "float32")
+    product = Product("float32", "float32", 600, 2, 16, windows=(Window(1, 4), Window(1, 1)))
+    _, cycles = computed(product, unit)
+    assert cycles < amp.vertex_nx1(unit, 600, 1, 4)
+    assert cycles == amp.vertex_1x1(unit, 600, 1) + 600 * 8 * 4 * 5 / 4 / 8
+
+
+def test_least_bytes_by_hand():
+    product = Product("float16", "float32", 256, 40, 40, windows=WINDOWS, stored=10_000)
+    unit = amp.unit(BOW, "float16", "float32")
+    block = block_of(product, unit, WHOLE)
+    # A field of 16 x 16 with its halo, 16 inputs; 8 outputs.
+    expected = 18 * 18 * 16 * 2 + 9 * 16 * 8 * 2 + 256 * 8 * 4
+    assert methods.least_bytes(product, unit, block)[0] == pytest.approx(expected)
+
+
+def test_one_by_one():
+    product = Product("float16", "float16", 600, 16, 16, windows=WINDOWS)
+    block = block_of(product, UNIT, WHOLE)
+    assert methods.one_by_one(product, UNIT, block)[0] == 100 * amp.vertex_nx1(UNIT, 6, 1, 9)

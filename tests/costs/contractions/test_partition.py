@@ -1,0 +1,74 @@
+"""Partitions of a product over the tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.costs.chip import amp
+from tensorflow_ipu.costs.contractions import partition
+from tensorflow_ipu.costs.contractions.contraction import Product, Window
+from tensorflow_ipu.costs.contractions.partition_block import Splits, block_of
+from tensorflow_ipu.costs.cost import Cost, Resources
+
+UNIT = amp.unit(BOW, "float16", "float16")
+
+
+def split(positions=1, inputs=1, outputs=1, groups=1):
+    return Splits(*(np.array([n]) for n in (positions, inputs, outputs, groups)))
+
+
+def test_operands_by_hand():
+    product = Product("float16", "float16", 1000, 64, 64)
+    splits = split(positions=10, outputs=2)
+    received = partition.operand_cycles(splits, block_of(product, UNIT, splits), BOW)
+    # 100 x 64 values of the first at 8 bytes per cycle less a 20th; 64 x 32 of the second.
+    first, second = 100 * 64 * 2 * 0.95 / 8, 64 * 32 * 2 * 0.9 / 4
+    assert received[0] == pytest.approx(first + second)
+
+
+def test_one_tile_receives_nothing():
+    cost = partition.best(Product("float16", "float16", 64, 64, 64), Resources(BOW, 1))
+    assert cost.exchange == BOW.exchange_overhead
+    # Four groups of inputs and outputs each; 11 positions per worker.
+    zeroed, plain = 25 + 32 + 6 * (37 + 32 - 7), 25 + 32 + 6 * (38 + 32 - 7)
+    vertex = 50 + 6 * (7 + 3 * 3) + 13 + 3 * (15 + 4 * plain) + 11 + 4 * zeroed
+    assert cost.compute == vertex + BOW.compute_set_cycles + BOW.vertex_launch_cycles
+
+
+@pytest.mark.parametrize("window", [Window(1, 3), Window(2, 3), Window(1, 7), Window(1, 1)])
+def test_kernels_take_at_least_their_share_of_the_peak(window):
+    product = Product("float16", "float16", 10_000, 64, 64, windows=(window, window), rows=100)
+    cost = partition.best(product, Resources(BOW, BOW.tiles, 0.6, "float16"))
+    assert product.macs == 10_000 * 64 * 64 * window.size**2
+    assert cost.compute > product.macs / 64 / BOW.tiles
+
+
+def test_serial_parts():
+    product = Product("float16", "float16", 4096, 4096, 4096)
+    few, many = (
+        partition.best(product, Resources(BOW, BOW.tiles, proportion, "float16"))
+        for proportion in (1.0, 0.02)
+    )
+    assert few.temporary > 10 * many.temporary
+    assert many.temporary <= 0.02 * BOW.memory_per_tile
+    assert many.sync >= 10 * few.sync
+    assert many.exchange > 1.5 * few.exchange
+
+
+def test_rearrangement_by_hand():
+    resources = Resources(BOW, 100)
+    product = Product("float16", "float16", 64, 64, 64, rearranged=10_000)
+    # 200 bytes on each tile: 5/4 x 200 / 8 cycles to copy, 50 to receive, and one phase.
+    phase = BOW.compute_set_cycles + BOW.exchange_overhead + BOW.sync_cycles
+    assert partition.rearrangement(product, resources) == pytest.approx(31.25 + 50 + phase)
+    assert partition.rearrangement(product._replace(rearranged=0), resources) == 0
+
+
+def test_cheapest_of_several_ways():
+    first = Cost(5.0, temporary=10, codelets=("a",), vertex_state=4, exchange_code=9)
+    second = Cost(3.0, temporary=20, codelets=("b", "a"), vertex_state=3, exchange_code=12)
+    assert partition.cheapest([first, second]) == Cost(
+        3.0, temporary=10, codelets=("a", "b"), vertex_state=3, exchange_code=9
+    )
