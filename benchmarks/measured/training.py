@@ -6,9 +6,10 @@ import functools
 import gc
 import sys
 
-from tensorflow_ipu.planner import memory, timeline
+from tensorflow_ipu.planner.memory import replica
 from tensorflow_ipu.planner.plan import Timeline
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.workload import Workload
 
 from .configuration import BERT_BASE, RESNET, Configuration
@@ -47,7 +48,7 @@ def _plan(config: Configuration) -> Timeline:
 def fullest_tile(config: Configuration) -> float:
     """Returns which part of its memory the fullest tile uses, for a program of one IPU."""
     workload = _workload(config.model, config.length, config.micro_batch, encoder_layers(config))
-    (ipu,) = memory.plan(with_count(workload, config.accumulation), settings(config))
+    (ipu,) = replica.plan(with_count(workload, config.accumulation), settings(config))
     return ipu.worst_bytes / ipu.capacity
 
 

@@ -7,9 +7,10 @@ import json
 from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
-from tensorflow_ipu.planner import planning, stage_split, stage_text
+from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.alternatives import stage_split, stage_text
+from tensorflow_ipu.planner.alternatives.stage_split import Split
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.planner.stage_split import Split
 from tensorflow_ipu.text import aligned
 
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
-from tensorflow_ipu.planner import what_if
+from tensorflow_ipu.planner.alternatives import what_if
 
 # Option, name of the change, type of its values, what it means.
 _CHANGES = (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.planner.ipu_memory import TEMPORARIES
+from tensorflow_ipu.planner.memory.ipu import TEMPORARIES
 from tensorflow_ipu.planner.workload import Op, Workload
 
 if TYPE_CHECKING:

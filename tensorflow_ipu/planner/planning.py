@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.planner import memory, timeline
+from tensorflow_ipu.planner.memory import replica
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.workload import Workload
 
 
@@ -22,5 +23,5 @@ def plan(workload: Workload, settings: Settings) -> Plan:
         ValueError: the settings do not suit the program, such as stages it does not have.
     """
     return Plan(
-        workload, settings, memory.plan(workload, settings), timeline.plan(workload, settings)
+        workload, settings, replica.plan(workload, settings), timeline.plan(workload, settings)
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.planner import rates
 from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.time import rates
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.planner.remedies import Remedy
+    from tensorflow_ipu.planner.alternatives.remedies import Remedy
 
 _LARGEST = 10
 # Each remedy is planned anew. Larger programs have them in the error of the capacity check only.
@@ -74,7 +74,7 @@ def remedies_of(plan: Plan) -> tuple[Remedy, ...]:
     """
     if plan.fits or len(plan.workload.ops) > _REMEDY_OPS:
         return ()
-    from tensorflow_ipu.planner import remedies
+    from tensorflow_ipu.planner.alternatives import remedies
 
     return remedies.remedies(plan)
 

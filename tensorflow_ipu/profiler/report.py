@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.planner import consistency, serialise
+from tensorflow_ipu.planner import consistency, serialize
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
@@ -164,8 +164,8 @@ class Report:
             "executions": self.executions._asdict(),
             "insights": self.insights,
             "layers": [row._asdict() for row in self.layers()],
-            "workload": serialise.workload_to_dict(self.workload),
-            "settings": serialise.settings_to_dict(self.settings),
+            "workload": serialize.workload_to_dict(self.workload),
+            "settings": serialize.settings_to_dict(self.settings),
             "plan": {
                 "memory": [plan_data.memory_to_dict(memory) for memory in plan.memory],
                 "timeline": plan_data.timeline_to_dict(plan.timeline),
@@ -184,8 +184,8 @@ class Report:
         """
         schema.check(data)
         try:
-            workload = serialise.workload_from_dict(data["workload"])
-            settings = serialise.settings_from_dict(data["settings"])
+            workload = serialize.workload_from_dict(data["workload"])
+            settings = serialize.settings_from_dict(data["settings"])
             consistency.check(workload, settings)
             plan = Plan(
                 workload,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.planner import rates
 from tensorflow_ipu.planner.plan import IpuMemory
+from tensorflow_ipu.planner.time import rates
 from tensorflow_ipu.profiler import text_tables
 from tensorflow_ipu.profiler.insights import bubble_share, host_cycles, remedy_text
 from tensorflow_ipu.profiler.text_tables import (

@@ -13,8 +13,8 @@ from measured.rows import Row, parameters
 
 from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.configs.chips import BOW, MK2
-from tensorflow_ipu.planner import timeline
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import timeline
 
 LAYOUT = programs.Layout((0, 1), "Grouped", recompute=True, momentum=True)
 SIZE = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorflow_ipu.costs.cost import TensorType
-from tensorflow_ipu.planner import tile_mapping
+from tensorflow_ipu.planner.memory import tile_mapping
 
 
 def tile_counts(dtype: str, shape: tuple[int, ...], tiles: int) -> list[tuple[int, int]]:

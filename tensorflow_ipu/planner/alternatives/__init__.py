@@ -1,0 +1,1 @@
+"""Plans of a changed program or target: what-if, remedies, stage splits."""

@@ -1,0 +1,95 @@
+"""Whether a program fits on the chip, and what is to happen if it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorflow_ipu.configs.flags import CAPACITY_POLICIES
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.alternatives import capacity_text
+from tensorflow_ipu.planner.alternatives.remedies import Remedy, remedies
+from tensorflow_ipu.planner.plan import IpuMemory, Plan
+
+DEFAULT, RAISE, WARN, MARK = CAPACITY_POLICIES
+
+# Programs with more ops than this are planned anew for each remedy only when they are refused: a
+# warning should not make compiling much slower.
+_LARGE = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What a check found.
+
+    Attributes:
+        fits: Whether every tile can hold what is on it.
+        exact_fits: Whether every tile can hold what is on it for certain and always, such as
+            variables. If not, no model is needed to know that the program cannot run.
+        action: `raise`, `warn`, or empty when nothing is to be done.
+        message: The report; empty when nothing is to be done.
+        remedies: What would help, best first; empty when that was not computed.
+    """
+
+    fits: bool
+    exact_fits: bool
+    action: str = ""
+    message: str = ""
+    remedies: tuple[Remedy, ...] = ()
+
+
+def check(plan: Plan, policy: str = DEFAULT) -> Verdict:
+    """Checks whether a program fits.
+
+    Args:
+        plan: of the program.
+        policy: `raise`, `warn`, `mark` (do nothing), or `default`: raise where even what is always
+            live for certain exceeds the chip, else warn.
+
+    Returns:
+        What was found, with the report if something is to be done.
+
+    Raises:
+        ValueError: there is no such policy.
+    """
+    if policy not in CAPACITY_POLICIES:
+        raise ValueError(
+            f"Unknown capacity policy {policy!r}: choose one of {', '.join(CAPACITY_POLICIES)}."
+        )
+    exact_fits = all(int(exact_tiles(ipu).max(initial=0)) <= ipu.capacity for ipu in plan.memory)
+    action = _action(plan.fits, exact_fits, policy)
+    if not action:
+        return Verdict(plan.fits, exact_fits)
+    found: tuple[Remedy, ...] = ()
+    if action == RAISE or len(plan.workload.ops) <= _LARGE:
+        found = remedies(plan)
+    message = capacity_text.report(plan, exact_fits, found)
+    return Verdict(plan.fits, exact_fits, action, message, found)
+
+
+def exact_tiles(memory: IpuMemory) -> np.ndarray:
+    """Returns the bytes on each tile that are always live for certain, int64.
+
+    Args:
+        memory: of one IPU.
+    """
+    parts: Sequence[np.ndarray] = [
+        category.tiles
+        for category in memory.categories
+        if category.always_live and category.label is Label.EXACT
+    ]
+    if not parts:
+        return np.zeros(len(memory.peak), np.int64)
+    total: np.ndarray = np.sum(parts, axis=0)
+    return total
+
+
+def _action(fits: bool, exact_fits: bool, policy: str) -> str:
+    """What is to be done."""
+    if fits and exact_fits:
+        return ""
+    if policy == DEFAULT:
+        return WARN if exact_fits else RAISE
+    return "" if policy == MARK else policy

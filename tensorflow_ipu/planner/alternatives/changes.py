@@ -1,0 +1,276 @@
+"""The changes that remedies are made of: each to a Workload and its Settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from tensorflow_ipu.configs.machine import Machine
+from tensorflow_ipu.planner.alternatives import (
+    batch,
+    restage,
+    stage_split,
+    stage_text,
+    workload_edits,
+)
+from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.program.structure import structure
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time.throughput import reserved_ipus
+from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import RecomputationMode
+
+# Smaller proportions that are tried, from the default of 0.6 down.
+_PROPORTIONS = (0.3, 0.1)
+# Numbers of IPUs that are tried for a program of many ops, where planning takes long: of those
+# beyond the least that might do the next few, then powers of two. Otherwise all are.
+_NEARBY = 4
+_LARGE = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A program and what it is planned for.
+
+    Attributes:
+        workload: The program.
+        settings: What it is planned for.
+        name: Of the change that led to it, where the search for it decides.
+        instruction: What to write for that.
+    """
+
+    workload: Workload
+    settings: Settings
+    name: str = ""
+    instruction: str = ""
+
+    def fits(self) -> bool:
+        """Whether every tile can hold what is on it."""
+        return all(ipu.fits for ipu in replica.plan(self.workload, self.settings))
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A change.
+
+    Attributes:
+        kind: Changes of one kind exclude each other.
+        name: What is changed.
+        instruction: What to write in the user's program.
+        apply: Makes it; returns None where there is nothing to change.
+    """
+
+    kind: str
+    name: str
+    instruction: str
+    apply: Callable[[Target], Target | None]
+
+    def then(self, other: Change) -> Change:
+        """Returns both, one after the other."""
+
+        def both(target: Target) -> Target | None:
+            first = self.apply(target)
+            if first is None:
+                return None
+            second = other.apply(dataclasses.replace(first, name="", instruction=""))
+            if second is None:
+                return None
+            return dataclasses.replace(
+                second,
+                name=f"{first.name or self.name} and {second.name or other.name}",
+                instruction=f"{first.instruction or self.instruction}\n"
+                f"{second.instruction or other.instruction}",
+            )
+
+        return Change(f"{self.kind}+{other.kind}", f"{self.name} and {other.name}", "", both)
+
+
+def possible(target: Target) -> Iterator[Change]:
+    """Yields the changes that may make a program need less memory.
+
+    Args:
+        target: the program.
+    """
+    yield Change("recompute", "recompute activations", _RECOMPUTE, _recompute)
+    yield Change("proportion", "smaller temporaries", "", _proportion)
+    yield Change("float16", "float16", _FLOAT16, _float16)
+    yield Change("state", "offload optimizer state", _offload_text(target.workload), _offload)
+    if target.settings.replicas > 1:
+        yield Change(
+            "state", "optimizer state split over replicas", _split_text(target.workload), _split
+        )
+        if target.workload.pipeline is not None:
+            yield Change("weights", "weights split over replicas", _WEIGHTS, _weights)
+    yield Change("batch", "smaller mini-batches", "", _smaller_batch)
+    yield Change("ipus", "more pipeline stages", "", _pipeline)
+    if target.workload.pipeline is None:
+        yield Change("ipus", "shards on more IPUs", "", _shards)
+
+
+_RECOMPUTE = "config.allow_recompute = True"
+_FLOAT16 = (
+    'tf.keras.backend.set_floatx("float16") before the model is made, or dtype=tf.float16 for data '
+    "and variables"
+)
+_WEIGHTS = "ipu.pipelining_ops.pipeline(..., offload_weights=True, replicated_weight_sharding=True)"
+
+
+def _offload_text(workload: Workload) -> str:
+    option = "offload_weight_update_variables=True"
+    if workload.pipeline is not None:
+        return (
+            f"graphs: ipu.pipelining_ops.pipeline(..., {option})\n"
+            f"Keras: model.set_pipelining_options(..., {option})"
+        )
+    # Keras has no such option for updates after each mini-batch.
+    optimizer = "ipu.optimizers.GradientAccumulationOptimizerV2"
+    return f"graphs: {optimizer}(optimizer, num_mini_batches=1, {option})"
+
+
+def _split_text(workload: Workload) -> str:
+    option = "offload_weight_update_variables=True"
+    return _offload_text(workload).replace(
+        option, f"{option}, replicated_optimizer_state_sharding=True"
+    )
+
+
+def _recompute(target: Target) -> Target | None:
+    pipeline = target.workload.pipeline
+    if target.settings.recompute and (pipeline is None or pipeline.recomputation is not None):
+        return None
+    workload = target.workload
+    if pipeline is not None and pipeline.training:
+        again = dataclasses.replace(
+            pipeline, recomputation=pipeline.recomputation or RecomputationMode.Auto
+        )
+        workload = dataclasses.replace(workload, pipeline=again)
+    return Target(workload, target.settings.replace(recompute=True))
+
+
+def _proportion(target: Target) -> Target | None:
+    settings = target.settings
+    names = ("convolution_proportion", "matmul_proportion", "slice_proportion")
+    largest = max(getattr(settings, name) for name in names)
+    found = None
+    for proportion in _PROPORTIONS:
+        if proportion >= largest:
+            continue
+        smaller = {name: min(proportion, getattr(settings, name)) for name in names}
+        text = f'poplar_options["availableMemoryProportion"] = "{proportion}"'
+        found = Target(
+            target.workload,
+            settings.replace(**smaller),
+            f"smaller temporaries (availableMemoryProportion {proportion})",
+            f"config.convolutions.{text}\nconfig.matmuls.{text}\nconfig.slices.{text}",
+        )
+        if found.fits():
+            break
+    return found
+
+
+def _float16(target: Target) -> Target | None:
+    if not workload_edits.has_full(target.workload):
+        return None
+    return Target(workload_edits.to_half(target.workload), target.settings)
+
+
+def _state(workload: Workload) -> list[int]:
+    return [i for i in structure(workload).state if not workload.variables[i].offloaded]
+
+
+def _offload(target: Target) -> Target | None:
+    state = _state(target.workload)
+    if not state:
+        return None
+    return Target(workload_edits.offloaded(target.workload, state), target.settings)
+
+
+def _split(target: Target) -> Target | None:
+    state = _state(target.workload)
+    if not state:
+        return None
+    split = target.settings.replicas
+    return Target(workload_edits.offloaded(target.workload, state, split), target.settings)
+
+
+def _weights(target: Target) -> Target | None:
+    variables = target.workload.variables
+    trained = [i for i in structure(target.workload).trained if not variables[i].offloaded]
+    if not trained:
+        return None
+    split = target.settings.replicas
+    return Target(workload_edits.offloaded(target.workload, trained, split), target.settings)
+
+
+def _smaller_batch(target: Target) -> Target | None:
+    before = target.workload.batch
+    found = None
+    size = before or 1
+    while size > 1 and size % 2 == 0:
+        size //= 2
+        found = Target(
+            batch.with_batch(target.workload, size),
+            target.settings,
+            f"mini-batches of {size} in place of {before}",
+            f"dataset.batch({size}, drop_remainder=True), and {(before or 1) // size} times as "
+            "many mini-batches for an update (gradient accumulation)",
+        )
+        if found.fits():
+            break
+    return found
+
+
+def _numbers(target: Target, layers: int) -> Iterator[int]:
+    """Numbers of IPUs to try, least first."""
+    settings = target.settings
+    each = Machine(settings.chip).num_ipus // max(1, settings.replicas)
+    # A replica occupies a power of two: of 5 IPUs for each, 4 can be had.
+    most = min(layers, 1 << max(0, each.bit_length() - 1))
+    capacity = settings.chip.tiles * settings.chip.memory_per_tile
+    needed = sum(ipu.always_live for ipu in replica.plan(target.workload, settings))
+    least = max(target.workload.ipus + 1, -(-needed // (2 * capacity)))
+    small = len(target.workload.ops) <= _LARGE
+    nearby = range(least, max(least, most) + 1 if small else least + _NEARBY)
+    yield from (n for n in nearby if n <= most)
+    yield from (n for n in (4, 8, 16) if nearby.stop <= n <= most)
+    if most >= nearby.stop and most not in (4, 8, 16):
+        yield most
+
+
+def _pipeline(target: Target) -> Target | None:
+    """The fewest stages that suffice, as they are or with recomputation."""
+    found = None
+    for stages in _numbers(target, len(structure(target.workload).layers)):
+        split = stage_split.split(target.workload, target.settings, stages)
+        text = stage_text.pipeline(split, reserved_ipus(stages), target.settings.replicas)
+        plain = Target(split.workload, target.settings, f"pipeline with {stages} stages", text)
+        again = _recompute(plain)
+        if again is not None:
+            again = dataclasses.replace(
+                again,
+                name=f"{plain.name} that recompute",
+                instruction=f"{_RECOMPUTE}\n{text}",
+            )
+        # What recomputes needs less memory, so it is the better one if none suffices.
+        for found in (plain, again) if again is not None else (plain,):
+            if found.fits():
+                return found
+    return found
+
+
+def _shards(target: Target) -> Target | None:
+    known = structure(target.workload)
+    found = None
+    for shards in _numbers(target, len(known.layers)):
+        split = stage_split.split(target.workload, target.settings, shards)
+        lengths = [len(stage.layers) for stage in split.stages]
+        places = [shard for shard, length in enumerate(lengths) for _ in range(length)]
+        found = Target(
+            restage.restaged(target.workload, known, places, None),
+            target.settings,
+            f"shards on {shards} IPUs",
+            stage_text.shards(split, reserved_ipus(shards), target.settings.replicas),
+        )
+        if found.fits():
+            break
+    return found

@@ -1,0 +1,195 @@
+"""The best cut of a training program into pipeline stages, by the cost model.
+
+Layers stay in order and whole. Of all ways to make N stages of them, those come first in which no
+stage has more memory than an IPU, then those whose slowest stage is fastest, then those that copy
+least between IPUs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorflow_ipu import schedule as schedules
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.alternatives import restage, workload_edits
+from tensorflow_ipu.planner.alternatives.stage_cut import LayerTable, Stage
+from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
+from tensorflow_ipu.planner.program.structure import Structure, structure
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
+
+# Mini-batches of an update where the program does not say: four times what fills the pipeline, so
+# that the bubble is small.
+_ROUNDS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A cut into stages.
+
+    Attributes:
+        stages: The stages.
+        schedule: Name of the schedule.
+        count: Mini-batches for one update.
+        bubble_share: Which share of the IPUs' time is idle, 0 to 1.
+        workload: The program with these stages.
+        capacity: Bytes of one IPU.
+        label: How far cycles can be trusted.
+    """
+
+    stages: tuple[Stage, ...]
+    schedule: str
+    count: int
+    bubble_share: float
+    workload: Workload
+    capacity: int
+    label: Label
+
+    @property
+    def balance(self) -> float:
+        """Mean cycles of a stage over those of the slowest, 1 if all are equal."""
+        cycles = [stage.cycles for stage in self.stages]
+        return sum(cycles) / len(cycles) / max(cycles) if max(cycles) else 1.0
+
+    @property
+    def fits(self) -> bool:
+        """Whether no stage has more bytes than an IPU. The plan of `workload` knows better."""
+        return all(stage.memory <= self.capacity for stage in self.stages)
+
+
+def split(
+    workload: Workload,
+    settings: Settings,
+    stages: int,
+    schedule: str | None = None,
+    count: int | None = None,
+) -> Split:
+    """Cuts a program into stages.
+
+    Args:
+        workload: the program, pipelined or not.
+        settings: what it is planned for.
+        stages: number of stages, each on an IPU of its own.
+        schedule: `Grouped`, `Interleaved` or `Sequential`, in any case; None for that of the
+            program, else `Grouped`.
+        count: mini-batches for one update; None for that of the program, rounded up to what the
+            schedule asks for, or a count with a small bubble.
+
+    Returns:
+        The best cut. A program that had no pipeline keeps its optimizer state in streaming memory
+        then, as pipelines do unless they are told not to.
+
+    Raises:
+        ValueError: there are fewer layers than stages, no such schedule, or the schedule cannot
+            have that count.
+    """
+    found = structure(workload)
+    _check_stages(found, stages)
+    if workload.pipeline is None:
+        workload = workload_edits.offloaded(workload, found.state)
+    description = _description(workload, found, stages, schedule, count)
+    table = LayerTable(workload, settings, found)
+    ends = table.cut(stages, settings.compute_tiles * settings.chip.memory_per_tile)
+    stage_of_layer = np.repeat(np.arange(stages), np.diff([0, *ends])).tolist()
+    parts = tuple(table.stage(begin, end) for begin, end in zip([0, *ends], ends))
+    timing = schedules.timed(schedules.build(description), _costs(parts, description))
+    return Split(
+        parts,
+        description.schedule.name,
+        description.count,
+        timing.bubble_share,
+        restage.restaged(workload, found, stage_of_layer, description),
+        settings.compute_tiles * settings.chip.memory_per_tile,
+        table.label,
+    )
+
+
+def schedule_named(name: str) -> PipelineSchedule:
+    """Returns a schedule by its name in any case.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for member in PipelineSchedule:
+        if member.name.lower() == str(name).lower():
+            return member
+    names = ", ".join(member.name.lower() for member in PipelineSchedule)
+    raise ValueError(f"Unknown pipeline schedule {name!r}: choose one of {names}.")
+
+
+def required_multiple(schedule: PipelineSchedule, stages: int, training: bool) -> int:
+    """What the count must be a multiple of: one round of mini-batches through the pipeline.
+
+    Args:
+        schedule: the schedule.
+        stages: number of stages.
+        training: whether there are backward passes.
+    """
+    if schedule is PipelineSchedule.Sequential:
+        return 1
+    return stages * (2 if training and schedule is PipelineSchedule.Grouped else 1)
+
+
+def check_count(description: PipelineDescription) -> None:
+    """Checks that a schedule supports its count.
+
+    Raises:
+        ValueError: it does not.
+    """
+    multiple = required_multiple(description.schedule, description.stages, description.training)
+    if description.count % multiple or description.count < multiple:
+        good = max(1, -(-description.count // multiple)) * multiple
+        raise ValueError(
+            f"The {description.schedule.name} schedule with {description.stages} stages needs a "
+            f"gradient accumulation count that is a multiple of {multiple}; received "
+            f"{description.count}. Use {good}, say."
+        )
+
+
+def _check_stages(found: Structure, stages: int) -> None:
+    if stages < 1:
+        raise ValueError(f"A pipeline has at least 1 stage; received {stages}.")
+    if len(found.layers) < stages:
+        raise ValueError(
+            f"Expected at most as many stages as layers, received {stages} stages for "
+            f"{len(found.layers)} layer(s): {', '.join(found.layers[:8]) or 'none'}. Ask for fewer "
+            "stages, or make smaller layers, each in a name scope of its own."
+        )
+
+
+def _description(
+    workload: Workload, found: Structure, stages: int, schedule: str | None, count: int | None
+) -> PipelineDescription:
+    """The pipeline to make."""
+    before = workload.pipeline
+    chosen = PipelineSchedule.Grouped if before is None else before.schedule
+    chosen = chosen if schedule is None else schedule_named(schedule)
+    training = FORWARD in found.sections and BACKWARD in found.sections
+    multiple = required_multiple(chosen, stages, training)
+    if count is None:
+        wanted = _ROUNDS * multiple if before is None else before.count
+        if before is None and found.updates < found.mini_batches:
+            wanted = found.mini_batches // found.updates
+        count = max(1, -(-wanted // multiple)) * multiple
+    mapping = tuple(range(stages))
+    if before is not None:
+        made = dataclasses.replace(
+            before, device_mapping=mapping, count=count, schedule=chosen, training=training
+        )
+    else:
+        repeat = max(1, round(found.mini_batches / max(1, count)))
+        made = PipelineDescription(mapping, count, training, chosen, repeat)
+    check_count(made)
+    return made
+
+
+def _costs(parts: Sequence[Stage], description: PipelineDescription) -> schedules.Costs:
+    return schedules.Costs(
+        tuple(stage.forward for stage in parts),
+        tuple(stage.backward for stage in parts) if description.training else None,
+        update=tuple(stage.update for stage in parts),
+    )

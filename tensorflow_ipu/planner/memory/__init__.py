@@ -1,0 +1,1 @@
+"""How much memory a Workload needs, and when: tiles, liveness, stashes, code."""

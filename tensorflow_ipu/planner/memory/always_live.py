@@ -1,0 +1,162 @@
+"""What is on an IPU during the whole program: variables, constants, stashes, streams of feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.memory.stash import StageStash
+from tensorflow_ipu.planner.program.accesses import Accesses
+from tensorflow_ipu.planner.program.placement import Placement
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import CONSTANT, VARIABLE, Op, Variable, Workload
+
+VARIABLES = "variables"
+STATE = "optimizer state"
+ACCUMULATORS = "gradient accumulators"
+CONSTANTS = "constants"
+STASH = "stash"
+STREAMS = "host streams"
+STREAMED = "streamed"
+
+#: Category of each role of a variable.
+ROLES = {
+    "weight": VARIABLES,
+    "optimizer state": STATE,
+    "accumulator": ACCUMULATORS,
+    "other": VARIABLES,
+}
+_INFEED, _OUTFEED = "IpuInfeedDequeue", "IpuOutfeedEnqueue"
+# With prefetching, data of the next iteration arrives while that of this one is used.
+_PREFETCHED = 2
+
+
+class Resident(NamedTuple):
+    """Something that is always on an IPU.
+
+    Args:
+        name: what it is.
+        category: of its memory.
+        num_bytes: on the IPU, all tiles.
+        label: how far the size can be trusted.
+        buffer: its buffer, None without one.
+        source: line of the user's program; empty if unknown.
+        parts: what it is made of, as buffer and bytes, largest first; empty for what is one thing.
+    """
+
+    name: str
+    category: str
+    num_bytes: int
+    label: Label
+    buffer: int | None = None
+    source: str = ""
+    parts: tuple[tuple[int, int], ...] = ()
+
+
+def variables(
+    workload: Workload, placed: Placement, ipu: int, reserved: Mapping[int, int]
+) -> Iterator[Resident]:
+    """Yields what an IPU keeps of variables, and its constants.
+
+    Args:
+        workload: the program.
+        placed: where its variables are.
+        ipu: the IPU.
+        reserved: by buffer, bytes kept free for what is loaded of a variable while it is used.
+    """
+    known = {b.variable: i for i, b in enumerate(workload.buffers) if b.variable is not None}
+    for index, variable in enumerate(workload.variables):
+        if placed.variables[index] != ipu:
+            continue
+        buffer = known.get(index)
+        if not variable.offloaded:
+            category = ROLES.get(variable.role, VARIABLES)
+            yield Resident(variable.name, category, variable.share, Label.EXACT, buffer)
+        if buffer is not None and buffer in reserved:
+            yield Resident(variable.name, STREAMED, reserved[buffer], Label.MODELLED, buffer)
+    for index, other in enumerate(workload.buffers):
+        if placed.buffers[index] != ipu:
+            continue
+        if other.kind == VARIABLE and other.variable is None:
+            yield Resident(other.name, VARIABLES, other.num_bytes, other.label, index)
+        elif other.kind == CONSTANT:
+            yield Resident(other.name, CONSTANTS, other.num_bytes, other.label, index)
+
+
+def loaded(variable: Variable) -> int:
+    """Returns the bytes that are on the IPU only while an op uses a variable.
+
+    Weights are whole while they are used, what only the weight update uses is updated in parts.
+
+    Args:
+        variable: the variable.
+    """
+    whole = variable.role in ("weight", "other")
+    needed = variable.num_bytes if whole else variable.share
+    return needed if variable.offloaded else needed - variable.share
+
+
+def stashes(
+    workload: Workload,
+    accesses: Accesses,
+    found: Sequence[StageStash],
+    ipu: int,
+    recompute: bool,
+) -> Iterator[Resident]:
+    """Yields the stash of each stage of an IPU.
+
+    Args:
+        workload: the program.
+        accesses: who uses what.
+        found: what each stage puts aside.
+        ipu: the IPU.
+        recompute: whether stages compute again.
+    """
+    for stage in found:
+        if stage.ipu != ipu or not stage.depth:
+            continue
+        kept = stage.kept(recompute)
+        sizes = (accesses.num_bytes[kept] * stage.depth).tolist()
+        parts = sorted(zip(accesses.instance_buffer[kept].tolist(), sizes), key=lambda p: -p[1])
+        name = f"stash of stage {stage.stage} ({stage.depth} mini-batches)"
+        yield Resident(name, STASH, sum(sizes), Label.MODELLED, parts=tuple(parts))
+
+
+def streams(
+    workload: Workload, placed: Placement, ipu: int, settings: Settings
+) -> Iterator[Resident]:
+    """Yields the buffers that feeds of an IPU go through.
+
+    Args:
+        workload: the program.
+        placed: where its ops are.
+        ipu: the IPU.
+        settings: whether infeeds are prefetched.
+    """
+    for index, op in enumerate(workload.ops):
+        if op.type in (_INFEED, _OUTFEED) and placed.ops[index] == ipu:
+            times = _PREFETCHED if op.type == _INFEED and settings.prefetch else 1
+            yield Resident(op.name, STREAMS, _moved(op) * times, Label.MODELLED, source=op.source)
+
+
+def _moved(op: Op) -> int:
+    """Bytes of one run of a feed."""
+    operands = op.outputs if op.type == _INFEED else op.inputs
+    return sum(operand.type.num_bytes for operand in operands)
+
+
+def largest_load(rows: np.ndarray, sizes: np.ndarray) -> dict[int, int]:
+    """Returns the buffers that are loaded for the op which needs most, with their bytes.
+
+    Args:
+        rows: position and buffer of each load.
+        sizes: bytes loaded of each buffer.
+    """
+    if not len(rows):
+        return {}
+    totals = np.bincount(rows[:, 0], weights=sizes[rows[:, 1]])
+    found = rows[rows[:, 0] == int(totals.argmax()), 1].tolist()
+    return {buffer: int(sizes[buffer]) for buffer in found}

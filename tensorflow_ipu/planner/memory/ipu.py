@@ -1,0 +1,250 @@
+"""The memory of one IPU: its categories, its liveness, and what is there at the peak."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorflow_ipu.costs.cost import Cost, TensorType
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.memory import always_live, code_size, liveness, tile_mapping
+from tensorflow_ipu.planner.memory.always_live import STREAMED
+from tensorflow_ipu.planner.memory.liveness import Intervals, Order
+from tensorflow_ipu.planner.memory.peak import Transients
+from tensorflow_ipu.planner.memory.resident_layout import ResidentLayout
+from tensorflow_ipu.planner.memory.stash import StageStash
+from tensorflow_ipu.planner.memory.tile_mapping import Interval
+from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer
+from tensorflow_ipu.planner.program.accesses import INPUT_KIND, Accesses
+from tensorflow_ipu.planner.program.placement import Placement
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Workload
+
+ACTIVATIONS = "activations"
+INPUTS = "inputs"
+TEMPORARIES = "temporaries"
+_TRANSIENT = (ACTIVATIONS, INPUTS, STREAMED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What the memory of each IPU is planned from.
+
+    Attributes:
+        workload: The program.
+        settings: What it is planned for.
+        placed: Where everything is.
+        accesses: Who uses what.
+        order: Order of the ops.
+        costs: Cost of each op.
+        temporary: `Cost.temporary` of each op, int64.
+        stashes: What the stages of a pipeline put aside.
+        intervals: When each instance is live: without recomputation, and with it if the program
+            may compute again.
+    """
+
+    workload: Workload
+    settings: Settings
+    placed: Placement
+    accesses: Accesses
+    order: Order
+    costs: Sequence[Cost]
+    temporary: np.ndarray
+    stashes: Sequence[StageStash]
+    intervals: Sequence[Intervals]
+
+
+def planned(program: Program, ipu: int) -> IpuMemory:
+    """Returns the memory of one IPU.
+
+    Args:
+        program: what it is planned from.
+        ipu: the IPU.
+    """
+    return _best(program, ipu).memory()
+
+
+def mapping(program: Program, ipu: int) -> dict[int, tuple[Interval, ...]]:
+    """Returns the tiles and elements of each buffer that an IPU has at some time.
+
+    Args:
+        program: what it is planned from.
+        ipu: the IPU.
+    """
+    return _best(program, ipu).mapping()
+
+
+def _best(program: Program, ipu: int) -> _Ipu:
+    """The best way to use the memory of an IPU.
+
+    It computes again, and loads variables into memory of their own or into free memory, where that
+    lowers its fullest tile.
+    """
+    work = _Work(program, ipu)
+    found = [
+        _Ipu(work, recompute, reserved)
+        for recompute in reversed(range(len(program.intervals)))
+        for reserved in ((False, True) if len(work.loads) else (False,))
+    ]
+    return min(found, key=lambda choice: choice.worst_bytes)
+
+
+class _Work:
+    """What is the same for all choices of an IPU."""
+
+    def __init__(self, program: Program, ipu: int) -> None:
+        self.program, self.ipu = program, ipu
+        workload, placed = program.workload, program.placed
+        self.loaded = np.zeros(len(workload.buffers), np.int64)
+        for index, buffer in enumerate(workload.buffers):
+            if buffer.variable is not None:
+                self.loaded[index] = always_live.loaded(workload.variables[buffer.variable])
+        self.loads = liveness.streamed(program.accesses, program.order, ipu, self.loaded)
+        self.streams = list(always_live.streams(workload, placed, ipu, program.settings))
+        here = np.flatnonzero(placed.ops == ipu)
+        self.code = code_size.parts(
+            [(workload.ops[i], program.costs[i]) for i in here.tolist()], program.settings
+        )
+        self.points = np.sort(program.order.position[here])
+
+    def layout(self, recompute: bool, reserved: bool) -> ResidentLayout:
+        """Lays out what is always live."""
+        program = self.program
+        free = always_live.largest_load(self.loads, self.loaded) if reserved else {}
+        residents = list(always_live.variables(program.workload, program.placed, self.ipu, free))
+        if not program.settings.offload_activations:
+            residents += always_live.stashes(
+                program.workload, program.accesses, program.stashes, self.ipu, recompute
+            )
+        return ResidentLayout(residents, self.streams, self.code, program.settings)
+
+
+class _Ipu:
+    """One way to use the memory of an IPU.
+
+    Args:
+        work: what is to be done.
+        recompute: whether it computes again.
+        reserved: whether memory for variables that are loaded is kept free.
+    """
+
+    def __init__(self, work: _Work, recompute: int, reserved: bool) -> None:
+        program = work.program
+        self._work, self._program = work, program
+        self._tiles = program.settings.compute_tiles
+        self._layout = work.layout(bool(recompute), reserved)
+        self._loads = work.loads[:0] if reserved else work.loads
+        self._transients = self._transient(program.intervals[recompute])
+        self._worst = self._transients.worst()
+        points = work.points
+        self._peak = int(points[self._worst[points].argmax()]) if len(points) else None
+
+    @property
+    def worst_bytes(self) -> int:
+        """Bytes on the fullest tile: tile 0, or an I/O tile, where nothing comes and goes."""
+        most = 0 if self._peak is None else int(self._worst[self._peak])
+        return max(int(self._layout.tiles[0]) + most, int(self._layout.tiles.max()))
+
+    def memory(self) -> IpuMemory:
+        """Returns the memory in full."""
+        program, points = self._program, self._work.points
+        peaks = self._transients.peaks(self._worst, points, len(_TRANSIENT))
+        categories = (*self._layout.categories(), *self._transient_categories(peaks))
+        peak = np.sum([c.tiles for c in categories], axis=0, dtype=np.int64)
+        return IpuMemory(
+            ipu=self._work.ipu,
+            capacity=program.settings.chip.memory_per_tile,
+            categories=categories,
+            peak=peak,
+            live_ops=program.order.ops[points],
+            live_bytes=self._transients.curve()[points],
+            live_worst=self._worst[points],
+            peak_op=None if self._peak is None else int(program.order.ops[self._peak]),
+            at_peak=tuple(sorted(self._at_peak(), key=lambda b: -b.num_bytes)),
+        )
+
+    def mapping(self) -> dict[int, tuple[Interval, ...]]:
+        """Returns the tiles and elements of each buffer."""
+        buffers = self._program.workload.buffers
+        found = self._layout.mapping([buffer.type.element_size for buffer in buffers])
+        transient = self._program.accesses.instance_buffer[self._instance].tolist()
+        for index in (*transient, *self._loads[:, 1].tolist()):
+            if index not in found:
+                buffer = buffers[index]
+                whole = TensorType(buffer.dtype, (buffer.entries, *buffer.shape))
+                found[index] = tile_mapping.linear(whole, self._tiles)
+        return found
+
+    def _transient(self, found: Intervals) -> Transients:
+        """What is not always there."""
+        program, work, loads = self._program, self._work, self._loads
+        accesses = program.accesses
+        here = accesses.instance_ipu[found.instance] == work.ipu
+        self._instance = found.instance[here]
+        kinds = accesses.kind[self._instance] == INPUT_KIND
+        temporary = np.zeros(len(program.order.ops), np.int64)
+        temporary[work.points] = program.temporary[program.order.ops[work.points]]
+        return Transients(
+            np.concatenate([found.start[here], loads[:, 0]]),
+            np.concatenate([found.stop[here], loads[:, 0]]),
+            np.concatenate([accesses.num_bytes[self._instance], work.loaded[loads[:, 1]]]),
+            np.concatenate([kinds.astype(np.int64), np.full(len(loads), 2)]),
+            temporary,
+            self._tiles,
+        )
+
+    def _transient_categories(self, peaks: np.ndarray) -> list[Category]:
+        """Categories that are not, where there is anything of them."""
+        found = []
+        for name, tiles in zip((*_TRANSIENT, TEMPORARIES), peaks):
+            if tiles.any():
+                padded = np.pad(tiles, (0, self._program.settings.io_tiles))
+                found.append(Category(name, False, padded, Label.MODELLED))
+        return found
+
+    def _at_peak(self) -> list[LiveBuffer]:
+        """What is there at the peak of tile 0."""
+        workload, tiles = self._program.workload, self._program.settings.chip.tiles
+        found = []
+        for resident in self._layout.residents:
+            parts = resident.parts or ((resident.buffer, resident.num_bytes),)
+            for buffer, size in parts:
+                name = resident.name
+                if resident.parts and buffer is not None:
+                    name = f"{workload.buffers[buffer].name}, {resident.name}"
+                source = resident.source or self._source(buffer)
+                found.append(LiveBuffer(buffer, name, resident.category, size, source))
+        for part in self._work.code:
+            found.append(LiveBuffer(None, part.name, part.name, part.num_bytes * tiles, ""))
+        if self._peak is not None:
+            found += self._live(self._peak)
+        return [buffer for buffer in found if buffer.num_bytes]
+
+    def _live(self, position: int) -> list[LiveBuffer]:
+        """What is there at a position of what is not always live."""
+        workload, transients = self._program.workload, self._transients
+        found = []
+        buffer_of = self._program.accesses.instance_buffer
+        for index in transients.live(position).tolist():
+            if index < len(self._instance):
+                buffer = int(buffer_of[self._instance[index]])
+            else:
+                buffer = int(self._loads[index - len(self._instance), 1])
+            category = _TRANSIENT[int(transients.category[index])]
+            name, size = workload.buffers[buffer].name, int(transients.num_bytes[index])
+            found.append(LiveBuffer(buffer, name, category, size, self._source(buffer)))
+        op = workload.ops[int(self._program.order.ops[position])]
+        size = int(transients.temporary[position]) * self._tiles
+        found.append(LiveBuffer(None, f"temporaries of {op.name}", TEMPORARIES, size, op.source))
+        return found
+
+    def _source(self, buffer: int | None) -> str:
+        """The line that made a buffer, or used it first."""
+        if buffer is None:
+            return ""
+        maker = int(self._program.accesses.maker[buffer])
+        if maker < 0:
+            maker = self._program.accesses.first_user(buffer)
+        return self._program.workload.ops[maker].source if maker >= 0 else ""

@@ -1,0 +1,211 @@
+"""When memory is needed in programs that put activations aside or compute them again.
+
+The base is a stretch of time for each instance of a buffer, from the op that makes it to the last
+that uses it. A stash or a recomputation splits stretches in two, with a gap in which the memory is
+free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorflow_ipu.planner.memory.liveness import ELEMENTWISE, Intervals, Order
+from tensorflow_ipu.planner.memory.stash import Phases, StageStash, times
+from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
+from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, UPDATE
+from tensorflow_ipu.planner.workload import Workload
+
+# Ops that are cheap beside convolutions and matrix products.
+_NORMS = """
+    FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 PopnnGroupNormTraining
+    PopnnGroupNormInference IpuGroupNorm IpuGroupNormTraining IpuLayerNorm Cast Softmax LogSoftmax
+    MaxPool AvgPool
+    """.split()
+CHEAP = ELEMENTWISE | frozenset(_NORMS)
+_NUMBERS = {FORWARD: 1, BACKWARD: 2, UPDATE: 2}
+
+
+class _Splits:
+    """Stretches of time while some of them are being split."""
+
+    def __init__(self, accesses: Accesses, base: Intervals) -> None:
+        count = len(accesses.first)
+        self.start = np.full(count, -1, np.int64)
+        self.stop = np.full(count, -2, np.int64)
+        self.start[base.instance] = base.start
+        self.stop[base.instance] = base.stop
+        self._second: dict[int, tuple[int, int]] = {}
+
+    def split(self, instance: int, pause: int, resume: int) -> None:
+        """Frees the memory of an instance after `pause` and before `resume`."""
+        start, stop = int(self.start[instance]), int(self.stop[instance])
+        pause = max(pause, start)
+        if instance in self._second or not start <= pause < resume - 1 or resume > stop:
+            return
+        self._second[instance] = (resume, stop)
+        self.stop[instance] = pause
+
+    def hold(self, instance: int, until: int) -> None:
+        """Keeps an instance for longer."""
+        self.stop[instance] = max(int(self.stop[instance]), until)
+
+    def result(self) -> Intervals:
+        """Returns the stretches."""
+        chosen = np.flatnonzero(self.start <= self.stop)
+        again = np.array(list(self._second), np.int64)
+        later = np.array(list(self._second.values()), np.int64).reshape(-1, 2)
+        return Intervals(
+            np.concatenate([chosen, again]).astype(np.int32),
+            np.concatenate([self.start[chosen], later[:, 0]]),
+            np.concatenate([self.stop[chosen], later[:, 1]]),
+        )
+
+
+def pipelined(
+    accesses: Accesses,
+    order: Order,
+    base: Intervals,
+    phases: Phases,
+    stashes: Sequence[StageStash],
+    recompute: bool,
+    at_once: bool,
+) -> Intervals:
+    """Returns the stretches of time in a pipeline, besides what is in the stash.
+
+    What is put aside leaves the stage's memory at the end of its forward pass, and comes back at
+    the start of its backward pass. What is computed again leaves after its last use in the forward
+    pass.
+
+    Args:
+        accesses: who uses what.
+        order: order of the ops.
+        base: the stretches without pipeline.
+        phases: stage and phase of each op.
+        stashes: what each stage puts aside.
+        recompute: whether stages compute again.
+        at_once: whether all of a stage is computed again before its backward pass.
+    """
+    splits = _Splits(accesses, base)
+    when = times(phases, order.position, sorted({stash.stage for stash in stashes}))
+    at = order.position[accesses.op].astype(np.int64)
+    backward = phases.phase[accesses.op] >= 1
+    last_forward = np.maximum.reduceat(np.where(backward, -1, at), accesses.first)
+    nowhere = len(order.ops) + 1
+    first_backward = np.minimum.reduceat(np.where(backward, at, nowhere), accesses.first)
+    for stash in stashes:
+        stage = when[stash.stage]
+        kept = stash.kept(recompute)
+        for instance in np.setdiff1d(stash.saved, kept).tolist():
+            resume = int(first_backward[instance])
+            resume = min(resume, stage.backward_start) if at_once else resume
+            splits.split(instance, int(last_forward[instance]), resume)
+        for instance in kept.tolist():
+            if first_backward[instance] == nowhere:
+                # Only what is computed again needs it.
+                held = stage.forward_end if stash.depth else stage.backward_start - 1
+                splits.hold(instance, held)
+            elif stash.depth:
+                pause = max(int(last_forward[instance]), stage.forward_end)
+                splits.split(instance, pause, stage.backward_start)
+    return splits.result()
+
+
+def local(
+    workload: Workload,
+    accesses: Accesses,
+    order: Order,
+    base: Intervals,
+    pairs: np.ndarray,
+    sections: Sequence[str],
+) -> Intervals:
+    """Returns the stretches of time when cheap ops' results are made again in the backward pass.
+
+    A result is made again when the backward pass first needs it, if what it is made from is there
+    then. So there is never more memory in use than without recomputation.
+
+    Args:
+        workload: the program.
+        accesses: who uses what.
+        order: order of the ops.
+        base: the stretches without recomputation.
+        pairs: which results may take the place of which operands.
+        sections: what each op is for, as in `Structure`.
+    """
+    splits = _Splits(accesses, base)
+    search = _Search(workload, accesses, splits, pairs, sections)
+    at = order.position[accesses.op].astype(np.int64)
+    backward = search.section[accesses.op] == 2
+    nowhere = len(order.ops) + 1
+    first = np.minimum.reduceat(np.where(backward, at, nowhere), accesses.first)
+    last = np.maximum.reduceat(np.where(backward, -1, at), accesses.first)
+    chosen = search.candidates((first < nowhere) & (last < first))
+    wanted: dict[int, int] = {}
+    for instance, maker in chosen:
+        resume = min(int(first[instance]), wanted.get(instance, nowhere))
+        needed: list[int] = []
+        if search.can_make(maker, resume, needed):
+            splits.split(instance, int(last[instance]), resume)
+            for source in needed:
+                wanted[source] = min(resume, wanted.get(source, resume))
+    return splits.result()
+
+
+class _Search:
+    """Finds what can be made again."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        accesses: Accesses,
+        splits: _Splits,
+        pairs: np.ndarray,
+        sections: Sequence[str],
+    ) -> None:
+        self._workload = workload
+        self._accesses = accesses
+        self._starts, self._stops = splits.start.tolist(), splits.stop.tolist()
+        self._in_place = {(op, source) for op, source, _ in pairs.tolist()}
+        self.section = np.array([_NUMBERS.get(name, 0) for name in sections], np.int32)
+        cheap = np.array([op.type in CHEAP for op in workload.ops], dtype=bool)
+        self._cheap = cheap & (self.section == 1)
+        reads = ~accesses.write & self._cheap[accesses.op]
+        self._inputs: dict[int, list[int]] = {}
+        for op, instance in zip(accesses.op[reads].tolist(), accesses.instance[reads].tolist()):
+            self._inputs.setdefault(op, []).append(instance)
+
+    def candidates(self, used: np.ndarray) -> list[tuple[int, int]]:
+        """Returns instances and their makers, last made first: they need those made before.
+
+        Args:
+            used: whether an instance is used in the backward pass, after the forward pass.
+        """
+        accesses = self._accesses
+        maker = accesses.maker[accesses.instance_buffer]
+        possible = (accesses.kind == TENSOR_KIND) & accesses.home & (maker >= 0) & used
+        chosen = np.flatnonzero(possible)
+        chosen = chosen[self._cheap[maker[chosen]]]
+        chosen = chosen[np.argsort(-maker[chosen], kind="stable")]
+        return list(zip(chosen.tolist(), maker[chosen].tolist()))
+
+    def can_make(self, op: int, when: int, needed: list[int]) -> bool:
+        """Whether an op's operands are there at a position, or can be made in its result's place.
+
+        Args:
+            op: the op.
+            when: the position.
+            needed: gets the instances that have to be there.
+        """
+        accesses = self._accesses
+        for source in self._inputs.get(op, ()):
+            if accesses.kind[source] != TENSOR_KIND:
+                continue
+            if self._starts[source] <= when <= self._stops[source]:
+                needed.append(source)
+                continue
+            maker = int(accesses.maker[accesses.instance_buffer[source]])
+            in_place = maker >= 0 and (op, source) in self._in_place and self._cheap[maker]
+            if not in_place or not self.can_make(maker, when, needed):
+                return False
+        return True

@@ -1,0 +1,101 @@
+"""Which tiles hold what is always live on an IPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.planner.memory.always_live import Resident
+from tensorflow_ipu.planner.memory.code_size import Part
+from tensorflow_ipu.planner.memory.tile_mapping import Interval, Layout, intervals
+from tensorflow_ipu.planner.plan import Category
+from tensorflow_ipu.planner.settings import Settings
+
+
+class ResidentLayout:
+    """Lays out what is always live: feeds on the I/O tiles, the rest on the others.
+
+    Args:
+        residents: what is on compute tiles, in the order in which it is laid out.
+        streams: what feeds go through.
+        parts: what each tile has the same amount of.
+        settings: number of tiles.
+
+    Attributes:
+        residents: All that was laid out.
+        tiles: Bytes on each tile, int64.
+    """
+
+    def __init__(
+        self,
+        residents: Sequence[Resident],
+        streams: Sequence[Resident],
+        parts: Sequence[Part],
+        settings: Settings,
+    ) -> None:
+        self.residents = (*residents, *streams)
+        self._parts, self._all = parts, settings.chip.tiles
+        self._places: list[tuple[Resident, int, np.ndarray]] = []
+        compute, moving = Layout(settings.compute_tiles), Layout(max(settings.io_tiles, 1))
+        numbers = [(resident, compute.add(resident.num_bytes)) for resident in residents]
+        moved = []
+        room = settings.io_tiles * int(
+            settings.chip.memory_per_tile * settings.io_memory_proportion
+        )
+        for stream in streams:
+            # What I/O tiles have no room for is where it would be without them.
+            if stream.num_bytes <= room:
+                room -= stream.num_bytes
+                moved.append((stream, moving.add(stream.num_bytes)))
+            else:
+                numbers.append((stream, compute.add(stream.num_bytes)))
+        for layout, found, offset in (
+            (compute, numbers, 0),
+            (moving, moved, settings.compute_tiles),
+        ):
+            order = layout.order()
+            for resident, number in found:
+                self._places.append((resident, offset, layout.tiles(number, order)))
+        self._by_category = self._sums()
+        self.tiles = sum(self._by_category.values(), np.zeros(self._all, np.int64))
+        self.tiles = self.tiles + sum(part.num_bytes for part in parts)
+
+    def categories(self) -> list[Category]:
+        """Returns the categories, those of tensors first."""
+        labels: dict[str, list[Label]] = {}
+        for resident in self.residents:
+            labels.setdefault(resident.category, []).append(resident.label)
+        found = [
+            Category(name, True, tiles, worst(labels[name]))
+            for name, tiles in self._by_category.items()
+        ]
+        for part in self._parts:
+            if part.num_bytes:
+                tiles = np.full(self._all, part.num_bytes, np.int64)
+                found.append(Category(part.name, True, tiles, part.label))
+        return found
+
+    def mapping(self, element_sizes: Sequence[int]) -> dict[int, tuple[Interval, ...]]:
+        """Returns the tiles and elements of each buffer.
+
+        Args:
+            element_sizes: bytes of an element of each buffer.
+        """
+        found: dict[int, tuple[Interval, ...]] = {}
+        for resident, offset, counts in self._places:
+            if resident.buffer is not None:
+                placed = intervals(counts, max(element_sizes[resident.buffer], 1))
+                found[resident.buffer] = tuple(
+                    Interval(tile + offset, elements) for tile, elements in placed
+                )
+        return found
+
+    def _sums(self) -> Mapping[str, np.ndarray]:
+        """Bytes on each tile by category."""
+        found: dict[str, np.ndarray] = {}
+        for resident, offset, counts in self._places:
+            tiles = found.setdefault(resident.category, np.zeros(self._all, np.int64))
+            tiles[offset : offset + len(counts)] += counts
+        return found

@@ -1,0 +1,85 @@
+"""A Workload with the stages of its pipeline where the settings want them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tensorflow_ipu.planner.program.counted_ops import UPDATE
+from tensorflow_ipu.planner.program.placement import HOST, Placement, description_of, place
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import TENSOR, Copy, Op, Workload
+
+
+def relocated(workload: Workload, settings: Settings) -> Workload:
+    """Returns a Workload whose ops, buffers, variables and copies are where the settings say.
+
+    Args:
+        workload: the program.
+        settings: their `stage_devices` move stages.
+
+    Raises:
+        ValueError: the settings do not suit the program's pipeline.
+    """
+    description = description_of(workload, settings)
+    if settings.stage_devices is None or description == workload.pipeline:
+        return workload
+    found = place(workload, settings)
+    moved = dataclasses.replace(
+        workload,
+        ops=tuple(
+            dataclasses.replace(op, ipu=_ipu(op, ipu, found))
+            for op, ipu in zip(workload.ops, found.ops.tolist())
+        ),
+        buffers=tuple(
+            buffer._replace(ipu=None if ipu == HOST else ipu)
+            for buffer, ipu in zip(workload.buffers, found.buffers.tolist())
+        ),
+        variables=tuple(
+            variable._replace(ipu=ipu)
+            for variable, ipu in zip(workload.variables, found.variables.tolist())
+        ),
+        ipus=found.ipus,
+        pipeline=description,
+    )
+    return dataclasses.replace(moved, copies=_between_stages(moved))
+
+
+def _ipu(op: Op, ipu: int, found: Placement) -> int | None:
+    """The IPU of an op; an update that names no stage follows its variables."""
+    if ipu == HOST:
+        return None
+    if op.stage is None and op.phase == UPDATE:
+        for operand in op.inputs:
+            if operand.buffer is not None and found.buffers[operand.buffer] != HOST:
+                return int(found.buffers[operand.buffer])
+    return ipu
+
+
+def _between_stages(workload: Workload) -> tuple[Copy, ...]:
+    """Copies of what one stage makes and a stage on another IPU uses, once for each IPU."""
+    makers: dict[int, int] = {}
+    found: dict[tuple[int, int], Copy] = {}
+    for index, op in enumerate(workload.ops):
+        if op.stage is None or op.ipu is None:
+            continue
+        for operand in op.inputs:
+            maker = makers.get(-1 if operand.buffer is None else operand.buffer)
+            if maker is None or operand.buffer is None:
+                continue
+            made, buffer = workload.ops[maker], workload.buffers[operand.buffer]
+            if made.ipu is not None and made.ipu != op.ipu:
+                copy = Copy(
+                    buffer.name,
+                    made.ipu,
+                    op.ipu,
+                    buffer.num_bytes,
+                    made.runs,
+                    made.stage,
+                    made.phase,
+                    buffer.label,
+                )
+                found.setdefault((operand.buffer, op.ipu), copy)
+        for operand in op.outputs:
+            if operand.buffer is not None and workload.buffers[operand.buffer].kind == TENSOR:
+                makers.setdefault(operand.buffer, index)
+    return tuple(found.values())

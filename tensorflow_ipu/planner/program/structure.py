@@ -1,0 +1,219 @@
+"""What the ops of a Workload are for: forward pass, backward pass or weight update, by layer.
+
+Pipelines say it themselves. Other programs say it by the order and the names of their ops: those
+before the first gradient are the forward pass, what is not named after a gradient comes after it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from tensorflow_ipu.planner.program.layer_parts import wholes
+from tensorflow_ipu.planner.program.sections import (
+    BACKWARD,
+    FORWARD,
+    INFEED,
+    UPDATE,
+    is_assignment,
+    mini_batches,
+    sections_of,
+    variables_of,
+)
+from tensorflow_ipu.planner.workload import Op, Workload
+
+__all__ = ["ACCUMULATOR", "BACKWARD", "FORWARD", "UPDATE", "Structure", "structure"]
+
+_OPTIMIZER_STATE = "optimizer state"
+ACCUMULATOR = "accumulator"
+
+
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """What the parts of a Workload are for.
+
+    Attributes:
+        sections: Of each op: `forward`, `backward`, `update`, or empty outside of the loop over
+            mini-batches.
+        layers: Names of the layers of the forward pass, in the order of their first op.
+        layer_of: Of each op, the index of its layer; -1 if it has none.
+        trained: Indices of the variables that the forward pass uses and the update changes.
+        state: Indices of the variables that only the update uses.
+        accumulated: Whether gradients are summed in variables already.
+        mini_batches: Of one launch of one replica.
+        updates: Weight updates of one launch.
+    """
+
+    sections: tuple[str, ...]
+    layers: tuple[str, ...]
+    layer_of: tuple[int, ...]
+    trained: tuple[int, ...]
+    state: tuple[int, ...]
+    accumulated: bool
+    mini_batches: int
+    updates: int
+
+
+def structure(workload: Workload) -> Structure:
+    """Finds what the ops and variables of a Workload are for.
+
+    Args:
+        workload: the program.
+    """
+    sections = sections_of(workload)
+    layers, layer_of = _layers(workload, sections)
+    trained, state = _variables(workload, sections)
+    return Structure(
+        sections,
+        layers,
+        layer_of,
+        trained,
+        state,
+        any(variable.role == ACCUMULATOR for variable in workload.variables),
+        mini_batches(workload),
+        _updates(workload, sections, set(trained)),
+    )
+
+
+def _layers(workload: Workload, sections: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Names of the forward pass's layers, and the index of each op's layer.
+
+    Layers after the last one with variables, such as the loss, are part of that one: no user cuts
+    there. Ops in no layer follow what their data come from or go to.
+    """
+    trained: dict[str, bool] = {}
+    for op, section in zip(workload.ops, sections):
+        name = _layer_name(workload, op)
+        if section == FORWARD and name and op.type != INFEED and _works(op):
+            trained[name] = trained.get(name, False) or bool(variables_of(workload, op))
+    whole = wholes(trained)
+    order: dict[str, int] = {}
+    last = -1
+    for name, has_variables in trained.items():
+        index = order.setdefault(whole.get(name, name), len(order))
+        last = max(last, index) if has_variables else last
+    names = tuple(order)[: last + 1] if last >= 0 else tuple(order)
+    place = {name: min(order[whole.get(name, name)], len(names) - 1) for name in trained}
+    known = [
+        place.get(_layer_name(workload, op), -1) if section else -1
+        for op, section in zip(workload.ops, sections)
+    ]
+    return names, tuple(_spread(workload, sections, known))
+
+
+def _layer_name(workload: Workload, op: Op) -> str:
+    """The layer of an op; in a pipeline of ops in no layer, its stage."""
+    if op.layer or op.stage is None:
+        return op.layer
+    known = op.stage < len(workload.stage_names)
+    return workload.stage_names[op.stage] if known else f"stage {op.stage}"
+
+
+def _works(op: Op) -> bool:
+    """Whether an op has data: constants and control flow do not make a layer."""
+    return bool(op.inputs) and bool(op.outputs) and op.type != "Const"
+
+
+def _spread(workload: Workload, sections: Sequence[str], known: list[int]) -> list[int]:
+    """Gives ops without a layer that of a neighbour: one that shares a tensor with them."""
+    if all(layer < 0 for layer in known):
+        return [0 if section else -1 for section in sections]
+    for index, op in enumerate(workload.ops):
+        if op.type == INFEED and sections[index]:
+            known[index] = 0
+    _along(workload, known, [i for i, s in enumerate(sections) if s == FORWARD], back=False)
+    _along(workload, known, [i for i, s in enumerate(sections) if s == BACKWARD], back=True)
+    _around(workload, sections, known)
+    return _filled(sections, known)
+
+
+def _along(workload: Workload, known: list[int], members: Sequence[int], back: bool) -> None:
+    """Gives ops the last layer that their data come from or, in reverse, go to."""
+    layer_of: dict[int, int] = {}
+    for index in reversed(members) if back else members:
+        op = workload.ops[index]
+        near, far = (op.outputs, op.inputs) if back else (op.inputs, op.outputs)
+        if known[index] < 0:
+            known[index] = max(
+                (layer_of.get(o.buffer, -1) for o in near if o.buffer is not None), default=-1
+            )
+        for operand in far:
+            if operand.buffer is not None and known[index] >= 0:
+                # A gradient goes to the layer that is nearest to the loss.
+                before = layer_of.get(operand.buffer, -1)
+                layer_of[operand.buffer] = max(before, known[index])
+
+
+def _around(workload: Workload, sections: Sequence[str], known: list[int]) -> None:
+    """Gives ops the layer of the nearest op that has one, from tensor to tensor."""
+    touching: dict[int, list[int]] = {}
+    for index, op in enumerate(workload.ops):
+        for buffer in _tensors(op):
+            touching.setdefault(buffer, []).append(index)
+    frontier = [index for index, layer in enumerate(known) if layer >= 0]
+    while frontier:
+        reached = []
+        for index in frontier:
+            for buffer in _tensors(workload.ops[index]):
+                for other in touching.pop(buffer, ()):
+                    if known[other] < 0 and sections[other]:
+                        known[other] = known[index]
+                        reached.append(other)
+        frontier = reached
+
+
+def _tensors(op: Op) -> Iterable[int]:
+    """The buffers of an op that say where it belongs: numbers are everywhere."""
+    return (
+        operand.buffer
+        for operand in (*op.inputs, *op.outputs)
+        if operand.buffer is not None and operand.type.elements > 1
+    )
+
+
+def _filled(sections: Sequence[str], known: list[int]) -> list[int]:
+    """Gives what is left the layer of the op before it."""
+    before = 0
+    for index, layer in enumerate(known):
+        if layer >= 0:
+            before = layer
+        elif sections[index]:
+            known[index] = before
+    return known
+
+
+def _variables(
+    workload: Workload, sections: Sequence[str]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The variables that are trained, and those that only the update uses."""
+    used: dict[str, set[int]] = {FORWARD: set(), BACKWARD: set(), UPDATE: set(), "": set()}
+    written: set[int] = set()
+    for op, section in zip(workload.ops, sections):
+        found = variables_of(workload, op)
+        used[section] |= found
+        if section == UPDATE and is_assignment(op):
+            written |= found
+    passes = used[FORWARD] | used[BACKWARD]
+    state = {i for i, v in enumerate(workload.variables) if v.role == _OPTIMIZER_STATE}
+    state |= {i for i in written - passes if _is_tensor(workload, i)}
+    trained = (written & passes) - state
+    accumulators = {i for i, v in enumerate(workload.variables) if v.role == ACCUMULATOR}
+    trained = {i for i in trained - accumulators if _is_tensor(workload, i)}
+    return tuple(sorted(trained)), tuple(sorted(state - accumulators))
+
+
+def _updates(workload: Workload, sections: Sequence[str], trained: set[int]) -> int:
+    """How often a launch changes the weights."""
+    if workload.pipeline is not None:
+        return workload.pipeline.repeat_count
+    runs = [
+        op.runs
+        for op, section in zip(workload.ops, sections)
+        if section == UPDATE and is_assignment(op) and variables_of(workload, op) & trained
+    ]
+    return max(1, min(max(runs, default=1), mini_batches(workload)))
+
+
+def _is_tensor(workload: Workload, index: int) -> bool:
+    """Whether a variable is more than a number."""
+    return bool(workload.variables[index].shape)

@@ -1,0 +1,1 @@
+"""How long a Workload takes: the timeline, and the transfers on it."""

@@ -1,0 +1,98 @@
+"""Transfers between IPUs and their host: feeds, arguments, tables, ops on the host."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.costs.chip.streams import host_cycles, host_label
+from tensorflow_ipu.costs.label import worst
+from tensorflow_ipu.planner.program.counted_ops import is_container
+from tensorflow_ipu.planner.time.items import HOST, Item
+from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT, Subject, Traffic, moved, size
+from tensorflow_ipu.planner.workload import CONSTANT, INPUT, Op, Operand, Workload
+
+INFEED = "IpuInfeedDequeue"
+OUTFEED = "IpuOutfeedEnqueue"
+_LOOKUP = "IpuHostEmbeddingLookup"
+_UPDATE = "IpuHostEmbeddingUpdate"
+# They need the shape of a tensor, not what is in it.
+_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+TYPES = frozenset({INFEED, OUTFEED, _LOOKUP, _UPDATE})
+
+
+def add(subject: Subject, traffic: Traffic) -> None:
+    """Adds everything that goes between IPUs and host in a launch.
+
+    Infeeds are overlapped where they are fetched ahead or go through I/O tiles, outfeeds in the
+    latter case. Arguments and results of ops on the host are always waited for. Variables stay on
+    the IPUs from launch to launch.
+
+    Args:
+        subject: what the transfers are for.
+        traffic: receives them.
+    """
+    _add_arguments(subject, traffic)
+    workload = subject.workload
+    ahead = subject.settings.prefetch or subject.io_overlap
+    for index, op in subject.live_ops():
+        if op.type == INFEED:
+            _add(subject, traffic, index, op, HOST_IN, op.outputs, ahead)
+        elif op.type == OUTFEED:
+            _add(subject, traffic, index, op, HOST_OUT, op.inputs, subject.io_overlap)
+        elif op.type == _LOOKUP:
+            _add(subject, traffic, index, op, HOST_OUT, op.inputs, False)
+            _add(subject, traffic, index, op, HOST_IN, op.outputs, False)
+        elif op.type == _UPDATE:
+            _add(subject, traffic, index, op, HOST_OUT, op.inputs, False)
+        elif op.ipu is None and op.type not in _SHAPES and not is_container(index, op):
+            sent = _on_chip(workload, op.inputs)
+            made = _on_chip(workload, op.outputs)
+            _add(subject, traffic, index, op, HOST_OUT, sent, False)
+            _add(subject, traffic, index, op, HOST_IN, made, False)
+
+
+def _add(
+    subject: Subject,
+    traffic: Traffic,
+    index: int,
+    op: Op,
+    kind: str,
+    operands: tuple[Operand, ...],
+    overlapped: bool,
+) -> None:
+    """Adds what one op transfers."""
+    num_bytes = size(operands)
+    if not num_bytes:
+        return
+    chip = subject.settings.chip
+    cost = moved(host_cycles(num_bytes, chip), worst((host_label(chip), op.label)))
+    ipu = _ipu(subject.workload, op, operands)
+    item = Item(op.name, HOST, ipu, cost, op.runs, index, 0, index, op.stage, op.phase)
+    traffic.add(item, kind, num_bytes, overlapped, len(subject.workload.ops))
+
+
+def _ipu(workload: Workload, op: Op, operands: tuple[Operand, ...]) -> int:
+    """The IPU that sends or receives what an op has."""
+    if op.ipu is not None:
+        return op.ipu
+    places = (workload.buffers[o.buffer].ipu for o in operands if o.buffer is not None)
+    return next((ipu for ipu in places if ipu is not None), 0)
+
+
+def _on_chip(workload: Workload, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    """Those operands of an op on the host that IPUs have too; constants the host knows."""
+    found = []
+    for operand in operands:
+        buffer = None if operand.buffer is None else workload.buffers[operand.buffer]
+        if buffer is not None and buffer.ipu is not None and buffer.kind != CONSTANT:
+            found.append(operand)
+    return tuple(found)
+
+
+def _add_arguments(subject: Subject, traffic: Traffic) -> None:
+    """Adds the arguments that the host sends at each launch."""
+    chip = subject.settings.chip
+    for index, buffer in enumerate(subject.workload.buffers):
+        if buffer.kind == INPUT and buffer.ipu is not None and buffer.num_bytes:
+            label = worst((host_label(chip), buffer.label))
+            cost = moved(host_cycles(buffer.num_bytes, chip), label)
+            item = Item(buffer.name, HOST, buffer.ipu, cost, 1, -1, buffer=index)
+            traffic.add(item, HOST_IN, buffer.num_bytes, False, len(subject.workload.ops))

@@ -1,0 +1,131 @@
+"""What takes time in a launch: ops and transfers, before they have a place on the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tensorflow_ipu.costs import catalogue
+from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.planner.program.counted_ops import is_container
+from tensorflow_ipu.planner.program.resources import ResourceTable
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Op, Workload
+
+# Kinds of segments.
+COMPUTE = "compute"
+EXCHANGE = "exchange"
+SYNC = "sync"
+LINK = "link"
+COLLECTIVE = "collective"
+HOST = "host"
+STREAMING = "streaming"
+IDLE = "idle"
+# In this order an op does what it does: tiles wait for each other, exchange data, compute.
+CHIP_KINDS = (SYNC, EXCHANGE, COMPUTE)
+
+
+class Item(NamedTuple):
+    """Something that keeps an IPU busy.
+
+    Args:
+        name: of the op or transfer.
+        kind: kind of segment; empty for an op, whose cost says how much is of which kind.
+        ipu: IPU within the replica.
+        cost: of one run.
+        runs: in one launch.
+        position: of the op that it is or belongs to; -1 at the start of the program.
+        after: order among items of a position: -1 before the op, 0 the op, 1 after it.
+        op: index of the op, None for what is not one op.
+        stage: pipeline stage, None outside of pipelines.
+        phase: phase of the pipeline stage.
+        peer: IPU that a copy goes to.
+        buffer: what a copy copies.
+    """
+
+    name: str
+    kind: str
+    ipu: int
+    cost: Cost
+    runs: int
+    position: int
+    after: int = 0
+    op: int | None = None
+    stage: int | None = None
+    phase: str = ""
+    peer: int | None = None
+    buffer: int | None = None
+
+    @property
+    def cycles(self) -> float:
+        """Cycles of all runs."""
+        return self.cost.cycles * self.runs
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """Kinds with the cycles of one run, in the order in which they come."""
+        cost = self.cost
+        if self.kind:
+            return ((self.kind, cost.cycles),)
+        cycles = (cost.sync, cost.exchange, cost.compute)
+        return tuple((kind, n) for kind, n in zip(CHIP_KINDS, cycles) if n)
+
+
+def labelled(cost: Cost, label: Label) -> Cost:
+    """Returns a cost that is no more certain than a label.
+
+    Args:
+        cost: the cost.
+        label: of what else the time depends on, such as the number of runs.
+    """
+    both = worst((cost.label, label))
+    if both is cost.label:
+        return cost
+    return Cost(
+        cost.compute,
+        cost.exchange,
+        cost.sync,
+        cost.temporary,
+        cost.codelets,
+        cost.vertex_state,
+        cost.exchange_code,
+        both,
+    )
+
+
+def op_items(workload: Workload, settings: Settings, elsewhere: frozenset[str]) -> list[Item]:
+    """Returns the items of all ops that compute.
+
+    Args:
+        workload: the program.
+        settings: what it is planned for.
+        elsewhere: types of ops that are transfers.
+    """
+    table = ResourceTable(settings)
+    made = []
+    for index, op in enumerate(workload.ops):
+        if not op.runs or op.ipu is None or op.type in elsewhere or is_container(index, op):
+            continue
+        cost = catalogue.cost_of(op.spec, table.of(op))
+        if cost.cycles:
+            made.append(op_item(index, op, labelled(cost, op.label)))
+    return made
+
+
+def op_item(index: int, op: Op, cost: Cost, kind: str = "") -> Item:
+    """Returns the item of an op.
+
+    Args:
+        index: of the op.
+        op: the op.
+        cost: of one run.
+        kind: kind of segment, empty for what an op computes.
+    """
+    ipu = op.ipu or 0
+    return Item(op.name, kind, ipu, cost, op.runs, index, 0, index, op.stage, op.phase)
+
+
+def in_order(items: Sequence[Item]) -> list[Item]:
+    """Returns items in the order of the program."""
+    return sorted(items, key=lambda item: (item.position, item.after))

@@ -1,0 +1,208 @@
+"""What each stage of a pipeline costs for one mini-batch, by phase, IPU and kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.program.counted_ops import UPDATE, enclosing, is_container
+from tensorflow_ipu.planner.program.placement import description_of
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time.items import SYNC, Item
+from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.schedule import Costs, Phase, PipelineDescription, RecomputationMode
+from tensorflow_ipu.schedule.description import members
+
+_PHASES = {"": Phase.FORWARD, "backward": Phase.BACKWARD, UPDATE: Phase.UPDATE}
+
+# Cycles by kind and label.
+Parts = dict[tuple[str, Label], float]
+
+
+def described(workload: Workload, settings: Settings) -> PipelineDescription:
+    """Returns the pipeline of a program as the settings have it.
+
+    Args:
+        workload: the program, which has a pipeline.
+        settings: with `recompute` activations are computed again even if the program keeps them;
+            their `stage_devices` move stages.
+
+    Raises:
+        ValueError: the program has no pipeline, or the settings do not suit it.
+    """
+    description = description_of(workload, settings)
+    if description is None:
+        raise ValueError("The program has no pipeline, so there is none to describe.")
+    if settings.recompute and description.training and description.recomputation is None:
+        description = dataclasses.replace(description, recomputation=RecomputationMode.Auto)
+    return description
+
+
+@dataclasses.dataclass
+class StageCosts:
+    """Cycles of the stages of a pipeline.
+
+    Attributes:
+        description: The pipeline.
+        per_batch: How often the program as it was compiled runs, in one launch, what a mini-batch
+            runs once.
+        per_update: The same for what an update runs once.
+        parts: Of each phase, stage and IPU, the cycles of one run by kind and label.
+    """
+
+    description: PipelineDescription
+    per_batch: int = 1
+    per_update: int = 1
+    parts: dict[tuple[Phase, int, int], Parts] = dataclasses.field(default_factory=dict)
+
+    def share(self, item: Item) -> float:
+        """Returns how often an item runs in one run of its stage."""
+        return item.runs / (self.per_update if item.phase == UPDATE else self.per_batch)
+
+    def is_counter(self, item: Item) -> bool:
+        """Whether an item of the loop is in no stage and no update, but is part of the loop."""
+        if item.stage is not None:
+            return False
+        each_batch = item.runs >= self.per_batch > self.per_update
+        return item.phase != UPDATE or each_batch
+
+    def runs(self, item: Item) -> int:
+        """Returns how often an item runs in one launch, recomputation not counted."""
+        visits = self.description.repeat_count
+        if item.phase != UPDATE:
+            visits *= self.description.mini_batches
+        return round(self.share(item) * visits)
+
+    def cycles(self, phase: Phase, stage: int, ipu: int) -> float:
+        """Returns the cycles of one run of a stage on an IPU."""
+        return sum(self.parts.get((phase, stage, ipu), {}).values())
+
+    def costs(self) -> Costs:
+        """Returns what times a schedule."""
+        recomputes = self.description.resolved_recomputation is not None
+        phases = {phase: self._of_stages(phase) for phase in Phase}
+        zeros = tuple(
+            tuple(0.0 for _ in device) if isinstance(device, tuple) else 0.0
+            for device in self.description.device_mapping
+        )
+        return Costs(
+            phases[Phase.FORWARD],
+            phases[Phase.BACKWARD] if self.description.training else None,
+            phases[Phase.RECOMPUTE] if recomputes else zeros,
+            phases[Phase.UPDATE],
+        )
+
+    def add(self, key: tuple[Phase, int, int], kind: str, label: Label, cycles: float) -> None:
+        """Adds cycles to a run of a stage on an IPU."""
+        parts = self.parts.setdefault(key, {})
+        parts[kind, label] = parts.get((kind, label), 0.0) + cycles
+
+    def _of_stages(self, phase: Phase) -> tuple[float | tuple[float, ...], ...]:
+        """Cycles of a phase in the form of the device mapping."""
+        made: list[float | tuple[float, ...]] = []
+        for stage, device in enumerate(self.description.device_mapping):
+            ipus = members(device)
+            # Members of a parallel stage on one IPU are counted together.
+            numbers = tuple(
+                0.0 if ipu in ipus[:place] else self.cycles(phase, stage, ipu)
+                for place, ipu in enumerate(ipus)
+            )
+            made.append(numbers if isinstance(device, tuple) else numbers[0])
+        return tuple(made)
+
+
+def body(workload: Workload) -> tuple[int, int]:
+    """Returns the range of the ops of the loop over mini-batches, which a pipeline is.
+
+    Args:
+        workload: the program.
+    """
+    staged = [index for index, op in enumerate(workload.ops) if op.stage is not None]
+    if not staged:
+        return len(workload.ops), len(workload.ops)
+    begin, end = enclosing(workload.ops, staged)
+    if (begin, end) == (0, len(workload.ops)):
+        return staged[0], max(staged[-1] + 1, workload.ops[staged[-1]].end)
+    return begin, end
+
+
+def stage_costs(
+    workload: Workload, settings: Settings, description: PipelineDescription, items: Iterable[Item]
+) -> StageCosts:
+    """Adds up the items of the loop over mini-batches.
+
+    A run of a stage has all items of its phase once, those of inner loops as often as these loop. A
+    recomputation has the ops of the forward pass. A copy counts on the IPU that sends it: others
+    send and receive at the same time. All IPUs wait for each other once per run. What only counts
+    mini-batches has no cost, as the schedule is fixed when the program is compiled.
+
+    Args:
+        workload: the program.
+        settings: what it is planned for.
+        description: its pipeline.
+        items: those in the loop.
+    """
+    found = StageCosts(description, *_bases(workload))
+    recomputes = description.resolved_recomputation is not None
+    for item in items:
+        if found.is_counter(item):
+            continue
+        phase = _PHASES.get(item.phase, Phase.FORWARD)
+        stage, ipu = _place(item, description)
+        times = found.share(item)
+        again = recomputes and phase is Phase.FORWARD and not item.kind
+        again = again and stage < description.stages - 1
+        for kind, cycles in item.parts:
+            found.add((phase, stage, ipu), kind, item.cost.label, cycles * times)
+            if again:
+                key = (Phase.RECOMPUTE, stage, ipu)
+                found.add(key, kind, item.cost.label, cycles * times)
+    _add_syncs(found, settings)
+    return found
+
+
+def _add_syncs(found: StageCosts, settings: Settings) -> None:
+    """Adds the waiting of IPUs for each other to each forward and backward pass."""
+    description = found.description
+    ipus = len(description.ipus)
+    if ipus < 2:
+        return
+    cycles = sync_cycles(ipus, settings.chip)
+    phases = (Phase.FORWARD, Phase.BACKWARD) if description.training else (Phase.FORWARD,)
+    for phase in phases:
+        for stage, of_stage in enumerate(description.ipus_of_stages):
+            for ipu in of_stage:
+                found.add((phase, stage, ipu), SYNC, Label.MODELLED, cycles)
+
+
+def _bases(workload: Workload) -> tuple[int, int]:
+    """Runs, in one launch, of what runs once per mini-batch and of what runs once per update.
+
+    They are the fewest that any op of the stages, or of the update, has. They are read off the ops
+    and not the pipeline, as the latter may have been given another count; and updates, which are in
+    a branch, may be counted as if taken in each mini-batch.
+    """
+    begin, end = body(workload)
+    inside = [
+        op
+        for index, op in enumerate(workload.ops[begin:end], begin)
+        if op.runs > 0 and not is_container(index, op)
+    ]
+    passes = _fewest(op for op in inside if op.stage is not None and op.phase != UPDATE)
+    return passes, _fewest(op for op in inside if op.phase == UPDATE)
+
+
+def _fewest(ops: Iterable[Op]) -> int:
+    return min((op.runs for op in ops), default=1)
+
+
+def _place(item: Item, description: PipelineDescription) -> tuple[int, int]:
+    """Stage and IPU of an item: where its stage is now, and on that IPU of it which it names."""
+    ipus: Sequence[Sequence[int]] = description.ipus_of_stages
+    stage = item.stage
+    if stage is None:
+        stage = next((s for s, of_stage in enumerate(ipus) if item.ipu in of_stage), 0)
+    stage = min(stage, description.stages - 1)
+    return stage, item.ipu if item.ipu in ipus[stage] else ipus[stage][0]

@@ -1,0 +1,108 @@
+"""Variables that are kept in streaming memory, or split over replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorflow_ipu.costs.chip.streams import streaming_cycles, streaming_label
+from tensorflow_ipu.planner.plan import Transfer
+from tensorflow_ipu.planner.time import replica_traffic
+from tensorflow_ipu.planner.time.items import COLLECTIVE, STREAMING, Item
+from tensorflow_ipu.planner.time.transfers import (
+    COLLECTIVE as COLLECTIVE_TRANSFER,
+)
+from tensorflow_ipu.planner.time.transfers import (
+    STREAMING_IN,
+    STREAMING_OUT,
+    Subject,
+    Traffic,
+    moved,
+)
+from tensorflow_ipu.planner.workload import VARIABLE, Variable
+
+_UPDATE = "update"
+_WRITERS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
+
+
+class _Use:
+    """The ops of one phase that use a variable: first, last, whether one writes, most runs."""
+
+    def __init__(self, index: int) -> None:
+        self.first = self.last = index
+        self.writes = False
+        self.runs = 0
+
+
+def add(subject: Subject, traffic: Traffic) -> None:
+    """Adds what variables off the chip, and those split over replicas, cost.
+
+    Of a variable in streaming memory a replica fetches its part before the first op of a phase that
+    uses it, and sends it back after the last if the phase changes it: in each mini-batch for the
+    passes, once for an update. A pipeline that handles mini-batches one after the other in a stage
+    fetches once for all of them. A part of a variable that is needed whole is put together by
+    an all-gather; the optimizer's state and updates work on parts.
+
+    Args:
+        subject: what the transfers are for.
+        traffic: receives them.
+    """
+    variables = subject.workload.variables
+    wanted = {i for i, v in enumerate(variables) if v.offloaded or v.split > 1}
+    if not wanted:
+        return
+    for (index, phase), use in _uses(subject, wanted).items():
+        _add(subject, traffic, variables[index], phase, use)
+
+
+def _uses(subject: Subject, wanted: set[int]) -> Mapping[tuple[int, str], _Use]:
+    """The uses of variables by phase."""
+    workload = subject.workload
+    of_buffer = {
+        index: buffer.variable
+        for index, buffer in enumerate(workload.buffers)
+        if buffer.kind == VARIABLE and buffer.variable in wanted
+    }
+    found: dict[tuple[int, str], _Use] = {}
+    for index, op in subject.live_ops():
+        if op.end > index + 1:
+            continue
+        for operand in (*op.inputs, *op.outputs):
+            variable = of_buffer.get(-1 if operand.buffer is None else operand.buffer)
+            if variable is not None:
+                use = found.setdefault((variable, op.phase), _Use(index))
+                use.last = index
+                use.runs = max(use.runs, op.runs)
+                use.writes = use.writes or op.type.startswith(_WRITERS)
+    return found
+
+
+def _add(subject: Subject, traffic: Traffic, variable: Variable, phase: str, use: _Use) -> None:
+    """Adds what one variable costs in one phase."""
+    pipeline, chip = subject.workload.pipeline, subject.settings.chip
+    runs = use.runs
+    if pipeline is not None and phase != _UPDATE:
+        runs = -(-runs // pipeline.batch_serialization_iterations)
+    stage = subject.workload.ops[use.first].stage
+    end = len(subject.workload.ops)
+    if variable.offloaded:
+        cost = moved(streaming_cycles(variable.share, chip), streaming_label(chip))
+        fetch = Item(
+            variable.name, STREAMING, variable.ipu, cost, runs, use.first, -1,
+            stage=stage, phase=phase,
+        )  # fmt: skip
+        traffic.add(fetch, STREAMING_IN, variable.share, subject.io_overlap, end)
+        if use.writes:
+            send = fetch._replace(position=use.last, after=1)
+            traffic.add(send, STREAMING_OUT, variable.share, subject.io_overlap, end)
+    if variable.split > 1 and phase != _UPDATE:
+        cost = replica_traffic.gathered(subject, variable.num_bytes)
+        gather = Item(
+            variable.name, COLLECTIVE, variable.ipu, cost, runs, use.first, -1,
+            stage=stage, phase=phase,
+        )  # fmt: skip
+        if cost.cycles:
+            traffic.items.append(gather)
+            traffic.transfers.append(
+                Transfer(variable.name, COLLECTIVE_TRANSFER, variable.ipu, variable.num_bytes,
+                         runs, cost.cycles, False, cost.label)
+            )  # fmt: skip

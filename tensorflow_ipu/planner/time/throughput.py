@@ -1,0 +1,72 @@
+"""How much a launch gets done: elements of data, and what each costs."""
+
+from __future__ import annotations
+
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.program.sections import mini_batches
+from tensorflow_ipu.planner.workload import Workload
+
+
+def items_per_launch(workload: Workload) -> int:
+    """Returns how many elements of data one replica works through in one launch.
+
+    Args:
+        workload: the program. Where its batch size is not known a mini-batch counts as one.
+    """
+    return (workload.batch or 1) * mini_batches(workload)
+
+
+def reserved_ipus(ipus: int) -> int:
+    """Returns how many IPUs a replica occupies: devices have a power of two.
+
+    Args:
+        ipus: those that it uses.
+    """
+    return 1 << (max(1, ipus) - 1).bit_length()
+
+
+def items_per_second(plan: Plan) -> float:
+    """Returns how many elements of data all replicas work through in a second.
+
+    Args:
+        plan: of the program.
+    """
+    if not plan.timeline.cycles:
+        return 0.0
+    items = items_per_launch(plan.workload) * plan.settings.replicas
+    return items / plan.timeline.seconds
+
+
+def cycles_per_item(plan: Plan) -> float:
+    """Returns cycles of all IPUs of a replica for one element of data.
+
+    An IPU that waits counts too, so this says what a change of the program costs in hardware time.
+
+    Args:
+        plan: of the program.
+    """
+    occupied = reserved_ipus(plan.workload.ipus)
+    return plan.timeline.cycles * occupied / items_per_launch(plan.workload)
+
+
+# Part of the worst tile's bytes that may be assumed before the whole counts as assumed.
+_ASSUMED_SHARE = 0.1
+
+
+def memory_label(plan: Plan) -> Label:
+    """Returns how far the bytes on the worst tile can be trusted, for a program made by changes.
+
+    It was not compiled, so it is `modelled` at best, and `assumed` if much of it is.
+
+    Args:
+        plan: of the program.
+    """
+    fullest = plan.fullest
+    assumed = sum(
+        int(category.tiles[fullest.worst_tile])
+        for category in fullest.categories
+        if category.label is Label.ASSUMED
+    )
+    much = assumed > _ASSUMED_SHARE * fullest.worst_bytes
+    return Label.ASSUMED if much else Label.MODELLED

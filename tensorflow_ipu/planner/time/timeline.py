@@ -1,0 +1,222 @@
+"""The timeline of a Workload: how long one launch takes, and what each IPU does meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.labels import median_label
+from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline
+from tensorflow_ipu.planner.program import counted_ops
+from tensorflow_ipu.planner.program.relocated import relocated
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import (
+    host_traffic,
+    link_traffic,
+    replica_traffic,
+    sequence,
+    streaming_traffic,
+)
+from tensorflow_ipu.planner.time.items import IDLE, Item, op_items
+from tensorflow_ipu.planner.time.pipeline_costs import Parts, body, described, stage_costs
+from tensorflow_ipu.planner.time.pipeline_time import PipelineTime, pipeline_time
+from tensorflow_ipu.planner.time.recompute_time import recomputed
+from tensorflow_ipu.planner.time.transfers import Subject, Traffic
+from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import Timing
+
+_ELSEWHERE = host_traffic.TYPES | replica_traffic.TYPES
+
+
+def plan(workload: Workload, settings: Settings) -> Timeline:
+    """Times one launch of a program.
+
+    Without a pipeline ops come one after the other, on several IPUs as their data allow. A pipeline
+    is timed by its schedule, and what is outside of it comes before and after. What is transferred
+    beside the computation lengthens the launch only if it takes longer than that.
+
+    Args:
+        workload: the program.
+        settings: what it is planned for.
+
+    Returns:
+        The timeline. Of a pipeline with more than `pipeline_time.MOST_ENTRIES` entries in a launch
+        only the first and last ones have segments; all sums are of all entries.
+
+    Raises:
+        ValueError: the settings move stages that the program does not have.
+    """
+    workload = relocated(workload, settings)
+    subject = Subject(workload, settings)
+    traffic = Traffic()
+    for module in (host_traffic, replica_traffic, link_traffic, streaming_traffic):
+        module.add(subject, traffic)
+    items = op_items(workload, settings, _ELSEWHERE) + traffic.items
+    items = _taken(workload, items)
+    if workload.pipeline is None:
+        parts = _sequential(workload, recomputed(workload, settings, items))
+    else:
+        parts = _pipelined(workload, settings, items)
+    return _timeline(workload, settings, traffic, parts)
+
+
+@dataclasses.dataclass
+class _Made:
+    """A timeline in the making.
+
+    Attributes:
+        segments: Of all IPUs.
+        end: Cycles of the launch so far.
+        by_ipu: Cycles of each IPU by kind and label.
+        ops: Time of each op.
+        timing: Of the pipeline.
+        waited: Until when IPUs wait for transfers after that.
+    """
+
+    segments: list[Segment]
+    end: float
+    by_ipu: dict[int, Parts]
+    ops: tuple[OpTime, ...]
+    timing: Timing | None = None
+    waited: dict[int, float] = dataclasses.field(default_factory=dict)
+
+    def end_of(self, ipu: int) -> float:
+        """Cycles up to which an IPU waits for something."""
+        return self.waited.get(ipu, self.end)
+
+
+def _taken(workload: Workload, items: Sequence[Item]) -> list[Item]:
+    """The items without those of branches that are not counted."""
+    if not any(op.branch for op in workload.ops):
+        return list(items)
+    cycles = np.zeros(len(workload.ops))
+    for item in items:
+        if 0 <= item.position < len(cycles):
+            cycles[item.position] += item.cycles
+    counted = counted_ops.taken(workload, cycles)
+    return [
+        item for item in items if not 0 <= item.position < len(counted) or counted[item.position]
+    ]
+
+
+def _sequential(workload: Workload, items: Sequence[Item]) -> _Made:
+    """The timeline of a program without a pipeline."""
+    track = sequence.schedule(workload, items)
+    ops = tuple(
+        OpTime(item.op, item.ipu, item.cost, item.runs) for item in items if item.op is not None
+    )
+    segments = sequence.with_gaps(track.segments, range(workload.ipus), 0.0, track.end)
+    return _Made(segments, track.end, _sums(track.segments), ops)
+
+
+def _pipelined(workload: Workload, settings: Settings, items: Sequence[Item]) -> _Made:
+    """The timeline of a program with a pipeline."""
+    description = described(workload, settings)
+    begin, end = body(workload)
+    # What has a stage but is made nowhere in the program, such as a variable, is copied inside.
+    items = [
+        item._replace(position=begin) if item.stage is not None and item.position < 0 else item
+        for item in items
+    ]
+    inside = [item for item in items if begin <= item.position < end]
+    pipeline = pipeline_time(stage_costs(workload, settings, description, inside))
+    before = sequence.schedule(workload, [item for item in items if item.position < begin])
+    middle = before.end + pipeline.total
+    after = sequence.schedule(workload, [item for item in items if item.position >= end], middle)
+    inner = pipeline.segments(workload, before.end)
+    ipus = range(workload.ipus)
+    by_ipu = _merged(_sums(before.segments), pipeline.by_ipu(), _sums(after.segments))
+    return _Made(
+        [
+            *sequence.with_gaps(before.segments, ipus, 0.0, before.end),
+            *inner,
+            *sequence.with_gaps(after.segments, ipus, middle, after.end),
+        ],
+        after.end,
+        by_ipu,
+        _op_times(workload, items, pipeline, (begin, end)),
+        pipeline.timing,
+    )
+
+
+def _op_times(
+    workload: Workload, items: Sequence[Item], pipeline: PipelineTime, inside: tuple[int, int]
+) -> tuple[OpTime, ...]:
+    """The time of each op, with the runs that the pipeline as it is now makes of it."""
+    made = []
+    for item in items:
+        if item.op is not None:
+            runs = item.runs
+            if inside[0] <= item.position < inside[1]:
+                if pipeline.stages.is_counter(item):
+                    continue
+                runs = pipeline.stages.runs(item)
+            made.append(OpTime(item.op, item.ipu, item.cost, runs))
+    return tuple(made)
+
+
+def _sums(segments: Sequence[Segment]) -> dict[int, Parts]:
+    """Cycles of each IPU by kind and label."""
+    found: dict[int, Parts] = {}
+    for segment in segments:
+        parts = found.setdefault(segment.ipu, {})
+        key = segment.kind, segment.label
+        parts[key] = parts.get(key, 0.0) + segment.cycles
+    return found
+
+
+def _merged(*found: Mapping[int, Parts]) -> dict[int, Parts]:
+    """Sums of sums."""
+    merged: dict[int, Parts] = {}
+    for by_ipu in found:
+        for ipu, parts in by_ipu.items():
+            whole = merged.setdefault(ipu, {})
+            for key, cycles in parts.items():
+                whole[key] = whole.get(key, 0.0) + cycles
+    return merged
+
+
+def _timeline(workload: Workload, settings: Settings, traffic: Traffic, made: _Made) -> Timeline:
+    """Closes the timeline: waits for hidden transfers, idle times, sums."""
+    ipus = sorted({*range(max(workload.ipus, 1)), *made.by_ipu})
+    total = _with_hidden(traffic, made)
+    sums = {ipu: sum(made.by_ipu.get(ipu, {}).values()) for ipu in ipus}
+    busiest = max(ipus, key=lambda ipu: (sums[ipu], -ipu))
+    by_kind: dict[str, float] = {}
+    by_label: dict[Label, float] = {}
+    for (kind, label), cycles in made.by_ipu.get(busiest, {}).items():
+        by_kind[kind] = by_kind.get(kind, 0.0) + cycles
+        by_label[label] = by_label.get(label, 0.0) + cycles
+    idle = total - sums[busiest]
+    if idle > 1e-9 * total:
+        by_kind[IDLE] = idle
+    return Timeline(
+        total,
+        settings.chip.clock,
+        by_kind,
+        made.ops,
+        tuple(made.segments),
+        tuple(traffic.transfers),
+        made.timing,
+        median_label(by_label),
+        by_label,
+    )
+
+
+def _with_hidden(traffic: Traffic, made: _Made) -> float:
+    """Lengthens the launch to the longest of the transfers that go on beside the computation."""
+    total = made.end
+    for (ipu, kind), cost in traffic.hidden.items():
+        # Transfers in and out, of host and streaming memory, do not wait for each other.
+        at = made.end_of(ipu)
+        if cost.cycles > at:
+            of, label = kind.split()[0], cost.label
+            wait = cost.cycles - at
+            made.segments.append(Segment(ipu, of, kind, at, wait, None, None, "", None, label))
+            parts = made.by_ipu.setdefault(ipu, {})
+            parts[of, label] = parts.get((of, label), 0.0) + wait
+            made.waited[ipu] = total = max(total, cost.cycles)
+    return total

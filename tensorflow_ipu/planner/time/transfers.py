@@ -1,0 +1,135 @@
+"""What goes in and out of IPUs in a launch: the transfers, and the time that they are waited for.
+
+A transfer that goes on while the IPU computes costs the IPU one run, that which nothing hides: the
+first of what is fetched ahead, the last of what is sent behind. How long the others take together
+is in `Traffic.hidden`: a launch cannot be shorter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
+from tensorflow_ipu.costs.cost import FREE, Cost
+from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.plan import Transfer
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time.items import Item
+from tensorflow_ipu.planner.workload import Op, Operand, Workload
+
+HOST_IN = "host in"
+HOST_OUT = "host out"
+STREAMING_IN = "streaming in"
+STREAMING_OUT = "streaming out"
+LINK = "link"
+COLLECTIVE = "collective"
+
+
+class Sized(Protocol):
+    """What has a size."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in bytes."""
+
+
+_S = TypeVar("_S", bound=Sized)
+
+
+def merged(things: Iterable[_S], limit: int) -> list[list[_S]]:
+    """Returns runs of things that have at most so many bytes together, or one thing.
+
+    Args:
+        things: what may be merged, in order.
+        limit: bytes.
+    """
+    found: list[list[_S]] = []
+    total = 0
+    for thing in things:
+        total += thing.num_bytes
+        if not found or total > limit:
+            found.append([])
+            total = thing.num_bytes
+        found[-1].append(thing)
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """What transfers are made for.
+
+    Attributes:
+        workload: The program.
+        settings: What it is planned for.
+    """
+
+    workload: Workload
+    settings: Settings
+
+    @property
+    def io_overlap(self) -> bool:
+        """Whether I/O tiles move data while the others compute."""
+        return self.settings.io_tiles > 0 and self.settings.place_ops_on_io_tiles
+
+    def live_ops(self) -> Iterator[tuple[int, Op]]:
+        """The ops that run, with their indices."""
+        return ((index, op) for index, op in enumerate(self.workload.ops) if op.runs)
+
+
+@dataclasses.dataclass
+class Traffic:
+    """Transfers found so far.
+
+    Attributes:
+        items: What IPUs wait for.
+        transfers: All of them.
+        hidden: What goes on beside the computation, by IPU and kind of transfer.
+    """
+
+    items: list[Item] = dataclasses.field(default_factory=list)
+    transfers: list[Transfer] = dataclasses.field(default_factory=list)
+    hidden: dict[tuple[int, str], Cost] = dataclasses.field(default_factory=dict)
+
+    def add(self, item: Item, kind: str, num_bytes: int, overlapped: bool, last: int) -> None:
+        """Adds a transfer.
+
+        Args:
+            item: the transfer, were it waited for.
+            kind: kind of transfer.
+            num_bytes: of one run.
+            overlapped: whether it goes on while the IPU computes.
+            last: position of the last op.
+        """
+        cost, runs = item.cost, item.runs
+        self.transfers.append(
+            Transfer(
+                item.name, kind, item.ipu, num_bytes, runs, cost.cycles, overlapped, cost.label
+            )
+        )
+        if not overlapped:
+            self.items.append(item)
+            return
+        inward = kind in (HOST_IN, STREAMING_IN)
+        key = item.ipu, kind
+        self.hidden[key] = self.hidden.get(key, FREE) + cost.times(runs - 1)
+        # Outside of any pipeline, as it comes once.
+        exposed = item._replace(
+            runs=1, position=-1 if inward else last, after=0, stage=None, phase=""
+        )
+        self.items.append(exposed)
+
+
+def moved(cycles: float, label: Label) -> Cost:
+    """Returns the cost of a transfer.
+
+    Args:
+        cycles: of one run.
+        label: how far they can be trusted.
+    """
+    return Cost(exchange=cycles, label=label)
+
+
+def size(operands: Iterable[Operand]) -> int:
+    """Returns the bytes of some operands."""
+    return sum(operand.type.num_bytes for operand in operands)

@@ -1,0 +1,57 @@
+"""Programs of one replica, as several would train them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorflow_ipu.costs.chip import collectives
+from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.alternatives import replication, what_if
+from tensorflow_ipu.planner.settings import Settings
+from tests import real_programs, workloads
+
+SUM = "IpuCrossReplicaSum"
+
+
+def sums(workload):
+    return [op for op in workload.ops if op.type == SUM]
+
+
+def test_each_gradient_is_summed_right_before_its_update():
+    before = workloads.training_step(width=256, layers=3)
+    after = replication.with_sums(before)
+    assert [op.inputs[0].shape for op in sums(after)] == [(256, 256)] * 3
+    for index, op in enumerate(after.ops):
+        if op.type == SUM:
+            assert after.ops[index + 1].type == "ResourceApplyMomentum"
+            assert op.inputs[0] in after.ops[index + 1].inputs
+            assert op.inputs == op.outputs
+    kept = [op for op in after.ops if op.type != SUM]
+    assert [op.name for op in kept] == [op.name for op in before.ops]
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_the_same_sums_as_in_a_program_compiled_for_two_replicas(name):
+    after = replication.with_sums(real_programs.workload(name, 8))
+    compiled = real_programs.workload(name, 8, replicas=2)
+    shapes = [sorted(op.inputs[0].shape for op in sums(w)) for w in (after, compiled)]
+    assert shapes[0] == shapes[1] and shapes[0]
+    assert sum(op.runs for op in sums(after)) == sum(op.runs for op in sums(compiled))
+    for index, op in enumerate(after.ops):
+        assert index < op.end <= len(after.ops)
+        assert all(inner.end <= op.end for inner in after.ops[index + 1 : op.end])
+
+
+def test_a_program_that_has_collectives_or_does_not_train_stays():
+    once = replication.with_sums(workloads.training_step())
+    assert replication.with_sums(once) is once
+    assert replication.with_sums(workloads.chain()).ops == workloads.chain().ops
+
+
+@pytest.mark.parametrize("replicas", [2, 4, 8])
+def test_what_if_counts_the_sums(replicas):
+    workload, settings = workloads.training_step(width=512, layers=2), Settings()
+    (found,) = what_if.outcomes(workload, settings, {"replicas": [replicas]})
+    alone = planning.plan(workload, settings).timeline.cycles
+    each = collectives.all_reduce(512 * 512 * 4, replicas, 1, settings.chip).cycles
+    assert found.cycles == pytest.approx(alone + 2 * each, rel=0.01)

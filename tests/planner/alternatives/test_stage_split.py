@@ -1,0 +1,246 @@
+"""Tests of cutting a program into stages, against all cuts and sums by hand."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from tensorflow_ipu.configs import chips
+from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.alternatives import stage_split
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import VARIABLE
+from tensorflow_ipu.schedule import PipelineSchedule
+from tests import real_programs
+from tests.planner.layered import dense, named
+from tests.workloads import Builder, pipeline, pipelines, workloads
+
+SETTINGS = Settings()
+
+
+def _layers(split):
+    return [stage.layers for stage in split.stages]
+
+
+def test_equal_layers_are_shared_out_equally():
+    split = stage_split.split(dense([64] * 5), SETTINGS, 2)
+    assert _layers(split) == [("dense0", "dense1"), ("dense2", "dense3")]
+    # The first layer has no gradient for its input, so the first stage is a little faster.
+    assert 0.9 < split.balance < 1
+    assert split.fits
+
+
+@examples(max_examples=10, deadline=None, derandomize=True)
+@given(
+    st.lists(st.sampled_from([16, 64, 512, 2048]), min_size=4, max_size=7),
+    st.integers(2, 3),
+)
+def test_no_cut_has_a_faster_slowest_stage(widths, stages):
+    workload = dense(widths)
+    each = stage_split.split(workload, SETTINGS, len(widths) - 1)
+    cycles = [stage.cycles for stage in each.stages]
+    cuts = itertools.combinations(range(1, len(cycles)), stages - 1)
+    best = min(
+        max(sum(cycles[a:b]) for a, b in zip((0, *cut), (*cut, len(cycles)))) for cut in cuts
+    )
+    split = stage_split.split(workload, SETTINGS, stages)
+    assert max(stage.cycles for stage in split.stages) == pytest.approx(best)
+
+
+def test_memory_comes_before_speed():
+    """Weights of 64 x 64 and sums of their gradients are 16 KiB each; momentum is off the chip."""
+    workload = dense([64, 64, 64, 64, 64, 8, 8, 8, 8], batch=1024)
+    tiny = Settings(chip=chips.MK1.with_tiles(1))
+    split = stage_split.split(workload, tiny, 5)
+    # Activations are 1024 x 64 x 4 B = 256 KiB: no tile of 256 KiB holds two layers of them.
+    assert _layers(split)[:4] == [("dense0",), ("dense1",), ("dense2",), ("dense3",)]
+    assert split.stages[0].memory == 2 * 64 * 64 * 4 + 1024 * 64 * 4
+    assert not split.fits
+
+
+def test_stages_of_the_program_that_comes_of_it():
+    before = dense([32, 64, 16, 8], batch=4)
+    split = stage_split.split(before, SETTINGS, 3, count=12)
+    after = split.workload
+    assert after.ipus == 3
+    assert after.pipeline.device_mapping == (0, 1, 2)
+    assert after.stage_names == ("dense0", "dense1", "dense2")
+    for op in after.ops:
+        layer = next((int(c) for c in op.name if c.isdigit()), 2)
+        assert op.stage == op.ipu == layer
+    for variable in after.variables:
+        assert variable.ipu == int(re.search(r"dense(\d)", variable.name).group(1))
+        assert variable.offloaded == (variable.role == "optimizer state")
+    sums = [variable for variable in after.variables if variable.role == "accumulator"]
+    assert [variable.shape for variable in sums] == [(16, 8), (64, 16), (32, 64)]
+    owners = {b.variable: b.ipu for b in after.buffers if b.kind == VARIABLE}
+    assert owners == {index: v.ipu for index, v in enumerate(after.variables)}
+    kinds = [(op.type, op.phase) for op in after.ops if "dense1" in op.name]
+    assert kinds == [
+        ("MatMul", ""),
+        ("MatMul", "backward"),
+        ("AssignAddVariableOp", "backward"),
+        ("MatMul", "backward"),
+        ("ResourceApplyMomentum", "update"),
+    ]
+    reads = [op.inputs[-1].buffer for op in after.ops if op.phase == "update"]
+    assert [after.buffers[buffer].kind for buffer in reads] == [VARIABLE] * 3
+    assert [op.end for op in after.ops] == list(range(1, 1 + len(after.ops)))
+    runs = {op.phase: op.runs for op in after.ops}
+    assert runs == {"": 12, "backward": 12, "update": 1}
+
+
+def test_what_is_copied():
+    """Activations go forward, gradients with respect to them go back: 4 x 64 and 4 x 16 floats."""
+    split = stage_split.split(dense([32, 64, 16, 8], batch=4), SETTINGS, 3, count=12)
+    found = {(c.source, c.destination, c.phase): c for c in split.workload.copies}
+    assert {key: copy.num_bytes for key, copy in found.items()} == {
+        (0, 1, ""): 4 * 64 * 4,
+        (1, 2, ""): 4 * 16 * 4,
+        (2, 1, "backward"): 4 * 16 * 4,
+        (1, 0, "backward"): 4 * 64 * 4,
+    }
+    assert {copy.runs for copy in found.values()} == {12}
+    assert [stage.copied for stage in split.stages] == [1024, 1280, 256]
+
+
+def test_a_split_is_planned_like_the_pipeline_that_is_compiled():
+    """The program is cut, then built again with the stages that come of it."""
+    whole = real_programs.stack(4)
+    split = stage_split.split(whole.workload, whole.settings, 2)
+    assert sum(_layers(split), ()) == ("dense0", "dense1", "dense2", "dense3")
+    said = planning.plan(split.workload, whole.settings)
+    stages = tuple(i for i, stage in enumerate(split.stages) for _ in stage.layers)
+    built = real_programs.stack(4, stages, split.count).plan
+    assert said.timeline.cycles == pytest.approx(built.timeline.cycles, rel=0.05)
+    bubble = built.timeline.schedule.bubble_share
+    assert said.timeline.schedule.bubble_share == pytest.approx(bubble, abs=0.03)
+    assert said.fullest.worst_bytes == pytest.approx(built.fullest.worst_bytes, rel=0.25)
+    for name in ("variables", "gradient accumulators", "stash"):
+        for one, two in zip(said.memory, built.memory):
+            expected = two.category(name)
+            if expected is not None:
+                assert one.category(name).total == pytest.approx(expected.total, abs=64)
+
+
+def test_bubble_share_by_hand():
+    """Sequential: of N equal stages one works at a time."""
+    split = stage_split.split(dense([64] * 5), SETTINGS, 4, "sequential", 1)
+    works = sum(stage.cycles + stage.update for stage in split.stages) / 4
+    update = max(stage.update for stage in split.stages)
+    total = sum(stage.cycles for stage in split.stages) + update
+    assert split.bubble_share == pytest.approx(1 - works / total)
+
+
+def test_more_mini_batches_make_the_bubble_smaller():
+    shares = [
+        stage_split.split(dense([64] * 5), SETTINGS, 4, count=count).bubble_share
+        for count in (8, 16, 64)
+    ]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_one_stage():
+    split = stage_split.split(dense([32, 32, 32]), SETTINGS, 1)
+    assert _layers(split) == [("dense0", "dense1")]
+    assert split.balance == 1
+    assert not split.workload.copies
+
+
+def test_a_pipeline_is_cut_again():
+    before = pipeline(2, PipelineSchedule.Grouped, count=8)
+    found = stage_split.split(before, SETTINGS, 1)
+    assert found.workload.pipeline.device_mapping == (0,)
+    assert found.count == 8
+    assert found.schedule == "Grouped"
+    # It has sums of gradients already.
+    assert len(found.workload.variables) == len(before.variables)
+
+
+def test_sums_of_gradients_that_a_loop_makes():
+    """What adds to a sum comes after the loop; the ranges of functions are as they were."""
+    make = Builder()
+    x = make.input("x", (4, 8))
+    weight = make.variable("w", (8, 8))
+    outer = make.begin("While", trip_count=3, name="outer")
+    value = make.op("MatMul", [x, weight], (4, 8), name="dense0/MatMul", runs=3)
+    gradient = make.op("Fill", [], (8, 8), name="gradients/dense0/zeros", runs=3)
+    inner = make.begin("While", [gradient], alias=gradient, name="gradients/dense0/while", runs=3)
+    make.op("MatMul", [value, value], (8, 8), name="gradients/dense0/MatMul", runs=21)
+    make.end(inner)
+    make.op("ResourceApplyGradientDescent", [weight, gradient], name="dense0/update", runs=3)
+    make.end(outer)
+    make.op("Neg", [x], (4, 8), name="after")
+    before = named(make.workload(batch=4))
+    after = stage_split.split(before, SETTINGS, 1, count=2).workload
+    assert [(op.name, op.end) for op in after.ops] == [
+        ("outer", 7),
+        ("dense0/MatMul", 2),
+        ("gradients/dense0/zeros", 3),
+        ("gradients/dense0/while", 5),
+        ("gradients/dense0/MatMul", 5),
+        ("gradients/dense0/while/sum", 6),
+        ("dense0/update", 7),
+        ("after", 8),
+    ]
+
+
+def test_a_program_that_accumulates_gradients_keeps_its_count():
+    """Ten mini-batches, one update."""
+    make = Builder()
+    start = make.begin("While", trip_count=10, name="loop")
+    value = make.op("IpuInfeedDequeue", [], (4, 8), name="infeed", runs=10)
+    weights = [make.variable(f"dense{i}/kernel", (8, 8)) for i in range(4)]
+    sums = [make.variable(f"dense{i}/sum", (8, 8), role="accumulator") for i in range(4)]
+    for i in range(4):
+        value = make.op("MatMul", [value, weights[i]], (4, 8), name=f"dense{i}/MatMul", runs=10)
+    for i in range(4):
+        scope = f"gradients/dense{i}"
+        made = make.op("MatMul", [value, value], (8, 8), name=f"{scope}/MatMul", runs=10)
+        make.op("AssignAddVariableOp", [sums[i], made], name=f"{scope}/add", runs=10)
+    for i in range(4):
+        make.op("ResourceApplyGradientDescent", [weights[i], sums[i]], name=f"dense{i}/update")
+    make.end(start)
+    before = named(make.workload(batch=4))
+    split = stage_split.split(before, SETTINGS, 4)
+    assert split.count == 16  # the next multiple of 2 x 4
+    assert split.workload.variables == tuple(
+        variable._replace(ipu=index % 4) for index, variable in enumerate(before.variables)
+    )
+    runs = {op.type: op.runs for op in split.workload.ops}
+    assert runs["MatMul"] == 16
+    assert runs["ResourceApplyGradientDescent"] == 1
+
+
+@examples(max_examples=15, deadline=None, derandomize=True)
+@given(st.one_of(workloads(), pipelines()), st.integers(1, 2))
+def test_any_program_can_be_cut_and_planned(workload, stages):
+    try:
+        found = stage_split.split(workload, SETTINGS, stages)
+    except ValueError as error:
+        assert "stages as layers" in str(error)
+        return
+    plan = planning.plan(found.workload, SETTINGS)
+    assert len(plan.memory) == stages
+    assert 0 < found.balance <= 1
+    assert 0 <= found.bubble_share < 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((4,), "received 4 stages for 3 layer"),
+        ((0,), "at least 1 stage; received 0"),
+        ((2, "gruoped"), "Unknown pipeline schedule 'gruoped': choose one of grouped"),
+        ((2, "grouped", 6), "multiple of 4; received 6. Use 8"),
+        ((2, "interleaved", 0), "multiple of 2; received 0. Use 2"),
+    ],
+)
+def test_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        stage_split.split(dense([32, 32, 32, 32]), SETTINGS, *arguments)

@@ -1,0 +1,143 @@
+"""Stashes of pipelines by hand, and what recomputation leaves of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tensorflow_ipu.costs.cost import FREE
+from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.schedule import (
+    PipelineDescription,
+    PipelineSchedule,
+    RecomputationMode,
+)
+from tests.workloads import Builder, pipeline, pipelines
+
+FAST = settings(max_examples=12, derandomize=True, deadline=None)
+# Bytes of a tensor between layers: 32 rows of 128 floats.
+TENSOR = 4 * 32 * 128
+GROUPED, INTERLEAVED, SEQUENTIAL = (
+    PipelineSchedule.Grouped,
+    PipelineSchedule.Interleaved,
+    PipelineSchedule.Sequential,
+)
+
+
+def stashes(workload, **changes):
+    """Bytes of the stash of each IPU."""
+    plan = replica.plan(workload, Settings(**changes))
+    return [found.category("stash").total if found.category("stash") else 0 for found in plan]
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("schedule", "per_distance"), [(GROUPED, 2), (INTERLEAVED, 1), (SEQUENTIAL, 0)],
+    ids=lambda value: getattr(value, "name", str(value)),
+)  # fmt: skip
+@pytest.mark.parametrize("recompute", [False, True])
+def test_depths(stages, schedule, per_distance, recompute):
+    # A stage saves its input and the results of its two layers; it needs only its input to make the
+    # others again.
+    tensors = 1 if recompute else 3
+    expected = [per_distance * (stages - 1 - s) * tensors * TENSOR for s in range(stages)]
+    assert stashes(pipeline(stages, schedule), recompute=recompute) == expected
+
+
+def test_the_pipeline_itself_may_recompute():
+    modes = (None, RecomputationMode.Auto, RecomputationMode.RecomputeThenBackpropagate)
+    found = [stashes(pipeline(2, GROUPED, recomputation=mode))[0] for mode in modes]
+    assert found == [6 * TENSOR, 2 * TENSOR, 2 * TENSOR]
+
+
+def test_few_mini_batches_make_a_small_stash():
+    # With one mini-batch there is nothing to put aside.
+    assert stashes(pipeline(4, GROUPED, count=1)) == [0, 0, 0, 0]
+    assert stashes(pipeline(4, GROUPED, count=3)) == [
+        2 * 3 * TENSOR, 2 * 3 * TENSOR, 2 * 3 * TENSOR, 0,
+    ]  # fmt: skip
+
+
+def test_offloaded_stashes_take_no_room():
+    assert stashes(pipeline(4, GROUPED), offload_activations=True) == [0, 0, 0, 0]
+
+
+def test_inference_has_no_stash():
+    assert stashes(pipeline(4, GROUPED, training=False)) == [0, 0, 0, 0]
+
+
+def test_serialized_batches():
+    # Each stage puts aside one of two mini-batches, as it handles both before it goes back.
+    found = stashes(
+        pipeline(2, SEQUENTIAL, count=4, devices=(0, 0), batch_serialization_iterations=2)
+    )
+    assert found[0] > 0
+
+
+def test_other_schedule_without_other_program():
+    grouped = replica.plan(pipeline(3, GROUPED), Settings())
+    sequential = replica.plan(pipeline(3, SEQUENTIAL), Settings())
+    assert grouped[0].worst_bytes >= sequential[0].worst_bytes
+    assert grouped[2].worst_bytes == sequential[2].worst_bytes
+
+
+def test_stash_is_always_live_and_names_its_tensors():
+    (found, _) = replica.plan(pipeline(2, GROUPED), Settings())
+    assert found.category("stash").always_live
+    entries = [entry for entry in found.at_peak if entry.category == "stash"]
+    assert [entry.num_bytes for entry in entries] == [2 * TENSOR] * 3
+    assert all("stash of stage 0 (2 mini-batches)" in entry.name for entry in entries)
+    assert all(entry.source.startswith("model.py:") for entry in entries)
+
+
+def test_random_results_are_kept(monkeypatch):
+    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    found = [stashes(_with_dropout(kind), recompute=True)[0] for kind in ("Relu", "IpuDropout")]
+    assert found == [2 * TENSOR, 2 * (TENSOR + TENSOR)]
+
+
+def test_checkpoints_are_kept(monkeypatch):
+    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    assert stashes(_with_dropout("Relu", checkpoint=True), recompute=True)[0] == 2 * 2 * TENSOR
+
+
+def _with_dropout(kind, checkpoint=False):
+    """Two stages; the first one has a random op if `kind` is one."""
+    make = Builder(2)
+    start = make.begin("While", trip_count=8)
+    shape = (32, 128)
+    x = make.op("IpuInfeedDequeue", [], shape, ipu=0, stage=0)
+    a = make.op("Exp", [x], shape, ipu=0, stage=0)
+    b = make.op(kind, [a], shape, ipu=0, stage=0)
+    if checkpoint:
+        make.op("Identity", [b], alias=b, name="recomputation_checkpoint", ipu=0, stage=0)
+    c = make.op("Exp", [b], shape, ipu=0, stage=0)
+    d = make.op("Exp", [c], shape, ipu=1, stage=1)
+    back = {"phase": "backward"}
+    g = make.op("Mul", [d, c], shape, ipu=1, stage=1, **back)
+    for saved in (c, b, a, x):
+        g = make.op("Mul", [g, saved], shape, ipu=0, stage=0, **back)
+    make.end(start)
+    return make.workload(pipeline=PipelineDescription((0, 1), 8))
+
+
+def test_sequential_recomputation_frees_activations(monkeypatch):
+    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    # Both stages on one IPU: while the second one works, the first one's results need not be there.
+    workload = pipeline(2, SEQUENTIAL, devices=(0, 0))
+    kept, again = (
+        replica.plan(workload, Settings(recompute=recompute))[0] for recompute in (False, True)
+    )
+    assert again.live_bytes.max() < kept.live_bytes.max()
+
+
+@given(workload=pipelines())
+@FAST
+def test_recomputation_never_raises_memory(workload):
+    for kept, again in zip(
+        replica.plan(workload, Settings()), replica.plan(workload, Settings(recompute=True))
+    ):
+        assert again.worst_bytes <= kept.worst_bytes
+        assert (again.live_worst <= kept.live_worst.max()).all()
+    assert sum(stashes(workload, recompute=True)) <= sum(stashes(workload))
