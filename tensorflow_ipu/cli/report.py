@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import files
-from tensorflow_ipu.profiler import chrome_trace, html_report, text_report
+from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
 from tensorflow_ipu.profiler.report import Report
 
 _FORMATS: Mapping[str, Callable[[Report], str]] = {

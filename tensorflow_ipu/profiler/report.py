@@ -256,12 +256,12 @@ class Report:
 
     def __str__(self) -> str:
         """The text summary."""
-        from tensorflow_ipu.profiler import text_report
+        from tensorflow_ipu.profiler.export import text_report
 
         return text_report.text(self)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        from tensorflow_ipu.profiler import notebook
+        from tensorflow_ipu.profiler.export import notebook
 
         return notebook.fragment(self)

@@ -12,7 +12,8 @@ from pathlib import Path
 from tensorflow_ipu import private_files
 from tensorflow_ipu.compiler import gc_pause
 from tensorflow_ipu.configs.notices import warn_once
-from tensorflow_ipu.profiler import chrome_trace, html_report, schema, text_report
+from tensorflow_ipu.profiler import schema
+from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 

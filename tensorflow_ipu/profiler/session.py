@@ -145,7 +145,7 @@ class profile:  # noqa: N801 - used like a function
             with _warned("Reports", self._directory):
                 self._write_reports(os.fspath(self._directory))
         if self._tensorboard is not None:
-            from tensorflow_ipu.profiler import tensorboard
+            from tensorflow_ipu.profiler.export import tensorboard
 
             with _warned("Reports for TensorBoard", self._tensorboard):
                 for report in self.reports:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.listing.text import work_total
 from tensorflow_ipu.device import system
-from tensorflow_ipu.profiler.text_tables import cycles_text, percent, seconds_text
+from tensorflow_ipu.profiler.export.text_tables import cycles_text, percent, seconds_text
 from tensorflow_ipu.text import human_bytes, human_count
 
 if TYPE_CHECKING:

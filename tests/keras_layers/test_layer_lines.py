@@ -15,7 +15,7 @@ from keras.src.engine import node as node_lib
 
 from tensorflow_ipu import keras as ipu_keras
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.profiler import html_report
+from tensorflow_ipu.profiler.export import html_report
 from tensorflow_ipu.profiler.report import Report
 from tests import keras_models
 from tests.source_lines import place_of, short_place_of

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Union
 
 from tensorflow_ipu.planner.op_groups import groups_at_peak
-from tensorflow_ipu.profiler import html_assets, html_plots, text_tables
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
+from tensorflow_ipu.profiler.export import html_assets, html_plots, text_tables
+from tensorflow_ipu.profiler.export.svg import escape
 from tensorflow_ipu.profiler.insights import remedy_text
-from tensorflow_ipu.profiler.svg import escape
 from tensorflow_ipu.text import human_bytes, human_count
 
 if TYPE_CHECKING:

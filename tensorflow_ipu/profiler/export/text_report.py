@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.planner.time import rates
-from tensorflow_ipu.profiler import text_tables
-from tensorflow_ipu.profiler.insights import bubble_share, host_cycles, remedy_text
-from tensorflow_ipu.profiler.text_tables import (
+from tensorflow_ipu.profiler.export import text_tables
+from tensorflow_ipu.profiler.export.text_tables import (
     TOP,
     cycles_text,
     pairs_lines,
@@ -16,6 +15,7 @@ from tensorflow_ipu.profiler.text_tables import (
     seconds_text,
     table,
 )
+from tensorflow_ipu.profiler.insights import bubble_share, host_cycles, remedy_text
 from tensorflow_ipu.text import human_bytes, human_count
 
 if TYPE_CHECKING:

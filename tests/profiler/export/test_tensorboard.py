@@ -10,7 +10,7 @@ from tensorflow.tsl.profiler.protobuf import trace_events_pb2
 
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.profiler import tensorboard, text_report
+from tensorflow_ipu.profiler.export import tensorboard, text_report
 from tensorflow_ipu.profiler.report import Report
 from tests.profiler import plans
 

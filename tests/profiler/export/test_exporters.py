@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.profiler import chrome_trace, html_report, notebook, svg, text_report
+from tensorflow_ipu.profiler.export import chrome_trace, html_report, notebook, svg, text_report
 from tensorflow_ipu.profiler.report import Executions, Report
 from tests.profiler import plans
 

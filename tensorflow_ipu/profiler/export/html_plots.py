@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tensorflow_ipu.planner.plan import IpuMemory, Segment
-from tensorflow_ipu.profiler import breakdown, svg
-from tensorflow_ipu.profiler.chrome_trace import thinned
+from tensorflow_ipu.profiler import breakdown
+from tensorflow_ipu.profiler.export import svg
+from tensorflow_ipu.profiler.export.chrome_trace import thinned
 from tensorflow_ipu.text import human_bytes, human_count
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from tensorflow.python.eager import context
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.planner.plan import IpuMemory
-from tensorflow_ipu.profiler import svg, text_report, xplane
-from tensorflow_ipu.profiler.chrome_trace import thinned
+from tensorflow_ipu.profiler.export import svg, text_report, xplane
+from tensorflow_ipu.profiler.export.chrome_trace import thinned
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.profiler import html_assets, html_plots, html_report
+from tensorflow_ipu.profiler.export import html_assets, html_plots, html_report
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
