@@ -11,7 +11,7 @@ from tensorflow.python.autograph.core import ag_ctx
 from tensorflow_ipu import _optimizer_steps, tensorflow_hooks
 from tensorflow_ipu.estimators import _pipeline_functions
 from tensorflow_ipu.estimators._pipeline_spec import IPUPipelineEstimatorSpec
-from tensorflow_ipu.ops import _pipeline_arguments, _pipeline_stages, _pipeline_update
+from tensorflow_ipu.ops.pipeline import arguments, stages, update
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -40,11 +40,11 @@ def host_spec(
             spec.eval_metrics_fn, [] if stacked is None else stacked
         )
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
-    values, named = _pipeline_stages.as_arguments(outputs)
+    values, named = stages.as_arguments(outputs)
     result = _converted(spec.optimizer_function)(*values, **named)
     train_op = _optimizer_steps.apply_gradients(
         result.opt,
-        _pipeline_update._compute_gradients(result),
+        update._compute_gradients(result),
         {},
         *result.apply_gradients_args,
         **result.apply_gradients_kwargs,
@@ -54,7 +54,7 @@ def host_spec(
 
 def _run_stages(spec: IPUPipelineEstimatorSpec, features: Any, labels: Any) -> Any:
     """Returns what the last stage returns."""
-    inputs = _pipeline_arguments.input_list(spec.pipeline_op_kwargs.get("inputs"))
+    inputs = arguments.input_list(spec.pipeline_op_kwargs.get("inputs"))
     values, named = _first_arguments(spec.computational_stages[0], inputs, features, labels)
     outputs: Any = None
     for stage in spec.computational_stages:
@@ -62,8 +62,8 @@ def _run_stages(spec: IPUPipelineEstimatorSpec, features: Any, labels: Any) -> A
         results = [_converted(member)(*values, **named) for member in members]
         outputs = results[0]
         if len(results) > 1:
-            outputs = [v for result in results for v in _pipeline_stages.as_arguments(result)[0]]
-        values, named = _pipeline_stages.as_arguments(outputs)
+            outputs = [v for result in results for v in stages.as_arguments(result)[0]]
+        values, named = stages.as_arguments(outputs)
     return outputs
 
 

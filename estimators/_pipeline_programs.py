@@ -16,7 +16,8 @@ from tensorflow_ipu.estimators import (
 from tensorflow_ipu.estimators._input import Batches
 from tensorflow_ipu.estimators._pipeline_spec import IPUPipelineEstimatorSpec
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.ops import _pipeline_arguments, pipelining_ops
+from tensorflow_ipu.ops import pipelining_ops
+from tensorflow_ipu.ops.pipeline import arguments
 
 if TYPE_CHECKING:
     from tensorflow_ipu.estimators.ipu_pipeline_estimator import IPUPipelineEstimator
@@ -139,7 +140,7 @@ class _Pipeline:
     def predict(self) -> tf.Operation:
         """Adds a pipeline that predicts to the program being built."""
         spec = self._call_model_fn()
-        inputs = _pipeline_arguments.input_list(spec.pipeline_op_kwargs.get("inputs"))
+        inputs = arguments.input_list(spec.pipeline_op_kwargs.get("inputs"))
         element = self._batches.infeed._structure
         return self._build(
             _pipeline_functions.without_labels(spec.computational_stages, len(inputs), element)

@@ -8,8 +8,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import smart_cond
 
-from tensorflow_ipu.ops import _rnn_arguments, rand_ops
-from tensorflow_ipu.ops._rnn_activations import (
+from tensorflow_ipu.ops import rand_ops
+from tensorflow_ipu.ops.rnn import arguments as _rnn_arguments
+from tensorflow_ipu.ops.rnn.activations import (
     ACTIVATIONS,
     LINEAR,
     RECURRENT_ACTIVATIONS,

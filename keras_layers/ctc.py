@@ -11,7 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers._registration import registered
-from tensorflow_ipu.ops import _ctc_arguments, nn_ops
+from tensorflow_ipu.ops import nn_ops
+from tensorflow_ipu.ops.ctc import arguments
 
 
 @registered
@@ -34,7 +35,7 @@ class CTCLoss(tf.keras.layers.Layer):
         # Data keep their type: a policy of mixed precision must not make them less precise.
         kwargs.setdefault("autocast", False)
         super().__init__(**kwargs)
-        self.blank_index = _ctc_arguments.integer(blank_index, "blank_index")
+        self.blank_index = arguments.integer(blank_index, "blank_index")
         self.from_logits = from_logits
 
     def call(
@@ -99,9 +100,9 @@ class CTCInferenceLayer(tf.keras.layers.Layer):
     ) -> None:
         kwargs.setdefault("autocast", False)
         super().__init__(**kwargs)
-        self.blank_index = _ctc_arguments.integer(blank_index, "blank_index")
-        self.beam_width = _ctc_arguments.integer(beam_width, "beam_width")
-        self.top_paths = _ctc_arguments.integer(top_paths, "top_paths")
+        self.blank_index = arguments.integer(blank_index, "blank_index")
+        self.beam_width = arguments.integer(beam_width, "beam_width")
+        self.top_paths = arguments.integer(top_paths, "top_paths")
         self.from_logits = from_logits
         if not 1 <= self.top_paths <= self.beam_width:
             raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers._registration import registered
-from tensorflow_ipu.ops import _serial_loop, embedding_ops, math_ops
+from tensorflow_ipu.ops import embedding_ops, math_ops, serial_loop
 
 _DIMENSIONS = {
     "input_columns": "a_columns",
@@ -52,7 +52,7 @@ class Embedding(tf.keras.layers.Layer):
         self.input_dim = input_dim
         self.output_dim = output_dim
         self.embeddings_initializer = tf.keras.initializers.get(embeddings_initializer)
-        self.serialization_factor = _serial_loop.check_factor(
+        self.serialization_factor = serial_loop.check_factor(
             serialization_factor, input_dim, "input_dim"
         )
 
@@ -150,7 +150,7 @@ class SerialDense(tf.keras.layers.Dense):
                 f"serialization_dimension must be one of {', '.join(map(repr, _DIMENSIONS))}. "
                 f"Received: {serialization_dimension!r}"
             )
-        self.serialization_factor = _serial_loop.check_factor(serialization_factor, None, "")
+        self.serialization_factor = serial_loop.check_factor(serialization_factor, None, "")
         self.serialization_dimension = serialization_dimension
 
     def call(self, inputs: Any) -> tf.Tensor:

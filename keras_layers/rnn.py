@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow_ipu.keras_layers import _rnn_base
 from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers._rnn_base import LSTMStateTuple, PopnnLayer
-from tensorflow_ipu.ops import _rnn_cells
+from tensorflow_ipu.ops.rnn import cells as _rnn_cells
 
 __all__ = ["GRU", "LSTM", "PopnnGRU", "PopnnLSTM"]
 

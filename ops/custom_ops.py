@@ -14,7 +14,8 @@ from typing import Any
 import tensorflow as tf
 
 import tensorflow_ipu
-from tensorflow_ipu.ops import _user_op, _vertex_expression
+from tensorflow_ipu.ops.custom import expression as _vertex_expression
+from tensorflow_ipu.ops.custom import user_op
 
 _TYPES = (
     *(tf.float16, tf.bfloat16, tf.float32, tf.bool),
@@ -95,8 +96,8 @@ def cpu_user_operation(
         ValueError: Another argument is wrong; it says which.
         tf.errors.NotFoundError: When the program is compiled: the library or a function is missing.
     """
-    return _user_op.call(
-        _user_op.CPU,
+    return user_op.call(
+        user_op.CPU,
         inputs,
         library_path,
         outs,
@@ -148,8 +149,8 @@ def precompiled_user_op(
     """
     if not isinstance(gp_path, (str, os.PathLike)):
         raise ValueError(f"gp_path must be a path. Received: gp_path={gp_path!r}")
-    return _user_op.call(
-        _user_op.PRECOMPILED,
+    return user_op.call(
+        user_op.PRECOMPILED,
         inputs,
         library_path,
         outs,

@@ -6,15 +6,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _serial_loop
-from tensorflow_ipu.ops._host_embedding_specs import (
-    HostEmbeddingOptimizerSpec,
-    HostEmbeddingSGDGAOptimizerSpec,
-)
-from tensorflow_ipu.ops._host_embeddings import (
+from tensorflow_ipu.ops import serial_loop
+from tensorflow_ipu.ops.host_embedding.lookup import (
     HostEmbedding,
     HostEmbeddingScope,
     create_host_embedding,
+)
+from tensorflow_ipu.ops.host_embedding.specs import (
+    HostEmbeddingOptimizerSpec,
+    HostEmbeddingSGDGAOptimizerSpec,
 )
 
 __all__ = [
@@ -70,7 +70,7 @@ def embedding_lookup(
                 "params must have a rank of at least 1, and a number of rows that is known. "
                 f"Received: shape {table.shape}"
             )
-        factor = _serial_loop.check_factor(
+        factor = serial_loop.check_factor(
             serialization_factor, table.shape[0], "the 0th dimension of params"
         )
         ids = tf.cast(ids, tf.int32)
@@ -109,12 +109,12 @@ def _rows_of_parts(table: tf.Tensor, ids: tf.Tensor, factor: int) -> tf.Tensor:
     size = table.shape[0] // factor
 
     def step(index: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-        part = _serial_loop.slice_of(table, 0, index, size)
+        part = serial_loop.slice_of(table, 0, index, size)
         local = ids - index * size
         inside = tf.reshape((local >= 0) & (local < size), [-1, *[1] * len(inner)])
         return tf.where(inside, tf.gather(part, tf.clip_by_value(local, 0, size - 1)), found)
 
-    return _serial_loop.fold(factor, step, tf.zeros([_shape(ids)[0], *inner], table.dtype))
+    return serial_loop.fold(factor, step, tf.zeros([_shape(ids)[0], *inner], table.dtype))
 
 
 def _serialized_gradient(
@@ -129,7 +129,7 @@ def _serialized_gradient(
         local = tf.where(local < size, local, -1)
         return tf.math.unsorted_segment_sum(rows, local, size)
 
-    pieces = _serial_loop.stack(factor, piece, [size, *shape[1:]], rows.dtype)
+    pieces = serial_loop.stack(factor, piece, [size, *shape[1:]], rows.dtype)
     return tf.reshape(pieces, shape)
 
 

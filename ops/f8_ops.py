@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _f8_codes
-from tensorflow_ipu.ops._f8_convolution import convolution
-from tensorflow_ipu.ops._quarter_tensor import Operand, QuarterTensor, as_bytes, wide
+from tensorflow_ipu.ops.f8 import codes
+from tensorflow_ipu.ops.f8.convolution import convolution
+from tensorflow_ipu.ops.f8.quarter_tensor import Operand, QuarterTensor, as_bytes, wide
 
 _SCALES = range(-32, 32)
 
@@ -51,8 +51,8 @@ def create_metadata(fmt: Format, scale: int = 0) -> int:
         raise ValueError(
             f"scale must be an int from {_SCALES[0]} to {_SCALES[-1]}. Received: scale={scale!r}"
         )
-    f143 = _f8_codes.F143_BIT if fmt is Format.F143 else 0
-    return f143 | (int(scale) & _f8_codes.SCALE_MASK)
+    f143 = codes.F143_BIT if fmt is Format.F143 else 0
+    return f143 | (int(scale) & codes.SCALE_MASK)
 
 
 def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> QuarterTensor:
@@ -70,7 +70,7 @@ def convert_to_f8(values: Any, metadata: Any, name: str | None = None) -> Quarte
     with tf.name_scope(name or "convert_to_f8"):
         half = tf.cast(tf.convert_to_tensor(values), tf.float16)
         meta = _as_metadata(metadata)
-        return QuarterTensor(_f8_codes.encode(half, meta), meta)
+        return QuarterTensor(codes.encode(half, meta), meta)
 
 
 def convert_from_f8(
@@ -92,7 +92,7 @@ def convert_from_f8(
     if not isinstance(packed_input, QuarterTensor):
         raise TypeError(f"Expected a QuarterTensor. Received: {packed_input!r}")
     with tf.name_scope(name or "convert_from_f8"):
-        return tf.cast(_f8_codes.decode(packed_input.data, packed_input.metadata), dtype)
+        return tf.cast(codes.decode(packed_input.data, packed_input.metadata), dtype)
 
 
 def f8_matmul(lhs: Operand, rhs: Operand, name: str = "f8_matmul") -> tf.Tensor:

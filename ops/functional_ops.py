@@ -16,7 +16,7 @@ from tensorflow.python.util import nest
 
 from tensorflow_ipu import placement, tensorflow_hooks
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.ops import _capture_points, _outlined_bodies
+from tensorflow_ipu.ops.outlining import bodies, capture_points
 
 tensorflow_hooks.install()
 
@@ -125,10 +125,10 @@ class _Outlined:
             *graph.external_captures,
             *nest.flatten([value() for value in graph.deferred_external_captures]),
         ]
-        body = _outlined_bodies.body_of(graph, outer)
+        body = bodies.body_of(graph, outer)
         outputs: Any = body._call_flat(inputs, [outer.capture(value) for value in captured])
         returned = len(outputs) - sum(map(len, results.captured.values()))
-        _capture_points.come_out(results.captured, list(outputs)[returned:])
+        capture_points.come_out(results.captured, list(outputs)[returned:])
         return list(outputs)[:returned]
 
     def _trace(
@@ -137,7 +137,7 @@ class _Outlined:
         def build(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:
             graph = ops.get_default_graph()
             placement.inherit_attributes(graph, outer)
-            with _capture_points.outlined(graph, inputs) as results.captured:
+            with capture_points.outlined(graph, inputs) as results.captured:
                 tensors = results.take(tensorflow_hooks.converted(self._func)(*placeholders))
             return [*tensors, *itertools.chain(*results.captured.values())]
 

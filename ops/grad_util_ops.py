@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.eager.backprop import GradientCaptureContext
-from tensorflow_ipu.ops import _capture_points
+from tensorflow_ipu.ops.outlining import capture_points
 
 __all__ = ["GradientCaptureContext", "capture_upstream_gradients"]
 
@@ -42,7 +42,7 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     flat = [tf.convert_to_tensor(value) for value in tf.nest.flatten(args)]
     if not flat:
         return args
-    point = _capture_points.Point(tag, flat)
+    point = capture_points.Point(tag, flat)
 
     @tf.custom_gradient
     def captured(*arguments: tf.Tensor) -> tuple[list[tf.Tensor], Any]:

@@ -12,7 +12,7 @@ from tensorflow.python.util import deprecation
 
 from tensorflow_ipu._accumulators import program_variable
 from tensorflow_ipu.compiler.ir.program import FIFO_ATTRIBUTE
-from tensorflow_ipu.ops import _iteration
+from tensorflow_ipu.ops import iteration
 from tensorflow_ipu.runtime import native
 
 
@@ -114,7 +114,7 @@ def get_current_iteration_counter(name: str | None = None) -> tensor_lib.Tensor:
         ValueError: If there is no loop around the call.
     """
     with ops.name_scope(name or "get_current_iteration_counter"):
-        return _iteration.current()
+        return iteration.current()
 
 
 def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> tensor_lib.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _serial_loop
+from tensorflow_ipu.ops import serial_loop
 
 # The dimensions of a product of [rows, inner] and [inner, columns].
 _ROWS, _INNER, _COLUMNS = "rows", "inner", "columns"
@@ -60,7 +60,7 @@ def serialized_matmul(
         _check_shapes(a, b, transpose_a, transpose_b)
         product = _Product(_DIMENSIONS[serialization_dimension], 1, transpose_a, transpose_b)
         size = product.size(a, b)
-        factor = _serial_loop.check_factor(
+        factor = serial_loop.check_factor(
             serialization_factor, size, f"the dimension {serialization_dimension!r}"
         )
         if factor == 1:
@@ -182,7 +182,7 @@ class _Product:
             part = [*batch, rows // self.parts, columns]
         else:
             part = [*batch, rows, columns // self.parts]
-        pieces = _serial_loop.stack(self.parts, lambda i: self._part(a, b, i), part, a.dtype)
+        pieces = serial_loop.stack(self.parts, lambda i: self._part(a, b, i), part, a.dtype)
         # [parts, ..., rows, columns] -> [..., parts, rows, columns], or columns last but one.
         outer = list(range(1, len(batch) + 1))
         here = len(batch) + 1
@@ -201,16 +201,16 @@ class _Product:
         def step(index: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
             return total + tf.cast(self._part(a, b, index), dtype)
 
-        return tf.cast(_serial_loop.fold(self.parts, step, tf.zeros(shape, dtype)), a.dtype)
+        return tf.cast(serial_loop.fold(self.parts, step, tf.zeros(shape, dtype)), a.dtype)
 
     def _part(self, a: tf.Tensor, b: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Multiplies part `index` of `a` or `b`, or of both."""
         if self.dimension in (_ROWS, _INNER):
             axis = self._axis_of_a(a)
-            a = _serial_loop.slice_of(a, axis, index, _shape(a)[axis] // self.parts)
+            a = serial_loop.slice_of(a, axis, index, _shape(a)[axis] // self.parts)
         if self.dimension in (_INNER, _COLUMNS):
             axis = self._axis_of_b(b)
-            b = _serial_loop.slice_of(b, axis, index, _shape(b)[axis] // self.parts)
+            b = serial_loop.slice_of(b, axis, index, _shape(b)[axis] // self.parts)
         return tf.matmul(a, b, transpose_a=self.transpose_a, transpose_b=self.transpose_b)
 
     def _gradients(

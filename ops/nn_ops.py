@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops._ctc_ops import (
+from tensorflow_ipu.ops.ctc.kernels import (
     ctc_beam_search_decoder,
     ctc_beam_search_decoder_with_log_probs,
     ctc_loss,
@@ -14,8 +14,8 @@ from tensorflow_ipu.ops._ctc_ops import (
     ctc_loss_with_log_probs,
     ctc_loss_with_logits,
 )
-from tensorflow_ipu.ops._multi_conv import multi_conv
-from tensorflow_ipu.ops._sampled_losses import nce_loss, sampled_softmax_loss
+from tensorflow_ipu.ops.nn.multi_conv import multi_conv
+from tensorflow_ipu.ops.nn.sampled_losses import nce_loss, sampled_softmax_loss
 
 __all__ = [
     "ctc_beam_search_decoder",

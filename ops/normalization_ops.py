@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python import tf2
 
 from tensorflow_ipu.configs.notices import warn_once
-from tensorflow_ipu.ops import _group_normalization
+from tensorflow_ipu.ops.nn import group_normalization
 
 #: The smallest epsilon whose inverse is a finite float16, which the device may compute with.
 SMALLEST_EPSILON = 1.53e-5
@@ -195,7 +195,7 @@ def _norm(
     grouping = grouping_of(inputs.shape, channels_axis, groups, strided, known_as)
     with tf.compat.v1.variable_scope(variables.scope, name, [inputs], reuse=variables.reuse):
         parameters = _make_variables(variables, grouping.channels, inputs.dtype)
-        return _group_normalization.normalise(
+        return group_normalization.normalise(
             inputs,
             parameters.get("gamma"),
             parameters.get("beta"),
@@ -225,7 +225,7 @@ def float_tensor(operation: str, inputs: Any) -> tf.Tensor:
 
 def grouping_of(
     shape: tf.TensorShape, channels_axis: int, groups: int | None, strided: bool, name: str
-) -> _group_normalization.Grouping:
+) -> group_normalization.Grouping:
     """Checks how a tensor is to be normalised.
 
     Args:
@@ -278,7 +278,7 @@ def grouping_of(
             f"{channels} channels is not commensurate with {groups} groups. The number of groups "
             "must divide the number of channels."
         )
-    return _group_normalization.Grouping(rank, axis, channels, groups, strided)
+    return group_normalization.Grouping(rank, axis, channels, groups, strided)
 
 
 def checked_epsilon(epsilon: float, layer: str) -> float:

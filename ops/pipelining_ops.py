@@ -23,9 +23,9 @@ from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.ops import _pipeline_arguments as _arguments
-from tensorflow_ipu.ops import _pipeline_loop, _pipeline_mapping
-from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput, PipelineStageOptions
+from tensorflow_ipu.ops.pipeline import arguments as _arguments
+from tensorflow_ipu.ops.pipeline import loop, mapping
+from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, PipelineStageOptions
 from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
 
 __all__ = [
@@ -41,7 +41,7 @@ tensorflow_hooks.install()
 
 
 def pipeline(
-    computational_stages: Sequence[_pipeline_mapping.StageOrStages],
+    computational_stages: Sequence[mapping.StageOrStages],
     gradient_accumulation_count: Any = None,
     gradient_accumulation_dtype: AccumulatorDtype = None,
     repeat_count: Any = 1,
@@ -161,12 +161,10 @@ def pipeline(
         "offload_weights": offload_weights,
     }
     memory_options.check_options(memory)
-    stages = _pipeline_mapping.stage_list(computational_stages)
+    stages = mapping.stage_list(computational_stages)
     arguments = _arguments.PipelineArguments(
         stages=stages,
-        devices=_pipeline_mapping.stage_devices(
-            device_mapping, computational_stages, serialization
-        ),
+        devices=mapping.stage_devices(device_mapping, computational_stages, serialization),
         count=count,
         repeat_count=_arguments.repetitions("repeat_count", repeat_count, count * serialization),
         serialization=serialization,
@@ -192,7 +190,7 @@ def pipeline(
         accumulate_captured=bool(gradient_accumulation_for_captured_grads),
         name=name or "pipeline",
     )
-    return _pipeline_loop.build(arguments)
+    return loop.build(arguments)
 
 
 def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:

@@ -19,10 +19,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _rnn_arguments, _rnn_cells, _rnn_lengths
-from tensorflow_ipu.ops._rnn_activations import Activation
-from tensorflow_ipu.ops._rnn_gru import PopnnAUGRU, PopnnDynamicGRU, PopnnGRU
-from tensorflow_ipu.ops._rnn_layers import PopnnRNN
+from tensorflow_ipu.ops.rnn import arguments
+from tensorflow_ipu.ops.rnn import cells as _rnn_cells
+from tensorflow_ipu.ops.rnn import lengths as _rnn_lengths
+from tensorflow_ipu.ops.rnn.activations import Activation
+from tensorflow_ipu.ops.rnn.gru import PopnnAUGRU, PopnnDynamicGRU, PopnnGRU
+from tensorflow_ipu.ops.rnn.layers import PopnnRNN
 
 __all__ = ["PopnnAUGRU", "PopnnDynamicGRU", "PopnnDynamicLSTM", "PopnnGRU", "PopnnLSTM"]
 
@@ -104,7 +106,7 @@ class PopnnLSTM(PopnnRNN):
             c, h = cells[-1], outputs[-1]
         else:
             steps, batch = inputs.shape[:2]
-            lengths = _rnn_arguments.sequence_lengths(seq_len, batch, steps)
+            lengths = arguments.sequence_lengths(seq_len, batch, steps)
             valid = _rnn_lengths.valid(inputs, lengths)
             inputs = _rnn_lengths.without_padding(inputs, valid)
             outputs, cells = _rnn_cells.lstm(cell, inputs, *weights, state.h, state.c)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import gen_ipu_ops
+from tensorflow_ipu.ops.raw import gen_ipu_ops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -164,11 +164,11 @@ NAMES = {
 POPLAR_MODULES = {
     "driver.config_pb2": "configs.proto.ipu_options_pb2",
     "driver.trace_pb2": "configs.proto.trace_pb2",
-    "ops.gen_ipu_ops": "ops.gen_ipu_ops",
-    "ops.gen_popnn_ops": "ops.gen_popnn_ops",
-    "ops.gen_popops_ops": "ops.gen_popops_ops",
-    "ops.gen_poprand_ops": "ops.gen_poprand_ops",
-    "ops.gen_poputil_ops": "ops.gen_poputil_ops",
+    "ops.gen_ipu_ops": "ops.raw.gen_ipu_ops",
+    "ops.gen_popnn_ops": "ops.raw.gen_popnn_ops",
+    "ops.gen_popops_ops": "ops.raw.gen_popops_ops",
+    "ops.gen_poprand_ops": "ops.raw.gen_poprand_ops",
+    "ops.gen_poputil_ops": "ops.raw.gen_poputil_ops",
 }
 
 # Public module below `ipu_tensorflow_addons` -> module of `tensorflow_ipu`.

@@ -11,8 +11,8 @@ from tensorflow_ipu import scopes, tensorflow_hooks
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
-from tensorflow_ipu.ops._pipeline_mapping import Stage, stage_devices, stage_list
-from tensorflow_ipu.ops._pipeline_stages import as_arguments
+from tensorflow_ipu.ops.pipeline.mapping import Stage, stage_devices, stage_list
+from tensorflow_ipu.ops.pipeline.stages import as_arguments
 from tensorflow_ipu.serving.arguments import Arguments
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.ops import gen_ipu_ops, summary_ops
+from tensorflow_ipu.ops import summary_ops
+from tensorflow_ipu.ops.raw import gen_ipu_ops
 from tensorflow_ipu.runtime import event_messages, event_trace, events
 
 

@@ -15,7 +15,7 @@ from tensorflow_ipu import utils
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.ops import gen_ipu_ops
+from tensorflow_ipu.ops.raw import gen_ipu_ops
 from tensorflow_ipu.profiler import flag_outputs
 from tests.profiler import plans, programs
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import config, ipu_compiler, ipu_strategy, loops, scopes, utils
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
-from tensorflow_ipu.ops import gen_ipu_ops, summary_ops
+from tensorflow_ipu.ops import summary_ops
+from tensorflow_ipu.ops.raw import gen_ipu_ops
 
 tf1 = tf.compat.v1
 X = np.ones(3, np.float32)

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _rnn_gradients
+from tensorflow_ipu.ops.rnn import gradients
 
 
 def lstm(
@@ -29,7 +29,7 @@ def lstm(
     Returns:
         The outputs and the cell states after all steps, `[time, batch, units]` each.
     """
-    return _rnn_gradients.differentiable(_forward, _backward, None, [x, kernel, bias, h, c], 2)
+    return gradients.differentiable(_forward, _backward, None, [x, kernel, bias, h, c], 2)
 
 
 def _forward(_: None, *arguments: tf.Tensor) -> list[tf.Tensor]:

@@ -9,7 +9,8 @@ import tensorflow as tf
 from tensorflow_ipu._accumulators import Accumulator
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.ops import _raw_names, internal_ops, replication_ops
+from tensorflow_ipu.ops import internal_ops, replication_ops
+from tensorflow_ipu.ops.raw import missing_names
 
 __all__ = [
     "ipu_fifo",
@@ -20,7 +21,7 @@ __all__ = [
     "ipu_stateful_gradient_accumulate",
 ]
 
-__getattr__ = _raw_names.missing_in(
+__getattr__ = missing_names.missing_in(
     "gen_poputil_ops",
     __all__,
     "ipu.replication_ops, ipu.internal_ops, ipu.custom_ops and ipu.optimizers",

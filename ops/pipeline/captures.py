@@ -13,9 +13,9 @@ from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.eager import backprop
 from tensorflow_ipu.gradient_accumulation import MiniBatches
-from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
-from tensorflow_ipu.ops._pipeline_stages import stage_scope
-from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
+from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
+from tensorflow_ipu.ops.pipeline.stages import stage_scope
+from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
 
 
 class Captures:

@@ -8,7 +8,7 @@ from typing import Any, Union
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _f8_codes
+from tensorflow_ipu.ops.f8 import codes
 
 
 class QuarterTensor:
@@ -56,7 +56,7 @@ Operand = Union[QuarterTensor, tf.Tensor]
 def wide(operand: Operand, argument: str, operation: str) -> tf.Tensor:
     """Returns an operand's numbers in float32, which products of 8 bits are exact in."""
     if isinstance(operand, QuarterTensor):
-        values = _f8_codes.decode(operand.data, operand.metadata)
+        values = codes.decode(operand.data, operand.metadata)
     else:
         values = tf.cast(tf.cast(tf.convert_to_tensor(operand), tf.float16), tf.float32)
     if not values.shape.is_fully_defined():

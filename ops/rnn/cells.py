@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _rnn_fused_lstm
-from tensorflow_ipu.ops._rnn_activations import activate
-from tensorflow_ipu.ops._rnn_scan import Product, Tensors, scan
+from tensorflow_ipu.ops.rnn import fused_lstm
+from tensorflow_ipu.ops.rnn.activations import activate
+from tensorflow_ipu.ops.rnn.scan import Product, Tensors, scan
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def lstm(
         The outputs and the cell states after all steps, `[time, batch, units]` each.
     """
     if cell == LSTMCell("tanh", "sigmoid"):
-        return _rnn_fused_lstm.lstm(x, kernel, bias, h, c)
+        return fused_lstm.lstm(x, kernel, bias, h, c)
     size = x.shape[-1]
     # The inputs' part of all gates at all times is one product.
     inputs = tf.tensordot(x, kernel[:size], 1)

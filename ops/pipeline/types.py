@@ -8,7 +8,7 @@ from typing import Any
 from tensorflow_ipu import ipu_outfeed_queue
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.eager.backprop import GradientCaptureContext
-from tensorflow_ipu.ops import _optimizer_output_checks as _checks
+from tensorflow_ipu.ops.pipeline import optimizer_output as _checks
 
 
 class PipelineStageOptions:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.ops import _host_embedding_tables
+from tensorflow_ipu.ops.host_embedding import tables
 from tensorflow_ipu.runtime import native
 
 
@@ -94,7 +94,7 @@ class HostEmbeddingOptimizerSpec:
             values = native.ops().ipu_host_embedding_deregister(
                 T=embedding_tensor.dtype.base_dtype, shape=embedding_tensor.shape, embedding=name
             )
-            if not _host_embedding_tables.is_assignable(embedding_tensor):
+            if not tables.is_assignable(embedding_tensor):
                 return values
             return tf.compat.v1.assign(embedding_tensor, values)
 

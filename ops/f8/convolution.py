@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.ops._quarter_tensor import Operand, wide
+from tensorflow_ipu.ops.f8.quarter_tensor import Operand, wide
 
 
 def convolution(

@@ -17,11 +17,11 @@ from tensorflow_ipu.compiler.ir import node_sharding
 from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
-from tensorflow_ipu.ops._optimizer_output_checks import check_complete
-from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
-from tensorflow_ipu.ops._pipeline_captures import Captures
-from tensorflow_ipu.ops._pipeline_stages import StageRunner, handle_key, stage_scope
-from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
+from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
+from tensorflow_ipu.ops.pipeline.captures import Captures
+from tensorflow_ipu.ops.pipeline.optimizer_output import check_complete
+from tensorflow_ipu.ops.pipeline.stages import StageRunner, handle_key, stage_scope
+from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
 
 # A gradient's accumulator, or the function that makes it of nothing, and the variable.
 _Pairs = list[tuple[Any, Any]]

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.ops import _host_embedding_tables as tables
-from tensorflow_ipu.ops._host_embedding_specs import HostEmbeddingOptimizerSpec, anchor
+from tensorflow_ipu.ops.host_embedding import tables
+from tensorflow_ipu.ops.host_embedding.specs import HostEmbeddingOptimizerSpec, anchor
 
 _STRATEGIES = ("TOKEN", "ENCODING")
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _rnn_arguments, _rnn_cells, _rnn_lengths
-from tensorflow_ipu.ops._rnn_activations import Activation
-from tensorflow_ipu.ops._rnn_layers import PopnnRNN
+from tensorflow_ipu.ops.rnn import arguments, cells
+from tensorflow_ipu.ops.rnn import lengths as _rnn_lengths
+from tensorflow_ipu.ops.rnn.activations import Activation
+from tensorflow_ipu.ops.rnn.layers import PopnnRNN
 
 
 class PopnnGRU(PopnnRNN):
@@ -83,10 +84,10 @@ class PopnnGRU(PopnnRNN):
         return [batch_size, self._num_units]
 
     def _states(self, inputs: tf.Tensor, state: tf.Tensor, scores: Any) -> tf.Tensor:
-        cell = _rnn_cells.GRUCell(self._activation, self._recurrent_activation, self._reset_after)
+        cell = cells.GRUCell(self._activation, self._recurrent_activation, self._reset_after)
         kernel = self._weight(self.kernel)
         of_inputs, of_state = (tf.reshape(bias, [-1]) for bias in self._biases())
-        return _rnn_cells.gru(cell, inputs, kernel, of_inputs, of_state, state, scores)
+        return cells.gru(cell, inputs, kernel, of_inputs, of_state, state, scores)
 
     def _bias_shape(self) -> list[int]:
         between = [2] if self._reset_after else []
@@ -154,7 +155,7 @@ class PopnnDynamicGRU(PopnnGRU):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         inputs = self._inputs(inputs, time_major)
         steps, batch = inputs.shape[:2]
-        lengths = _rnn_arguments.sequence_lengths(seq_len, batch, steps)
+        lengths = arguments.sequence_lengths(seq_len, batch, steps)
         state = self._state(initial_state, "initial_state", inputs)
         valid = _rnn_lengths.valid(inputs, lengths)
         scores = None
@@ -169,7 +170,7 @@ class PopnnDynamicGRU(PopnnGRU):
 
     def _scores(self, value: Any, inputs: tf.Tensor, time_major: bool) -> tf.Tensor:
         shape = inputs.shape[:2] if time_major else inputs.shape[1::-1]
-        scores = _rnn_arguments.attention_scores(value, shape, self._plain_dtype)
+        scores = arguments.attention_scores(value, shape, self._plain_dtype)
         scores = tf.cast(scores, self._compute_type)
         return scores if time_major else tf.transpose(scores)
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _rnn_gradients
+from tensorflow_ipu.ops.rnn import gradients
 
 Tensors = list[tf.Tensor]
 # Multiplies a tensor `[batch, k]` by the weight of a number, `[k, n]`, and adds its bias, `[n]`.
@@ -68,7 +68,7 @@ def scan(
     matrices, biases = [w for w, _ in weights], [b for _, b in weights]
     static = _Scan(cell, len(sequences), len(states), len(weights))
     arguments = [*sequences, *states, *matrices, *biases]
-    return _rnn_gradients.differentiable(_forward, _backward, static, arguments, len(states))
+    return gradients.differentiable(_forward, _backward, static, arguments, len(states))
 
 
 def _forward(static: _Scan, *arguments: tf.Tensor) -> Tensors:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.ops import _rnn_arguments, _rnn_gradients
-from tensorflow_ipu.ops._rnn_activations import (
+from tensorflow_ipu.ops.rnn import arguments, gradients
+from tensorflow_ipu.ops.rnn.activations import (
     RECURRENT_ACTIVATIONS,
     Activation,
     activation_name,
@@ -57,11 +57,11 @@ class PopnnRNN(tf1.layers.Layer):  # type: ignore[name-defined]
         options: Any = None,
         options_bwd: Any = None,
     ) -> None:
-        self._plain_dtype = _rnn_arguments.float_type(dtype, "dtype")
+        self._plain_dtype = arguments.float_type(dtype, "dtype")
         super().__init__(name=name, dtype=self._plain_dtype)
-        self._num_units = _rnn_arguments.unit_count(num_units, "num_units")
-        self._partials_dtype = _rnn_arguments.float_type(partials_dtype, "partials_dtype")
-        self._compute_type = _rnn_arguments.computed_in(self._plain_dtype, self._partials_dtype)
+        self._num_units = arguments.unit_count(num_units, "num_units")
+        self._partials_dtype = arguments.float_type(partials_dtype, "partials_dtype")
+        self._compute_type = arguments.computed_in(self._plain_dtype, self._partials_dtype)
         self._activation = activation_name(activation, "activation")
         self._recurrent_activation = activation_name(
             recurrent_activation, "recurrent_activation", RECURRENT_ACTIVATIONS
@@ -70,8 +70,8 @@ class PopnnRNN(tf1.layers.Layer):  # type: ignore[name-defined]
             weights_initializer, tf1.glorot_uniform_initializer(seed)
         )
         self._bias_initializer = _initializer(bias_initializer, tf1.zeros_initializer())
-        self._options = _rnn_arguments.options(options, "options")
-        self._options_bwd = _rnn_arguments.options(options_bwd, "options_bwd")
+        self._options = arguments.options(options, "options")
+        self._options_bwd = arguments.options(options_bwd, "options_bwd")
         self._input_size: int | None = None
 
     __repr__ = shows(
@@ -199,9 +199,7 @@ class PopnnRNN(tf1.layers.Layer):  # type: ignore[name-defined]
         """Returns an initial state, or zeros, `[batch, units]`, in the type of computation."""
         if value is None:
             return tf.zeros([tf.shape(inputs)[1], self._num_units], self._compute_type)
-        state = _rnn_arguments.state(
-            value, name, inputs.shape[1], self._num_units, self._plain_dtype
-        )
+        state = arguments.state(value, name, inputs.shape[1], self._num_units, self._plain_dtype)
         return tf.cast(state, self._compute_type)
 
     def _weight(self, variable: tf.Variable) -> tf.Tensor:
@@ -209,7 +207,7 @@ class PopnnRNN(tf1.layers.Layer):  # type: ignore[name-defined]
 
     def _result(self, x: tf.Tensor, training: bool) -> tf.Tensor:
         x = tf.cast(x, self._plain_dtype)
-        return x if training else _rnn_gradients.without_gradient(x, type(self).__name__)
+        return x if training else gradients.without_gradient(x, type(self).__name__)
 
 
 def _initializer(value: Any, default: Any) -> Any:

@@ -6,11 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _raw_names, rand_ops
+from tensorflow_ipu.ops import rand_ops
+from tensorflow_ipu.ops.raw import missing_names
 
 __all__ = ["ipu_dropout"]
 
-__getattr__ = _raw_names.missing_in("gen_poprand_ops", __all__, "ipu.rand_ops")
+__getattr__ = missing_names.missing_in("gen_poprand_ops", __all__, "ipu.rand_ops")
 
 
 def ipu_dropout(

@@ -15,9 +15,9 @@ from tensorflow_ipu import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.ops import _pipeline_mapping
-from tensorflow_ipu.ops._pipeline_mapping import Stage
-from tensorflow_ipu.ops._pipeline_types import PipelineStageOptions
+from tensorflow_ipu.ops.pipeline import mapping
+from tensorflow_ipu.ops.pipeline.mapping import Stage
+from tensorflow_ipu.ops.pipeline.types import PipelineStageOptions
 from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
 
 # The number of mini-batches of an execution; an execution of none does nothing.
@@ -69,7 +69,7 @@ class PipelineArguments:
         _check_serialization(self)
         _check_outfeed(self)
         if self.schedule is PipelineSchedule.Interleaved and self.training:
-            if _pipeline_mapping.share_ipus(self.devices):
+            if mapping.share_ipus(self.devices):
                 raise NotImplementedError(
                     "The pipelining schedule 'Interleaved' does not currently support multiple "
                     "pipeline stages on the same device for training graphs. Received: "

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tensorflow_ipu.ops import _ctc_arguments, embedding_ops
+from tensorflow_ipu.ops import embedding_ops
+from tensorflow_ipu.ops.ctc import arguments
 
 # What TensorFlow puts in the place of a graph's seed when only the op has one.
 _DEFAULT_GRAPH_SEED = 87654321
@@ -117,7 +118,7 @@ def sampled_softmax_loss(
             labels,
             inputs,
             sampled_values,
-            seed=0 if seed is None else _ctc_arguments.integer(seed, "seed"),
+            seed=0 if seed is None else arguments.integer(seed, "seed"),
         )
         targets = [tf.ones_like(logits.true) / num_true, tf.zeros_like(logits.sampled)]
         return tf.nn.softmax_cross_entropy_with_logits(
@@ -160,7 +161,7 @@ class _Classes:
 
 
 def _at_least_one(value: Any, argument: str) -> int:
-    number = _ctc_arguments.integer(value, argument)
+    number = arguments.integer(value, argument)
     if number < 1:
         raise ValueError(f"{argument} must be at least 1. Received: {argument}={value!r}")
     return number

@@ -17,11 +17,12 @@ from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
-from tensorflow_ipu.ops import _iteration, _pipeline_mapping
-from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
-from tensorflow_ipu.ops._pipeline_stages import StageRunner, as_arguments, stage_scope
-from tensorflow_ipu.ops._pipeline_types import OptimizerFunctionOutput
-from tensorflow_ipu.ops._pipeline_update import WeightUpdate
+from tensorflow_ipu.ops import iteration
+from tensorflow_ipu.ops.pipeline import mapping
+from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
+from tensorflow_ipu.ops.pipeline.stages import StageRunner, as_arguments, stage_scope
+from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
+from tensorflow_ipu.ops.pipeline.update import WeightUpdate
 from tensorflow_ipu.schedule import PipelineDescription
 
 
@@ -41,7 +42,7 @@ def build(arguments: PipelineArguments) -> ops.Operation:
         if isinstance(arguments.count, tensor_lib.Tensor):
             # Stages must not use tensors from outside, but the loop may.
             inside = dataclasses.replace(arguments, count=array_ops.identity(arguments.count))
-        _iteration.restart_every(inside.count * inside.serialization)
+        iteration.restart_every(inside.count * inside.serialization)
         return _mini_batch(inside, _known_count(arguments))
 
     with ops.name_scope(arguments.name):
@@ -96,7 +97,7 @@ def _attribute(arguments: PipelineArguments, count: int | None, highest_ipu: int
         highest_ipu: The highest IPU that ops of stages on all IPUs name.
     """
     repeat = tensor_util.constant_value(ops.convert_to_tensor(arguments.repeat_count))
-    devices = _pipeline_mapping.resolved(arguments.devices, highest_ipu)
+    devices = mapping.resolved(arguments.devices, highest_ipu)
     description = PipelineDescription(
         device_mapping=tuple(d[0] if len(d) == 1 else d for d in devices),
         count=0 if count is None else count,

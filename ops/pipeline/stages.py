@@ -13,8 +13,8 @@ from tensorflow.python.ops import array_ops
 from tensorflow_ipu import ipu_infeed_queue, scopes, tensorflow_hooks
 from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import STAGE_ATTRIBUTE
-from tensorflow_ipu.ops._pipeline_arguments import PipelineArguments
-from tensorflow_ipu.ops._pipeline_mapping import Stage, named_ipus
+from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
+from tensorflow_ipu.ops.pipeline.mapping import Stage, named_ipus
 
 
 @contextlib.contextmanager

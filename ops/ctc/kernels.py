@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from tensorflow_ipu.configs.notices import warn_once
-from tensorflow_ipu.ops import _ctc_arguments
+from tensorflow_ipu.ops.ctc import arguments
 from tensorflow_ipu.runtime import native
 
 
@@ -47,8 +47,8 @@ def ctc_loss_v2(
             constants are out of range; others end the program with an `InvalidArgumentError`.
     """
     with tf.name_scope(name or "ctc_loss"):
-        tensor = _ctc_arguments.data_tensor(logits, "logits")
-        dtype = _ctc_arguments.loss_dtype(out_dtype, tensor, "logits")
+        tensor = arguments.data_tensor(logits, "logits")
+        dtype = arguments.loss_dtype(out_dtype, tensor, "logits")
         log_probs = _log_softmax(tensor)
         loss = _loss(labels, log_probs, label_length, logit_length, blank_index, "logit_length")
         return tf.cast(loss, dtype)
@@ -85,8 +85,8 @@ def ctc_loss_with_log_probs(
         ValueError: see `ctc_loss_v2`.
     """
     with tf.name_scope(name or "ctc_loss"):
-        tensor = _ctc_arguments.data_tensor(data, "data")
-        dtype = _ctc_arguments.loss_dtype(out_dtype, tensor, "data")
+        tensor = arguments.data_tensor(data, "data")
+        dtype = arguments.loss_dtype(out_dtype, tensor, "data")
         log_probs = tf.cast(tensor, tf.float32)
         loss = _loss(labels, log_probs, label_length, data_length, blank_index, "data_length")
         return tf.cast(loss, dtype)
@@ -153,11 +153,11 @@ def ctc_beam_search_decoder(
             `beam_width`, or constant lengths are out of range.
     """
     with tf.name_scope(name or "ctc_beam_search"):
-        tensor = _ctc_arguments.data_tensor(logits, "logits")
+        tensor = arguments.data_tensor(logits, "logits")
         return _beam_search(
             tensor,
             _log_softmax(tensor),
-            _ctc_arguments.lengths(logits_lengths, "logits_lengths", tensor, _steps(tensor)),
+            arguments.lengths(logits_lengths, "logits_lengths", tensor, _steps(tensor)),
             (beam_width, top_paths),
             blank_index,
         )
@@ -190,11 +190,11 @@ def ctc_beam_search_decoder_with_log_probs(
         ValueError: see `ctc_beam_search_decoder`.
     """
     with tf.name_scope(name or "ctc_beam_search"):
-        tensor = _ctc_arguments.data_tensor(log_probs, "log_probs")
+        tensor = arguments.data_tensor(log_probs, "log_probs")
         return _beam_search(
             tensor,
             tf.cast(tensor, tf.float32),
-            _ctc_arguments.lengths(input_lengths, "input_lengths", tensor, _steps(tensor)),
+            arguments.lengths(input_lengths, "input_lengths", tensor, _steps(tensor)),
             (beam_width, top_paths),
             blank_index,
         )
@@ -217,15 +217,15 @@ def _loss(
     blank_index: Any,
     length_argument: str,
 ) -> tf.Tensor:
-    blank = _ctc_arguments.blank(blank_index, log_probs)
-    longest = _ctc_arguments.int32_tensor(labels, "labels").shape
+    blank = arguments.blank(blank_index, log_probs)
+    longest = arguments.int32_tensor(labels, "labels").shape
     limit = longest[1] if longest.rank == 2 else None
-    counts = _ctc_arguments.lengths(label_length, "label_length", log_probs, limit)
+    counts = arguments.lengths(label_length, "label_length", log_probs, limit)
     loss, _ = native.ops().ipu_ctc_loss(
         log_probs,
-        _ctc_arguments.label_tensor(labels, counts, log_probs, blank),
+        arguments.label_tensor(labels, counts, log_probs, blank),
         counts,
-        _ctc_arguments.lengths(data_length, length_argument, log_probs, _steps(log_probs)),
+        arguments.lengths(data_length, length_argument, log_probs, _steps(log_probs)),
         blank_index=blank,
     )
     return loss
@@ -238,9 +238,9 @@ def _beam_search(
     sizes: tuple[Any, Any],
     blank_index: Any,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    blank = _ctc_arguments.blank(blank_index, data, last=True)
+    blank = arguments.blank(blank_index, data, last=True)
     width, paths = (
-        _ctc_arguments.integer(size, argument)
+        arguments.integer(size, argument)
         for size, argument in zip(sizes, ("beam_width", "top_paths"))
     )
     if not 1 <= paths <= width:

@@ -1,0 +1,1 @@
+"""Connectionist temporal classification: the losses and the beam search."""

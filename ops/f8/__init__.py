@@ -1,0 +1,1 @@
+"""Numbers of 8 bits: their codes, tensors of them, and convolutions."""

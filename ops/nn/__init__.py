@@ -1,0 +1,1 @@
+"""Arithmetic of neural networks: group normalization, convolutions at once, sampled losses."""

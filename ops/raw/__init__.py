@@ -1,0 +1,1 @@
+"""The raw ops of the original: the modules `gen_*_ops`."""

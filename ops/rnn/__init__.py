@@ -1,0 +1,1 @@
+"""Recurrent layers: their equations, arguments, scans and gradients."""
