@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorflow.python.util import function_utils
 
-from tensorflow_ipu.distributed._instance_strategy import InstanceStrategy
+from tensorflow_ipu.distributed.instance_strategy import InstanceStrategy
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
 
 

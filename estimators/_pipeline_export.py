@@ -8,10 +8,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx
 
-from tensorflow_ipu import _optimizer_steps, tensorflow_hooks
 from tensorflow_ipu.estimators import _pipeline_functions
 from tensorflow_ipu.estimators._pipeline_spec import IPUPipelineEstimatorSpec
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import arguments, stages, update
+from tensorflow_ipu.optimizers import steps
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -42,7 +43,7 @@ def host_spec(
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
     values, named = stages.as_arguments(outputs)
     result = _converted(spec.optimizer_function)(*values, **named)
-    train_op = _optimizer_steps.apply_gradients(
+    train_op = steps.apply_gradients(
         result.opt,
         update._compute_gradients(result),
         {},

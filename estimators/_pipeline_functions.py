@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import tensorflow_hooks
+from tensorflow_ipu.hooks import tensorflow_hooks
 
 
 def without_labels(stages: Any, inputs: int, element: Any) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.feeds import common
 
 EstimatorSpec = tf.estimator.EstimatorSpec
 
@@ -159,7 +159,7 @@ def loss_that_moves(loss: tf.Tensor) -> tf.Tensor:
     Args:
         loss: Result of the launch.
     """
-    if not _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
+    if not common.is_synthetic(SyntheticDataCategory.Outfeed):
         return loss
     with tf.device("/device:CPU:0"):
         return tf.zeros_like(loss)

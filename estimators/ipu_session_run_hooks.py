@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import _feeds, placement
+from tensorflow_ipu import placement
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 
 __all__ = ["IPULoggingTensorHook"]
@@ -61,7 +62,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
                 "logging_mode must be IPULoggingTensorHook.LoggingMode.LAST or .ALL. "
                 f"Received: {logging_mode!r}"
             )
-        _feeds.warn_ignored(
+        common.warn_ignored(
             "IPULoggingTensorHook",
             {"feed_name": (feed_name, None), "replication_factor": (replication_factor, None)},
             "It is set automatically.",

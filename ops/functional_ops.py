@@ -14,8 +14,9 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import placement, tensorflow_hooks
+from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.outlining import bodies, capture_points
 
 tensorflow_hooks.install()

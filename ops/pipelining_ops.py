@@ -17,15 +17,15 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import tensorflow_hooks
-from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir.program import CHECKPOINT_ATTRIBUTE
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import arguments as _arguments
 from tensorflow_ipu.ops.pipeline import loop, mapping
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, PipelineStageOptions
+from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype
 from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
 
 __all__ = [

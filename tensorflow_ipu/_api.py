@@ -231,9 +231,9 @@ def missing(public: str, asked: str) -> str:
     bare = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_"):  # the import system asks for these, while it imports too
         return bare
-    from tensorflow_ipu import _former_names
+    from tensorflow_ipu import former_names
 
-    return _former_names.explain(public) or bare
+    return former_names.explain(public) or bare
 
 
 def show_in_keras() -> None:

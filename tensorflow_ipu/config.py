@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu import tensorflow_hooks
 from tensorflow_ipu.configs.attributes import AttributeMetadata
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
@@ -19,6 +18,7 @@ from tensorflow_ipu.device.system import (
     get_ipu_config,
     reset_ipu_configuration,
 )
+from tensorflow_ipu.hooks import tensorflow_hooks
 
 # Whoever configures IPUs may name them with tf.device only, so this is where they become known.
 tensorflow_hooks.install()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.framework import tensor as tensor_lib
 
-from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.ranges import COUNT
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.runtime import interpreter, native
 
@@ -46,7 +46,7 @@ def dataset_benchmark(
     elements_per_epochs = COUNT.whole("elements_per_epochs", elements_per_epochs)
     if apply_options:
         dataset = dataset._apply_debug_options()
-    with _feeds.on_host():
+    with common.on_host():
         return interpreter.call(
             native.ops().ipu_dataset_benchmark,
             dataset._variant_tensor,

@@ -12,11 +12,12 @@ from tensorflow.python.data.util import structure
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import script_ops
 
-from tensorflow_ipu import _feeds, tensor_file
 from tensorflow_ipu.configs.ranges import COUNT
+from tensorflow_ipu.feeds import common
+from tensorflow_ipu.files import tensor_file
+from tensorflow_ipu.files.tensor_file import Kind
+from tensorflow_ipu.files.variables import export_variables, import_variables
 from tensorflow_ipu.runtime import interpreter, native
-from tensorflow_ipu.tensor_file import Kind
-from tensorflow_ipu.variable_files import export_variables, import_variables
 
 __all__ = ["dataset_extractor", "dataset_to_files", "export_variables", "import_variables"]
 
@@ -122,7 +123,7 @@ def _write_streams(
             streams = [(name, Kind.INFEED, next(remaining)) for name in names]
             tensor_file.write_and_report(filename, streams, print_stats)
 
-    with _feeds.on_host():
+    with common.on_host():
         values = interpreter.call(
             native.ops().ipu_dataset_extract,
             dataset._variant_tensor,

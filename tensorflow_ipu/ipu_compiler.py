@@ -11,9 +11,10 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import control_flow_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import placement, tensorflow_hooks
+from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler import trace as trace_lib
+from tensorflow_ipu.hooks import tensorflow_hooks
 
 __all__ = ["compile"]
 

@@ -11,13 +11,13 @@ from tensorflow.python.data.util import structure
 from tensorflow.python.eager import context
 from tensorflow.python.framework import dtypes, errors, ops
 
-from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.ranges import Range
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.runtime import interpreter, native
 
 if TYPE_CHECKING:
-    from tensorflow_ipu._infeed_iterators import IPUIterator, IPUOwnedIterator, make_owned_iterator
+    from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator, make_owned_iterator
 
 _DEFAULT_PREFETCH_DEPTH = 3
 _PREFETCH_DEPTH = Range(
@@ -30,9 +30,9 @@ __all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator", "make_owned_iter
 def __getattr__(name: str) -> Any:
     """Finds the iterators, which are made of queues."""
     if name in ("IPUIterator", "IPUOwnedIterator", "make_owned_iterator"):
-        from tensorflow_ipu import _infeed_iterators
+        from tensorflow_ipu.feeds import iterators
 
-        return getattr(_infeed_iterators, name)
+        return getattr(iterators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -81,15 +81,15 @@ class IPUInfeedQueue:
         del optimise_latency
         if not isinstance(dataset, dataset_ops.DatasetV2):
             raise TypeError(f"Expected a tf.data.Dataset. Received: dataset={dataset!r}")
-        _feeds.warn_ignored(
+        common.warn_ignored(
             "IPUInfeedQueue",
             {"feed_name": (feed_name, None), "replication_factor": (replication_factor, 1)},
             "It is set automatically.",
         )
-        _feeds.warn_ignored(
+        common.warn_ignored(
             "IPUInfeedQueue", {"data_to_prefetch": (data_to_prefetch, 1)}, "Use prefetch_depth."
         )
-        self._device_ordinal = _feeds.check_ordinal(device_ordinal)
+        self._device_ordinal = common.check_ordinal(device_ordinal)
         self._prefetch_depth = check_prefetch_depth(prefetch_depth)
         self._source = dataset
         self._dataset = _for_queue(dataset)
@@ -97,17 +97,17 @@ class IPUInfeedQueue:
         self._types = structure.get_flat_tensor_types(self._structure)
         self._shapes = structure.get_flat_tensor_shapes(self._structure)
         self._check_elements()
-        self._native = _feeds.NativeQueue("infeed", self._device_ordinal)
+        self._native = common.NativeQueue("infeed", self._device_ordinal)
         self._feed_id = self._native.id
         self._initializer_read = False
         self._dequeued = False
 
     #: Types that elements may have.
-    _supported: tuple[dtypes.DType, ...] = _feeds.INFEED_DTYPES
+    _supported: tuple[dtypes.DType, ...] = common.INFEED_DTYPES
 
     __repr__ = shows(
         lambda self: {
-            "": _feeds.structure_text(self._structure),
+            "": common.structure_text(self._structure),
             "device_ordinal": self._device_ordinal,
             "prefetch_depth": self._prefetch_depth,
         }
@@ -144,7 +144,7 @@ class IPUInfeedQueue:
                     "op, or create a new queue to start the dataset again."
                 )
             self._initializer_read = True
-        with ops.init_scope(), _feeds.on_host():
+        with ops.init_scope(), common.on_host():
             self._native.used_in_graph()
             return interpreter.call(
                 native.ops().ipu_infeed_initialize,
@@ -185,7 +185,7 @@ class IPUInfeedQueue:
     @property
     def deleter(self) -> ops.Operation | None:
         """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
-        with _feeds.on_host():
+        with common.on_host():
             self._native.used_in_graph()
             return interpreter.call(
                 native.ops().ipu_infeed_delete,
@@ -214,16 +214,16 @@ class IPUInfeedQueue:
             "loops.while_loop or pipelining_ops.pipeline, whose body receives the elements."
         )
 
-    @_feeds.without_autograph
+    @common.without_autograph
     def _dequeue(self) -> Any:
         """Adds the reading of one element to the program being built.
 
         Returns:
             The element, nested like the dataset's `element_spec`.
         """
-        if _feeds.infeed_is_off():
+        if common.infeed_is_off():
             tensors = [
-                _feeds.synthetic_tensor(dtype, shape)
+                common.synthetic_tensor(dtype, shape)
                 for dtype, shape in zip(self._types, self._shapes)
             ]
         else:
@@ -242,12 +242,12 @@ class DataInfeedQueue(IPUInfeedQueue):
     32 bits go to the device.
     """
 
-    _supported = _feeds.SUPPORTED_DTYPES
+    _supported = common.SUPPORTED_DTYPES
 
     def _check_elements(self) -> None:
         """Refuses other types at once: nothing of the program need be traced to tell."""
         super()._check_elements()
-        _feeds.check_dtypes("infeed queue", self._types)
+        common.check_dtypes("infeed queue", self._types)
 
 
 def element_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -14,11 +14,11 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import control_flow_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import system
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.runtime import interpreter, native
 
 __all__ = [
@@ -91,7 +91,7 @@ class IPUOutfeedQueue:
                 f"Received: {outfeed_mode!r}"
             )
         check_buffer_depth(buffer_depth)
-        _feeds.warn_ignored(
+        common.warn_ignored(
             "IPUOutfeedQueue",
             {
                 "feed_name": (feed_name, None),
@@ -100,8 +100,8 @@ class IPUOutfeedQueue:
             },
             "No change is needed.",
         )
-        self._device_ordinal = _feeds.check_ordinal(device_ordinal)
-        self._native = _feeds.NativeQueue("outfeed", self._device_ordinal)
+        self._device_ordinal = common.check_ordinal(device_ordinal)
+        self._native = common.NativeQueue("outfeed", self._device_ordinal)
         self._feed_id = self._native.id
         self._creator = threading.get_ident()
         self._structure: Any = None  # of tf.TensorSpec, once something was enqueued
@@ -112,7 +112,7 @@ class IPUOutfeedQueue:
 
     __repr__ = shows(
         lambda self: {
-            "": _feeds.structure_text(self._structure),
+            "": common.structure_text(self._structure),
             "outfeed_mode": self._mode,
             "device_ordinal": self._device_ordinal,
             "enqueued": self.enqueued,
@@ -129,7 +129,7 @@ class IPUOutfeedQueue:
             return bool(self._graphs)
         return ops.get_default_graph() in self._graphs
 
-    @_feeds.without_autograph
+    @common.without_autograph
     def enqueue(self, tensors: Any) -> ops.Operation:
         """Sends tensors to the host, from the program being built.
 
@@ -152,13 +152,13 @@ class IPUOutfeedQueue:
         flat = [ops.convert_to_tensor(tensor) for tensor in nest.flatten(tensors)]
         if not flat:
             raise ValueError(f"There are no tensors to enqueue. Received: tensors={tensors!r}")
-        _feeds.check_dtypes("outfeed queue", [tensor.dtype for tensor in flat])
+        common.check_dtypes("outfeed queue", [tensor.dtype for tensor in flat])
         specs = [tensor_lib.TensorSpec(tensor.shape, tensor.dtype) for tensor in flat]
         self._structure = nest.pack_sequence_as(tensors, specs)
         self._enqueued_in = weakref.ref(program)
-        self._graphs.update(_feeds.graphs_around())
+        self._graphs.update(common.graphs_around())
         self._enqueuer = threading.get_ident()
-        if _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
+        if common.is_synthetic(SyntheticDataCategory.Outfeed):
             return control_flow_ops.group(*flat)
         self._native.used_in_graph()
         return native.ops().ipu_outfeed_enqueue(
@@ -194,7 +194,7 @@ class IPUOutfeedQueue:
             )
         structure = self._structure
         specs = nest.flatten(structure)
-        with _feeds.on_host():
+        with common.on_host():
             self._native.used_in_graph()
             tensors = interpreter.call(
                 native.ops().ipu_outfeed_dequeue,
@@ -204,7 +204,7 @@ class IPUOutfeedQueue:
                 output_types=[spec.dtype for spec in specs],
                 output_shapes=[spec.shape for spec in specs],
                 wait_for_completion=wait_for_completion,
-                synthetic=_feeds.is_synthetic(SyntheticDataCategory.Outfeed),
+                synthetic=common.is_synthetic(SyntheticDataCategory.Outfeed),
             )
         if not context.executing_eagerly():
             for tensor, spec in zip(tensors, specs):
@@ -233,7 +233,7 @@ class IPUOutfeedQueue:
     @property
     def deleter(self) -> ops.Operation | None:
         """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
-        with _feeds.on_host():
+        with common.on_host():
             self._native.used_in_graph()
             return native.ops().ipu_outfeed_delete(
                 feed_id=self._feed_id, device_ordinal=self._device_ordinal

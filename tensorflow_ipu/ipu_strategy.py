@@ -12,11 +12,12 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import dtypes
 
-from tensorflow_ipu import placement, tensorflow_hooks
-from tensorflow_ipu._strategy_extended import IPUExtended, same_device, without_reductions
+from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import process
+from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.strategy.extended import IPUExtended, same_device, without_reductions
 
 __all__ = [
     "IPUStrategy",

@@ -12,7 +12,6 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import variable_scope
 
-from tensorflow_ipu import gradient_hooks, tensorflow_hooks
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir import node_sharding
 from tensorflow_ipu.compiler.ir.program import (
@@ -20,6 +19,7 @@ from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     SHARDING_ATTRIBUTE,
 )
+from tensorflow_ipu.hooks import gradient_hooks, tensorflow_hooks
 
 tensorflow_hooks.install()
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import _accumulators, ipu_compiler, loops, scopes
-from tensorflow_ipu._accumulators import accumulator_dtype
+from tensorflow_ipu import ipu_compiler, loops, scopes
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import (
     GradientAccumulationReductionMethod,
@@ -18,6 +17,8 @@ from tensorflow_ipu.gradient_accumulation import (
 )
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.optimizers import accumulators
+from tensorflow_ipu.optimizers.accumulators import accumulator_dtype
 from tests.optimizers import training
 from tests.optimizers.training import tf1
 
@@ -162,11 +163,11 @@ def test_the_index_counts_mini_batches() -> None:
 
 def test_a_shape_that_is_not_known() -> None:
     with pytest.raises(ValueError, match="needs a tensor of known shape"), tf.Graph().as_default():
-        _accumulators.program_variable([None, 3], tf.float32, "total")
+        accumulators.program_variable([None, 3], tf.float32, "total")
 
 
 def test_outside_of_a_program() -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
-        total = _accumulators.Accumulator([3], tf.float32, "total")
+        total = accumulators.Accumulator([3], tf.float32, "total")
         with pytest.raises(tf.errors.FailedPreconditionError, match="run of an IPU program only"):
             session.run(total.value())

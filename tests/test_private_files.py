@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from absl import logging
 
-from tensorflow_ipu import private_files
+from tensorflow_ipu.files import private_files
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")
@@ -178,7 +178,7 @@ _ELSEWHERE = {
     "tensorflow_ipu/compiler/store.py os.open",  # the lock of the executable cache, mode 0600
     "tensorflow_ipu/cli/main.py os.open",  # the null device
     "ops/application_compile_op.py mkstemp",  # a name that nobody else has, mode 0600
-    "tensorflow_ipu/tensor_file.py open",  # a member of an archive, which is written as above
+    "tensorflow_ipu/files/tensor_file.py open",  # a member of an archive, which is written as above
 }
 # Names of modules and functions that make code or objects of what is in a file.
 _EXECUTES = {

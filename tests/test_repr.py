@@ -11,12 +11,12 @@ import tensorflow as tf
 from google.protobuf import message
 from tensorflow.python import ipu
 
-from tensorflow_ipu._infeed_iterators import IPUIterator, IPUOwnedIterator
 from tensorflow_ipu.applications.application import Signature
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.short_repr import LENGTH
 from tensorflow_ipu.device import system
+from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator
 from tensorflow_ipu.keras_layers.effective_transformer import EffectiveTransformer
 from tensorflow_ipu.keras_layers.models import extension
 from tensorflow_ipu.keras_layers.pipelining import assignment

@@ -12,11 +12,12 @@ import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2
 
-from tensorflow_ipu import gradient_hooks, ipu_compiler, loops, scopes, sharding
+from tensorflow_ipu import ipu_compiler, loops, scopes, sharding
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.ir import node_sharding as compiler_sharding
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.hooks import gradient_hooks
 
 tf1 = tf.compat.v1
 X = np.array([1.0, 2.0, 3.0, 4.0], np.float32)

@@ -9,8 +9,8 @@ import tensorflow as tf
 from keras import callbacks as callbacks_lib
 from keras.src.engine import training as training_lib
 
-from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.keras_layers.models import checks, replicas
 from tensorflow_ipu.keras_layers.models import steps as steps_lib
 from tensorflow_ipu.keras_layers.models.data import Data
@@ -124,7 +124,7 @@ def epoch_logs(model: Any, logs: dict[str, Any], step: str, steps: Steps) -> dic
         metrics, these metrics have the last word, as in Keras. Of several replicas the host has
         no metrics but those of the first.
     """
-    synthetic = _feeds.is_synthetic(SyntheticDataCategory.Outfeed)
+    synthetic = common.is_synthetic(SyntheticDataCategory.Outfeed)
     if steps.replicas > 1 or synthetic or not checks.is_overridden(model, step):
         return logs
     reported: dict[str, Any] = model._validate_and_get_metrics_result(logs)

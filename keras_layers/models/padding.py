@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu import _feeds
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.keras_layers.models import programs
 from tensorflow_ipu.keras_layers.models.data import Data, is_partial, without_remainder
 from tensorflow_ipu.keras_layers.models.steps import Steps
@@ -124,7 +124,7 @@ def _counted(dataset: tf.data.Dataset, count: int) -> tuple[tf.data.Dataset, np.
         "The dataset is read once to count the rows of its batches, because their shape is not "
         "known. Batch it with drop_remainder=True, or pass arrays, where that takes long."
     )
-    with _feeds.on_host():
+    with common.on_host():
         # One more, because there has to be one.
         first = tf.data.Dataset.from_tensors(tf.zeros(sum(map(is_partial, specs)), tf.int64))
         counts = first.concatenate(dataset.map(rows_of)).batch(1 + count)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import _feeds, loops, tensorflow_hooks
+from tensorflow_ipu import loops
 from tensorflow_ipu.compiler import tf_functions
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
+from tensorflow_ipu.feeds import common
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import _layer_lines, _partial_batches
@@ -99,7 +101,7 @@ class Program:
         # Scopes belong to threads, and this may be another than that of the call of `fit`.
         with self._strategy.scope():
             self._strategy.run(self._function)
-        self._zeros_due = _feeds.is_synthetic(SyntheticDataCategory.Outfeed)
+        self._zeros_due = common.is_synthetic(SyntheticDataCategory.Outfeed)
 
     def results(self) -> Any:
         """Takes what was sent to the host since the last call.
@@ -111,7 +113,7 @@ class Program:
         """
         if self._structure is None:
             return None  # still being traced, in another thread
-        if _feeds.is_synthetic(SyntheticDataCategory.Outfeed):
+        if common.is_synthetic(SyntheticDataCategory.Outfeed):
             return self._zeros()
         taken = [tensor.numpy() for tensor in tf.nest.flatten(self._outfeed.dequeue())]
         return tf.nest.pack_sequence_as(self._structure, taken)

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu._accumulators import AccumulatorDtype
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.checks import accumulation as accumulation_check
 from tensorflow_ipu.configs.short_repr import shows
@@ -19,6 +18,7 @@ from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, wrapped
+from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype
 
 
 @registered

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import _optimizer_steps
 from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers.optimizers import _generations
+from tensorflow_ipu.optimizers import steps
 
 _CONFIG = "inner_optimizer_config"
 _TYPE = "inner_optimizer_type"
@@ -121,7 +121,7 @@ class IpuOptimizer:
         Returns:
             What the wrapped optimizer returns.
         """
-        return _optimizer_steps.apply_gradients(
+        return steps.apply_gradients(
             self._opt, list(grads_and_vars), captured_grads or {}, *args, **kwargs
         )
 

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.ops.host_embedding import tables
 from tensorflow_ipu.ops.host_embedding.specs import HostEmbeddingOptimizerSpec, anchor
 
@@ -94,7 +94,7 @@ class HostEmbedding:
     __repr__ = shows(
         lambda self: {
             "": self._name,
-            "table": _feeds.structure_text(self._table),
+            "table": common.structure_text(self._table),
             "partition_strategy": self._partition_strategy,
             "optimizer_spec": self._spec,
         }
@@ -151,7 +151,7 @@ class HostEmbedding:
             indices = tf.cast(indices, tf.int32)
             if clip_indices:
                 indices = tf.clip_by_value(indices, 0, self._table.shape[0] - 1)
-            if _feeds.is_synthetic(SyntheticDataCategory.HostEmbedding):
+            if common.is_synthetic(SyntheticDataCategory.HostEmbedding):
                 return self._synthetic(indices)
             return self._spec.create_lookup_instruction(
                 self._table, indices, self._slots, self._partition_strategy, self._name
@@ -159,7 +159,7 @@ class HostEmbedding:
 
     def _synthetic(self, indices: tf.Tensor) -> tf.Tensor:
         """Returns made-up rows; the table on the host is left alone."""
-        row = _feeds.synthetic_tensor(self._table.dtype.base_dtype, self._table.shape[1:])
+        row = common.synthetic_tensor(self._table.dtype.base_dtype, self._table.shape[1:])
         # For optimizers, which want a variable that the loss depends on.
         row += tf.cast(0 * anchor(self._table, self._name), row.dtype)
         rows = tf.broadcast_to(row, tf.concat([tf.shape(indices), row.shape], 0))
@@ -174,7 +174,7 @@ class HostEmbedding:
 
     def _run(self, key: str, session: Any) -> None:
         """Registers or deregisters the table."""
-        if _feeds.is_synthetic(SyntheticDataCategory.HostEmbedding):
+        if common.is_synthetic(SyntheticDataCategory.HostEmbedding):
             return
         if self._graph is not None:
             session.run(self._operations[key])

@@ -9,13 +9,13 @@ from typing import Any
 from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import _optimizer_steps
-from tensorflow_ipu._accumulators import accumulator_dtype
 from tensorflow_ipu.eager import backprop
 from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
+from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.optimizers.accumulators import accumulator_dtype
 
 
 class Captures:
@@ -36,7 +36,7 @@ class Captures:
         self.wanted = (
             own is not None
             or self._outfeed is not None
-            or _optimizer_steps.takes_captured_gradients(output.opt)
+            or steps.takes_captured_gradients(output.opt)
         )
         # A new one each time: a program may be traced again, and the user's context has what was
         # captured then.

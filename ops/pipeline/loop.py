@@ -12,17 +12,18 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import loops, tensorflow_hooks
-from tensorflow_ipu._accumulators import accumulator_dtype
+from tensorflow_ipu import loops
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops import iteration
 from tensorflow_ipu.ops.pipeline import mapping
 from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, as_arguments, stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
 from tensorflow_ipu.ops.pipeline.update import WeightUpdate
+from tensorflow_ipu.optimizers.accumulators import accumulator_dtype
 from tensorflow_ipu.schedule import PipelineDescription
 
 

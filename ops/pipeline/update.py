@@ -11,8 +11,6 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.training import optimizer as v1_optimizer
 
-from tensorflow_ipu import _optimizer_steps
-from tensorflow_ipu._accumulators import Accumulator, accumulator_dtype
 from tensorflow_ipu.compiler.ir import node_sharding
 from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
@@ -22,6 +20,8 @@ from tensorflow_ipu.ops.pipeline.captures import Captures
 from tensorflow_ipu.ops.pipeline.optimizer_output import check_complete
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
+from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.optimizers.accumulators import Accumulator, accumulator_dtype
 
 # A gradient's accumulator, or the function that makes it of nothing, and the variable.
 _Pairs = list[tuple[Any, Any]]
@@ -72,7 +72,7 @@ class WeightUpdate:
             for total, variable in self._totals
         ]
         captured = self._captures.values()
-        step = _optimizer_steps.apply_gradients(
+        step = steps.apply_gradients(
             output.opt,
             pairs,
             captured,
@@ -112,7 +112,7 @@ def _compute_gradients(output: OptimizerFunctionOutput) -> _Pairs:
             )
         )
     variables = list(output.variables or output.tape.watched_variables())
-    return _optimizer_steps.compute_gradients(output.opt, output.loss, variables, output.tape)
+    return steps.compute_gradients(output.opt, output.loss, variables, output.tape)
 
 
 def _follow_variables(graph: ops.Graph, ipu_of_handle: Mapping[int, int]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.distributed import _host_variables, _instances
-from tensorflow_ipu.distributed._instance_strategy import GraphStrategy
+from tensorflow_ipu.distributed import host_variables, instances
+from tensorflow_ipu.distributed.instance_strategy import GraphStrategy
 
 __all__ = ["IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"]
 
@@ -39,9 +39,9 @@ class IPUMultiWorkerStrategyV1(GraphStrategy):
         """
         workers = len(cluster_resolver.cluster_spec().as_dict().get("worker", ()))
         if workers > 1:
-            _instances.refuse(f"the cluster resolver has {workers} workers")
-        extended = _host_variables.extended(variables_on_host)
-        super().__init__(extended, _instances.current(), ipu_device, False, True)
+            instances.refuse(f"the cluster resolver has {workers} workers")
+        extended = host_variables.extended(variables_on_host)
+        super().__init__(extended, instances.current(), ipu_device, False, True)
         self._cluster_resolver = cluster_resolver
 
     __repr__ = shows(lambda self: {"": self._ipu_device, "workers": self._instances.count})

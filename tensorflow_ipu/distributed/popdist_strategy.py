@@ -9,12 +9,12 @@ from tensorflow.python.distribute import reduce_util
 from tensorflow.python.framework import ops
 
 from tensorflow_ipu import placement
-from tensorflow_ipu._strategy_extended import is_reducing, over_replicas
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.distributed import _instances, popdist
-from tensorflow_ipu.distributed._instance_strategy import InstanceExtended, InstanceStrategy
+from tensorflow_ipu.distributed import instances, popdist
+from tensorflow_ipu.distributed.instance_strategy import InstanceExtended, InstanceStrategy
 from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
+from tensorflow_ipu.strategy.extended import is_reducing, over_replicas
 
 __all__ = ["PopDistStrategy"]
 
@@ -81,7 +81,7 @@ class PopDistStrategy(InstanceStrategy):
             functools.partial(
                 PopDistExtended, add_ipu_cross_replica_reductions=add_ipu_cross_replica_reductions
             ),
-            _instances.current(),
+            instances.current(),
             ipu_device,
             enable_dataset_iterators,
             enable_keras_extensions,

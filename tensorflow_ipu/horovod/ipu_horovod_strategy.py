@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorflow_ipu.distributed import _host_variables
-from tensorflow_ipu.distributed._instance_strategy import GraphStrategy
+from tensorflow_ipu.distributed import host_variables
+from tensorflow_ipu.distributed.instance_strategy import GraphStrategy
 from tensorflow_ipu.horovod import processes
 
 __all__ = ["IPUHorovodStrategy", "IPUHorovodStrategyV1"]
@@ -29,7 +29,7 @@ class IPUHorovodStrategyV1(GraphStrategy):
                 host in eager mode.
         """
         processes.init()
-        extended = _host_variables.extended(variables_on_host)
+        extended = host_variables.extended(variables_on_host)
         super().__init__(extended, processes.initialized(), ipu_device, False, True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.distributed._instance_strategy import GraphStrategy
+from tensorflow_ipu.distributed.instance_strategy import GraphStrategy
 from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
 from tensorflow_ipu.distributed.popdist_strategy import PopDistExtended
 from tensorflow_ipu.horovod import processes

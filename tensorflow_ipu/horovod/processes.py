@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.distributed import _instances
+from tensorflow_ipu.distributed import instances as _instances
 
 __all__ = [
     "ccl_built",

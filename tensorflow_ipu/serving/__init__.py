@@ -25,7 +25,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorflow_ipu import tensorflow_hooks
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.export import Flow, export, predict_arguments
 from tensorflow_ipu.serving.request import Request

@@ -22,9 +22,10 @@ from tensorflow.python.saved_model import (
 )
 from tensorflow.python.trackable import asset, autotrackable
 
-from tensorflow_ipu import placement, private_files
+from tensorflow_ipu import placement
 from tensorflow_ipu.applications import file
 from tensorflow_ipu.applications.application import Application
+from tensorflow_ipu.files import private_files
 
 APPLICATION_SUFFIX = ".popef"
 

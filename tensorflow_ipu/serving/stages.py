@@ -7,7 +7,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorflow_ipu import scopes, tensorflow_hooks
+from tensorflow_ipu import scopes
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops

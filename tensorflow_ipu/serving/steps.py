@@ -12,8 +12,9 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops, resource_variable_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import _feeds, tensorflow_hooks
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.feeds import common
+from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ipu_strategy import without_reductions
 from tensorflow_ipu.serving.arguments import Arguments
 
@@ -109,8 +110,8 @@ def check_device_tensors(role: str, tensors: Sequence[Any]) -> None:
         ValueError: If a shape is not fully defined.
     """
     for index, tensor in enumerate(tensors):
-        if tensor.dtype not in _feeds.SUPPORTED_DTYPES:
-            supported = ", ".join(dtype.name for dtype in _feeds.SUPPORTED_DTYPES)
+        if tensor.dtype not in common.SUPPORTED_DTYPES:
+            supported = ", ".join(dtype.name for dtype in common.SUPPORTED_DTYPES)
             raise TypeError(
                 f"Unsupported data type {tensor.dtype.name} of {role} {index} ({tensor.name}). The "
                 f"IPU has {supported}. Cast it on the host: in a preprocessing_step or "

@@ -11,12 +11,12 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from tensorflow_ipu import _api, _former_names
+from tensorflow_ipu import _api, former_names
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.distributed import _instances
+from tensorflow_ipu.distributed import instances as _instances
 
 __all__ = [
     "checkNumIpusPerReplica",
@@ -170,7 +170,7 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"{_api.PACKAGE}.{_api.POPDIST_MODULES[name]}")
-    raise AttributeError(_former_names.explain(f"{_api.POPDIST}.{name}"))
+    raise AttributeError(former_names.explain(f"{_api.POPDIST}.{name}"))
 
 
 def __dir__() -> list[str]:

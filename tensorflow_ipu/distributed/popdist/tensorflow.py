@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.ranges import COUNT
-from tensorflow_ipu.distributed import _instances, popdist
+from tensorflow_ipu.distributed import instances as _instances
+from tensorflow_ipu.distributed import popdist
 
 __all__ = ["set_ipu_config"]
 

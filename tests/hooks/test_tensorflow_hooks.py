@@ -10,10 +10,11 @@ import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops, iterator_ops
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
-from tensorflow_ipu import ipu_strategy, tensorflow_hooks
+from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
+from tensorflow_ipu.hooks import tensorflow_hooks
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 

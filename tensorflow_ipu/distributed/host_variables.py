@@ -16,7 +16,7 @@ from tensorflow.python.ops.variables import VariableSynchronization
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.distributed._instance_strategy import InstanceExtended
+from tensorflow_ipu.distributed.instance_strategy import InstanceExtended
 
 _HOST = "/device:CPU:0"
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import data_files, dataset_extractor, tensor_file
+from tensorflow_ipu import dataset_extractor
+from tensorflow_ipu.files import data, tensor_file
+from tensorflow_ipu.files.tensor_file import Kind
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
-from tensorflow_ipu.tensor_file import Kind
 
 tf1 = tf.compat.v1
 
@@ -32,7 +33,7 @@ def pairs() -> tf.data.Dataset:
 
 
 def test_each_member_goes_to_its_own_file(tmp_path: Path) -> None:
-    data_files.export_dataset_to_file(pairs(), str(tmp_path / "my.bin"), 4, feed_name="train")
+    data.export_dataset_to_file(pairs(), str(tmp_path / "my.bin"), 4, feed_name="train")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.0.bin", "my.1.bin"]
     matrices = tensor_file.read_tensor(tmp_path / "my.0.bin", "train.0")
     squares = tensor_file.read_tensor(tmp_path / "my.1.bin", "train.1")
@@ -44,14 +45,14 @@ def test_each_member_goes_to_its_own_file(tmp_path: Path) -> None:
 
 def test_a_single_tensor_goes_to_the_file_itself(tmp_path: Path) -> None:
     path = tmp_path / "my.bin"
-    data_files.export_dataset_to_file(tf.data.Dataset.range(5), path, 5)
+    data.export_dataset_to_file(tf.data.Dataset.range(5), path, 5)
     np.testing.assert_array_equal(tensor_file.read_tensor(path, "infeed.0"), range(5))
 
 
 def test_a_queue_names_its_streams_and_keeps_its_elements(tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         queue = IPUInfeedQueue(pairs())
-        export = data_files.export_dataset_to_file(queue, tmp_path / "q", 2)
+        export = data.export_dataset_to_file(queue, tmp_path / "q", 2)
         assert isinstance(export, tf.Operation)
         for _ in range(2):
             session.run(export)
@@ -68,17 +69,17 @@ def test_the_extractor_writes_one_file(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_too_few_elements(tmp_path: Path) -> None:
     with pytest.raises(tf.errors.OutOfRangeError, match="reached the end of the dataset"):
-        data_files.export_dataset_to_file(pairs(), tmp_path / "x", 11)
+        data.export_dataset_to_file(pairs(), tmp_path / "x", 11)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_export_arguments_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="num_elements"):
-        data_files.export_dataset_to_file(pairs(), tmp_path / "x", 0)
+        data.export_dataset_to_file(pairs(), tmp_path / "x", 0)
     with pytest.raises(TypeError, match=r"tf\.data\.Dataset"):
         dataset_extractor.dataset_extractor([1], 1, tmp_path / "x", "")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not fully defined"):
-        data_files.export_dataset_to_file(pairs().batch(4), tmp_path / "x", 1)
+        data.export_dataset_to_file(pairs().batch(4), tmp_path / "x", 1)
 
 
 # Variables.
@@ -166,9 +167,9 @@ def test_a_session_makes_a_round_trip(tmp_path: Path) -> None:
         with tf1.Session() as session:
             session.run(tf1.global_variables_initializer())
             session.run([a.assign([5.0, 6.0]), b.assign(7)])
-            data_files.export_variables_from_live_session(session, path)
+            data.export_variables_from_live_session(session, path)
             session.run(tf1.global_variables_initializer())
-            data_files.import_data_in_live_session(session, path)
+            data.import_data_in_live_session(session, path)
             np.testing.assert_array_equal(session.run(a), [5, 6])
             assert session.run(b) == 7
 
@@ -183,8 +184,8 @@ def test_a_model_makes_a_round_trip(tmp_path: Path) -> None:
         )
 
     source, target = make(), make()
-    data_files.export_variables_from_live_model(source, path)
-    data_files.import_data_in_live_model(target, [path])
+    data.export_variables_from_live_model(source, path)
+    data.import_data_in_live_model(target, [path])
     inputs = np.ones([1, 2], np.float32)
     np.testing.assert_array_equal(source(inputs), target(inputs))
 
@@ -195,12 +196,12 @@ def test_inputs(tmp_path: Path) -> None:
         x = tf1.placeholder(tf.float32, [2], name="x")
         v = tf1.get_variable("v", initializer=4, use_resource=True)
         with pytest.raises(ValueError, match="session"):
-            data_files.export_inputs_to_file([v], path, {})
+            data.export_inputs_to_file([v], path, {})
         with tf1.Session() as session:
             session.run(v.initializer)
-            data_files.export_inputs_to_file([x, v], path, {x: [1, 2]})
+            data.export_inputs_to_file([x, v], path, {x: [1, 2]})
         with pytest.raises(ValueError, match="no value for x:0"):
-            data_files.export_inputs_to_file([x], tmp_path / "y", {})
+            data.export_inputs_to_file([x], tmp_path / "y", {})
     infos = tensor_file.read_index(path)
     assert [(info.name, info.kind) for info in infos] == [("x", Kind.INPUT), ("v", Kind.INPUT)]
     value = tensor_file.read_tensor(path, "x")

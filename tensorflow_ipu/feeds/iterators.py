@@ -11,8 +11,8 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import ops, type_spec
 from tensorflow.python.types import trace
 
-from tensorflow_ipu import _feeds
 from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.feeds import common
 from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 
 
@@ -62,7 +62,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
 
     __repr__ = shows(
         lambda self: {
-            "": _feeds.structure_text(self._element_spec),
+            "": common.structure_text(self._element_spec),
             "device_ordinal": self._queue._device_ordinal,
         }
     )
@@ -81,7 +81,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
     def _type_spec(self) -> _IPUIteratorSpec:
         return self._spec
 
-    @_feeds.without_autograph
+    @common.without_autograph
     def _next_internal(self) -> Any:
         if context.executing_eagerly():
             raise RuntimeError(

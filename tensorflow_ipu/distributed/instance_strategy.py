@@ -10,11 +10,11 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu._strategy_extended import IPUExtended, is_reducing
 from tensorflow_ipu.compiler import tf_functions, trace
-from tensorflow_ipu.distributed import _exchange, host_collective_ops
-from tensorflow_ipu.distributed._instances import Instances
+from tensorflow_ipu.distributed import exchange, host_collective_ops
+from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.ipu_strategy import IPUStrategyV1
+from tensorflow_ipu.strategy.extended import IPUExtended, is_reducing
 
 
 class InstanceStrategy(IPUStrategyV1):
@@ -122,7 +122,7 @@ class InstanceExtended(IPUExtended):
 
             def of_first_instance() -> Any:
                 value = initial_value() if callable(initial_value) else initial_value
-                return _exchange.from_instance(ops.convert_to_tensor(value), 0)
+                return exchange.from_instance(ops.convert_to_tensor(value), 0)
 
             kwargs["initial_value"] = of_first_instance
         return super()._create_variable(next_creator, **kwargs)

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import script_ops
 
-from tensorflow_ipu import _feeds, tensor_file
-from tensorflow_ipu.tensor_file import Kind, TensorInfo
+from tensorflow_ipu.feeds import common
+from tensorflow_ipu.files import tensor_file
+from tensorflow_ipu.files.tensor_file import Kind, TensorInfo
 
 
 def export_variables(
@@ -50,7 +51,7 @@ def export_variables(
         tensors = [(name, kind, value) for name, value in zip(names, values)]
         tensor_file.write_and_report(filename, tensors, print_stats)
 
-    with _feeds.on_host():
+    with common.on_host():
         return script_ops.numpy_function(
             save, [ops.convert_to_tensor(variable) for variable in variables], []
         )
@@ -109,7 +110,7 @@ def _assign(variable: Any, info: TensorInfo, filename: str | os.PathLike[str]) -
     def load() -> npt.NDArray[Any]:
         return tensor_file.read_tensor(filename, info.name)
 
-    with _feeds.on_host():
+    with common.on_host():
         value = script_ops.numpy_function(load, [], dtypes.as_dtype(info.dtype))
         value.set_shape(info.shape)
     return variable.assign(value, read_value=False)

@@ -41,11 +41,12 @@ from tensorflow.python.ops import (
     math_ops,
 )
 
-from tensorflow_ipu import gradient_hooks, placement
+from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import cluster, placed_clusters, tf_functions, trace
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.ir import program
 from tensorflow_ipu.device import process, system
+from tensorflow_ipu.hooks import gradient_hooks
 from tensorflow_ipu.runtime import interpreter
 
 

@@ -11,7 +11,6 @@ from tensorflow.python.framework import errors, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.training import optimizer as optimizer_lib
 
-from tensorflow_ipu._accumulators import AccumulatorDtype, accumulator_dtype
 from tensorflow_ipu.compiler.checks import accumulation
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.configs.short_repr import shows
@@ -21,6 +20,7 @@ from tensorflow_ipu.gradient_accumulation import (
     MiniBatches,
 )
 from tensorflow_ipu.optimizers import ipu_optimizer
+from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype, accumulator_dtype
 
 
 class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
@@ -45,7 +45,7 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
             opt: The optimizer.
             num_mini_batches: Mini-batches for one update.
             memory: Where variables are kept: see `compiler.memory_options.check_options`.
-            dtype: Type of the accumulators: see `_accumulators.accumulator_dtype`.
+            dtype: Type of the accumulators: see `accumulators.accumulator_dtype`.
             reduction_method: How the gradients of mini-batches become one.
             name: Name of this optimizer.
 

@@ -1,0 +1,1 @@
+"""Files: written privately and whole, archives, and named tensors in them."""

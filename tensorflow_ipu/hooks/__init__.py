@@ -1,0 +1,1 @@
+"""The places where TensorFlow itself has to know of IPUs."""

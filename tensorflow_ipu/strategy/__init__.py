@@ -1,0 +1,1 @@
+"""What an `IPUStrategy` is made of."""
