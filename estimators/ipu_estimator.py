@@ -9,25 +9,17 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu import loops, scopes
-from tensorflow_ipu.estimators import (
-    _arguments,
-    _base,
-    _evaluation,
-    _export,
-    _input,
-    _spec,
-    _training,
-)
-from tensorflow_ipu.estimators._input import Batches
-from tensorflow_ipu.estimators._spec import IPUEstimatorSpec
+from tensorflow_ipu.estimators import arguments, base, evaluation, export, input, spec, training
+from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
+from tensorflow_ipu.estimators.spec import IPUEstimatorSpec
 
 __all__ = ["IPUEstimator", "IPUEstimatorSpec"]
 
 ModeKeys = tf.estimator.ModeKeys
 
 
-class IPUEstimator(_base.IPUEstimatorBase):
+class IPUEstimator(base.IPUEstimatorBase):
     """An estimator that trains, evaluates and predicts on IPUs.
 
     The model function is that of a stock estimator. What it builds becomes a program, which does
@@ -74,7 +66,7 @@ class IPUEstimator(_base.IPUEstimatorBase):
             "predict_batch_size": predict_batch_size,
         }
         shares = self._num_workers * self._ipu.num_replicas
-        _arguments.check_batch_sizes(params, sizes, shares)
+        arguments.check_batch_sizes(params, sizes, shares)
         modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
         self._batch_sizes = {
             mode: size // shares for mode, size in zip(modes, sizes.values()) if size is not None
@@ -91,13 +83,13 @@ class IPUEstimator(_base.IPUEstimatorBase):
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
     ) -> tf.data.Dataset:
         if mode in self._batch_sizes:
-            _arguments.check_accepts_params(input_fn)
+            arguments.check_accepts_params(input_fn)
         return super()._call_input_fn(input_fn, mode, input_context)
 
     def _prepare_dataset(self, dataset: tf.data.Dataset, mode: str) -> tf.data.Dataset:
         if mode == ModeKeys.PREDICT:
-            return _input.features_only(dataset)
-        return _input.features_and_labels(dataset)
+            return input.features_only(dataset)
+        return input.features_and_labels(dataset)
 
     def _call_user_model(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Calls the model function with the arguments that it takes.
@@ -111,7 +103,7 @@ class IPUEstimator(_base.IPUEstimatorBase):
             "params": self._params_for(mode),
             "config": config,
         }
-        accepted = _arguments.accepted_by(self._model_fn, available)
+        accepted = arguments.accepted_by(self._model_fn, available)
         if labels is not None and "labels" not in accepted:
             raise ValueError(
                 "model_fn does not take labels, but input_fn returns labels. Give it an argument "
@@ -129,26 +121,26 @@ class IPUEstimator(_base.IPUEstimatorBase):
         return scopes.ipu_shard(shards - 1) if shards > 1 else contextlib.nullcontext()
 
     def _training_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
-        return _training.build(self, batches, config)
+        return training.build(self, batches, config)
 
     def _evaluation_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
-        return _evaluation.build(self, batches, config)
+        return evaluation.build(self, batches, config)
 
-    def _prediction_program(self, batches: Batches, config: Any) -> _base.PredictionProgram:
+    def _prediction_program(self, batches: Batches, config: Any) -> base.PredictionProgram:
         outfeed = batches.new_outfeed()
         returned: list[Any] = []
 
         def program() -> Any:
             def body(*args: Any, **kwargs: Any) -> tf.Operation:
-                features, _ = _input.split_element(args, kwargs)
+                features, _ = input.split_element(args, kwargs)
                 returned[:] = [self._call_user_model(features, None, ModeKeys.PREDICT, config)]
                 with self._on_last_shard():
-                    return outfeed.enqueue(_spec.from_stock(returned[0]).predictions)
+                    return outfeed.enqueue(spec.from_stock(returned[0]).predictions)
 
             return loops.repeat(self._ipu.iterations_per_loop, body, [], batches.infeed)
 
         launch = self._compile(program)
-        return _base.PredictionProgram(
+        return base.PredictionProgram(
             launch, outfeed, returned[0].prediction_hooks, getattr(returned[0], "scaffold", None)
         )
 
@@ -156,4 +148,4 @@ class IPUEstimator(_base.IPUEstimatorBase):
         self, features: Any, labels: Any, mode: str, config: Any
     ) -> tf.estimator.EstimatorSpec:
         returned = self._call_user_model(features, labels, mode, config)
-        return _export.host_spec(returned, mode)
+        return export.host_spec(returned, mode)

@@ -9,22 +9,22 @@ import tensorflow as tf
 from tensorflow.python.util import function_utils
 
 from tensorflow_ipu.estimators import (
-    _arguments,
-    _base,
-    _pipeline_export,
-    _pipeline_programs,
-    _pipeline_spec,
+    arguments,
+    base,
+    pipeline_export,
+    pipeline_programs,
+    pipeline_spec,
 )
-from tensorflow_ipu.estimators._input import Batches
-from tensorflow_ipu.estimators._pipeline_spec import IPUPipelineEstimatorSpec
+from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.estimators.ipu_run_config import RunConfig
+from tensorflow_ipu.estimators.pipeline_spec import IPUPipelineEstimatorSpec
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
 _DATA = ("features", "labels")
 
 
-class IPUPipelineEstimator(_base.IPUEstimatorBase):
+class IPUPipelineEstimator(base.IPUEstimatorBase):
     """An estimator that trains, evaluates and predicts with a pipeline over several IPUs.
 
     The model function says what the stages are; the first one takes the elements of the dataset.
@@ -75,13 +75,13 @@ class IPUPipelineEstimator(_base.IPUEstimatorBase):
         """
         _check_takes_no_data(self._user_model_fn)
         available = {"mode": mode, "params": self._params_for(mode), "config": config}
-        spec = self._user_model_fn(**_arguments.accepted_by(self._user_model_fn, available))
+        spec = self._user_model_fn(**arguments.accepted_by(self._user_model_fn, available))
         if not isinstance(spec, IPUPipelineEstimatorSpec):
             raise TypeError(
                 "The `model_fn` used with `IPUPipelineEstimator` must return "
                 f"`IPUPipelineEstimatorSpec`. Received: {type(spec).__name__}"
             )
-        _pipeline_spec.check_required(spec, mode)
+        pipeline_spec.check_required(spec, mode)
         return spec
 
     def _prepare_dataset(self, dataset: tf.data.Dataset, mode: str) -> tf.data.Dataset:
@@ -90,19 +90,19 @@ class IPUPipelineEstimator(_base.IPUEstimatorBase):
         return dataset
 
     def _training_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
-        return _pipeline_programs.training(self, batches, config)
+        return pipeline_programs.training(self, batches, config)
 
     def _evaluation_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
-        return _pipeline_programs.evaluation(self, batches, config)
+        return pipeline_programs.evaluation(self, batches, config)
 
-    def _prediction_program(self, batches: Batches, config: Any) -> _base.PredictionProgram:
-        return _pipeline_programs.prediction(self, batches, config)
+    def _prediction_program(self, batches: Batches, config: Any) -> base.PredictionProgram:
+        return pipeline_programs.prediction(self, batches, config)
 
     def _host_spec(
         self, features: Any, labels: Any, mode: str, config: Any
     ) -> tf.estimator.EstimatorSpec:
         spec = self._call_user_model(mode, config)
-        return _pipeline_export.host_spec(spec, features, labels, mode)
+        return pipeline_export.host_spec(spec, features, labels, mode)
 
 
 def _with_params(features: Any, labels: Any, mode: str, params: Any, config: Any) -> None:

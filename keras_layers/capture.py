@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers import _capture_activations as capture_activations
-from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers import capture_activations
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import grad_util_ops
 
 # Attribute that Keras does not track: values for the weights of a layer that is made anew.

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import nn_ops
 from tensorflow_ipu.ops.ctc import arguments
 

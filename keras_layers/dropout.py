@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import smart_cond
 
-from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import rand_ops
 
 

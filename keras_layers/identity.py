@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import cross_replica_ops, pipelining_ops
 
 

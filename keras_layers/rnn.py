@@ -12,9 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers import _rnn_base
-from tensorflow_ipu.keras_layers._registration import registered
-from tensorflow_ipu.keras_layers._rnn_base import LSTMStateTuple, PopnnLayer
+from tensorflow_ipu.keras_layers import rnn_base
+from tensorflow_ipu.keras_layers.registration import registered
+from tensorflow_ipu.keras_layers.rnn_base import LSTMStateTuple, PopnnLayer
 from tensorflow_ipu.ops.rnn import cells as _rnn_cells
 
 __all__ = ["GRU", "LSTM", "PopnnGRU", "PopnnLSTM"]
@@ -115,13 +115,13 @@ class PopnnLSTM(PopnnLayer, tf.keras.layers.LSTM):
             NotImplementedError: there is a mask.
             ValueError: the states have another shape.
         """
-        _rnn_base.check_mask(type(self).__name__, mask)
+        rnn_base.check_mask(type(self).__name__, mask)
         if isinstance(initial_state, LSTMStateTuple):
             initial_state = [initial_state.h, initial_state.c]
         inputs, states, _ = self._process_inputs(inputs, initial_state, None)
         inputs, (h, c), dtype = self._prepared(inputs, states, training)
         cell = _rnn_cells.LSTMCell(
-            _rnn_base.name_of(self.activation), _rnn_base.name_of(self.recurrent_activation)
+            rnn_base.name_of(self.activation), rnn_base.name_of(self.recurrent_activation)
         )
         bias = tf.cast(self.biases, dtype)
         outputs, cells = _rnn_cells.lstm(cell, inputs, self._kernels(dtype), bias, h, c)
@@ -200,14 +200,14 @@ class PopnnGRU(PopnnLayer, tf.keras.layers.GRU):
         self, inputs: Any, training: Any = None, initial_state: Any = None, mask: Any = None
     ) -> Any:
         """Runs the layer; see `PopnnLSTM.call`. There is one state, `[batch, units]`."""
-        _rnn_base.check_mask(type(self).__name__, mask)
+        rnn_base.check_mask(type(self).__name__, mask)
         if tf.is_tensor(initial_state):
             initial_state = [initial_state]
         inputs, states, _ = self._process_inputs(inputs, initial_state, None)
         inputs, (h,), dtype = self._prepared(inputs, states, training)
         cell = _rnn_cells.GRUCell(
-            _rnn_base.name_of(self.activation),
-            _rnn_base.name_of(self.recurrent_activation),
+            rnn_base.name_of(self.activation),
+            rnn_base.name_of(self.recurrent_activation),
             self.cell.reset_after,
         )
         bias = tf.cast(self.biases, dtype)
@@ -239,7 +239,7 @@ def _stock_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     stock = {name: value for name, value in arguments.items() if name not in _OWN_ARGUMENTS}
     stock.update(arguments["kwargs"])
     layer = type(arguments["self"]).__name__
-    return _rnn_base.stock_arguments(layer, arguments["dropout"], arguments["seed"], stock)
+    return rnn_base.stock_arguments(layer, arguments["dropout"], arguments["seed"], stock)
 
 
 def _input_shape(value: Any) -> tuple[int | None, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.configs.short_repr import Shown, shows
-from tensorflow_ipu.keras_layers._registration import registered
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import functional_ops
 
 # Values of the state of a weight, by name.

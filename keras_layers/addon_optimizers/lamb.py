@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers.addon_optimizers import base
 from tensorflow_ipu.keras_layers.addon_optimizers.adam import MomentsOptimizer
+from tensorflow_ipu.keras_layers.registration import registered
 
 
 @registered

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.models import checks, padding, programs, replicas
 from tensorflow_ipu.keras_layers.models.data import Data
-from tensorflow_ipu.keras_layers.models.options import ReplicatedMetricReductionMethod
+from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
 from tensorflow_ipu.keras_layers.models.results import ReplicaLogs, joined
 from tensorflow_ipu.keras_layers.models.steps import Steps
 from tensorflow_ipu.runtime import interpreter

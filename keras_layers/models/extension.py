@@ -12,21 +12,21 @@ from keras.src.engine import training as training_lib
 
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.eager import backprop
-from tensorflow_ipu.keras_layers import _layer_lines
+from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import (
     evaluation,
     prediction,
     programs,
-    saving,
     scope_check,
     training,
 )
-from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
-from tensorflow_ipu.keras_layers.models.saving import SavedOptions
+from tensorflow_ipu.keras_layers.models.options import saving
+from tensorflow_ipu.keras_layers.models.options.saving import SavedOptions
+from tensorflow_ipu.keras_layers.models.options.setters import OptionSetters
+from tensorflow_ipu.keras_layers.models.serving import Serving
 from tensorflow_ipu.keras_layers.pipelining import validation
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
-from tensorflow_ipu.keras_layers.pipelining.sequential import PipelinedSequential
-from tensorflow_ipu.keras_layers.serving import Serving
+from tensorflow_ipu.keras_layers.pipelining.model_kinds.sequential import PipelinedSequential
 
 _PROGRAMS = "_ipu_programs"
 # Attribute of a class made here: the class of the user. A class that derives from the one made
@@ -118,7 +118,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
     def _get_optimizer(self, optimizer: Any) -> Any:
         """Returns the optimizer that `compile` was given, scaling the loss where that is needed."""
         # `compile` itself must stay the method of Keras, which looks whether it is when it saves.
-        _layer_lines.note_compiled(self)
+        layer_lines.note_compiled(self)
         if hasattr(optimizer, "get_scaled_loss"):
             return optimizer  # Keras would scale it once more with the policy mixed_float16.
         return super()._get_optimizer(optimizer)

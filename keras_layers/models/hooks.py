@@ -28,12 +28,13 @@ import tensorflow as tf
 from keras.src.engine import base_preprocessing_layer
 
 from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.keras_layers import _layer_lines
-from tensorflow_ipu.keras_layers._patching import Patch, Patches
-from tensorflow_ipu.keras_layers.models import extension, saving, scope_check
-from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
+from tensorflow_ipu.keras_layers import layer_lines
+from tensorflow_ipu.keras_layers.models import extension, scope_check
+from tensorflow_ipu.keras_layers.models.options import saving
+from tensorflow_ipu.keras_layers.models.options.setters import OptionSetters
+from tensorflow_ipu.keras_layers.models.serving import Serving
+from tensorflow_ipu.keras_layers.patching import Patch, Patches
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
-from tensorflow_ipu.keras_layers.serving import Serving
 
 
 def checked_models() -> Patches:
@@ -60,7 +61,7 @@ def _checks() -> Iterable[Patch]:
 def _extensions() -> Iterable[Patch]:
     yield tf.keras.Model, "__new__", staticmethod(_new(tf.keras.Model.__new__))
     yield from saving.patches()
-    yield from _layer_lines.patches()
+    yield from layer_lines.patches()
 
 
 _checked_models = Patches(_checks)

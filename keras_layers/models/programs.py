@@ -16,10 +16,11 @@ from tensorflow_ipu.feeds import common
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from tensorflow_ipu.keras_layers import _layer_lines, _partial_batches
+from tensorflow_ipu.keras_layers import layer_lines, partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
-from tensorflow_ipu.keras_layers.pipelining import first_use, hooks
+from tensorflow_ipu.keras_layers.pipelining import hooks
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
+from tensorflow_ipu.keras_layers.pipelining.model_kinds import first_use
 
 TRAIN = "train"
 TEST = "test"
@@ -76,7 +77,7 @@ class Program:
         self._structure: Any = None
         build = functools.partial(self._build, model, _builder(model, mode, sizes))
         self._function = tf.function(
-            functools.partial(_layer_lines.in_line_of_compile, model, build), jit_compile=True
+            functools.partial(layer_lines.in_line_of_compile, model, build), jit_compile=True
         )
 
     @property
@@ -168,7 +169,7 @@ def _builder(model: Any, mode: str, sizes: tuple[int, ...]) -> _Builder:
     }[mode]
     converted = tensorflow_hooks.converted(step())
     if sizes and mode == TEST:
-        converted = _partial_batches.whole_step(converted, sizes)
+        converted = partial_batches.whole_step(converted, sizes)
     return functools.partial(_loop, converted)
 
 

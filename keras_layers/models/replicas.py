@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorflow_ipu.device import system
-from tensorflow_ipu.keras_layers.models.options import ReplicatedMetricReductionMethod
+from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
 
 
 def replication_factor(ordinal: int, ipus: int) -> int:

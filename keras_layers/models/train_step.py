@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers import _padded_losses
+from tensorflow_ipu.keras_layers import padded_losses
 from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.optimizers import accumulation, step
 from tensorflow_ipu.ops import grad_util_ops
@@ -80,11 +80,11 @@ def _padded_step(
     batch = tf.keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         y_pred = model(batch[0], training=True)
-        added = _padded_losses.adding_layers(model)
-        loss, logs = _padded_losses.loss_and_logs(
+        added = padded_losses.adding_layers(model)
+        loss, logs = padded_losses.loss_and_logs(
             model, sizes, marks, batch, y_pred, list(model.losses), training=True
         )
-    _padded_losses.warn_of_whole_batches(model, added)
+    padded_losses.warn_of_whole_batches(model, added)
     update = minimize(loss, model.trainable_variables, tape)
     with tf.control_dependencies([] if update is None else [update]):
         return tf.nest.map_structure(tf.identity, logs)

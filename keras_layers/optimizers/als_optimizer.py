@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers._registration import registered
-from tensorflow_ipu.keras_layers.optimizers import _loss_scale
+from tensorflow_ipu.keras_layers.optimizers import loss_scale
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import statistics_ops
 
 _STATE = (
@@ -107,7 +107,7 @@ class ALSOptimizer(IpuOptimizer):
             ValueError: If an argument is not allowed.
         """
         super().__init__(opt, name)
-        rule = _loss_scale.Rule(
+        rule = loss_scale.Rule(
             initial_loss_scaling_factor=initial_loss_scaling_factor,
             update_frequency=update_frequency,
             increase_factor=increase_factor,
@@ -120,7 +120,7 @@ class ALSOptimizer(IpuOptimizer):
         )
         # Not by `self._state = ...`, which would look in `opt` first.
         object.__setattr__(self, "_rule", rule)
-        state = _loss_scale.State(initial_loss_scaling_factor)
+        state = loss_scale.State(initial_loss_scaling_factor)
         object.__setattr__(self, "_state", state)
         for variable in _STATE:
             self._track_trackable(getattr(state, variable), variable, overwrite=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers._registration import registered
-from tensorflow_ipu.keras_layers.optimizers import _generations
+from tensorflow_ipu.keras_layers.optimizers import generations
 from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
+from tensorflow_ipu.keras_layers.registration import registered
 
 _legacy = tf.keras.optimizers.legacy
 
@@ -32,7 +32,7 @@ class _ALSOptimizerWithInner(ALSOptimizer):
         if cls._ipu_class is not None:
             return object.__new__(cls)
         wrapper: Any = cls
-        return object.__new__(_generations.of_generation(wrapper, _generations.LEGACY))
+        return object.__new__(generations.of_generation(wrapper, generations.LEGACY))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments to make the same optimizer with."""
@@ -67,7 +67,7 @@ class _ALSOptimizerWithInner(ALSOptimizer):
 
 def _check_learning_rate(cls: type, learning_rate: Any) -> None:
     """Refuses an optimizer, which `ALSOptimizer` takes in that place."""
-    if _generations.generation(learning_rate) is not None:
+    if generations.generation(learning_rate) is not None:
         raise ValueError(
             f"{cls.__name__} is made of hyperparameters and makes its optimizer itself: expected "
             "learning_rate to be a number, a tensor, a schedule or a function. Received an "

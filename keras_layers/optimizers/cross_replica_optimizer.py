@@ -7,8 +7,8 @@ from typing import Any
 
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.keras_layers._registration import registered
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.ops import cross_replica_ops
 
 

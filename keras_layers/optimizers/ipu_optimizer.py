@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.configs.short_repr import Shown, shows
-from tensorflow_ipu.keras_layers._registration import registered
-from tensorflow_ipu.keras_layers.optimizers import _generations
+from tensorflow_ipu.keras_layers.optimizers import generations
+from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.optimizers import steps
 
 _CONFIG = "inner_optimizer_config"
@@ -43,7 +43,7 @@ class IpuOptimizer:
         """
         if cls._ipu_class is not None:
             return object.__new__(cls)
-        base = _generations.generation(opt)
+        base = generations.generation(opt)
         if base is None:
             raise ValueError(
                 f"{cls.__name__} wraps a Keras optimizer: an instance of "
@@ -56,7 +56,7 @@ class IpuOptimizer:
                 f"{cls.__name__} is to wrap it. Make it the outermost one."
             )
         wrapper: Any = cls
-        return object.__new__(_generations.of_generation(wrapper, base))
+        return object.__new__(generations.of_generation(wrapper, base))
 
     # Whether no other optimizer may wrap this one.
     _is_outermost = False
@@ -200,7 +200,7 @@ def _from_config(
         )
     else:
         opt = kind.from_config(dict(config)) if hasattr(kind, "from_config") else kind
-    if _generations.generation(opt) is None:
+    if generations.generation(opt) is None:
         raise ValueError(
             f"{_TYPE} must be the class of a Keras optimizer, or its name. Received: {kind!r}"
         )

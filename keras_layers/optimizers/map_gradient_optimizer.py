@@ -10,9 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers._registration import registered
-from tensorflow_ipu.keras_layers.optimizers import _generations
+from tensorflow_ipu.keras_layers.optimizers import generations
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, innermost
+from tensorflow_ipu.keras_layers.registration import registered
 
 _Mapping = Callable[[Any, Any], Any]
 
@@ -112,7 +112,7 @@ def _mapped(opt: Any, function: _Mapping) -> Iterator[None]:
     outer = _mappings.get()
     token = _mappings.set((*outer, function))
     name = "update_step"
-    if _generations.generation(opt) is _generations.LEGACY:
+    if generations.generation(opt) is generations.LEGACY:
         name = "_resource_apply_dense"
     try:
         if not outer:

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining import listing, subclass, validation
+from tensorflow_ipu.keras_layers.pipelining import listing, validation
+from tensorflow_ipu.keras_layers.pipelining.model_kinds import subclass
 
 # Methods that a pipeline has no place for, by the method that a user calls.
 _NOT_CALLED = {"fit": (), "evaluate": ("test_step",), "predict": ("predict_step",)}

@@ -8,16 +8,16 @@ from typing import Any
 from keras.src.engine import functional as functional_lib
 from keras.src.utils import generic_utils
 
-from tensorflow_ipu.keras_layers.models import dimensions
+from tensorflow_ipu.keras_layers import dimensions
 from tensorflow_ipu.keras_layers.pipelining import (
     assignment,
     listing,
     saved_form,
     state,
-    subclass,
     summary,
     validation,
 )
+from tensorflow_ipu.keras_layers.pipelining.model_kinds import subclass
 
 # Key of the configuration of a model.
 CONFIG_KEY = "pipeline_stage_assignment"

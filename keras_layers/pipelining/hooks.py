@@ -21,7 +21,7 @@ from typing import Any
 from keras.src.engine import base_layer
 from keras.src.engine import node as node_lib
 
-from tensorflow_ipu.keras_layers._patching import Patch, Patches
+from tensorflow_ipu.keras_layers.patching import Patch, Patches
 
 _STAGE = "_ipu_pipeline_stage"
 

@@ -8,15 +8,9 @@ import tensorflow as tf
 from keras.src.engine import base_layer
 from keras.src.engine import functional as functional_lib
 
-from tensorflow_ipu.keras_layers.pipelining import (
-    assignment,
-    functional,
-    hooks,
-    saved_form,
-    state,
-    subclass,
-)
+from tensorflow_ipu.keras_layers.pipelining import assignment, hooks, saved_form, state
 from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, node_index
+from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, subclass
 
 
 def is_sequential(model: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers import _padded_losses
+from tensorflow_ipu.keras_layers import padded_losses
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.pipelining import listing, state, statistics, validation
 from tensorflow_ipu.keras_layers.pipelining.checks import check
@@ -47,7 +47,7 @@ def train(
         loss, logs = _loss_and_logs(model, sizes, True, *arguments)
         losses[:] = [loss]
         if sizes:
-            _padded_losses.warn_of_whole_batches(model, stages.adding_layers())
+            padded_losses.warn_of_whole_batches(model, stages.adding_layers())
         return results.sent(_of_any_batch(model, results, sizes, arguments[-1], logs))
 
     def optimizer_function(*_: Any) -> pipelining_ops.OptimizerFunctionOutput:
@@ -163,7 +163,7 @@ def _loss_and_logs(
     """Does what the last stage does with a mini-batch; returns loss and logs."""
     if sizes:
         batch = (x, y, sample_weight)
-        return _padded_losses.loss_and_logs(
+        return padded_losses.loss_and_logs(
             model, sizes, marks, batch, y_pred, layer_losses, training
         )
     with state.layer_losses(model, layer_losses):

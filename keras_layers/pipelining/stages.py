@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from keras.src.engine import base_layer_utils
 
-from tensorflow_ipu.keras_layers import _layer_lines
+from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.pipelining.calls import Call, ModelCalls, Value, input_tensors
 from tensorflow_ipu.keras_layers.pipelining.losses import LayerLosses
 from tensorflow_ipu.keras_layers.pipelining.metrics import LayerMetrics
@@ -143,7 +143,7 @@ class Stages:
         context = base_layer_utils.call_context()
         with context.enter(self._model, inputs=args, build_graph=True, training=training):
             if call.layer is not None:
-                _layer_lines.expect(call.layer, call.node)
+                layer_lines.expect(call.layer, call.node)
             outputs = call.function(*args, **kwargs)
         values.update(zip(call.outputs, tf.nest.flatten(outputs)))
 

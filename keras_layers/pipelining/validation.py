@@ -8,13 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining import (
-    assignment,
-    calls,
-    functional,
-    listing,
-    sequential,
-)
+from tensorflow_ipu.keras_layers.pipelining import assignment, calls, listing
+from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, sequential
 
 
 def from_user(model: Any, given: Any) -> list[Any]:

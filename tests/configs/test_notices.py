@@ -16,7 +16,7 @@ _WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_
 # Warnings that are no `warn_once`, each with what they are said once for.
 SAID_ONCE_FOR = {
     "configs/notices.py": "a text, in a process",
-    "keras_layers/_padded_losses.py": "a model, which remembers it",
+    "keras_layers/padded_losses.py": "a model, which remembers it",
     "keras_layers/pipelining/statistics.py": "a model, which remembers it",
     "tensorflow_ipu/compiler/store.py": "a damaged file, which is replaced",
     "tensorflow_ipu/device/system.py": "a change of configuration, as in the original",

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import serving
 from tensorflow_ipu.keras_layers import capture, optimizers
-from tensorflow_ipu.keras_layers.models import option_arguments
+from tensorflow_ipu.keras_layers.models.options import arguments
 from tensorflow_ipu.keras_layers.pipelining import assignment
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 from tests import keras_models, keras_pipelines
@@ -423,7 +423,7 @@ def test_arguments_with_a_place_of_their_own(name: str) -> None:
         "`set_pipelining_options` instead."
     )
     with pytest.raises(ValueError, match=re.escape(phrase)):
-        option_arguments.checked_kwargs("pipelining_kwargs", {name: 1})
+        arguments.checked_kwargs("pipelining_kwargs", {name: 1})
 
 
 def test_a_model_from_outside_the_scope(tmp_path: Any) -> None:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, serving
 from tensorflow_ipu.config import IPUConfig
-from tensorflow_ipu.keras_layers.models import dimensions
+from tensorflow_ipu.keras_layers import dimensions
 
 tf1 = tf.compat.v1
 layers = tf.keras.layers

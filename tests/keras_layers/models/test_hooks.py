@@ -9,12 +9,13 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.keras_layers.models import hooks, saving
+from tensorflow_ipu.keras_layers.models import hooks
 from tensorflow_ipu.keras_layers.models.extension import (
     FunctionalExtension,
     ModelExtension,
     SequentialExtension,
 )
+from tensorflow_ipu.keras_layers.models.options import saving
 from tests import keras_models
 from tests.keras_models import KINDS, MLP, FunctionalSubclass, Subclass
 

@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.keras_layers.models import options
-from tensorflow_ipu.keras_layers.models.option_setters import OptionSetters
-from tensorflow_ipu.keras_layers.models.options import (
+from tensorflow_ipu.keras_layers.models.options import model_options
+from tensorflow_ipu.keras_layers.models.options.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
+from tensorflow_ipu.keras_layers.models.options.setters import OptionSetters
 from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule
 
 STEPS = "gradient_accumulation_steps_per_replica"
@@ -195,7 +195,7 @@ class TestSetters:
         model.set_partial_batch_options(pad_in_fit=True)
         assert changed(model) == {"pad_in_fit": True}
         # Not a key that a configuration of the original has.
-        assert set(model._ipu_options.to_config()) == {*options.CONFIG_KEYS, "pad_in_fit"}
+        assert set(model._ipu_options.to_config()) == {*model_options.CONFIG_KEYS, "pad_in_fit"}
         assert ModelOptions.from_config(model._ipu_options.to_config()) == model._ipu_options
         model.set_partial_batch_options()
         assert changed(model) == {}
@@ -327,7 +327,7 @@ class TestConfig:
             "infeed_kwargs": {},
             "outfeed_kwargs": {},
         }
-        assert tuple(ModelOptions().to_config()) == options.CONFIG_KEYS
+        assert tuple(ModelOptions().to_config()) == model_options.CONFIG_KEYS
 
     def test_round_trip(self) -> None:
         model = Model()

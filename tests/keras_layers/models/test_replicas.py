@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.keras_layers.models import replicas as replicas_lib
-from tensorflow_ipu.keras_layers.models.options import ReplicatedMetricReductionMethod
+from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
 from tests import keras_models
 from tests.keras_models import (
     BATCH,

@@ -17,9 +17,9 @@ from keras.src.saving import serialization_lib
 from keras.src.saving.legacy.saved_model import load as saved_model_load
 
 from tensorflow_ipu import ipu_strategy
-from tensorflow_ipu.keras_layers.models import saving
 from tensorflow_ipu.keras_layers.models.extension import ModelExtension
-from tensorflow_ipu.keras_layers.models.options import CONFIG_KEYS, ModelOptions
+from tensorflow_ipu.keras_layers.models.options import saving
+from tensorflow_ipu.keras_layers.models.options.model_options import CONFIG_KEYS, ModelOptions
 from tests import replicas
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")

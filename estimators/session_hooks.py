@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 from tensorflow_ipu.estimators import ipu_run_config
-from tensorflow_ipu.estimators._input import Batches
+from tensorflow_ipu.estimators.input import Batches
 
 
 class SessionStart(tf1.train.SessionRunHook):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.keras_layers.models import option_arguments
-from tensorflow_ipu.keras_layers.models.options import (
+from tensorflow_ipu.keras_layers.models.options import arguments
+from tensorflow_ipu.keras_layers.models.options.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
@@ -58,11 +58,9 @@ class OptionSetters:
         """
         steps = gradient_accumulation_steps_per_replica
         if steps is not None:
-            steps = option_arguments.positive_integer(
-                "gradient_accumulation_steps_per_replica", steps
-            )
+            steps = arguments.positive_integer("gradient_accumulation_steps_per_replica", steps)
         method = GradientAccumulationReductionMethod.parse(gradient_accumulation_reduction_method)
-        kwargs = option_arguments.checked_kwargs(
+        kwargs = arguments.checked_kwargs(
             "gradient_accumulation_optimizer_kwargs", gradient_accumulation_optimizer_kwargs
         )
         self._set_ipu_options(
@@ -106,14 +104,10 @@ class OptionSetters:
         """
         steps = gradient_accumulation_steps_per_replica
         if steps is not None:
-            steps = option_arguments.positive_integer(
-                "gradient_accumulation_steps_per_replica", steps
-            )
-        mapping = (
-            None if device_mapping is None else option_arguments.device_mapping(device_mapping)
-        )
+            steps = arguments.positive_integer("gradient_accumulation_steps_per_replica", steps)
+        mapping = None if device_mapping is None else arguments.device_mapping(device_mapping)
         method = GradientAccumulationReductionMethod.parse(gradient_accumulation_reduction_method)
-        kwargs = option_arguments.checked_kwargs("pipelining_kwargs", pipelining_kwargs)
+        kwargs = arguments.checked_kwargs("pipelining_kwargs", pipelining_kwargs)
         self._set_ipu_options(
             pipelining_gradient_accumulation_steps_per_replica=steps,
             pipelining_device_mapping=mapping,
@@ -135,9 +129,7 @@ class OptionSetters:
             TypeError: If the queue has no such argument.
             ValueError: If one of them is for Keras to set.
         """
-        self._set_ipu_options(
-            infeed_kwargs=option_arguments.checked_kwargs("infeed_kwargs", kwargs)
-        )
+        self._set_ipu_options(infeed_kwargs=arguments.checked_kwargs("infeed_kwargs", kwargs))
 
     def set_outfeed_queue_options(self, **kwargs: Any) -> None:
         """Says how results reach the host.
@@ -150,9 +142,7 @@ class OptionSetters:
             TypeError: If the queue has no such argument.
             ValueError: If one of them is for Keras to set.
         """
-        self._set_ipu_options(
-            outfeed_kwargs=option_arguments.checked_kwargs("outfeed_kwargs", kwargs)
-        )
+        self._set_ipu_options(outfeed_kwargs=arguments.checked_kwargs("outfeed_kwargs", kwargs))
 
     def set_replication_options(
         self, replicated_metric_reduction_method: ReplicatedMetricReductionMethod | str = "NONE"

@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 from keras.src.layers.normalization import batch_normalization
 
-from tensorflow_ipu.keras_layers import _partial_batches
+from tensorflow_ipu.keras_layers import partial_batches
 from tensorflow_ipu.keras_layers.pipelining import state
 
 _PER_BATCH = (
@@ -50,7 +50,7 @@ def loss_and_logs(
     _check_outputs(y_pred, sizes)
 
     def of_real_rows(size: int) -> Any:
-        real = _partial_batches.without_padding((batch, y_pred), sizes[0], size)
+        real = partial_batches.without_padding((batch, y_pred), sizes[0], size)
         (x, y, sample_weight), outputs = real
         with state.layer_losses(model, losses):
             loss = model.compute_loss(x, y, outputs, sample_weight)
@@ -60,7 +60,7 @@ def loss_and_logs(
         # Differentiating a loss of several values is differentiating their sum.
         return tf.reduce_sum(loss), logs
 
-    loss, logs = _partial_batches.branches(marks[0], sizes, of_real_rows, training)
+    loss, logs = partial_batches.branches(marks[0], sizes, of_real_rows, training)
     for weight in marks[1:]:
         _check_reductions(model)
         loss *= tf.cast(weight, loss.dtype)

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.estimators import _evaluation, _spec
+from tensorflow_ipu.estimators import evaluation
+from tensorflow_ipu.estimators import spec as _spec
 
 
 def host_spec(returned: Any, mode: str) -> tf.estimator.EstimatorSpec:
@@ -46,4 +47,4 @@ def _host_metrics(spec: _spec.IPUEstimatorSpec) -> Any:
         return spec.eval_metric_ops
     function, tensors = spec.eval_metrics
     stacked = tf.nest.map_structure(lambda tensor: tf.expand_dims(tensor, 0), tensors)
-    return _evaluation.metrics_dict(_spec.call_host_function((function, stacked)))
+    return evaluation.metrics_dict(_spec.call_host_function((function, stacked)))

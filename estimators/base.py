@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.estimators import _arguments, _prediction, _seams
-from tensorflow_ipu.estimators._prediction import PredictionProgram
+from tensorflow_ipu.estimators import arguments, prediction, stock_overrides
+from tensorflow_ipu.estimators.prediction import PredictionProgram
 
 __all__ = ["IPUEstimatorBase", "PredictionProgram"]
 
 
-class IPUEstimatorBase(_seams.ProgramEstimator):
+class IPUEstimatorBase(stock_overrides.ProgramEstimator):
     """An estimator whose sessions launch programs on an IPU device.
 
     Sessions, checkpoints, summaries, warm start and export are those of stock `Estimator`. It asks
@@ -81,7 +81,7 @@ class IPUEstimatorBase(_seams.ProgramEstimator):
             ValueError: If the steps, the dataset or what the model function returns are wrong.
             tf.errors.OutOfRangeError: If the dataset ends before.
         """
-        _arguments.check_training_steps(steps, max_steps, self._ipu.iterations_per_loop)
+        arguments.check_training_steps(steps, max_steps, self._ipu.iterations_per_loop)
         with self._batches_deleted():
             super().train(input_fn, hooks, steps, max_steps, saving_listeners)
         return self
@@ -111,7 +111,7 @@ class IPUEstimatorBase(_seams.ProgramEstimator):
             ValueError: If the steps, the dataset or what the model function returns are wrong.
             tf.errors.OutOfRangeError: If the dataset ends before.
         """
-        _arguments.check_evaluation_steps(steps, self._ipu.iterations_per_loop)
+        arguments.check_evaluation_steps(steps, self._ipu.iterations_per_loop)
         with self._batches_deleted():
             return super().evaluate(input_fn, steps, hooks, checkpoint_path, name)
 
@@ -143,10 +143,10 @@ class IPUEstimatorBase(_seams.ProgramEstimator):
         Raises:
             ValueError: If the dataset, the keys or what the model function returns are wrong.
         """
-        yield from _prediction.predict(
+        yield from prediction.predict(
             self,
             input_fn,
-            _prediction.Request(
+            prediction.Request(
                 predict_keys, hooks, checkpoint_path, yield_single_examples, num_predictions
             ),
         )

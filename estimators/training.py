@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 from tensorflow_ipu import loops
-from tensorflow_ipu.estimators import _checks, _spec
-from tensorflow_ipu.estimators._input import Batches, split_element
+from tensorflow_ipu.estimators import checks, spec
+from tensorflow_ipu.estimators.input import Batches, split_element
 from tensorflow_ipu.ops import cross_replica_ops
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ class _Step:
         """
         features, labels = split_element(args, kwargs)
         self._returned = self._estimator._call_user_model(features, labels, _TRAIN, self._config)
-        self._spec = _spec.from_stock(self._returned)
+        self._spec = spec.from_stock(self._returned)
         graph = tf1.get_default_graph()
-        _checks.check_global_step(graph, self._global_step)
-        _checks.check_replicated_training(graph, self._estimator._ipu.num_replicas)
+        checks.check_global_step(graph, self._global_step)
+        checks.check_replicated_training(graph, self._estimator._ipu.num_replicas)
         with self._estimator._on_last_shard(), tf.control_dependencies([self._spec.train_op]):
             return tf.cast(tf.identity(self._spec.loss), tf.float32)
 
@@ -113,10 +113,10 @@ class _Step:
         train_op = loss.op
         if self._spec.host_call is not None:
             with self._estimator._on_host(), tf.control_dependencies([train_op]):
-                train_op = _spec.host_operation(self._spec.host_call[0](*tensors))
+                train_op = spec.host_operation(self._spec.host_call[0](*tensors))
         return tf.estimator.EstimatorSpec(
             _TRAIN,
-            loss=_spec.loss_that_moves(loss),
+            loss=spec.loss_that_moves(loss),
             train_op=train_op,
             training_hooks=self._spec.training_hooks,
             training_chief_hooks=getattr(self._returned, "training_chief_hooks", None),

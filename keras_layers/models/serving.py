@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.models import checks, dimensions
+from tensorflow_ipu.keras_layers import dimensions
+from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.arguments import Arguments

@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.estimators import (
-    _base,
-    _checks,
-    _evaluation,
-    _pipeline_functions,
-    _pipeline_spec,
-)
-from tensorflow_ipu.estimators._input import Batches
-from tensorflow_ipu.estimators._pipeline_spec import IPUPipelineEstimatorSpec
+from tensorflow_ipu.estimators import base, checks, pipeline_functions, pipeline_spec
+from tensorflow_ipu.estimators import evaluation as _evaluation
+from tensorflow_ipu.estimators.input import Batches
+from tensorflow_ipu.estimators.pipeline_spec import IPUPipelineEstimatorSpec
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipeline import arguments
@@ -66,7 +61,7 @@ def evaluation(
     pipeline = _Pipeline(estimator, batches, config)
     launch = estimator._compile(pipeline.evaluate)
     with estimator._on_host():
-        loss, metrics = _pipeline_functions.call_metrics_function(
+        loss, metrics = pipeline_functions.call_metrics_function(
             pipeline.spec.eval_metrics_fn, pipeline.outputs(launch)
         )
         with tf.control_dependencies([launch]):
@@ -81,7 +76,7 @@ def evaluation(
 
 def prediction(
     estimator: IPUPipelineEstimator, batches: Batches, config: Any
-) -> _base.PredictionProgram:
+) -> base.PredictionProgram:
     """Builds the program that predicts for `iterations_per_loop` mini-batches, and its launch.
 
     Args:
@@ -96,8 +91,8 @@ def prediction(
     launch = estimator._compile(pipeline.predict)
     outfeed = pipeline.outfeed
     # In programs for TensorFlow 1 a pipeline enqueues a single tensor as a list.
-    outfeed._structure = _pipeline_functions.single_prediction(outfeed._structure)
-    return _base.PredictionProgram(launch, outfeed, pipeline.spec.prediction_hooks)
+    outfeed._structure = pipeline_functions.single_prediction(outfeed._structure)
+    return base.PredictionProgram(launch, outfeed, pipeline.spec.prediction_hooks)
 
 
 class _Pipeline:
@@ -129,8 +124,8 @@ class _Pipeline:
             accumulate_outfeed_dtype=spec.loss_accumulator_dtype,
         )
         graph = tf1.get_default_graph()
-        _checks.check_global_step(graph, tf1.train.get_global_step())
-        _checks.check_replicated_training(graph, self._estimator._ipu.num_replicas)
+        checks.check_global_step(graph, tf1.train.get_global_step())
+        checks.check_replicated_training(graph, self._estimator._ipu.num_replicas)
         return operation
 
     def evaluate(self) -> tf.Operation:
@@ -143,7 +138,7 @@ class _Pipeline:
         inputs = arguments.input_list(spec.pipeline_op_kwargs.get("inputs"))
         element = self._batches.infeed._structure
         return self._build(
-            _pipeline_functions.without_labels(spec.computational_stages, len(inputs), element)
+            pipeline_functions.without_labels(spec.computational_stages, len(inputs), element)
         )
 
     def loss(self, launch: tf.Operation) -> tf.Tensor:
@@ -181,8 +176,8 @@ class _Pipeline:
     def _call_model_fn(self) -> IPUPipelineEstimatorSpec:
         options = self._estimator._ipu
         spec = self._estimator._call_user_model(self._batches.mode, self._config)
-        _pipeline_spec.check_devices(spec, options.num_shards)
-        self._repeat_count = _pipeline_spec.repeat_count(spec, options.iterations_per_loop)
+        pipeline_spec.check_devices(spec, options.num_shards)
+        self._repeat_count = pipeline_spec.repeat_count(spec, options.iterations_per_loop)
         self.spec = spec
         return spec
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 from tensorflow.python.eager import context
 
-from tensorflow_ipu.estimators import _hooks
+from tensorflow_ipu.estimators import session_hooks
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.estimators import _base
+    from tensorflow_ipu.estimators import base
     from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 
 
@@ -47,7 +47,7 @@ class Request(NamedTuple):
 
 
 def predict(
-    estimator: _base.IPUEstimatorBase, input_fn: Callable[..., Any], request: Request
+    estimator: base.IPUEstimatorBase, input_fn: Callable[..., Any], request: Request
 ) -> Iterator[Any]:
     """Yields predictions; see `IPUEstimatorBase.predict`.
 
@@ -69,7 +69,7 @@ class _Session:
 
     def __init__(
         self,
-        estimator: _base.IPUEstimatorBase,
+        estimator: base.IPUEstimatorBase,
         input_fn: Callable[..., Any],
         request: Request,
         cleanup: contextlib.ExitStack,
@@ -97,7 +97,7 @@ class _Session:
                 self._of_run = _predictions(estimator, program, request)
             # For what is there when the dataset ends in the middle of a run.
             self._of_last_run = _predictions(estimator, program, request)
-            start = _hooks.SessionStart(estimator._ipu, batches)
+            start = session_hooks.SessionStart(estimator._ipu, batches)
             self._session = cleanup.enter_context(_monitored(estimator, program, request, start))
 
     def items(self) -> Iterator[Any]:

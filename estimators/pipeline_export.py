@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.autograph.core import ag_ctx
 
-from tensorflow_ipu.estimators import _pipeline_functions
-from tensorflow_ipu.estimators._pipeline_spec import IPUPipelineEstimatorSpec
+from tensorflow_ipu.estimators import pipeline_functions
+from tensorflow_ipu.estimators.pipeline_spec import IPUPipelineEstimatorSpec
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import arguments, stages, update
 from tensorflow_ipu.optimizers import steps
@@ -33,11 +33,11 @@ def host_spec(
     """
     outputs = _run_stages(spec, features, labels)
     if mode == ModeKeys.PREDICT:
-        predictions = _pipeline_functions.single_prediction(outputs)
+        predictions = pipeline_functions.single_prediction(outputs)
         return tf.estimator.EstimatorSpec(mode, predictions=predictions)
     if mode == ModeKeys.EVAL:
         stacked = tf.nest.map_structure(lambda tensor: tf.expand_dims(tensor, 0), outputs)
-        loss, metrics = _pipeline_functions.call_metrics_function(
+        loss, metrics = pipeline_functions.call_metrics_function(
             spec.eval_metrics_fn, [] if stacked is None else stacked
         )
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
@@ -83,6 +83,6 @@ def _first_arguments(
         return [*inputs, features, labels], {}
     names = features if isinstance(features, dict) else ()
     by_name = bool(names) and all(isinstance(name, str) for name in names)
-    if by_name and _pipeline_functions.accepts(first, len(inputs), names):
+    if by_name and pipeline_functions.accepts(first, len(inputs), names):
         return inputs, dict(features)
     return [*inputs, features], {}

@@ -31,7 +31,7 @@ from keras.src.saving.legacy.saved_model import json_utils
 from keras.src.saving.legacy.saved_model import load as saved_model_load
 from keras.src.utils import generic_utils
 
-from tensorflow_ipu.keras_layers.models.options import (
+from tensorflow_ipu.keras_layers.models.options.model_options import (
     CONFIG_KEYS,
     OWN_CONFIG_KEYS,
     ModelOptions,

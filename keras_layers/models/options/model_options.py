@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tensorflow_ipu.configs.enums import NamedEnum
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
-from tensorflow_ipu.keras_layers.models import option_arguments
+from tensorflow_ipu.keras_layers.models.options import arguments
 
 _Method = TypeVar("_Method", bound=NamedEnum)
 
@@ -135,11 +135,11 @@ def _member(methods: type[_Method]) -> Callable[[Any], _Method]:
 
 def _steps_or_none(value: Any) -> int | None:
     name = "gradient_accumulation_steps_per_replica"
-    return None if value is None else option_arguments.positive_integer(name, value)
+    return None if value is None else arguments.positive_integer(name, value)
 
 
 def _mapping_or_none(value: Any) -> list[int] | None:
-    return None if value is None else option_arguments.device_mapping(value)
+    return None if value is None else arguments.device_mapping(value)
 
 
 def _bool_or_none(value: Any) -> bool | None:

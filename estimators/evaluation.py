@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 from tensorflow_ipu import loops
-from tensorflow_ipu.estimators import _spec
-from tensorflow_ipu.estimators._input import Batches, split_element
+from tensorflow_ipu.estimators import spec
+from tensorflow_ipu.estimators.input import Batches, split_element
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops
 
@@ -69,7 +69,7 @@ class _Step:
         """
         features, labels = split_element(args, kwargs)
         self._returned = self._estimator._call_user_model(features, labels, _EVAL, self._config)
-        self._spec = check_metrics(_spec.from_stock(self._returned))
+        self._spec = check_metrics(spec.from_stock(self._returned))
         if self._spec.eval_metrics is not None:
             mode, tensors = IPUOutfeedMode.ALL, self._spec.eval_metrics[1]
         else:
@@ -94,7 +94,7 @@ class _Step:
         """
         return tf.estimator.EstimatorSpec(
             _EVAL,
-            loss=_spec.loss_that_moves(loss),
+            loss=spec.loss_that_moves(loss),
             eval_metric_ops=self._metrics(loss),
             evaluation_hooks=self._spec.evaluation_hooks,
             scaffold=getattr(self._returned, "scaffold", None),
@@ -113,10 +113,10 @@ class _Step:
         if self._outfeed is not None:
             iterations = options.iterations_per_loop
             tensors = dequeued(self._outfeed, [iterations], options.num_replicas, launch)
-        return metrics_dict(_spec.call_host_function((function, tensors)))
+        return metrics_dict(spec.call_host_function((function, tensors)))
 
 
-def check_metrics(spec: _spec.IPUEstimatorSpec) -> _spec.IPUEstimatorSpec:
+def check_metrics(spec: spec.IPUEstimatorSpec) -> spec.IPUEstimatorSpec:
     """Returns a specification, if it says in one way how to evaluate.
 
     Raises:

@@ -29,7 +29,7 @@ from tensorflow.python.util import tf_stack
 
 from tensorflow_ipu.compiler.sources import frames
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
-from tensorflow_ipu.keras_layers._patching import Patch
+from tensorflow_ipu.keras_layers.patching import Patch
 
 _LINE = "_ipu_line"
 _COMPILED = "_ipu_line_of_compile"

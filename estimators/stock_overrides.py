@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf1
 from tensorflow.python.distribute import distribute_lib
 
 from tensorflow_ipu import ipu_compiler, scopes, utils
-from tensorflow_ipu.estimators import _arguments, _hooks, _input, ipu_run_config
-from tensorflow_ipu.estimators._input import Batches
+from tensorflow_ipu.estimators import arguments, input, ipu_run_config, session_hooks
+from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.ops import summary_ops
 
 ModeKeys = tf.estimator.ModeKeys
@@ -47,8 +47,8 @@ class ProgramEstimator(tf1.estimator.Estimator):
             ValueError: If an argument is wrong.
         """
         config = ipu_run_config.RunConfig() if config is None else config
-        _arguments.check_config(config, self._loops_with_strategy)
-        _arguments.check_params(params)
+        arguments.check_config(config, self._loops_with_strategy)
+        arguments.check_params(params)
         # A copy, as stock `Estimator` makes of the rest: the user may go on to change the options.
         self._ipu = copy.deepcopy(config.ipu_run_config)
         self._strategies = {
@@ -116,7 +116,7 @@ class ProgramEstimator(tf1.estimator.Estimator):
     def _convert_train_steps_to_hooks(
         self, steps: int | None, max_steps: int | None
     ) -> list[tf1.train.SessionRunHook]:
-        return [_hooks.StopAtStep(steps, max_steps, self._ipu.iterations_per_loop)]
+        return [session_hooks.StopAtStep(steps, max_steps, self._ipu.iterations_per_loop)]
 
     def _convert_eval_steps_to_hooks(self, steps: int) -> list[tf1.train.SessionRunHook]:
         """Stock hooks count runs."""
@@ -151,9 +151,9 @@ class ProgramEstimator(tf1.estimator.Estimator):
         }
         if input_context is None:
             del available["input_context"]
-        accepted = _arguments.accepted_by(input_fn, available)
+        accepted = arguments.accepted_by(input_fn, available)
         with self._on_host():
-            return _input.check_dataset(input_fn(**accepted))
+            return input.check_dataset(input_fn(**accepted))
 
     def _get_features_and_labels_from_input_fn(
         self, input_fn: Callable[..., Any], mode: str
@@ -161,7 +161,7 @@ class ProgramEstimator(tf1.estimator.Estimator):
         """Returns the feeds in place of features, no labels, and the hooks of the feeds."""
         batches = self._new_batches(input_fn, mode)
         self._open_batches.append(batches)
-        hooks = [_hooks.SessionStart(self._ipu, batches), _hooks.NoEndOfData()]
+        hooks = [session_hooks.SessionStart(self._ipu, batches), session_hooks.NoEndOfData()]
         return batches, None, hooks
 
     def _call_model_fn(
@@ -195,9 +195,9 @@ class ProgramEstimator(tf1.estimator.Estimator):
     ) -> Any:
         """Adds the hooks that save checkpoints; what ends with the dataset is not saved."""
         chief_hooks = [
-            _hooks.NoEndOfData(),
+            session_hooks.NoEndOfData(),
             *estimator_spec.training_chief_hooks,
-            *_hooks.save_checkpoints(
+            *session_hooks.save_checkpoints(
                 self._config,
                 estimator_spec.scaffold,
                 [*hooks, *estimator_spec.training_hooks, *estimator_spec.training_chief_hooks],
