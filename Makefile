@@ -31,7 +31,7 @@ CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
 # Tests of what is in native/, above all of what runs on several threads.
 SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/test_numerics.py \
-	tests/test_ipu_infeed_queue.py tests/test_ipu_outfeed_queue.py \
+	tests/feeds/test_ipu_infeed_queue.py tests/feeds/test_ipu_outfeed_queue.py \
 	$(addprefix tests/ops/test_,all_to_all_op.py cross_replica_ops.py ctc_ops.py custom_ops.py \
 	host_embeddings.py internal_ops.py reduce_scatter_op.py replication_ops.py sampled_losses.py embedded_runtime.py)
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf1
 from tensorflow_ipu import loops
 from tensorflow_ipu.estimators import spec
 from tensorflow_ipu.estimators.input import Batches, split_element
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from tensorflow_ipu.estimators.ipu_run_config import IPURunConfig
-from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 
 _NOT_DELETED = (tf.errors.NotFoundError, tf.errors.FailedPreconditionError)
 

@@ -14,7 +14,7 @@ from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
 from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.device import system
-from tensorflow_ipu.ipu_infeed_queue import check_prefetch_depth
+from tensorflow_ipu.feeds.ipu_infeed_queue import check_prefetch_depth
 
 __all__ = ["IPURunConfig", "RunConfig"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import placement
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 
 __all__ = ["IPULoggingTensorHook"]
 
@@ -240,5 +240,5 @@ def _by_name(tensors: Any) -> dict[str, Any]:
 
 def _ordinal_in_scope() -> int | None:
     """Returns the ordinal of the device that the program being built is for, if that is known."""
-    device = placement.current_device()
-    return placement.ordinal(device) if placement.is_ipu(device) else None
+    device = current_scope.current_device()
+    return current_scope.ordinal(device) if current_scope.is_ipu(device) else None

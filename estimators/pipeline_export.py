@@ -12,7 +12,7 @@ from tensorflow_ipu.estimators import pipeline_functions
 from tensorflow_ipu.estimators.pipeline_spec import IPUPipelineEstimatorSpec
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import arguments, stages, update
-from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.training import optimizer_steps
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -43,7 +43,7 @@ def host_spec(
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
     values, named = stages.as_arguments(outputs)
     result = _converted(spec.optimizer_function)(*values, **named)
-    train_op = steps.apply_gradients(
+    train_op = optimizer_steps.apply_gradients(
         result.opt,
         update._compute_gradients(result),
         {},

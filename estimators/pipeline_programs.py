@@ -10,7 +10,7 @@ from tensorflow_ipu.estimators import base, checks, pipeline_functions, pipeline
 from tensorflow_ipu.estimators import evaluation as _evaluation
 from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.estimators.pipeline_spec import IPUPipelineEstimatorSpec
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipeline import arguments
 

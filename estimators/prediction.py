@@ -15,7 +15,7 @@ from tensorflow_ipu.estimators import session_hooks
 
 if TYPE_CHECKING:
     from tensorflow_ipu.estimators import base
-    from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+    from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
 
 
 class PredictionProgram(NamedTuple):

@@ -9,8 +9,7 @@ import tensorflow as tf
 from absl import logging
 from keras.src.layers.normalization import batch_normalization
 
-from tensorflow_ipu.keras_layers import partial_batches
-from tensorflow_ipu.keras_layers.pipelining import state
+from tensorflow_ipu.keras_layers import model_state, partial_batches
 
 _PER_BATCH = (
     tf.keras.losses.Reduction.AUTO,
@@ -52,7 +51,7 @@ def loss_and_logs(
     def of_real_rows(size: int) -> Any:
         real = partial_batches.without_padding((batch, y_pred), sizes[0], size)
         (x, y, sample_weight), outputs = real
-        with state.layer_losses(model, losses):
+        with model_state.layer_losses(model, losses):
             loss = model.compute_loss(x, y, outputs, sample_weight)
         if training:
             model._validate_target_and_loss(y, loss)
@@ -111,7 +110,7 @@ def warn_of_whole_batches(model: Any, added: Iterable[str]) -> None:
     """
     normalizing = [layer.name for layer in model._flatten_layers() if _uses_statistics(layer)]
     found = list(dict.fromkeys([*normalizing, *added]))
-    known = state.of(model)
+    known = model_state.of(model)
     if found and not known.told_of_padding:
         known.told_of_padding = True
         logging.warning(

@@ -17,8 +17,9 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import ipu_strategy, placement
+from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.applications import application, file, host_step, values
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.hooks import tensorflow_hooks
@@ -123,8 +124,12 @@ def _names(parameters: list[str], structure: list[Any]) -> dict[int, str]:
 
 def _ordinal() -> int:
     """Returns the ordinal of the IPU in scope; 0 when there is none."""
-    device = placement.current_device()
-    return placement.ordinal(device) if placement.is_ipu(device) else ipu_strategy.current_ordinal()
+    device = current_scope.current_device()
+    return (
+        current_scope.ordinal(device)
+        if current_scope.is_ipu(device)
+        else ipu_strategy.current_ordinal()
+    )
 
 
 def _trace(
@@ -138,7 +143,7 @@ def _trace(
     def build(
         *placeholders: tensor_lib.Tensor,
     ) -> tuple[list[tensor_lib.Tensor], list[ops.Operation]]:
-        placement.inherit_attributes(ops.get_default_graph(), outer)
+        current_scope.inherit_attributes(ops.get_default_graph(), outer)
         arguments = nest.pack_sequence_as(structure, list(placeholders))
         function = tensorflow_hooks.converted(func) if with_v2_rules else func
         return Results().take(function(*arguments))

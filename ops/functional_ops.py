@@ -14,8 +14,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import placement
-from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.outlining import bodies, capture_points
 
@@ -137,7 +136,7 @@ class _Outlined:
     ) -> func_graph_lib.FuncGraph:
         def build(*placeholders: tensor_lib.Tensor) -> list[tensor_lib.Tensor]:
             graph = ops.get_default_graph()
-            placement.inherit_attributes(graph, outer)
+            current_scope.inherit_attributes(graph, outer)
             with capture_points.outlined(graph, inputs) as results.captured:
                 tensors = results.take(tensorflow_hooks.converted(self._func)(*placeholders))
             return [*tensors, *itertools.chain(*results.captured.values())]

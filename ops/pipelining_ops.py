@@ -25,8 +25,8 @@ from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline import arguments as _arguments
 from tensorflow_ipu.ops.pipeline import loop, mapping
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput, PipelineStageOptions
-from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype
 from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 __all__ = [
     "OptimizerFunctionOutput",

@@ -36,8 +36,8 @@ MODULES = {
     "data": "data",
     "data.ops": "data.ops",
     "data.ops.dataset_ops": "data.ops.dataset_ops",
-    "dataset_benchmark": "dataset_benchmark",
-    "dataset_extractor": "dataset_extractor",
+    "dataset_benchmark": "feeds.dataset_benchmark",
+    "dataset_extractor": "files.dataset_extractor",
     "distributed": "distributed",
     "distributed.host_collective_ops": "distributed.host_collective_ops",
     "distributed.ipu_multi_worker_strategy": "distributed.ipu_multi_worker_strategy",
@@ -59,9 +59,9 @@ MODULES = {
     "internal_ops": "ops.internal_ops",
     "ipu_compiler": "ipu_compiler",
     "ipu_estimator": "estimators.ipu_estimator",
-    "ipu_infeed_queue": "ipu_infeed_queue",
+    "ipu_infeed_queue": "feeds.ipu_infeed_queue",
     "ipu_multi_worker_strategy": "distributed.ipu_multi_worker_strategy",
-    "ipu_outfeed_queue": "ipu_outfeed_queue",
+    "ipu_outfeed_queue": "feeds.ipu_outfeed_queue",
     "ipu_pipeline_estimator": "estimators.ipu_pipeline_estimator",
     "ipu_run_config": "estimators.ipu_run_config",
     "ipu_session_run_hooks": "estimators.ipu_session_run_hooks",
@@ -155,7 +155,7 @@ NAMES = {
     "keras.NestedModelPipelineStageAssignment": "keras_layers.pipelining.assignment",
     "keras.PipelineStage": "keras_layers.pipelining.stage",
     "keras.PipelineStageAssignment": "keras_layers.pipelining.assignment",
-    "keras.ReplicatedMetricReductionMethod": "keras_layers.models.options",
+    "keras.ReplicatedMetricReductionMethod": "keras_layers.models.options.model_options",
     "keras.SequentialLayerPipelineStageAssignment": "keras_layers.pipelining.assignment",
     "keras.SequentialNestedModelPipelineStageAssignment": "keras_layers.pipelining.assignment",
 }
@@ -231,9 +231,9 @@ def missing(public: str, asked: str) -> str:
     bare = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_"):  # the import system asks for these, while it imports too
         return bare
-    from tensorflow_ipu import former_names
+    from tensorflow_ipu import _former_names
 
-    return former_names.explain(public) or bare
+    return _former_names.explain(public) or bare
 
 
 def show_in_keras() -> None:

@@ -163,10 +163,10 @@ def _find_public(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[Mo
     # an error with it for its own, and words it anew without the reason.
     if root == PACKAGE and (name in table or _is_file(fullname, path)):
         return None
-    from tensorflow_ipu import former_names
+    from tensorflow_ipu import _former_names
 
     known = table is _api.MODULES
-    explained = former_names.explain(f"{PUBLIC}.{name}" if known else fullname)
+    explained = _former_names.explain(f"{PUBLIC}.{name}" if known else fullname)
     if explained is not None:
         raise ModuleNotFoundError(explained)
     if root == PACKAGE:

@@ -11,7 +11,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import control_flow_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import placement
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler import trace as trace_lib
 from tensorflow_ipu.hooks import tensorflow_hooks
@@ -53,20 +53,20 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
     flat_inputs = [ops.convert_to_tensor(value) for value in nest.flatten(structure)]
     results = Results()
     outer = ops.get_default_graph()
-    in_scope = placement.current_device()
+    in_scope = current_scope.current_device()
 
     def build(
         *placeholders: tensor_lib.Tensor,
     ) -> tuple[list[tensor_lib.Tensor], list[ops.Operation]]:
-        placement.inherit_attributes(ops.get_default_graph(), outer)
+        current_scope.inherit_attributes(ops.get_default_graph(), outer)
         arguments = nest.pack_sequence_as(structure, list(placeholders))
         # What asks a tensor of the program where it is learns the device of the program.
-        with ops.device(in_scope if placement.is_ipu(in_scope) else None):
+        with ops.device(in_scope if current_scope.is_ipu(in_scope) else None):
             return results.take(computation(*arguments))
 
     cluster = trace_lib.trace(build, flat_inputs, trace_lib.cluster_name(computation))
     arguments = [*flat_inputs, *cluster.graph.external_captures]
-    if not placement.is_ipu(in_scope) and _has_only_no_ops(cluster.graph):
+    if not current_scope.is_ipu(in_scope) and _has_only_no_ops(cluster.graph):
         return results.give(None)  # nothing that has to be anywhere
     device = _device_of(cluster.graph)
     with ops.device(device):
@@ -75,9 +75,9 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
 
 def _device_of(graph: func_graph_lib.FuncGraph) -> str:
     """Returns the device to launch `graph` on: the IPU in scope, or the one its ops name."""
-    device = placement.current_device()
-    if not placement.is_ipu(device):
-        named = placement.ipu_device_of(_all_operations(graph))
+    device = current_scope.current_device()
+    if not current_scope.is_ipu(device):
+        named = current_scope.ipu_device_of(_all_operations(graph))
         if named is None:
             raise Exception(
                 "Tried to compile a computation for the IPU, but it was not placed on an IPU "

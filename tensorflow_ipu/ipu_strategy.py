@@ -12,12 +12,11 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import dtypes
 
-from tensorflow_ipu import placement
-from tensorflow_ipu.compiler import tf_functions, trace
+from tensorflow_ipu.compiler import current_scope, tf_functions, trace
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import process
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.strategy.extended import IPUExtended, same_device, without_reductions
+from tensorflow_ipu.strategy_extended import IPUExtended, same_device, without_reductions
 
 __all__ = [
     "IPUStrategy",
@@ -105,7 +104,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
     @property
     def device_ordinal(self) -> int:
         """Ordinal of the IPU device."""
-        return placement.ordinal(self._ipu_device)
+        return current_scope.ordinal(self._ipu_device)
 
     @property
     def num_replicas_in_sync(self) -> int:

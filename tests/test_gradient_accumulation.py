@@ -17,8 +17,8 @@ from tensorflow_ipu.gradient_accumulation import (
 )
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tensorflow_ipu.optimizers import accumulators
-from tensorflow_ipu.optimizers.accumulators import accumulator_dtype
+from tensorflow_ipu.training import accumulators
+from tensorflow_ipu.training.accumulators import accumulator_dtype
 from tests.optimizers import training
 from tests.optimizers.training import tf1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from absl import logging
 
-from tensorflow_ipu.files import private_files
+from tensorflow_ipu import private_files
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")

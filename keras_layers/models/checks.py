@@ -13,7 +13,7 @@ from keras.src.optimizers.legacy import optimizer_v2
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import first_use, subclass
-from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.training import optimizer_steps
 
 # Methods that programs take the place of, by the method that a user calls.
 _REPLACED = {
@@ -136,7 +136,7 @@ def check_optimizer(optimizer: Any) -> None:
             of its own.
     """
     stock = (optimizer_v2.OptimizerV2.minimize, new_optimizer._BaseOptimizer.minimize)
-    if steps.native_optimizer(optimizer) is not None:
+    if optimizer_steps.native_optimizer(optimizer) is not None:
         return  # has `compute_gradients` and `apply_gradients` to be called one by one
     for one in ipu_optimizer.wrapped_ones(optimizer):
         # What a class inherits, such as AdamW from its weight decay, its author knows of.
@@ -152,7 +152,7 @@ def check_optimizer(optimizer: Any) -> None:
 def _check_v2_optimizer(model: Any) -> None:
     """Refuses an option for Keras optimizers where there is another one."""
     asked = model._ipu_options.use_v2_gradient_accumulation_optimizer
-    native = steps.native_optimizer(model.optimizer)
+    native = optimizer_steps.native_optimizer(model.optimizer)
     if asked and native is not None:
         raise ValueError(
             "use_v2_gradient_accumulation_optimizer may only be set to True when an OptimizerV2 "

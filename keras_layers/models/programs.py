@@ -13,9 +13,9 @@ from tensorflow_ipu import loops
 from tensorflow_ipu.compiler import tf_functions
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common
+from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.keras_layers import layer_lines, partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
 from tensorflow_ipu.keras_layers.pipelining import hooks

@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy, placement
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler.checks.resources import short_name
 
 # Kind of a part, the part, and what else there is to do than to make it in the scope.
@@ -87,8 +88,11 @@ def check_parts(model: Any, optimizer: Any, metrics: Any) -> None:
 
 def _is_on(found: str, device: str) -> bool:
     """Returns whether a device name is that of an IPU device, or of none in particular."""
-    same = placement.is_ipu(found) and placement.ordinal(found) == placement.ordinal(device)
-    return same or not found
+    if not found:
+        return True
+    return current_scope.is_ipu(found) and (
+        current_scope.ordinal(found) == current_scope.ordinal(device)
+    )
 
 
 def _mixed(model: Any, made_in: Any, current: Any) -> RuntimeError:

@@ -12,7 +12,7 @@ from tensorflow_ipu.keras_layers import padded_losses
 from tensorflow_ipu.keras_layers.models import checks
 from tensorflow_ipu.keras_layers.optimizers import accumulation, step
 from tensorflow_ipu.ops import grad_util_ops
-from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.training import optimizer_steps
 
 # Makes a step of an optimizer. Takes the loss, the variables and the tape that recorded it;
 # returns an operation that has to run.
@@ -46,7 +46,7 @@ def train_step(model: Any, sizes: Sequence[int] = ()) -> Callable[[Any], dict[st
     minimize: _Minimize = functools.partial(step.minimize, optimizer)
     if (model._ipu_options.gradient_accumulation_steps_per_replica or 1) > 1:
         minimize = functools.partial(_accumulated, model)
-    elif not sizes and not steps.takes_captured_gradients(optimizer):
+    elif not sizes and not optimizer_steps.takes_captured_gradients(optimizer):
         return functools.partial(_step_of_model, model)
     if sizes:
         return lambda element: _padded_step(model, element, minimize, sizes)

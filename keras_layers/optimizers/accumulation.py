@@ -14,8 +14,8 @@ from tensorflow_ipu.gradient_accumulation import (
     MiniBatches,
 )
 from tensorflow_ipu.keras_layers.optimizers import step
-from tensorflow_ipu.optimizers import steps
-from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype, accumulator_dtype
+from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype
 
 
 def apply_accumulated(
@@ -68,7 +68,7 @@ def apply_accumulated(
         )
         for gradient, variable in pairs
     ]
-    takes_captured = steps.takes_captured_gradients(optimizer)
+    takes_captured = optimizer_steps.takes_captured_gradients(optimizer)
     captured = tf.nest.map_structure(
         lambda gradient: batches.accumulate(
             gradient, accumulator_dtype(dtype, gradient), method, f"{name}/captured"
@@ -79,7 +79,7 @@ def apply_accumulated(
     def update() -> list[tf.Operation]:
         values = [(tf.cast(total.value(), variable.dtype), variable) for total, variable in totals]
         found = tf.nest.map_structure(lambda total: total.value(), captured)
-        done = steps.apply_gradients(optimizer, values, found, **apply_arguments)
+        done = optimizer_steps.apply_gradients(optimizer, values, found, **apply_arguments)
         return [] if done is None else [done.op if tf.is_tensor(done) else done]
 
     return batches.then_update(update)
@@ -95,7 +95,7 @@ def make_variables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
             it.
         variables: What it will train.
     """
-    if steps.native_optimizer(optimizer) is not None:
+    if optimizer_steps.native_optimizer(optimizer) is not None:
         return  # makes them outside itself
     with tf.init_scope():
         if hasattr(optimizer, "_create_all_weights"):

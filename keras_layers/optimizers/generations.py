@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.training import optimizer_steps
 
 NEW = tf.keras.optimizers.Optimizer
 LEGACY = tf.keras.optimizers.legacy.Optimizer
@@ -157,6 +157,6 @@ def _recorded(scale: Callable[[Any], Any], loss: Any, tape: Any) -> tuple[Any, A
     """Returns the tape to use, and the loss as it is to be differentiated."""
     if tape is None:
         return None, scale(loss)
-    tape = steps.reentrant(tape)
+    tape = optimizer_steps.reentrant(tape)
     with tape:
         return tape, scale(loss)

@@ -18,7 +18,7 @@ from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.optimizers.als_optimizer import ALSOptimizer
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer, wrapped
 from tensorflow_ipu.keras_layers.registration import registered
-from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype
+from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 
 @registered

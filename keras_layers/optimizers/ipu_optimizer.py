@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.keras_layers.optimizers import generations
 from tensorflow_ipu.keras_layers.registration import registered
-from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.training import optimizer_steps
 
 _CONFIG = "inner_optimizer_config"
 _TYPE = "inner_optimizer_type"
@@ -121,7 +121,7 @@ class IpuOptimizer:
         Returns:
             What the wrapped optimizer returns.
         """
-        return steps.apply_gradients(
+        return optimizer_steps.apply_gradients(
             self._opt, list(grads_and_vars), captured_grads or {}, *args, **kwargs
         )
 

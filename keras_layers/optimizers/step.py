@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.ops import grad_util_ops
-from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.training import optimizer_steps
 
 
 def minimize(
@@ -25,11 +25,11 @@ def minimize(
     Returns:
         What `optimizer.minimize` or `optimizer.apply_gradients` returns.
     """
-    if not steps.takes_captured_gradients(optimizer):
+    if not optimizer_steps.takes_captured_gradients(optimizer):
         with grad_util_ops.GradientCaptureContext():
             return optimizer.minimize(loss, variables, tape=tape)
     pairs, captured = compute_gradients(optimizer, loss, variables, tape)
-    return steps.apply_gradients(optimizer, pairs, captured)
+    return optimizer_steps.apply_gradients(optimizer, pairs, captured)
 
 
 def compute_gradients(
@@ -47,5 +47,5 @@ def compute_gradients(
         Pairs of gradient and variable, and the captured gradients by tag.
     """
     with grad_util_ops.GradientCaptureContext() as context:
-        pairs = steps.compute_gradients(optimizer, loss, variables, tape)
+        pairs = optimizer_steps.compute_gradients(optimizer, loss, variables, tape)
     return pairs, context.captured_gradients

@@ -8,12 +8,11 @@ from typing import Any
 from keras.src.engine import functional as functional_lib
 from keras.src.utils import generic_utils
 
-from tensorflow_ipu.keras_layers import dimensions
+from tensorflow_ipu.keras_layers import dimensions, model_state
 from tensorflow_ipu.keras_layers.pipelining import (
     assignment,
     listing,
     saved_form,
-    state,
     summary,
     validation,
 )
@@ -56,12 +55,12 @@ class PipelinedModel:
                 earlier stage than one whose output it takes.
         """
         elements = validation.from_user(self, pipeline_stage_assignment)
-        state.of(self).set(elements)
+        model_state.of(self).set(elements)
         self._drop_ipu_programs()  # type: ignore[attr-defined]
 
     def reset_pipeline_stage_assignment(self) -> None:
         """Takes all layers out of their stages: the model is not pipelined any more."""
-        state.of(self).set(None, cleared=True)
+        model_state.of(self).set(None, cleared=True)
         self._drop_ipu_programs()  # type: ignore[attr-defined]
 
     def print_pipeline_stage_assignment_summary(
@@ -99,13 +98,13 @@ class PipelinedModel:
             stock(input_shape)
             return
         subclass.build(self, input_shape, stock)
-        if state.of(self).graph is not None:
+        if model_state.of(self).graph is not None:
             validation.check_complete(self)
 
     @property
     def losses(self) -> list[Any]:
         """The losses that layers add; see `tf.keras.layers.Layer.losses`."""
-        made = state.of(self).losses
+        made = model_state.of(self).losses
         stock: list[Any] = super().losses if made is None else made  # type: ignore[misc]
         return stock
 
@@ -127,7 +126,7 @@ class PipelinedModel:
 
     def _pipeline_config(self) -> dict[str, Any]:
         """Returns the stages of the layers as values that JSON has; empty if there are none."""
-        known = state.of(self)
+        known = model_state.of(self)
         if known.saved is not None:
             return {CONFIG_KEY: known.saved}
         unknown = not isinstance(self, functional_lib.Functional) and known.graph is None
@@ -142,6 +141,6 @@ class PipelinedModel:
             config: A configuration, with other keys too.
         """
         if config.get(CONFIG_KEY) is not None:
-            known = state.of(self)
+            known = model_state.of(self)
             known.set(None)
             known.saved = list(config[CONFIG_KEY])

@@ -8,7 +8,8 @@ import tensorflow as tf
 from keras.src.engine import base_layer
 from keras.src.engine import functional as functional_lib
 
-from tensorflow_ipu.keras_layers.pipelining import assignment, hooks, saved_form, state
+from tensorflow_ipu.keras_layers import model_state
+from tensorflow_ipu.keras_layers.pipelining import assignment, hooks, saved_form
 from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, node_index
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, subclass
 
@@ -42,7 +43,7 @@ def has_stage(model: Any) -> bool:
     Args:
         model: Any Keras model.
     """
-    known = state.of(model)
+    known = model_state.of(model)
     if known.saved is not None:
         return any(stage is not None for stage in saved_form.stages(known.saved))
     if known.elements is not None:
@@ -76,7 +77,7 @@ def listed(model: Any, node: Any = None, doing: str = "get") -> list[Any]:
         RuntimeError: If the layers of a subclass of `Model` are not known yet.
         ValueError: If the stages that were saved with the model do not fit its layers.
     """
-    known = state.of(model)
+    known = model_state.of(model)
     if known.elements is not None and _is_own(model, node):
         return assignment.copied(known.elements)
     elements = _marked(model, node, doing)
@@ -93,7 +94,7 @@ def _is_own(model: Any, node: Any) -> bool:
     """Returns whether a call is of the layers that the model itself has stages for."""
     if node is None or isinstance(model, functional_lib.Functional):
         return True
-    return subclass.nested_graph(model, node) is state.of(model).graph
+    return subclass.nested_graph(model, node) is model_state.of(model).graph
 
 
 def _marked(model: Any, node: Any, doing: str) -> list[Any]:
@@ -139,7 +140,7 @@ def _sequential_element(layer: Any) -> Any:
     if not isinstance(layer, tf.keras.Model):
         return assignment.SequentialLayerPipelineStageAssignment(layer, hooks.stage_of(layer))
     node = None
-    if not isinstance(layer, functional_lib.Functional) and state.of(layer).inputs is None:
+    if not isinstance(layer, functional_lib.Functional) and model_state.of(layer).inputs is None:
         # Not built by itself, but called by the model that it is in.
         node = layer.inbound_nodes[-1] if layer.inbound_nodes else None
     return assignment.SequentialNestedModelPipelineStageAssignment(layer, listed(layer, node))

@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers import padded_losses
+from tensorflow_ipu.keras_layers import model_state, padded_losses
 from tensorflow_ipu.keras_layers.optimizers import accumulation
-from tensorflow_ipu.keras_layers.pipelining import listing, state, statistics, validation
+from tensorflow_ipu.keras_layers.pipelining import listing, statistics, validation
 from tensorflow_ipu.keras_layers.pipelining.checks import check
 from tensorflow_ipu.keras_layers.pipelining.stages import Finish, Stages
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
@@ -166,7 +166,7 @@ def _loss_and_logs(
         return padded_losses.loss_and_logs(
             model, sizes, marks, batch, y_pred, layer_losses, training
         )
-    with state.layer_losses(model, layer_losses):
+    with model_state.layer_losses(model, layer_losses):
         loss = model.compute_loss(x, y, y_pred, sample_weight)
     if training:
         model._validate_target_and_loss(y, loss)

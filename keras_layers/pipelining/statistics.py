@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from keras.src.layers.normalization import batch_normalization
 
-from tensorflow_ipu.keras_layers.pipelining import state
+from tensorflow_ipu.keras_layers import model_state
 
 
 @contextlib.contextmanager
@@ -27,8 +27,8 @@ def kept(model: Any) -> Iterator[None]:
     """
     layers = [layer for layer in model._flatten_layers() if _has_statistics(layer)]
     moving = [layer.name for layer in layers if 0 < layer.momentum < 1]
-    if moving and not state.of(model).warned:
-        state.of(model).warned = True
+    if moving and not model_state.of(model).warned:
+        model_state.of(model).warned = True
         tf.get_logger().warning(
             "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
             "properly updated when training: those of %s in the model %s stay as they are, and "

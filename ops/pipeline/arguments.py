@@ -11,14 +11,14 @@ from tensorflow.python.framework import dtypes, ops, tensor_util
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import math_ops
 
-from tensorflow_ipu import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.configs.ranges import INT32, Range
+from tensorflow_ipu.feeds import ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ops.pipeline import mapping
 from tensorflow_ipu.ops.pipeline.mapping import Stage
 from tensorflow_ipu.ops.pipeline.types import PipelineStageOptions
-from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype
 from tensorflow_ipu.schedule import PipelineSchedule, RecomputationMode
+from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 # The number of mini-batches of an execution; an execution of none does nothing.
 _MINI_BATCHES = Range(1, INT32, "mini-batches", below="must be >= 0, and not 0 either")

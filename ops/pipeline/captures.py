@@ -14,8 +14,8 @@ from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.stages import stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
-from tensorflow_ipu.optimizers import steps
-from tensorflow_ipu.optimizers.accumulators import accumulator_dtype
+from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.training.accumulators import accumulator_dtype
 
 
 class Captures:
@@ -36,7 +36,7 @@ class Captures:
         self.wanted = (
             own is not None
             or self._outfeed is not None
-            or steps.takes_captured_gradients(output.opt)
+            or optimizer_steps.takes_captured_gradients(output.opt)
         )
         # A new one each time: a program may be traced again, and the user's context has what was
         # captured then.

@@ -10,9 +10,10 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops
 
-from tensorflow_ipu import ipu_infeed_queue, scopes
+from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import STAGE_ATTRIBUTE
+from tensorflow_ipu.feeds import ipu_infeed_queue
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
 from tensorflow_ipu.ops.pipeline.mapping import Stage, named_ipus

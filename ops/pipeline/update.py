@@ -20,8 +20,8 @@ from tensorflow_ipu.ops.pipeline.captures import Captures
 from tensorflow_ipu.ops.pipeline.optimizer_output import check_complete
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
-from tensorflow_ipu.optimizers import steps
-from tensorflow_ipu.optimizers.accumulators import Accumulator, accumulator_dtype
+from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.training.accumulators import Accumulator, accumulator_dtype
 
 # A gradient's accumulator, or the function that makes it of nothing, and the variable.
 _Pairs = list[tuple[Any, Any]]
@@ -72,7 +72,7 @@ class WeightUpdate:
             for total, variable in self._totals
         ]
         captured = self._captures.values()
-        step = steps.apply_gradients(
+        step = optimizer_steps.apply_gradients(
             output.opt,
             pairs,
             captured,
@@ -112,7 +112,7 @@ def _compute_gradients(output: OptimizerFunctionOutput) -> _Pairs:
             )
         )
     variables = list(output.variables or output.tape.watched_variables())
-    return steps.compute_gradients(output.opt, output.loss, variables, output.tape)
+    return optimizer_steps.compute_gradients(output.opt, output.loss, variables, output.tape)
 
 
 def _follow_variables(graph: ops.Graph, ipu_of_handle: Mapping[int, int]) -> None:

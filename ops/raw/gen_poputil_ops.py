@@ -10,7 +10,7 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.ops import internal_ops, replication_ops
 from tensorflow_ipu.ops.raw import missing_names
-from tensorflow_ipu.optimizers.accumulators import Accumulator
+from tensorflow_ipu.training.accumulators import Accumulator
 
 __all__ = [
     "ipu_fifo",

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.compat import migration
 from tensorflow_ipu.compat.findings import File, Finding
 from tensorflow_ipu.compat.generation import Generation
-from tensorflow_ipu.files import private_files
 
 
 def add(commands: Any) -> None:

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import files
-from tensorflow_ipu.files import private_files
 from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
 from tensorflow_ipu.profiler.report import Report
 

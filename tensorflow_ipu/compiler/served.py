@@ -22,8 +22,8 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.framework import function_def_to_graph, ops
 
-from tensorflow_ipu import placement
 from tensorflow_ipu.compiler import compile as compile_lib
+from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
 
@@ -133,7 +133,7 @@ def _launch_instead(
     node.attr["f"].func.name = part.entry
     node.attr["cluster"].s = part.id.encode()
     node.attr["output_shapes"].list.SetInParent()
-    node.device = f"/device:IPU:{placement.ordinal(device)}"
+    node.device = f"/device:IPU:{current_scope.ordinal(device)}"
 
     def renamed(reference: str) -> str:
         if input_node(reference) != node.name or reference.startswith("^"):

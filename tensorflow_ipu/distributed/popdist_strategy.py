@@ -8,13 +8,12 @@ from typing import Any
 from tensorflow.python.distribute import reduce_util
 from tensorflow.python.framework import ops
 
-from tensorflow_ipu import placement
-from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.distributed import instances, popdist
 from tensorflow_ipu.distributed.instance_strategy import InstanceExtended, InstanceStrategy
 from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
-from tensorflow_ipu.strategy.extended import is_reducing, over_replicas
+from tensorflow_ipu.strategy_extended import is_reducing, over_replicas
 
 __all__ = ["PopDistStrategy"]
 
@@ -42,7 +41,7 @@ class PopDistExtended(InstanceExtended):
         return over_replicas(reduce_op, value)
 
     def _broadcast_to(self, tensor: Any, destinations: Any) -> Any:
-        if placement.is_ipu(placement.current_device()) or trace.in_cluster():
+        if current_scope.is_ipu(current_scope.current_device()) or trace.in_cluster():
             raise RuntimeError(
                 "Broadcast is only supported on the CPU: instances give each other values on the "
                 "host. Do it outside the program, under tf.device('/device:CPU:0')."

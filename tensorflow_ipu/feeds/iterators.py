@@ -13,7 +13,7 @@ from tensorflow.python.types import trace
 
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
+from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 
 
 class IPUIterator(iterator_ops.OwnedIterator):

@@ -14,10 +14,9 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import variables
 
-from tensorflow_ipu import dataset_extractor
-from tensorflow_ipu.files import tensor_file
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.files import dataset_extractor, tensor_file
 from tensorflow_ipu.files.tensor_file import Kind
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 
 
 def export_dataset_to_file(

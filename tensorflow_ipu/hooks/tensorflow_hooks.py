@@ -41,8 +41,7 @@ from tensorflow.python.ops import (
     math_ops,
 )
 
-from tensorflow_ipu import placement
-from tensorflow_ipu.compiler import cluster, placed_clusters, tf_functions, trace
+from tensorflow_ipu.compiler import cluster, current_scope, placed_clusters, tf_functions, trace
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.ir import program
 from tensorflow_ipu.device import process, system
@@ -123,8 +122,8 @@ def _call_on_host(call: Callable[..., Any], function: Any, args: Any, kwargs: An
 
 def _ipu_in_scope() -> str | None:
     """Returns the IPU device that a device or strategy scope names, or None."""
-    device = placement.current_device()
-    if placement.is_ipu(device):
+    device = current_scope.current_device()
+    if current_scope.is_ipu(device):
         return device
     from tensorflow_ipu import ipu_strategy
 
@@ -142,7 +141,7 @@ def _hook_datasets() -> None:
 
         if not ipu_strategy.makes_iterators() or not context.executing_eagerly():
             return iterate(self)
-        from tensorflow_ipu import ipu_infeed_queue
+        from tensorflow_ipu.feeds import ipu_infeed_queue
 
         return ipu_infeed_queue.make_owned_iterator(self)
 
@@ -157,8 +156,8 @@ def _hook_control_flow() -> None:
     @functools.wraps(initialise)
     def initialise_with_scopes(self: Any, *args: Any, **kwargs: Any) -> None:
         initialise(self, *args, **kwargs)
-        placement.inherit_attributes(self, self.outer_graph)
-        placement.inherit_device(self, self.outer_graph)
+        current_scope.inherit_attributes(self, self.outer_graph)
+        current_scope.inherit_device(self, self.outer_graph)
 
     graph_class.__init__ = initialise_with_scopes
 
@@ -173,7 +172,7 @@ def _make_loops_functional() -> None:
     @functools.wraps(enabled)
     def enabled_on_ipu(graph: ops.Graph) -> bool:
         inside_old_loop = graph._get_control_flow_context() is not None
-        on_ipu = not inside_old_loop and placement.is_ipu(placement.current_device())
+        on_ipu = not inside_old_loop and current_scope.is_ipu(current_scope.current_device())
         return on_ipu or bool(enabled(graph))
 
     control_flow_util.EnableControlFlowV2 = enabled_on_ipu

@@ -20,7 +20,7 @@ from tensorflow_ipu.gradient_accumulation import (
     MiniBatches,
 )
 from tensorflow_ipu.optimizers import ipu_optimizer
-from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype, accumulator_dtype
+from tensorflow_ipu.training.accumulators import AccumulatorDtype, accumulator_dtype
 
 
 class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):

@@ -10,9 +10,9 @@ from tensorflow.python.training import optimizer as optimizer_lib
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.optimizers.accumulating_optimizer import AccumulatingOptimizer
-from tensorflow_ipu.optimizers.accumulators import AccumulatorDtype
 from tensorflow_ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from tensorflow_ipu.optimizers.ipu_optimizer import IpuOptimizer
+from tensorflow_ipu.training.accumulators import AccumulatorDtype
 
 _Method = Union[GradientAccumulationReductionMethod, str]
 

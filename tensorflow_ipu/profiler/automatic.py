@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
-from tensorflow_ipu.files import private_files
 from tensorflow_ipu.profiler import flag_outputs, report_directory, report_options
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions

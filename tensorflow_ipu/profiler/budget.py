@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.ranges import FOLDER
-from tensorflow_ipu.files import private_files
 from tensorflow_ipu.profiler import json_files, json_schema
 from tensorflow_ipu.profiler.comparison import Change, differences, format_changes
 from tensorflow_ipu.profiler.snapshot import Snapshot

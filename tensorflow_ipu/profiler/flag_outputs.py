@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.notices import warn_once
-from tensorflow_ipu.files import private_files
 from tensorflow_ipu.runtime import event_payloads
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.files import private_files
 from tensorflow_ipu.planner import consistency, serialize
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings

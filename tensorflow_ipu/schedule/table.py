@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.files import private_files
 from tensorflow_ipu.schedule import draw, text
 from tensorflow_ipu.schedule.description import PipelineDescription
 from tensorflow_ipu.schedule.modes import Phase

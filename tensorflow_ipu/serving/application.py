@@ -15,8 +15,8 @@ from tensorflow_ipu.applications import application, values
 from tensorflow_ipu.applications.application import Application
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.ipu_infeed_queue import DataInfeedQueue
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.serving.steps import Step
 
 # Adds all iterations of a program to the function being traced.

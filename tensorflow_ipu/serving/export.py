@@ -12,9 +12,9 @@ from absl import logging
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import ipu_strategy, placement
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.compiler import current_scope, served
 from tensorflow_ipu.compiler import launch as launch_lib
-from tensorflow_ipu.compiler import served
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.serving import application, saved_model
 from tensorflow_ipu.serving.arguments import Arguments, required, resolve
@@ -162,7 +162,7 @@ def _on_devices(flow: Flow, ordinal: int, name: str) -> Any:
 
     function = on_device(f"/device:IPU:{ordinal}")
     served.set_for_device(
-        function, lambda device: on_device(f"/device:IPU:{placement.ordinal(device)}")
+        function, lambda device: on_device(f"/device:IPU:{current_scope.ordinal(device)}")
     )
     return function
 

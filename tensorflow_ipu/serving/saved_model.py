@@ -22,10 +22,10 @@ from tensorflow.python.saved_model import (
 )
 from tensorflow.python.trackable import asset, autotrackable
 
-from tensorflow_ipu import placement
+from tensorflow_ipu import private_files
 from tensorflow_ipu.applications import file
 from tensorflow_ipu.applications.application import Application
-from tensorflow_ipu.files import private_files
+from tensorflow_ipu.compiler import current_scope
 
 APPLICATION_SUFFIX = ".popef"
 
@@ -113,5 +113,5 @@ def _forget_ipus(export_dir: str) -> None:
 
 def _clear(nodes: Sequence[node_def_pb2.NodeDef]) -> None:
     for node in nodes:
-        if placement.is_ipu(node.device):
+        if current_scope.is_ipu(node.device):
             node.device = ""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow_ipu import scopes
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipeline.mapping import Stage, stage_devices, stage_list
 from tensorflow_ipu.ops.pipeline.stages import as_arguments

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import dataset_extractor
-from tensorflow_ipu.files import data, tensor_file
+from tensorflow_ipu.files import data, dataset_extractor, tensor_file
 from tensorflow_ipu.files.tensor_file import Kind
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import (
-    dataset_benchmark,
-    ipu_compiler,
-    ipu_strategy,
-    loops,
-    optimizers,
-    scopes,
-)
+from tensorflow_ipu import dataset_benchmark, ipu_compiler, ipu_strategy, loops, optimizers, scopes
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator

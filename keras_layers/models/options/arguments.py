@@ -9,8 +9,8 @@ from typing import Any
 
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.configs.ranges import COUNT, shown
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue, check_prefetch_depth
-from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue, check_buffer_depth
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, check_prefetch_depth
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, check_buffer_depth
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers.gradient_accumulation_optimizer import (
     GradientAccumulationOptimizerV2,

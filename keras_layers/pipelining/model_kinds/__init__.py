@@ -1,1 +1,1 @@
-"""TODO."""
+"""Stages of each kind of model: functional, Sequential, subclasses."""

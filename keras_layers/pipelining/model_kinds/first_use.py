@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.keras_layers.pipelining import hooks, listing, state
+from tensorflow_ipu.keras_layers import model_state
+from tensorflow_ipu.keras_layers.pipelining import hooks, listing
 
 
 def learn_stages(model: Any, element_spec: Any, training: bool) -> None:
@@ -22,7 +23,7 @@ def learn_stages(model: Any, element_spec: Any, training: bool) -> None:
     Raises:
         ValueError: If some layers are in stages, and others are not.
     """
-    known = state.of(model)
+    known = model_state.of(model)
     built_here = known.graph is not None or known.inputs is not None
     if built_here or known.cleared or listing.is_functional(model) or listing.is_sequential(model):
         return
@@ -41,7 +42,7 @@ def check_none_opened(model: Any, stages: list[int]) -> None:
     Raises:
         RuntimeError: If it has opened stages that nobody has cleared.
     """
-    if stages and not state.of(model).cleared:
+    if stages and not model_state.of(model).cleared:
         raise RuntimeError(
             f"The model {model.name} opens the pipeline stages {sorted(set(stages))} when it is "
             "called, which was not known when its program was planned. Please call "

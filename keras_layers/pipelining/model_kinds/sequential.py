@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining import assignment, state
+from tensorflow_ipu.keras_layers import model_state
+from tensorflow_ipu.keras_layers.pipelining import assignment
 
 
 def from_stages(model: Any, stages: Sequence[int], elements: Sequence[Any]) -> list[Any]:
@@ -133,6 +134,6 @@ class PipelinedSequential:
         self._forget_assignment()
 
     def _forget_assignment(self) -> None:
-        if state.of(self).elements is not None:
-            state.of(self).set(None)
+        if model_state.of(self).elements is not None:
+            model_state.of(self).set(None)
             self._drop_ipu_programs()  # type: ignore[attr-defined]

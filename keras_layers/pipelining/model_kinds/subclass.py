@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 from keras.src.engine import base_layer, compile_utils, keras_tensor
 
-from tensorflow_ipu.keras_layers.pipelining import hooks, saved_form, state
+from tensorflow_ipu.keras_layers import model_state
+from tensorflow_ipu.keras_layers.pipelining import hooks, saved_form
 from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, post_order
 
 
@@ -24,7 +25,7 @@ def build(model: Any, input_shape: Any, stock_build: Any) -> None:
         NotImplementedError: If it has no `call`.
     """
     check_call(model)
-    known = state.of(model)
+    known = model_state.of(model)
     if _is_symbolic(input_shape):
         inputs = input_shape
         built = _traced(model, (_like(inputs),), {})
@@ -84,7 +85,7 @@ def graph(model: Any, doing: str = "get") -> LayerGraph:
     Raises:
         RuntimeError: If it has not been built.
     """
-    known = state.of(model)
+    known = model_state.of(model)
     if known.graph is None:
         if known.inputs is None:
             raise RuntimeError(
@@ -105,7 +106,7 @@ def nested_graph(model: Any, node: Any) -> LayerGraph:
         model: A subclass of `Model`.
         node: The call.
     """
-    known = state.of(model)
+    known = model_state.of(model)
     # What is passed as `training` is for when the layers are called in earnest.
     kwargs = {name: value for name, value in node.call_kwargs.items() if name != "training"}
     arguments = (node.call_args, kwargs)
@@ -127,7 +128,7 @@ def check_mode(model: Any, training: bool) -> None:
     Raises:
         ValueError: If other layers are called than without a value for `training`.
     """
-    known = state.of(model)
+    known = model_state.of(model)
     expected = graph(model)
     if training not in known.in_modes:
         same = True
@@ -143,7 +144,7 @@ def check_mode(model: Any, training: bool) -> None:
         )
 
 
-def _adopt(known: state.PipelineState, built: LayerGraph | None) -> None:
+def _adopt(known: model_state.PipelineState, built: LayerGraph | None) -> None:
     """Takes over a new graph; the assignment stays if the graph is the same as before."""
     before = known.graph
     if before is not None and built is not None and known.elements is not None:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from tensorflow_ipu import _api, former_names
+from tensorflow_ipu import _api, _former_names
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.ranges import COUNT
@@ -170,7 +170,7 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"{_api.PACKAGE}.{_api.POPDIST_MODULES[name]}")
-    raise AttributeError(former_names.explain(f"{_api.POPDIST}.{name}"))
+    raise AttributeError(_former_names.explain(f"{_api.POPDIST}.{name}"))
 
 
 def __dir__() -> list[str]:

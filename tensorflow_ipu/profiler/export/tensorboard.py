@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from tensorflow_ipu.files import private_files
+from tensorflow_ipu import private_files
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.profiler.export import svg, text_report, xplane
 from tensorflow_ipu.profiler.export.chrome_trace import thinned

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.keras_layers.pipelining import state
+from tensorflow_ipu.keras_layers import model_state
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 from tensorflow_ipu.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 from tests import keras_pipelines
@@ -271,7 +271,7 @@ def test_losses_of_the_model_itself() -> None:
         model = compiled(make(), steps=4)
         model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
         model.fit(keras_pipelines.dataset(x, y), verbose=0)
-        assert state.of(model).losses is None
+        assert model_state.of(model).losses is None
     close(model.get_weights(), plain.get_weights())
 
 

@@ -7,7 +7,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.runtime import interpreter, native
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu.optimizers import steps
+from tensorflow_ipu.training import optimizer_steps
 
 keras = tf.keras
 FAMILIES = {"new": keras.optimizers, "legacy": keras.optimizers.legacy}
@@ -30,7 +30,7 @@ def _gradient(optimizer: Any, tape: str) -> float:
 
     @tf.function
     def in_graph() -> tf.Tensor:
-        ((gradient, variable),) = steps.compute_gradients(optimizer, loss(), [weight])
+        ((gradient, variable),) = optimizer_steps.compute_gradients(optimizer, loss(), [weight])
         assert variable is weight
         return gradient
 
@@ -39,9 +39,9 @@ def _gradient(optimizer: Any, tape: str) -> float:
     with tf.GradientTape() as recorded:
         value = loss()
         if tape == "recording":
-            pairs = steps.compute_gradients(optimizer, value, [weight], recorded)
+            pairs = optimizer_steps.compute_gradients(optimizer, value, [weight], recorded)
     if tape == "closed":
-        pairs = steps.compute_gradients(optimizer, value, [weight], recorded)
+        pairs = optimizer_steps.compute_gradients(optimizer, value, [weight], recorded)
     ((gradient, _),) = pairs
     return float(gradient)
 
@@ -60,7 +60,7 @@ def test_other_optimizers() -> None:
     weight = tf.Variable([1.0, 2.0])
     with tf.GradientTape() as tape:
         value = tf.reduce_sum(weight * weight)
-    ((gradient, _),) = steps.compute_gradients(Own(), value, [weight], tape)
+    ((gradient, _),) = optimizer_steps.compute_gradients(Own(), value, [weight], tape)
     np.testing.assert_allclose(gradient, [2, 4])
 
 
@@ -74,9 +74,9 @@ def test_captured_gradients_go_to_those_that_take_them() -> None:
             return pairs, name
 
     captured = {"a": 1}
-    assert steps.takes_captured_gradients(Taking())
-    assert not steps.takes_captured_gradients(Other())
-    apply = steps.apply_gradients
+    assert optimizer_steps.takes_captured_gradients(Taking())
+    assert not optimizer_steps.takes_captured_gradients(Other())
+    apply = optimizer_steps.apply_gradients
     assert apply(Taking(), [], captured, "n") == ([], "n", captured)
     assert apply(Taking(), [], captured, name="n", captured_grads=2) == ([], "n", 2)
     assert apply(Taking(), [], {}, "n") == ([], "n", None)

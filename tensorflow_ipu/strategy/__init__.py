@@ -1,1 +1,0 @@
-"""What an `IPUStrategy` is made of."""
