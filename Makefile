@@ -30,10 +30,10 @@ INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflo
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
 # Tests of what is in native/, above all of what runs on several threads.
-SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/test_numerics.py \
-	tests/feeds/test_ipu_infeed_queue.py tests/feeds/test_ipu_outfeed_queue.py \
+SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/feeds \
+	tests/whole_programs/test_numerics.py tests/ops/host_embedding tests/ops/nn \
 	$(addprefix tests/ops/test_,all_to_all_op.py cross_replica_ops.py ctc_ops.py custom_ops.py \
-	host_embeddings.py internal_ops.py reduce_scatter_op.py replication_ops.py sampled_losses.py embedded_runtime.py)
+	internal_ops.py reduce_scatter_op.py replication_ops.py embedded_runtime.py)
 
 # ThreadSanitizer keeps a signal back until the thread makes a call that it watches. A thread that
 # waits in TensorFlow makes none.
@@ -63,7 +63,7 @@ test-sanitized: $(VENV)/.with-test
 	done
 
 test-killed: $(VENV)/.with-test native
-	$(PYTHON) -m tests.kills --points $(KILLS) --seed $(SEED)
+	$(PYTHON) -m tests.support.kills --points $(KILLS) --seed $(SEED)
 
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done

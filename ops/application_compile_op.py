@@ -125,11 +125,9 @@ def _names(parameters: list[str], structure: list[Any]) -> dict[int, str]:
 def _ordinal() -> int:
     """Returns the ordinal of the IPU in scope; 0 when there is none."""
     device = current_scope.current_device()
-    return (
-        current_scope.ordinal(device)
-        if current_scope.is_ipu(device)
-        else ipu_strategy.current_ordinal()
-    )
+    if current_scope.is_ipu(device):
+        return current_scope.ordinal(device)
+    return ipu_strategy.current_ordinal()
 
 
 def _trace(

@@ -14,7 +14,7 @@ from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"

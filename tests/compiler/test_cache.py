@@ -19,7 +19,7 @@ from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import event_trace, events, native
-from tests import keras_models, replicas
+from tests.support import keras_models, replicas
 
 pytestmark = pytest.mark.lifetimes
 

@@ -14,8 +14,8 @@ from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import error_text, trace
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-from tests import replicas
-from tests.source_lines import place_of
+from tests.support import replicas
+from tests.support.source_lines import place_of
 
 tf1 = tf.compat.v1
 INVALID = tf.errors.InvalidArgumentError

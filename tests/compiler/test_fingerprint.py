@@ -7,7 +7,7 @@ import dataclasses
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.fingerprint import fingerprint
-from tests.compiler.programs import program_of, scalar_target
+from tests.support.compiled_programs import program_of, scalar_target
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

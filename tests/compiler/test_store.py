@@ -22,7 +22,7 @@ from tensorflow_ipu.compiler.listing.program_listing import ArgumentSpec
 from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
-from tests.profiler import programs
+from tests.support import profiled
 
 
 def _executable() -> Executable:
@@ -180,8 +180,8 @@ class TestProgramsRun:
 
         def run() -> str:
             system.reset_ipu_configuration()
-            programs.configure()
-            programs.run()
+            profiled.configure()
+            profiled.run()
             return cache.executables()[-1].fingerprint
 
         yield run
@@ -242,4 +242,4 @@ class TestProgramsRun:
         config.device_connection.version = "ipu2"
         config.configure_ipu_system()
         with pytest.raises(tf.errors.FailedPreconditionError, match="executable_cache_path"):
-            programs.run()
+            profiled.run()

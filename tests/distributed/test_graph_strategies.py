@@ -13,7 +13,7 @@ from tensorflow.python.ipu.ipu_multi_worker_strategy import (
     IPUMultiWorkerStrategyV1,
 )
 
-from tests import estimator_models, keras_models, pipelines, replicas
+from tests.support import estimator_models, keras_models, pipelines, replicas
 
 tf1 = tf.compat.v1
 
@@ -46,7 +46,7 @@ def test_properties(strategy):
 
 
 def _trained_pipeline(strategy, count, executions):
-    """Trains the model of tests/pipelines.py as a program of the TensorFlow 1 style does."""
+    """Trains the model of `tests.support.pipelines` as a TensorFlow 1 program does."""
     with tf.Graph().as_default():
         x, labels = pipelines.data(count * executions)
         dataset = tf.data.Dataset.from_tensor_slices((x, labels))

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests import keras_models as models
-from tests import replicas
+from tests.support import keras_models as models
+from tests.support import replicas
 
 PopDistStrategy = ipu.distributed.popdist_strategy.PopDistStrategy
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests import estimator_models as models
-from tests import serving
+from tests.support import estimator_models as models
+from tests.support import serving
 
 tf1 = tf.compat.v1
 ModeKeys = tf.estimator.ModeKeys

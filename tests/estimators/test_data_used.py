@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import estimator_models as models
 from tests.estimators import test_ipu_pipeline_estimator as pipelined
+from tests.support import estimator_models as models
 
 ITERATIONS, RUNS = 4, 2
 

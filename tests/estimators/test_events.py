@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorflow.python import ipu
 
-from tests import estimator_models as models
 from tests.estimators import test_ipu_pipeline_estimator as pipelined
+from tests.support import estimator_models as models
 
 tf1 = tf.compat.v1
 ITERATIONS = 4

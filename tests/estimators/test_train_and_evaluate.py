@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tests import pipelines
 from tests.estimators import test_ipu_pipeline_estimator as pipelined
 from tests.estimators.test_events import events, scalars
+from tests.support import pipelines
 
 
 def test_pipelines(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies
 
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from tests import replicas as replica_helpers
 from tests.fuzz import support
+from tests.support import replicas as replica_helpers
 
 _DTYPES = (np.float32, np.float16, np.int32, np.uint8, np.int8, np.bool_)
 _tensors = strategies.tuples(

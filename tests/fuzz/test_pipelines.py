@@ -10,8 +10,8 @@ from hypothesis import strategies
 
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
-from tests import pipelines
 from tests.fuzz import support
+from tests.support import pipelines
 
 
 class Case(NamedTuple):

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
-from tests import replicas as replica_helpers
 from tests.fuzz import programs, support
+from tests.support import replicas as replica_helpers
 
 tf1 = tf.compat.v1
 # Both run the same kernels; TensorFlow's graph optimizers may fuse them in different places.

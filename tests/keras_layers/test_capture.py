@@ -12,7 +12,7 @@ from tensorflow_ipu import ipu_strategy, loops
 from tensorflow_ipu.keras_layers import capture, optimizers, rnn
 from tensorflow_ipu.keras_layers.optimizers import step
 from tensorflow_ipu.ops import grad_util_ops
-from tests import replicas
+from tests.support import replicas
 
 keras = tf.keras
 Upstream = capture.CaptureUpstreamGradients

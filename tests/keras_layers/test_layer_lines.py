@@ -17,8 +17,8 @@ from tensorflow_ipu import keras as ipu_keras
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.profiler.export import html_report
 from tensorflow_ipu.profiler.report import Report
-from tests import keras_models
-from tests.source_lines import place_of, short_place_of
+from tests.support import keras_models
+from tests.support.source_lines import place_of, short_place_of
 
 _layers = tf.keras.layers
 

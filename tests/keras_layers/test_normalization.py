@@ -9,7 +9,7 @@ from absl import logging
 from tensorflow.python import ipu
 
 from tensorflow_ipu import ipu_compiler, scopes
-from tests import normalization, replicas
+from tests.support import normalization, replicas
 
 tf1 = tf.compat.v1
 layers = ipu.keras.layers

@@ -12,7 +12,7 @@ from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.ipu_strategy import IPUStrategy
 from tensorflow_ipu.keras_layers import layers
 from tensorflow_ipu.ops import rnn_ops
-from tests import replicas
+from tests.support import replicas
 
 B, T, SIZE, U = 3, 5, 4, 6
 GENERATOR = np.random.default_rng(4)

@@ -16,7 +16,7 @@ from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ops import embedded_runtime
 from tensorflow_ipu.ops.application_compile_op import experimental_application_compile_op
-from tests.applications import call, compiled, configure, loop
+from tests.support.applications import call, compiled, configure, loop
 
 tf1 = tf.compat.v1
 

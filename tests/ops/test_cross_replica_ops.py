@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy, loops
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
-from tests import replicas
+from tests.support import replicas
 
 COUNTS = [1, 2, 4, 8, 16]
 FLOATS = ["float16", "bfloat16", "float32"]

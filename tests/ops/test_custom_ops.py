@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import cross_replica_ops, custom_ops, replication_ops
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 SOURCES = Path(__file__).parent / "custom_op_libraries"

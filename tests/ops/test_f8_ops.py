@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_compiler, loops, scopes
 from tensorflow_ipu.ops import f8_ops
 from tensorflow_ipu.ops.f8_ops import Format, QuarterTensor
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 # The same formats, written down by others.

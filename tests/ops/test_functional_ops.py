@@ -14,7 +14,7 @@ import tensorflow_ipu
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ops import cross_replica_ops, functional_ops, internal_ops, replication_ops
-from tests import pipelines, replicas
+from tests.support import pipelines, replicas
 
 tf1 = tf.compat.v1
 outlined_function = functional_ops.outlined_function

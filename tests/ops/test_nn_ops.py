@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
 from tensorflow_ipu.compiler.ir.program import MULTI_CONV_ATTRIBUTE
 from tensorflow_ipu.ops import nn_ops
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 X = np.linspace(-4, 4, 33).reshape(3, 11)

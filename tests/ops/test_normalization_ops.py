@@ -10,7 +10,7 @@ from tensorflow.python import tf2
 
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, profiler, scopes
 from tensorflow_ipu.ops import normalization_ops
-from tests import normalization, replicas
+from tests.support import normalization, replicas
 
 tf1 = tf.compat.v1
 EPSILON = 1e-3

@@ -14,7 +14,7 @@ from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
-from tests import pipelines
+from tests.support import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
 Recomputation = pipelining_ops.RecomputationMode

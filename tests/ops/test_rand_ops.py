@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_compiler, loops, scopes, utils
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops, rand_ops
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 COUNT = 100_000

@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_compiler, ipu_outfeed_queue, loops, scopes
 from tensorflow_ipu.ops import nn_ops, rnn_ops
-from tests import replicas
-from tests.optimizers import training
+from tests.support import replicas, training
 
 tf1 = tf.compat.v1
 T, B, SIZE, U = 5, 3, 4, 6

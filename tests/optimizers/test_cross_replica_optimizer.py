@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, optimizers
 from tensorflow_ipu.compiler import cache
-from tests.optimizers import training
-from tests.optimizers.training import OPTIMIZERS, tf1
+from tests.support import training
+from tests.support.training import OPTIMIZERS, tf1
 
 Cross = optimizers.CrossReplicaOptimizer
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_compiler, optimizers, scopes
 from tensorflow_ipu.config import DeviceConnectionType
-from tests.optimizers import training
-from tests.optimizers.training import OPTIMIZERS, tf1
+from tests.support import training
+from tests.support.training import OPTIMIZERS, tf1
 
 Optimizer = tf1.train.Optimizer
 V2 = optimizers.GradientAccumulationOptimizerV2

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, optimizers, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.gradient_accumulation import GradientAccumulationReductionMethod
-from tests.optimizers import training
-from tests.optimizers.training import OPTIMIZERS, tf1
+from tests.support import training
+from tests.support.training import OPTIMIZERS, tf1
 
 Optimizer = tf1.train.Optimizer
 V2 = optimizers.GradientAccumulationOptimizerV2

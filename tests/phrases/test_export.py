@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import serving
 from tensorflow_ipu.ops import embedded_runtime
-from tests.applications import call, compiled, loop
+from tests.support.applications import call, compiled, loop
 
 ONES = np.ones(2, np.float32)
 

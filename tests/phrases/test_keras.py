@@ -15,8 +15,8 @@ from tensorflow_ipu.keras_layers import capture, optimizers
 from tensorflow_ipu.keras_layers.models.options import arguments
 from tensorflow_ipu.keras_layers.pipelining import assignment
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests import keras_models, keras_pipelines
-from tests.keras_pipelines import MODELS, OUTPUTS, dense
+from tests.support import keras_models, keras_pipelines
+from tests.support.keras_pipelines import MODELS, OUTPUTS, dense
 
 pytestmark = keras_models.KERAS_WARNINGS
 

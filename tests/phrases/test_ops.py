@@ -27,7 +27,7 @@ from tensorflow_ipu.ops import (
     statistics_ops,
     within_replica_ops,
 )
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 errors = tf.errors

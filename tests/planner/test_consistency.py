@@ -9,7 +9,7 @@ import pytest
 from tensorflow_ipu.planner import consistency
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import PipelineSchedule
-from tests import workloads
+from tests.support import workloads
 
 STEP = workloads.training_step(8, 4, 1)
 PIPELINE = workloads.pipeline(2, PipelineSchedule.Grouped, width=8)

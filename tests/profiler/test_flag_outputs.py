@@ -17,7 +17,7 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.ops.raw import gen_ipu_ops
 from tensorflow_ipu.profiler import flag_outputs
-from tests.profiler import plans, programs
+from tests.support import plans, profiled
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[[str], Executable]
@@ -30,8 +30,8 @@ def run(monkeypatch) -> Iterator[Run]:
     def launch(text: str) -> Executable:
         monkeypatch.setenv("TF_POPLAR_FLAGS", text)
         flags._reset_for_tests()
-        programs.configure()
-        programs.run()
+        profiled.configure()
+        profiled.run()
         return cache.executables()[-1]
 
     yield launch
@@ -73,8 +73,8 @@ def test_tensor_maps(run: Run, tmp_path) -> None:
 
 @pytest.mark.parametrize("limit, mapped", [(2**28, True), (100, False)])
 def test_tensor_maps_in_events_with_reports(limit: int, mapped: bool) -> None:
-    programs.configure(profiling=True, max_report_size=limit)
-    programs.run()
+    profiled.configure(profiling=True, max_report_size=limit)
+    profiled.run()
     events = utils.extract_all_events(gen_ipu_ops.ipu_event_trace())
     (end,) = [event.compile_end for event in events if event.HasField("compile_end")]
     mappings = json.loads(end.tensor_map)["mappings"]
@@ -85,8 +85,8 @@ def test_tensor_maps_in_events_with_reports(limit: int, mapped: bool) -> None:
 
 
 def test_events_without_reports_have_no_tiles() -> None:
-    programs.configure(enable_ipu_events=True)
-    programs.run()
+    profiled.configure(enable_ipu_events=True)
+    profiled.run()
     events = utils.extract_all_events(gen_ipu_ops.ipu_event_trace())
     (end,) = [event.compile_end for event in events if event.HasField("compile_end")]
     entries = [e for found in json.loads(end.tensor_map)["mappings"].values() for e in found]

@@ -11,7 +11,7 @@ from tensorflow_ipu import ipu_strategy, profiler
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import session
 from tensorflow_ipu.profiler.report import Report
-from tests.profiler import programs
+from tests.support import profiled as programs
 
 
 def test_programs_of_a_block(tmp_path) -> None:

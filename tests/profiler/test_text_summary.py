@@ -11,7 +11,7 @@ from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler import text_summary as summary_lib
-from tests.profiler import plans
+from tests.support import plans
 
 
 def _record(op_type: str, flops: int | None, label: str, runs: int | None = 1) -> OpRecord:

@@ -25,7 +25,7 @@ from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops
 from tensorflow_ipu.runtime import interpreter, native
-from tests import keras_models, replicas
+from tests.support import keras_models, replicas
 
 tf1 = tf.compat.v1
 IPU = "/device:IPU:0"

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from tests import replicas as replica_helpers
+from tests.support import replicas as replica_helpers
 
 DRAWS = 6
 

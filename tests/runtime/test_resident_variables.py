@@ -15,7 +15,7 @@ from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 

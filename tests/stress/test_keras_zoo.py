@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import keras_models
 from tests.stress import keras_zoo
+from tests.support import keras_models
 
 BATCH = 2
 STEPS = 16

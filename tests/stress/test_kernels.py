@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import replication_ops
-from tests import replicas as replica_helpers
 from tests.stress import kernels
+from tests.support import replicas as replica_helpers
 
 REPLICAS = 4
 BATCHES = 5  # replica r computes batch (iteration + r) % BATCHES

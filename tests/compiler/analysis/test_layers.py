@@ -9,7 +9,7 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.analysis.layers import LayerNames, is_backward, path, scope_of_variable
 from tensorflow_ipu.compiler.sources.frames import KerasFrames
 from tensorflow_ipu.planner.workload import Variable
-from tests import keras_models
+from tests.support import keras_models
 
 _layers = tf.keras.layers
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu.compiler.checks import verify
-from tests.compiler.programs import program_of
+from tests.support.compiled_programs import program_of
 
 VECTOR = tf.TensorSpec([4], tf.float32)
 

@@ -13,9 +13,8 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.listing.variable_placement import VariableRecord
 from tensorflow_ipu.config import DeviceConnectionType
-from tests import pipelines
-from tests.optimizers import training
-from tests.optimizers.training import OPTIMIZERS, tf1
+from tests.support import pipelines, training
+from tests.support.training import OPTIMIZERS, tf1
 
 IN, REMOTE = "in-processor", "remote"
 V2 = optimizers.CrossReplicaGradientAccumulationOptimizerV2

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_compiler, ipu_infeed_queue, ipu_strategy, loops, scopes
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 VALUE = np.arange(6).astype(np.float32)

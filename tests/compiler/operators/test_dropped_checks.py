@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 POSITIVE, NEGATIVE = np.float32([1, 2]), np.float32([1, -2])

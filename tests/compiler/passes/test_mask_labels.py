@@ -12,8 +12,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy, scopes
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import mask_labels
-from tests import replicas
-from tests.compiler.programs import program_of, text
+from tests.support import replicas
+from tests.support.compiled_programs import program_of, text
 
 
 def _run(function: Callable[..., Any], *args: Any) -> Any:

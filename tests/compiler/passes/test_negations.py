@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy, loops
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import negations
-from tests import replicas
-from tests.compiler.programs import program_of, text
+from tests.support import replicas
+from tests.support.compiled_programs import program_of, text
 
 GRADIENT = tf.TensorSpec([2, 2])
 

@@ -12,7 +12,7 @@ from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.ir.program import Program, node_tag
 from tensorflow_ipu.compiler.passes import numerics
 from tensorflow_ipu.config import IPUConfig
-from tests.compiler.programs import ops, program_of, scalar_target, text
+from tests.support.compiled_programs import ops, program_of, scalar_target, text
 
 _HALVES = tf.TensorSpec([2, 2], tf.float16)
 _FLOATS = tf.TensorSpec([2, 2], tf.float32)

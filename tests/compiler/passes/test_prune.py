@@ -7,7 +7,7 @@ from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import prune
-from tests.compiler.programs import ops, program_of, scalar_target, text
+from tests.support.compiled_programs import ops, program_of, scalar_target, text
 
 SCALAR = tf.TensorSpec([], tf.float32)
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.passes import prune, round_trips
-from tests.compiler.programs import program_of, scalar_target, text
+from tests.support.compiled_programs import program_of, scalar_target, text
 
 
 def _after(function: Any, *specs: tf.TensorSpec) -> str:

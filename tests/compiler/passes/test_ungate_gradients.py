@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_ipu import gradient_accumulation
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE
 from tensorflow_ipu.compiler.passes import prune, ungate_gradients
-from tests.compiler.programs import program_of, scalar_target, text
+from tests.support.compiled_programs import program_of, scalar_target, text
 
 SPEC = tf.TensorSpec([2, 2])
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
-from tests.source_lines import line_of
+from tests.support.source_lines import line_of
 
 
 def _program(x: tf.Tensor) -> tf.Tensor:

@@ -17,7 +17,7 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, TENSOR, VARIABLE, Buffer, Op, Workload
 from tensorflow_ipu.schedule import PipelineSchedule
-from tests import pipelines
+from tests.support import pipelines
 
 tf1 = tf.compat.v1
 

@@ -15,11 +15,11 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler import breakdown
-from tests import keras_models, replicas
+from tests.support import keras_models, replicas
 
 tf1 = tf.compat.v1
 _layers = tf.keras.layers
-_EXAMPLES = Path(__file__).parents[2] / "examples"
+_EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def _shares(executable: Executable) -> dict[str, float]:

@@ -18,7 +18,7 @@ from tensorflow_ipu.configs import chips, flags, translate
 from tensorflow_ipu.device import attachment
 from tensorflow_ipu.ops.pipelining_ops import PipelineStageOptions
 from tensorflow_ipu.planner.settings import Settings
-from tests import pipelines
+from tests.support import pipelines
 
 
 def _compile() -> Executable:

@@ -15,8 +15,8 @@ from ipu_tensorflow_addons.keras.optimizers import (
 )
 from tensorflow.python import ipu
 
-from tests import keras_models as models
-from tests import replicas
+from tests.support import keras_models as models
+from tests.support import replicas
 
 legacy = tf.keras.optimizers.legacy
 STEPS = 4

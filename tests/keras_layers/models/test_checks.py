@@ -9,8 +9,17 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.models import checks
-from tests import keras_models
-from tests.keras_models import BATCH, MLP, FunctionalSubclass, Kind, Subclass, X, Y, train_both
+from tests.support import keras_models
+from tests.support.keras_models import (
+    BATCH,
+    MLP,
+    FunctionalSubclass,
+    Kind,
+    Subclass,
+    X,
+    Y,
+    train_both,
+)
 
 pytestmark = keras_models.KERAS_WARNINGS
 

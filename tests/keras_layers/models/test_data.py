@@ -13,8 +13,18 @@ from keras.src.engine import base_layer_utils, data_adapter
 
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models.data import Data
-from tests import keras_models
-from tests.keras_models import BATCH, KINDS, MLP, SAMPLES, X, Y, assert_close, dataset, train_both
+from tests.support import keras_models
+from tests.support.keras_models import (
+    BATCH,
+    KINDS,
+    MLP,
+    SAMPLES,
+    X,
+    Y,
+    assert_close,
+    dataset,
+    train_both,
+)
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.config import IPUConfig
-from tests import keras_models
-from tests.keras_models import BATCH, KINDS, Kind, Recorder, X, Y, array, labels
+from tests.support import keras_models
+from tests.support.keras_models import BATCH, KINDS, Kind, Recorder, X, Y, array, labels
 
 pytestmark = keras_models.KERAS_WARNINGS
 

@@ -9,8 +9,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import keras_models
-from tests.keras_models import BATCH, KINDS, MLP, Kind, Recorder, X, Y, assert_close, dataset
+from tests.support import keras_models
+from tests.support.keras_models import (
+    BATCH,
+    KINDS,
+    MLP,
+    Kind,
+    Recorder,
+    X,
+    Y,
+    assert_close,
+    dataset,
+)
 
 pytestmark = keras_models.KERAS_WARNINGS
 

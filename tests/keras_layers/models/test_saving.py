@@ -20,7 +20,7 @@ from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.keras_layers.models.extension import ModelExtension
 from tensorflow_ipu.keras_layers.models.options import saving
 from tensorflow_ipu.keras_layers.models.options.model_options import CONFIG_KEYS, ModelOptions
-from tests import replicas
+from tests.support import replicas
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 

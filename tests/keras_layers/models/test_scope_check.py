@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.keras_layers.optimizers import CrossReplicaOptimizer
-from tests import keras_models
-from tests.keras_models import BATCH, MLP, Subclass, X, Y
+from tests.support import keras_models
+from tests.support.keras_models import BATCH, MLP, Subclass, X, Y
 
 pytestmark = keras_models.KERAS_WARNINGS
 

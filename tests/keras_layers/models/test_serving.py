@@ -15,7 +15,7 @@ from tensorflow.python.framework import function as legacy_function
 from tensorflow_ipu import ipu_strategy, keras, serving
 from tensorflow_ipu.compiler import cache, store
 from tensorflow_ipu.config import IPUConfig
-from tests.serving import applications, assert_stock, call_signatures
+from tests.support.serving import applications, assert_stock, call_signatures
 
 layers = tf.keras.layers
 BATCH = 2

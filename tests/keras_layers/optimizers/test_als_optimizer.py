@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, loops
 from tensorflow_ipu.keras_layers import optimizers
-from tests import replicas
 from tests.keras_layers.optimizers import training
+from tests.support import replicas
 
 keras = tf.keras
 each_generation = pytest.mark.parametrize("generation", list(training.GENERATIONS))

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import optimizers
-from tests import keras_models
 from tests.keras_layers.optimizers import training
+from tests.support import keras_models
 
 pytestmark = keras_models.KERAS_WARNINGS
 

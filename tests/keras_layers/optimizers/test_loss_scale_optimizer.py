@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.keras_layers import optimizers
-from tests import replicas
 from tests.keras_layers.optimizers import training
+from tests.support import replicas
 
 keras = tf.keras
 LossScaleOptimizer = keras.mixed_precision.LossScaleOptimizer

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.keras_layers import optimizers
-from tests import replicas
+from tests.support import replicas
 
 keras = tf.keras
 GENERATIONS = {"new": keras.optimizers, "legacy": keras.optimizers.legacy}

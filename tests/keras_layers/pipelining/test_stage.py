@@ -10,7 +10,7 @@ from keras.src.engine import node as node_lib
 
 from tensorflow_ipu.keras_layers.pipelining import hooks
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
-from tests import keras_pipelines
+from tests.support import keras_pipelines
 
 
 def test_marks_layers_and_calls_in_the_scope() -> None:

@@ -24,7 +24,7 @@ from tensorflow_ipu.optimizers.gradient_accumulation_optimizer import (
     CrossReplicaGradientAccumulationOptimizerV2,
     GradientAccumulationOptimizerV2,
 )
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes, utils
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import nn_ops
-from tests import replicas
+from tests.support import replicas
 
 tf1 = tf.compat.v1
 CLASSES, DIM, BATCH, SAMPLED = 40, 5, 6, 8

@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
 from tensorflow_ipu.optimizers import CrossReplicaOptimizer
-from tests import pipelines
+from tests.support import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
 tf1 = tf.compat.v1

@@ -13,7 +13,7 @@ from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.ops import pipelining_ops
-from tests import pipelines
+from tests.support import pipelines
 
 Schedule = pipelining_ops.PipelineSchedule
 Recomputation = pipelining_ops.RecomputationMode

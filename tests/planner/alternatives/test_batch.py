@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tensorflow_ipu.planner.alternatives import batch
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Copy, Operand
-from tests import real_programs
-from tests.workloads import Builder, pipeline, training_step
+from tests.support import real_programs
+from tests.support.workloads import Builder, pipeline, training_step
 
 
 def _grown(op_type, inputs, output, attributes=None):

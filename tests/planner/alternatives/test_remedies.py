@@ -10,8 +10,8 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import remedies, stage_split
 from tensorflow_ipu.planner.settings import Settings
-from tests.planner.layered import dense
-from tests.workloads import pipeline
+from tests.support.layered_workloads import dense
+from tests.support.workloads import pipeline
 
 MIB = 2**20
 # Twelve matrices of 256 KiB and as much momentum.

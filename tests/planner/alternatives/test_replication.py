@@ -8,7 +8,7 @@ from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import replication, what_if
 from tensorflow_ipu.planner.settings import Settings
-from tests import real_programs, workloads
+from tests.support import real_programs, workloads
 
 SUM = "IpuCrossReplicaSum"
 

@@ -16,9 +16,9 @@ from tensorflow_ipu.planner.alternatives import stage_split
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import VARIABLE
 from tensorflow_ipu.schedule import PipelineSchedule
-from tests import real_programs
-from tests.planner.layered import dense, named
-from tests.workloads import Builder, pipeline, pipelines, workloads
+from tests.support import real_programs
+from tests.support.layered_workloads import dense, named
+from tests.support.workloads import Builder, pipeline, pipelines, workloads
 
 SETTINGS = Settings()
 

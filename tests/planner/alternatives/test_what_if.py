@@ -13,8 +13,8 @@ from tensorflow_ipu.planner.alternatives import batch, stage_split, variations, 
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.schedule import PipelineSchedule
-from tests.planner.layered import dense
-from tests.workloads import pipeline
+from tests.support.layered_workloads import dense
+from tests.support.workloads import pipeline
 
 SETTINGS = Settings(chip=chips.MK2.with_tiles(64))
 WORKLOAD = dense([256] * 5, batch=32)

@@ -10,7 +10,7 @@ from tensorflow_ipu.planner.program import accesses as access
 from tensorflow_ipu.planner.program import placement
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import TENSOR
-from tests.workloads import Builder, loop, training_step, workloads
+from tests.support.workloads import Builder, loop, training_step, workloads
 
 FAST = settings(max_examples=60, derandomize=True, deadline=None)
 

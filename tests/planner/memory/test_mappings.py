@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tensorflow_ipu.planner.memory import replica
 from tensorflow_ipu.planner.settings import Settings
-from tests.workloads import Builder, pipelines, workloads
+from tests.support.workloads import Builder, pipelines, workloads
 
 FAST = settings(max_examples=15, derandomize=True, deadline=None)
 

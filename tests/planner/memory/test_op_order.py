@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.memory import liveness, op_order
 from tensorflow_ipu.planner.program import accesses as access
 from tensorflow_ipu.planner.program import placement
 from tensorflow_ipu.planner.settings import Settings
-from tests.workloads import Builder, pipeline, training_step, workloads
+from tests.support.workloads import Builder, pipeline, training_step, workloads
 
 FAST = settings(max_examples=30, derandomize=True, deadline=None)
 NAMES = [algorithm.name for algorithm in SchedulingAlgorithm]

@@ -7,7 +7,7 @@ import pytest
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner.memory import replica
 from tensorflow_ipu.planner.settings import Settings
-from tests.workloads import Builder
+from tests.support.workloads import Builder
 
 SHAPE = (64, 1024)
 TENSOR = 4 * 64 * 1024

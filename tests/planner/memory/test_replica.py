@@ -12,7 +12,7 @@ from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.memory import replica
 from tensorflow_ipu.planner.settings import Settings
-from tests.workloads import Builder, chain, loop, pipeline, training_step
+from tests.support.workloads import Builder, chain, loop, pipeline, training_step
 
 MIB = 1 << 20
 

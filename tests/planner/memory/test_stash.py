@@ -13,7 +13,7 @@ from tensorflow_ipu.schedule import (
     PipelineSchedule,
     RecomputationMode,
 )
-from tests.workloads import Builder, pipeline, pipelines
+from tests.support.workloads import Builder, pipeline, pipelines
 
 FAST = settings(max_examples=12, derandomize=True, deadline=None)
 # Bytes of a tensor between layers: 32 rows of 128 floats.

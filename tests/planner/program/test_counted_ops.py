@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorflow_ipu.planner.program import counted_ops
-from tests.workloads import Builder
+from tests.support.workloads import Builder
 
 
 def nested():

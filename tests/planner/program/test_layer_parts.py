@@ -7,7 +7,7 @@ import pytest
 from tensorflow_ipu.planner.alternatives import stage_split
 from tensorflow_ipu.planner.program.layer_parts import wholes
 from tensorflow_ipu.planner.settings import Settings
-from tests import real_programs
+from tests.support import real_programs
 
 _ATTENTION = {f"att/{part}": True for part in ("query", "key", "value", "output")}
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from tensorflow_ipu.planner.program import placement
 from tensorflow_ipu.planner.settings import Settings
-from tests.workloads import Builder, pipeline, training_step
+from tests.support.workloads import Builder, pipeline, training_step
 
 
 def test_without_stages_all_is_where_it_is_said_to_be():

@@ -19,9 +19,9 @@ from tensorflow_ipu.schedule import (
     PipelineSchedule,
     RecomputationMode,
 )
-from tests import workloads
-from tests.planner.priced import op, pipeline, prices  # noqa: F401
-from tests.workloads import Builder
+from tests.support import workloads
+from tests.support.priced_workloads import op, pipeline, prices  # noqa: F401
+from tests.support.workloads import Builder
 
 needs_prices = pytest.mark.usefixtures("prices")
 SETTINGS = Settings(BOW)

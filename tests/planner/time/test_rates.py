@@ -8,8 +8,8 @@ from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import rates, timeline
-from tests.planner.priced import op, prices  # noqa: F401
-from tests.workloads import Builder
+from tests.support.priced_workloads import op, prices  # noqa: F401
+from tests.support.workloads import Builder
 
 pytestmark = pytest.mark.usefixtures("prices")
 

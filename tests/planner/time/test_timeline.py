@@ -16,9 +16,9 @@ from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.workload import Copy
-from tests import workloads
-from tests.planner.priced import op, prices  # noqa: F401
-from tests.workloads import Builder
+from tests.support import workloads
+from tests.support.priced_workloads import op, prices  # noqa: F401
+from tests.support.workloads import Builder
 
 needs_prices = pytest.mark.usefixtures("prices")
 

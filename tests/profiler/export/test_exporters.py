@@ -12,7 +12,7 @@ import pytest
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.export import chrome_trace, html_report, notebook, svg, text_report
 from tensorflow_ipu.profiler.report import Executions, Report
-from tests.profiler import plans
+from tests.support import plans
 
 PLANS = {
     "replicas": plans.plan(4),

@@ -12,7 +12,7 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.export import tensorboard, text_report
 from tensorflow_ipu.profiler.report import Report
-from tests.profiler import plans
+from tests.support import plans
 
 PLANS = {
     "replicas": plans.plan(2),

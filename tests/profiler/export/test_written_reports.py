@@ -20,7 +20,7 @@ from tensorflow_ipu.configs.enums import ExecutionProfileType
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import report_options
 from tensorflow_ipu.profiler.report import Executions, Report
-from tests.profiler import programs
+from tests.support import profiled
 
 FILES = {"framework.json", "profile.pop", "report.html", "report.json", "summary.txt", "trace.json"}
 
@@ -43,8 +43,8 @@ def warnings(monkeypatch) -> list[str]:
 
 
 def test_the_directory_of_a_program(tmp_path) -> None:
-    programs.configure(compilation_poplar_options=_engine(tmp_path / "a" / "b", all="true"))
-    programs.run()
+    profiled.configure(compilation_poplar_options=_engine(tmp_path / "a" / "b", all="true"))
+    profiled.run()
     (folder,) = _written(tmp_path / "a" / "b")
     time = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{6}"
     assert re.fullmatch(f"tf_report__{time}__{os.getpid()}", folder.name)
@@ -62,8 +62,8 @@ def test_the_directory_of_a_program(tmp_path) -> None:
 
 
 def test_launches_are_renewed_when_the_configuration_is_reset(tmp_path) -> None:
-    programs.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
-    programs.run(launches=3)
+    profiled.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
+    profiled.run(launches=3)
     (folder,) = _written(tmp_path)
     assert Report.load(folder).executions == Executions()
     system.reset_ipu_configuration()
@@ -78,8 +78,8 @@ def test_launches_are_renewed_from_another_current_directory(
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    programs.configure(compilation_poplar_options=_engine("reports", all="true"))
-    programs.run()
+    profiled.configure(compilation_poplar_options=_engine("reports", all="true"))
+    profiled.run()
     monkeypatch.chdir("elsewhere")
     system.reset_ipu_configuration()
     (folder,) = _written(tmp_path / "reports")
@@ -87,9 +87,9 @@ def test_launches_are_renewed_from_another_current_directory(
 
 
 def test_each_program_has_its_own(tmp_path) -> None:
-    programs.configure(2, compilation_poplar_options=_engine(tmp_path, outputGraphProfile="true"))
-    programs.run(8)
-    programs.run(16)
+    profiled.configure(2, compilation_poplar_options=_engine(tmp_path, outputGraphProfile="true"))
+    profiled.run(8)
+    profiled.run(16)
     first, second = map(Report.load, _written(tmp_path))
     assert first.workload.fingerprint != second.workload.fingerprint
     assert {first.target["replicas"], second.target["replicas"]} == {2}
@@ -145,7 +145,7 @@ def test_each_program_has_its_own(tmp_path) -> None:
 )
 def test_whose_word_counts(engine, private, environment, expected, monkeypatch) -> None:
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(environment))
-    programs.configure(compilation_poplar_options=engine, **private)
+    profiled.configure(compilation_poplar_options=engine, **private)
     found = report_options.read(system.current())
     assert (found and (found.directory, found.execution, found.launches)) == expected
 
@@ -164,25 +164,25 @@ def test_values_that_options_do_not_take(name, value, monkeypatch) -> None:
     with monkeypatch.context() as environment:
         environment.setenv("POPLAR_ENGINE_OPTIONS", text)
         with pytest.raises(tf.errors.InvalidArgumentError, match=f"autoReport.{name}.*'{value}'"):
-            programs.configure()
-    programs.configure()
+            profiled.configure()
+    profiled.configure()
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", text)
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"autoReport.{name}.*'{value}'"):
-        programs.run()
+        profiled.run()
 
 
 def test_no_option_no_files(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    programs.configure()
-    programs.run()
+    profiled.configure()
+    profiled.run()
     assert not _written(tmp_path)
 
 
 def test_the_program_runs_when_its_report_cannot_be_written(tmp_path, warnings) -> None:
     (tmp_path / "file").write_text("")
-    programs.configure(compilation_poplar_options=_engine(tmp_path / "file" / "x", all="true"))
-    programs.run(launches=2)
-    programs.run(16)
+    profiled.configure(compilation_poplar_options=_engine(tmp_path / "file" / "x", all="true"))
+    profiled.run(launches=2)
+    profiled.run(16)
     assert len(warnings) == 1
     assert str(tmp_path / "file" / "x") in warnings[0] and "may be written" in warnings[0]
 
@@ -193,7 +193,7 @@ def test_a_training_runs_to_its_end_on_a_full_disk(tmp_path, monkeypatch, warnin
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     options = _engine(tmp_path / "reports", all="true")
-    programs.configure(compilation_poplar_options=options)
+    profiled.configure(compilation_poplar_options=options)
     monkeypatch.setattr(os, step, fail)
     callback = profiler.Callback(tmp_path / "callback")
     with ipu_strategy.IPUStrategy().scope():
@@ -210,10 +210,10 @@ def test_a_training_runs_to_its_end_on_a_full_disk(tmp_path, monkeypatch, warnin
 
 
 def test_reports_are_for_the_user_only(tmp_path) -> None:
-    programs.configure(compilation_poplar_options=_engine(tmp_path / "reports", all="true"))
+    profiled.configure(compilation_poplar_options=_engine(tmp_path / "reports", all="true"))
     before = os.umask(0)
     try:
-        programs.run()
+        profiled.run()
     finally:
         os.umask(before)
     modes = {path.is_dir(): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
@@ -221,8 +221,8 @@ def test_reports_are_for_the_user_only(tmp_path) -> None:
 
 
 def test_a_directory_that_is_gone_when_launches_are_renewed(tmp_path, warnings) -> None:
-    programs.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
-    programs.run()
+    profiled.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
+    profiled.run()
     (folder,) = _written(tmp_path)
     folder.rename(tmp_path / "elsewhere")
     system.reset_ipu_configuration()
@@ -230,8 +230,8 @@ def test_a_directory_that_is_gone_when_launches_are_renewed(tmp_path, warnings) 
 
 
 def test_reports_as_text_only(tmp_path) -> None:
-    programs.configure(report_directory=str(tmp_path), use_poplar_text_report=True)
-    programs.run()
+    profiled.configure(report_directory=str(tmp_path), use_poplar_text_report=True)
+    profiled.run()
     (folder,) = _written(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"summary.txt", "framework.json"}
 
@@ -239,8 +239,8 @@ def test_reports_as_text_only(tmp_path) -> None:
 def test_files_that_are_too_large_are_left_out(tmp_path, monkeypatch) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(logging, "warning", lambda text, *args: warnings.append(text % args))
-    programs.configure(report_directory=str(tmp_path), max_report_size=20_000)
-    programs.run()
+    profiled.configure(report_directory=str(tmp_path), max_report_size=20_000)
+    profiled.run()
     (folder,) = _written(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"summary.txt", "framework.json"}
     about = [text for text in warnings if "max_report_size" in text]
@@ -251,9 +251,9 @@ def test_what_does_not_fit_has_its_report(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --ipu_model_tiles=4")
     flags._reset_for_tests()
     try:
-        programs.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
+        profiled.configure(compilation_poplar_options=_engine(tmp_path, all="true"))
         with pytest.raises(tf.errors.ResourceExhaustedError):
-            programs.run(1024)
+            profiled.run(1024)
     finally:
         system.reset_ipu_configuration()
         flags._reset_for_tests()
@@ -272,7 +272,7 @@ programs.run()
 loaded = [name for name in sys.modules if name.startswith("tensorflow_ipu.profiler")]
 assert loaded == [], loaded
 """
-    run_python(code, cwd=Path(__file__).parents[2])
+    run_python(code, cwd=Path(__file__).parents[3])
 
 
 def test_launches_are_renewed_at_the_end_of_the_process(run_python, tmp_path) -> None:
@@ -282,6 +282,6 @@ programs.configure()
 programs.run(launches=2)
 """
     environment = {"POPLAR_ENGINE_OPTIONS": json.dumps(_engine(tmp_path, all="true"))}
-    run_python(code, cwd=Path(__file__).parents[2], env=environment)
+    run_python(code, cwd=Path(__file__).parents[3], env=environment)
     (folder,) = _written(tmp_path)
     assert Report.load(folder).executions.launches == 2

@@ -17,7 +17,7 @@ from tensorflow_ipu.compiler import cache, store
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ops import embedded_runtime, pipelining_ops, rand_ops, replication_ops
-from tests.serving import applications, assert_stock, call_signatures, nodes
+from tests.support.serving import applications, assert_stock, call_signatures, nodes
 
 Spec = tf.TensorSpec
 BATCH = 2

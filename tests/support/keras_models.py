@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.device import system
-from tests import replicas as replica_helpers
+from tests.support import replicas as replica_helpers
 
 SAMPLES = 24
 BATCH = 4

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from tensorflow_ipu.planner.workload import Workload
-from tests.workloads import Builder
+from tests.support.workloads import Builder
 
 
 def named(workload: Workload) -> Workload:

@@ -1,6 +1,6 @@
 """Kills trainings at random points, and lets them go on.
 
-    python -m tests.kills --points 10 --seed 0
+    python -m tests.support.kills --points 10 --seed 0
 
 kills one training of each kind ten times, and says where. See `KilledTraining`.
 """
@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 KINDS = ("keras", "session", "estimator")
 RUNS_PER_SAVE = 3  # launches of the device between two checkpoints
@@ -94,7 +94,7 @@ class Watch:
 
 def _train(job: dict[str, Any]) -> None:
     """Runs a training in this process, and kills it if that is to be."""
-    from tests import resumable  # and with it TensorFlow
+    from tests.support import resumable  # and with it TensorFlow
 
     runs = 0
 
@@ -138,7 +138,7 @@ def _serve(jobs: IO[str]) -> None:
     """Runs the jobs, one a line. The children have TensorFlow, but nothing has started there."""
     import tensorflow as tf
 
-    import tests.resumable  # noqa: F401
+    import tests.support.resumable  # noqa: F401
 
     tf.get_logger().setLevel("ERROR")
     for line in jobs:
@@ -149,7 +149,7 @@ class Trainer:
     """A process that has imported TensorFlow, and its children, which train. For a `with`."""
 
     def __enter__(self) -> Trainer:
-        command = [sys.executable, "-m", "tests.kills", "--serve"]
+        command = [sys.executable, "-m", "tests.support.kills", "--serve"]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
         return self

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tests import estimator_models, keras_models, replicas
-from tests.kills import RUNS_PER_SAVE
+from tests.support import estimator_models, keras_models, replicas
+from tests.support.kills import RUNS_PER_SAVE
 
 tf1 = tf.compat.v1
 

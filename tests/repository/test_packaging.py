@@ -21,7 +21,7 @@ import pytest
 import tensorflow_ipu
 from tests.support import repository
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = "tensorflow-plugins/libtensorflow_ipu.so"
 STUBS = ROOT / "stubs" / "packages"
 # What editors find below TensorFlow, where only the finder finds it at run time.

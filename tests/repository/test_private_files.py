@@ -16,7 +16,7 @@ from absl import logging
 
 from tensorflow_ipu import private_files
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import kills
+from tests.support import kills
 
 pytestmark = pytest.mark.process
 

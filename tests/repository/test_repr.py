@@ -20,9 +20,8 @@ from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator
 from tensorflow_ipu.keras_layers.effective_transformer import EffectiveTransformer
 from tensorflow_ipu.keras_layers.models import extension
 from tensorflow_ipu.keras_layers.pipelining import assignment
-from tests import estimator_models
-from tests.profiler import plans, programs
-from tests.public_classes import public_classes
+from tests.support import estimator_models, plans, profiled
+from tests.support.public_classes import public_classes
 
 tf1 = tf.compat.v1
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}|object at")
@@ -327,8 +326,8 @@ def test_parts_of_a_report():
 
 
 def test_executable():
-    config = programs.configure()
-    programs.run()
+    config = profiled.configure()
+    profiled.run()
     (executable,) = ipu.profiler.executables()
     assert check(executable).startswith(f"Executable({executable.name!r}, device='/device:IPU:0'")
     for part in (*executable.arguments, *executable.variables, *executable.ops):
@@ -346,7 +345,7 @@ def test_machine():
 
 
 def test_values_shown():
-    programs.configure(2)
+    profiled.configure(2)
     assert repr(ipu.ipu_infeed_queue.IPUInfeedQueue(dataset())) == (
         "IPUInfeedQueue(float32[2, 2, 3], device_ordinal=0, prefetch_depth=3)"
     )

@@ -11,7 +11,7 @@ from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription, PipelineSchedule
-from tests.workloads import Builder
+from tests.support.workloads import Builder
 
 
 def cost_of(spec: OpSpec, resources: Resources) -> Cost:
