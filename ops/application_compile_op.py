@@ -17,7 +17,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.applications import application, file, host_step, values
 from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler import trace as trace_lib
@@ -127,7 +127,7 @@ def _ordinal() -> int:
     device = current_scope.current_device()
     if current_scope.is_ipu(device):
         return current_scope.ordinal(device)
-    return ipu_strategy.current_ordinal()
+    return strategy_scope.current_ordinal()
 
 
 def _trace(
@@ -156,7 +156,7 @@ def _trace(
 
     specs = [tensor_lib.TensorSpec.from_tensor(tensor) for tensor in flat]
     whole = polymorphic_function.function(body, input_signature=specs)
-    with trace_lib.cluster_scope(), ipu_strategy.without_reductions():
+    with trace_lib.cluster_scope(), strategy_scope.without_reductions():
         concrete = whole.get_concrete_function()
     return Cluster.from_graph(concrete.graph, name, owner=(whole, concrete), inputs=flat)
 

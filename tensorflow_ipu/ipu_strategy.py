@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tensorflow.python.distribute import distribute_lib, one_device_strategy
@@ -12,35 +11,22 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import dtypes
 
-from tensorflow_ipu.compiler import current_scope, tf_functions, trace
+from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import process
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.strategy_extended import IPUExtended, same_device, without_reductions
+from tensorflow_ipu.strategy_extended import IPUExtended
+from tensorflow_ipu.strategy_scope import DeviceStrategy
 
-__all__ = [
-    "IPUStrategy",
-    "IPUStrategyV1",
-    "current",
-    "current_ordinal",
-    "host_iterators",
-    "makes_iterators",
-    "same_device",
-    "without_reductions",
-]
+__all__ = ["IPUStrategy", "IPUStrategyV1"]
 
 tensorflow_hooks.install()
-
-# Whether datasets are read on the host: see `host_iterators`.
-_reading_on_host: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "ipu_reading_on_host", default=False
-)
 
 _TF_FUNCTIONS = (tf_functions.Function, tf_functions.ConcreteFunction)
 
 
 # Keras scales losses only under the strategies that it knows, of which this is one kind.
-class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
+class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
     """Runs functions on one IPU device, which may have several IPUs.
 
     Variables made in its `scope()` are on the device; their initial values are computed on the
@@ -68,10 +54,13 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
                 decides for that model.
         """
         distribute_lib.StrategyV1.__init__(self, IPUExtended(self, ipu_device, cpu_device))
-        self._ipu_device = ipu_device
-        self._enable_dataset_iterators = enable_dataset_iterators
-        self._enable_keras_extensions = enable_keras_extensions
-        self._enable_custom_train_step = enable_custom_train_step
+        DeviceStrategy.__init__(
+            self,
+            ipu_device,
+            enable_dataset_iterators,
+            enable_keras_extensions,
+            enable_custom_train_step,
+        )
 
     __repr__ = shows(
         lambda self: {
@@ -80,31 +69,6 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1):
             "enable_keras_extensions": self._enable_keras_extensions,
         }
     )
-
-    @property
-    def enable_dataset_iterators(self) -> bool:
-        """Whether `iter(dataset)` in the scope makes an IPU iterator."""
-        return self._enable_dataset_iterators
-
-    @property
-    def enable_keras_extensions(self) -> bool:
-        """Whether Keras models made in the scope run as IPU programs."""
-        return self._enable_keras_extensions
-
-    @property
-    def enable_custom_train_step(self) -> bool:
-        """Whether `fit` compiles a `train_step` of a model's own."""
-        return self._enable_custom_train_step
-
-    @property
-    def ipu_device(self) -> str:
-        """Name of the IPU device."""
-        return self._ipu_device
-
-    @property
-    def device_ordinal(self) -> int:
-        """Ordinal of the IPU device."""
-        return current_scope.ordinal(self._ipu_device)
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -181,7 +145,7 @@ class _Scope:
         process.use()
         with contextlib.ExitStack() as stack:
             strategy = stack.enter_context(self._scope)
-            # Models need strategies; and a program without a scope needs no Keras.
+            # A program without a scope needs no Keras.
             from tensorflow_ipu.keras_layers.models import hooks
 
             stack.enter_context(hooks.checked_models())
@@ -211,37 +175,3 @@ def _check_types(concrete: tf_functions.ConcreteFunction) -> None:
                     f"Unsupported data type for {role}: float64. The IPU has float32 and float16: "
                     f"cast {tensor.name} with tf.cast."
                 )
-
-
-@contextlib.contextmanager
-def host_iterators() -> Iterator[None]:
-    """Lets `iter(dataset)` give iterators of the host, for code on the host in a scope.
-
-    Yields:
-        Nothing.
-    """
-    token = _reading_on_host.set(True)
-    try:
-        yield
-    finally:
-        _reading_on_host.reset(token)
-
-
-def makes_iterators() -> bool:
-    """Returns whether `iter(dataset)` is to give one that programs on the device read."""
-    strategy = current()
-    return strategy is not None and strategy.enable_dataset_iterators and not _reading_on_host.get()
-
-
-def current() -> IPUStrategyV1 | None:
-    """Returns the IPUStrategy whose scope is active, or None."""
-    if not distribute_lib.has_strategy():
-        return None
-    strategy = distribute_lib.get_strategy()
-    return strategy if isinstance(strategy, IPUStrategyV1) else None
-
-
-def current_ordinal() -> int:
-    """Returns the device ordinal of the strategy in scope; 0 when there is none."""
-    strategy = current()
-    return 0 if strategy is None else strategy.device_ordinal

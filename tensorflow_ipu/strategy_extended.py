@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,11 +14,9 @@ from tensorflow.python.distribute import (
 from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.ops import cross_replica_ops
-
-# Whether reductions of the strategy are to be done: see `without_reductions`.
-_reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing", default=True)
 
 
 class IPUExtended(one_device_strategy.OneDeviceExtended):
@@ -43,7 +39,9 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
 
     def variable_created_in_scope(self, v: Any) -> bool:
         """Returns whether a variable was made for this device, in a scope of any IPUStrategy."""
-        return same_device(self._container_strategy(), getattr(v, "_distribute_strategy", None))
+        return strategy_scope.same_device(
+            self._container_strategy(), getattr(v, "_distribute_strategy", None)
+        )
 
     def _validate_colocate_with_variable(self, colocate_with_variable: Any) -> None:
         """Checks a variable that an optimizer makes its own variables beside."""
@@ -70,7 +68,7 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
         del destinations, options
-        if not trace.in_cluster() or not is_reducing():
+        if not trace.in_cluster() or not strategy_scope.is_reducing():
             return value
         return over_replicas(reduce_op, value)
 
@@ -86,28 +84,6 @@ class HostDataset(dataset_ops.UnaryUnchangedStructureDataset):
 
     def __iter__(self) -> Iterator[Any]:
         return iterator_ops.OwnedIterator(self)
-
-
-@contextlib.contextmanager
-def without_reductions() -> Iterator[None]:
-    """Lets what is reduced in the scope of a strategy stay as it is.
-
-    For optimizers that have combined the gradients of replicas before TensorFlow's own code, which
-    asks the strategy for a sum, gets them.
-
-    Yields:
-        Nothing.
-    """
-    token = _reducing.set(False)
-    try:
-        yield
-    finally:
-        _reducing.reset(token)
-
-
-def is_reducing() -> bool:
-    """Returns whether what is reduced now is not to stay as it is: see `without_reductions`."""
-    return _reducing.get()
 
 
 def over_replicas(reduce_op: reduce_util.ReduceOp, value: Any) -> Any:
@@ -132,14 +108,3 @@ def over_replicas(reduce_op: reduce_util.ReduceOp, value: Any) -> Any:
         reduce_util.ReduceOp.MEAN: cross_replica_ops.cross_replica_mean,
     }[reduce_op]
     return nest.map_structure(reduce, value)
-
-
-def same_device(strategy: Any, other: Any) -> bool:
-    """Returns whether two strategies are IPUStrategies for the same device.
-
-    Args:
-        strategy: Any strategy, or None.
-        other: Likewise.
-    """
-    first, second = (getattr(one, "device_ordinal", None) for one in (strategy, other))
-    return first is not None and first == second

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import ipu_strategy, strategy_scope
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
@@ -67,13 +67,13 @@ class TestAttributes:
         assert strategy.supports_loss_scaling
 
     def test_current(self) -> None:
-        assert ipu_strategy.current() is None
-        assert ipu_strategy.current_ordinal() == 0
+        assert strategy_scope.current() is None
+        assert strategy_scope.current_ordinal() == 0
         strategy = ipu_strategy.IPUStrategy("/device:IPU:2")
         with strategy.scope():
-            assert ipu_strategy.current() is strategy
-            assert ipu_strategy.current_ordinal() == 2
-        assert ipu_strategy.current() is None
+            assert strategy_scope.current() is strategy
+            assert strategy_scope.current_ordinal() == 2
+        assert strategy_scope.current() is None
 
 
 class TestVariables:

@@ -27,7 +27,7 @@ from typing import Any
 import tensorflow as tf
 from keras.src.engine import base_preprocessing_layer
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.models import extension, scope_check
 from tensorflow_ipu.keras_layers.models.options import saving
@@ -81,7 +81,7 @@ def _new(original: Any) -> Any:
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
         # Another thread may have opened the scope that this function is there for.
-        strategy = ipu_strategy.current()
+        strategy = strategy_scope.current()
         if strategy is None or not strategy.enable_keras_extensions:
             return original(cls, *args, **kwargs)
         # `Model(inputs, outputs)` makes a functional model by calling that class: as it is, then.
@@ -122,7 +122,7 @@ def _reading_on_host(original: Any) -> Any:
 
     @functools.wraps(original)
     def reading(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with ipu_strategy.host_iterators():
+        with strategy_scope.host_iterators():
             return original(self, *args, **kwargs)
 
     return reading

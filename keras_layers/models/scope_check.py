@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler.checks.resources import short_name
 
@@ -25,7 +25,7 @@ def check_stock_model(model: Any) -> None:
         ValueError: If it was made in no scope.
         RuntimeError: If it was made in that of another strategy.
     """
-    current, made_in = ipu_strategy.current(), model._distribution_strategy
+    current, made_in = strategy_scope.current(), model._distribution_strategy
     if current is None or made_in is current:
         return
     if made_in is not None:
@@ -51,10 +51,10 @@ def strategy_of(model: Any, made_in: Any) -> Any:
     Raises:
         RuntimeError: If the scope that is open is for another device.
     """
-    current = ipu_strategy.current()
+    current = strategy_scope.current()
     if current is None or current is made_in:
         return made_in
-    if not ipu_strategy.same_device(current, made_in):
+    if not strategy_scope.same_device(current, made_in):
         raise _mixed(model, made_in, current)
     return current
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.keras_layers.optimizers.ipu_optimizer import IpuOptimizer
 from tensorflow_ipu.keras_layers.registration import registered
@@ -50,7 +50,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
         """
         pairs = [(_mean(gradient), variable) for gradient, variable in grads_and_vars]
         # The wrapped optimizer asks the strategy for a sum.
-        with ipu_strategy.without_reductions():
+        with strategy_scope.without_reductions():
             return super().apply_gradients(pairs, *args, captured_grads=captured_grads, **kwargs)
 
 

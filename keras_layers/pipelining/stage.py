@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.keras_layers.pipelining import hooks
 
@@ -34,7 +34,7 @@ class PipelineStage:
     __repr__ = shows(lambda self: {"": self._stage})
 
     def __enter__(self) -> PipelineStage:
-        if ipu_strategy.current() is None:
+        if strategy_scope.current() is None:
             raise RuntimeError(
                 "PipelineStage may only be used from within an IPUStrategy context. Make and call "
                 "the layers of a pipelined model inside `with strategy.scope():`."

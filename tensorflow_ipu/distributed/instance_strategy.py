@@ -14,7 +14,8 @@ from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.distributed import exchange, host_collective_ops
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.ipu_strategy import IPUStrategyV1
-from tensorflow_ipu.strategy_extended import IPUExtended, is_reducing
+from tensorflow_ipu.strategy_extended import IPUExtended
+from tensorflow_ipu.strategy_scope import is_reducing
 
 
 class InstanceStrategy(IPUStrategyV1):

@@ -13,7 +13,8 @@ from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.distributed import instances, popdist
 from tensorflow_ipu.distributed.instance_strategy import InstanceExtended, InstanceStrategy
 from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
-from tensorflow_ipu.strategy_extended import is_reducing, over_replicas
+from tensorflow_ipu.strategy_extended import over_replicas
+from tensorflow_ipu.strategy_scope import is_reducing
 
 __all__ = ["PopDistStrategy"]
 

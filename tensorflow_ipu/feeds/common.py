@@ -22,6 +22,7 @@ from tensorflow.python.framework import (
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.util import nest
 
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler.passes import synthetic_data
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
@@ -124,9 +125,7 @@ def check_ordinal(device_ordinal: int | None) -> int:
         ValueError: If it is not an integer, or negative.
     """
     if device_ordinal is None:
-        from tensorflow_ipu import ipu_strategy  # strategies make queues
-
-        return ipu_strategy.current_ordinal()
+        return strategy_scope.current_ordinal()
     if isinstance(device_ordinal, bool) or not hasattr(device_ordinal, "__index__"):
         raise ValueError(
             f"Device ordinal must be an integer {_ORDINAL}; received {shown(device_ordinal)}."

@@ -41,6 +41,7 @@ from tensorflow.python.ops import (
     math_ops,
 )
 
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler import cluster, current_scope, placed_clusters, tf_functions, trace
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.ir import program
@@ -125,9 +126,7 @@ def _ipu_in_scope() -> str | None:
     device = current_scope.current_device()
     if current_scope.is_ipu(device):
         return device
-    from tensorflow_ipu import ipu_strategy
-
-    strategy = ipu_strategy.current()
+    strategy = strategy_scope.current()
     return None if strategy is None else strategy.ipu_device
 
 
@@ -137,9 +136,7 @@ def _hook_datasets() -> None:
 
     @functools.wraps(iterate)
     def iterate_on_ipu(self: dataset_ops.DatasetV2) -> Iterator[Any]:
-        from tensorflow_ipu import ipu_strategy
-
-        if not ipu_strategy.makes_iterators() or not context.executing_eagerly():
+        if not strategy_scope.makes_iterators() or not context.executing_eagerly():
             return iterate(self)
         from tensorflow_ipu.feeds import ipu_infeed_queue
 

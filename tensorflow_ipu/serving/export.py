@@ -12,7 +12,7 @@ from absl import logging
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.compiler import current_scope, served
 from tensorflow_ipu.compiler import launch as launch_lib
 from tensorflow_ipu.compiler.cluster import Cluster
@@ -111,7 +111,7 @@ def export(
     Returns:
         A `tf.function` that does what the signature does, with the device.
     """
-    ordinal = ipu_strategy.current_ordinal()
+    ordinal = strategy_scope.current_ordinal()
     name = re.sub(r"\W+", "_", name)
     needed = sorted(set().union(*map(ipu_ops, flow.steps)))
     if needed:

@@ -15,8 +15,8 @@ from tensorflow.python.util import nest
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.hooks import tensorflow_hooks
-from tensorflow_ipu.ipu_strategy import without_reductions
 from tensorflow_ipu.serving.arguments import Arguments
+from tensorflow_ipu.strategy_scope import without_reductions
 
 # What a program exchanges data with is not there when a model is served.
 _NOT_SERVED = ("Infeed", "Outfeed", "HostEmbedding", "IpuLaunch")

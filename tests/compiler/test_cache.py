@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, profiler, scopes
+from tensorflow_ipu import ipu_compiler, ipu_strategy, profiler, scopes, strategy_scope
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
@@ -47,7 +47,7 @@ def nothing_stays() -> Iterator[None]:
 
 
 def _run(function: Any, *arguments: Any) -> Any:
-    strategy = ipu_strategy.current() or ipu_strategy.IPUStrategy()
+    strategy = strategy_scope.current() or ipu_strategy.IPUStrategy()
     with strategy.scope():
         return strategy.run(function, arguments)
 

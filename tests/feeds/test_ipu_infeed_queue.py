@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes, strategy_scope
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
@@ -581,7 +581,7 @@ def test_all_that_replicas_have_read_before_the_end_is_sent(configure: Any, repl
         for _ in range(25):
             infeed.restart(numbers(3 * replicas))
             with pytest.raises(tf.errors.OutOfRangeError):
-                ipu_strategy.current().run(program)
+                strategy_scope.current().run(program)
             arrived = outfeed.dequeue().numpy()
             np.testing.assert_array_equal(arrived.reshape(-1), np.arange(3 * replicas))
 

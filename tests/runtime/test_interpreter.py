@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
+from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes, strategy_scope
 from tensorflow_ipu.compiler import passes
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
@@ -63,7 +63,7 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 
 def _run(function: Any, *arguments: Any) -> Any:
-    strategy = ipu_strategy.current() or ipu_strategy.IPUStrategy()
+    strategy = strategy_scope.current() or ipu_strategy.IPUStrategy()
     with strategy.scope():
         return strategy.run(function, arguments)
 

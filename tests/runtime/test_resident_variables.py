@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes
+from tensorflow_ipu import ipu_compiler, ipu_strategy, scopes, strategy_scope
 from tensorflow_ipu.device import system
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 from tensorflow_ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -53,7 +53,7 @@ class _Program:
 
     def __call__(self) -> np.ndarray:
         """Returns the values, [replicas, ...]."""
-        ipu_strategy.current().run(self._program)
+        strategy_scope.current().run(self._program)
         return np.asarray(self._queue.dequeue())[0]
 
 

@@ -1,0 +1,134 @@
+"""The `IPUStrategy` whose scope is open, for code that does not need to know the class."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
+
+from tensorflow.python.distribute import distribute_lib
+
+from tensorflow_ipu.compiler import current_scope
+
+# Whether reductions of the strategy are to be done: see `without_reductions`.
+_reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing", default=True)
+# Whether datasets are read on the host: see `host_iterators`.
+_reading_on_host: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "ipu_reading_on_host", default=False
+)
+
+
+class DeviceStrategy:
+    """The options of a strategy for one IPU device: the base of `IPUStrategy`.
+
+    Args:
+        ipu_device: The TensorFlow device to run on.
+        enable_dataset_iterators: See `IPUStrategy`.
+        enable_keras_extensions: See `IPUStrategy`.
+        enable_custom_train_step: See `IPUStrategy`.
+    """
+
+    def __init__(
+        self,
+        ipu_device: str,
+        enable_dataset_iterators: bool,
+        enable_keras_extensions: bool,
+        enable_custom_train_step: bool,
+    ) -> None:
+        self._ipu_device = ipu_device
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = enable_keras_extensions
+        self._enable_custom_train_step = enable_custom_train_step
+
+    @property
+    def enable_dataset_iterators(self) -> bool:
+        """Whether `iter(dataset)` in the scope makes an IPU iterator."""
+        return self._enable_dataset_iterators
+
+    @property
+    def enable_keras_extensions(self) -> bool:
+        """Whether Keras models made in the scope run as IPU programs."""
+        return self._enable_keras_extensions
+
+    @property
+    def enable_custom_train_step(self) -> bool:
+        """Whether `fit` compiles a `train_step` of a model's own."""
+        return self._enable_custom_train_step
+
+    @property
+    def ipu_device(self) -> str:
+        """Name of the IPU device."""
+        return self._ipu_device
+
+    @property
+    def device_ordinal(self) -> int:
+        """Ordinal of the IPU device."""
+        return current_scope.ordinal(self._ipu_device)
+
+
+def current() -> DeviceStrategy | None:
+    """Returns the IPUStrategy whose scope is active, or None."""
+    if not distribute_lib.has_strategy():
+        return None
+    strategy = distribute_lib.get_strategy()
+    return strategy if isinstance(strategy, DeviceStrategy) else None
+
+
+def current_ordinal() -> int:
+    """Returns the device ordinal of the strategy in scope; 0 when there is none."""
+    strategy = current()
+    return 0 if strategy is None else strategy.device_ordinal
+
+
+def same_device(strategy: Any, other: Any) -> bool:
+    """Returns whether two strategies are IPUStrategies for the same device.
+
+    Args:
+        strategy: Any strategy, or None.
+        other: Likewise.
+    """
+    first, second = (getattr(one, "device_ordinal", None) for one in (strategy, other))
+    return first is not None and first == second
+
+
+def makes_iterators() -> bool:
+    """Returns whether `iter(dataset)` is to give one that programs on the device read."""
+    strategy = current()
+    return strategy is not None and strategy.enable_dataset_iterators and not _reading_on_host.get()
+
+
+@contextlib.contextmanager
+def host_iterators() -> Iterator[None]:
+    """Lets `iter(dataset)` give iterators of the host, for code on the host in a scope.
+
+    Yields:
+        Nothing.
+    """
+    token = _reading_on_host.set(True)
+    try:
+        yield
+    finally:
+        _reading_on_host.reset(token)
+
+
+def is_reducing() -> bool:
+    """Returns whether what is reduced now is not to stay as it is: see `without_reductions`."""
+    return _reducing.get()
+
+
+@contextlib.contextmanager
+def without_reductions() -> Iterator[None]:
+    """Lets what is reduced in the scope of a strategy stay as it is.
+
+    For optimizers that have combined the gradients of replicas before TensorFlow's own code, which
+    asks the strategy for a sum, gets them.
+
+    Yields:
+        Nothing.
+    """
+    token = _reducing.set(False)
+    try:
+        yield
+    finally:
+        _reducing.reset(token)
