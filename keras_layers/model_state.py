@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph
+from tensorflow_ipu.keras_layers.layer_graph import LayerGraph
 
 _NAME = "_ipu_pipeline_state"
 

@@ -18,9 +18,8 @@ from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQue
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.keras_layers import layer_lines, partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
-from tensorflow_ipu.keras_layers.pipelining import hooks
+from tensorflow_ipu.keras_layers.pipelining import first_use, hooks
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
-from tensorflow_ipu.keras_layers.pipelining.model_kinds import first_use
 
 TRAIN = "train"
 TEST = "test"

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.keras_layers.layer_graph import LayerGraph
 from tensorflow_ipu.keras_layers.pipelining import listing
-from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph
 
 
 class Value:

@@ -9,8 +9,8 @@ from keras.src.engine import base_layer
 from keras.src.engine import functional as functional_lib
 
 from tensorflow_ipu.keras_layers import model_state
+from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, node_index
 from tensorflow_ipu.keras_layers.pipelining import assignment, hooks, saved_form
-from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, node_index
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, subclass
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras.src.engine import functional as functional_lib
 from keras.src.engine import sequential as sequential_lib
 
-from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, post_order
+from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, post_order
 
 
 def graph(model: Any) -> LayerGraph:

@@ -9,8 +9,8 @@ import tensorflow as tf
 from keras.src.engine import base_layer, compile_utils, keras_tensor
 
 from tensorflow_ipu.keras_layers import model_state
+from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, post_order
 from tensorflow_ipu.keras_layers.pipelining import hooks, saved_form
-from tensorflow_ipu.keras_layers.pipelining.layer_graph import LayerGraph, post_order
 
 
 def build(model: Any, input_shape: Any, stock_build: Any) -> None:
