@@ -25,3 +25,11 @@ def invalid_argument(message: str) -> Exception:
 
     error: Exception = errors.InvalidArgumentError(None, None, message)
     return error
+
+
+def unimplemented(message: str) -> Exception:
+    """A `tf.errors.UnimplementedError`."""
+    from tensorflow.python.framework import errors
+
+    error: Exception = errors.UnimplementedError(None, None, message)
+    return error

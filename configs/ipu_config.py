@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import List, Tuple, Union
 
 from tensorflow_ipu.configs import chips
@@ -663,7 +664,24 @@ class IPUConfig(Category):
         Raises:
             Exception: as for `config.configure_ipu_system`.
         """
-        # Imported here: configs is below device in the order of packages.
-        from tensorflow_ipu.device import system
+        if not _attaching:
+            raise RuntimeError(
+                "No module that attaches IPUs is loaded. Take IPUConfig from "
+                "`tensorflow.python.ipu.config`, not from where it is defined."
+            )
+        _attaching[0](self, device)
 
-        system.configure_ipu_system(self, device)
+
+# The function that attaches what a configuration asks for. It is in `tensorflow_ipu.device`, which
+# uses this package, so it is not imported here: it registers itself.
+_attaching: list[Callable[[IPUConfig, str], None]] = []
+
+
+def attach_with(attach: Callable[[IPUConfig, str], None]) -> None:
+    """Sets the function that `IPUConfig.configure_ipu_system` calls.
+
+    Args:
+        attach: attaches devices as a configuration says; its arguments are the configuration and
+            the name of the CPU device.
+    """
+    _attaching[:] = [attach]

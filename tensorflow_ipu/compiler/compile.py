@@ -25,6 +25,7 @@ from tensorflow_ipu.compiler import (
     placed_clusters,
     pre_compile,
     refusals,
+    report_requests,
     store,
 )
 from tensorflow_ipu.compiler.analysis import (
@@ -188,6 +189,7 @@ def _executable(
     weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
     accumulation.check(program, lambda: executable.ops)
     observers.compiled(executable)  # what does not fit has its report, too
+    report_requests.compiled(executable)
     capacity.check(executable, cluster.graph)
     return executable
 

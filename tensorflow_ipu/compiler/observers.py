@@ -1,15 +1,10 @@
-"""Telling of compiled programs: to who observes them, and to reports that options ask for.
-
-Reports are made by `tensorflow_ipu.profiler`, which knows the compiler. So nothing of it is
-imported here until an option asks for a report.
-"""
+"""Notifies observers of compiled programs and of new configurations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 
 if TYPE_CHECKING:
@@ -51,29 +46,10 @@ def configuring(_: system.System) -> None:
 
 
 def compiled(executable: Executable) -> None:
-    """Tells of a program that was compiled.
+    """Notifies the observers of a program that was compiled.
 
     Args:
         executable: the program.
-
-    Raises:
-        ValueError: an option about reports has a value that it does not take.
     """
     for observer in tuple(_observers):
         observer(executable)
-    if executable.on_device and _asked():
-        from tensorflow_ipu.profiler import automatic
-
-        automatic.compiled(executable)
-
-
-def _asked() -> bool:
-    """Whether options or flags may ask for files or log lines about programs."""
-    parsed, attached = flags.parsed(), system.current()
-    return (
-        parsed.log_cycle_count >= 0
-        or bool(parsed.save_interval_report or parsed.tensor_map_file_path)
-        or parsed.dump_schedule_as_dot
-        or bool(attached.options.profiling.report_directory)
-        or any(name.startswith("autoReport.") for name in attached.engine_options)
-    )

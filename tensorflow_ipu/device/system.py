@@ -15,7 +15,7 @@ from absl import logging
 
 from tensorflow_ipu.configs import errors, flags, poplar_options, translate
 from tensorflow_ipu.configs.enums import DeviceConnectionType, Effect
-from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
+from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig, attach_with
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
@@ -367,3 +367,6 @@ def _sets_floating_point(system: System) -> bool:
         name.startswith("floating_point_behaviour.") and value != OPTIONS[name].default
         for name, value in system.settings.items()
     )
+
+
+attach_with(configure_ipu_system)

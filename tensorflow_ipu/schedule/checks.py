@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from tensorflow_ipu.configs import errors
 from tensorflow_ipu.schedule.description import PipelineDescription
 from tensorflow_ipu.schedule.modes import PipelineSchedule, RecomputationMode
 
@@ -58,9 +57,7 @@ def _check_count(description: PipelineDescription) -> None:
     overlap = " and overlaps I/O with I/O tiles" if minimum > multiple else ""
     good = -(-max(description.count, minimum) // multiple) * multiple
     # TensorFlow 1 programs look for the first sentence, TensorFlow 2 programs for the second.
-    raise _errors().FailedPreconditionError(
-        None,
-        None,
+    raise errors.failed_precondition(
         f"The pipeline depth of the pipeline must be a multiple of {need}, but it is "
         f"{description.count}. The number of iterations of the pipeline must be a multiple of "
         f"{need}, as it {purpose} with {description.stages} stages in the "
@@ -73,17 +70,8 @@ def _check_recomputation(description: PipelineDescription) -> None:
     mode = description.resolved_recomputation
     if mode is None or mode is not _REFUSED.get(description.schedule):
         return
-    raise _errors().UnimplementedError(
-        None,
-        None,
+    raise errors.unimplemented(
         f"The recomputation mode {mode.name} is not supported by the pipeline schedule "
         f"{description.schedule.name}. Set recomputation_mode to RecomputationMode.Auto, or choose "
         "another pipeline_schedule.",
     )
-
-
-def _errors() -> Any:
-    """TensorFlow's error classes: imported for an error only, as reports are read without it."""
-    from tensorflow.python.framework import errors
-
-    return errors
