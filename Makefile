@@ -6,7 +6,7 @@
 #                 thread or undefined an instrumented one, beside it (see CONTRIBUTING.md)
 #   make test-sanitized   tests of the native library under the three sanitizers
 #   make test-killed      kill -9 at ten random points of trainings of each kind (KILLS=10 SEED=0)
-#   make lint     check style and types; make format mends what it can
+#   make lint     check style, types and who imports whom; make format mends what it can
 #   make stress   replicas against one replica, many times; `make test` has a short form
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
 #   make bench    all benchmarks
@@ -85,6 +85,7 @@ lint: $(VENV)/.with-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-cache
 	$(VENV)/bin/clang-format --dry-run -Werror $(CPP_SOURCES)
 
 format: $(VENV)/.with-dev
