@@ -13,7 +13,7 @@ from tensorflow.python.ops import handle_data_util
 from tensorflow_ipu.compiler import cluster as cluster_lib
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.ir.target import Argument, Target
+from tensorflow_ipu.compiler.ir.target import Argument
 from tensorflow_ipu.device import system
 
 _DEVICE = "/device:IPU:0"
@@ -91,8 +91,7 @@ def _compile(cluster: cluster_lib.Cluster) -> Executable:
             arguments.append(Argument(tensor.dtype, tensor.shape, False))
     compile_lib.ensure_registered()
     with compile_lib.LOCK:
-        system.device(0)
-        target = Target(0, system.current().generation, tuple(arguments))
+        target = compile_lib.target_in_force(0, arguments)
         return compile_lib.compile_cluster(cluster, target)[0]
 
 

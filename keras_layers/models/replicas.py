@@ -29,7 +29,7 @@ def replication_factor(ordinal: int, ipus: int) -> int:
             f"requires a multiple of {needed} IPUs: the highest that its stages name is "
             f"{ipus - 1}. {current.advice(needed)} Or put the stages of the model on fewer IPUs."
         )
-    return system.replication_factor(ordinal, needed)
+    return current.replication_factor(ordinal, needed)
 
 
 def reduced(

@@ -15,7 +15,6 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.fingerprint import fingerprint
 from tensorflow_ipu.compiler.ir.program import Program, called_functions
-from tensorflow_ipu.compiler.ir.target import Target
 
 # On the graph of a program: its outlined functions, by digest.
 _BODIES = "_ipu_outlined_bodies"
@@ -82,8 +81,7 @@ def _digest(
             gradients.append(_gradient_key(node.attr[_GRADIENT].s.decode()))
         node.attr.pop(_GRADIENT, None)
     shapes = [(str(t.dtype), str(t.shape)) for t in (*graph.inputs, *graph.outputs)]
-    options = repr((shapes, gradients)).encode()
-    return fingerprint(program, Target(ordinal=0, generation=0, arguments=()), options)
+    return fingerprint(program, repr((shapes, gradients)).encode())
 
 
 def _gradient_key(name: str) -> str:

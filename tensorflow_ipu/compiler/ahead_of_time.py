@@ -12,8 +12,7 @@ from tensorflow.python.ops import handle_data_util
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.compiler.ir.target import Argument, Target
-from tensorflow_ipu.device import system
+from tensorflow_ipu.compiler.ir.target import Argument
 
 
 def compile_cluster(
@@ -34,8 +33,7 @@ def compile_cluster(
     """
     compile_lib.ensure_registered()
     with compile_lib.LOCK:
-        system.device(ordinal)
-        target = Target(ordinal, system.current().generation, tuple(_arguments(cluster)))
+        target = compile_lib.target_in_force(ordinal, _arguments(cluster))
         return compile_lib.compile_cluster(cluster, target, to_file=True)
 
 

@@ -7,18 +7,20 @@ import weakref
 
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.executable import Executable
-from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import System
 
 
 class ExecutableCache:
     """Executables by fingerprint, as long as something can launch them.
 
     They belong to the Clusters that were compiled to them. When the configuration changes, the
-    Clusters forget them.
+    Clusters forget them. What was requested before and is compiled only then runs, but is not found
+    here.
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._generation = 0  # of the configuration in force
         # In the order of their compilation.
         self._executables: weakref.WeakValueDictionary[str, Executable] = (
             weakref.WeakValueDictionary()
@@ -41,7 +43,8 @@ class ExecutableCache:
             if executable.fingerprint in self._executables:
                 # The Cluster that knows where its ops came from may go before this one.
                 executable.keep_sources()
-            self._executables[executable.fingerprint] = executable
+            if executable.generation == self._generation:
+                self._executables[executable.fingerprint] = executable
             self._clusters.add(cluster)
             if executable not in cluster.executables:
                 cluster.executables.append(executable)
@@ -51,9 +54,14 @@ class ExecutableCache:
         with self._lock:
             return list(self._executables.values())
 
-    def clear(self, _: system.System | None = None) -> None:
-        """Forgets everything."""
+    def clear(self, attached: System) -> None:
+        """Forgets everything, for another configuration.
+
+        Args:
+            attached: what is configured now.
+        """
         with self._lock:
+            self._generation = attached.generation
             for cluster in self._clusters:
                 cluster.executables.clear()
             self._clusters.clear()

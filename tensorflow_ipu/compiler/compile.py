@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from tensorflow.core.framework import function_pb2
@@ -55,14 +56,29 @@ from tensorflow_ipu.compiler.operators.constants import Constants
 from tensorflow_ipu.compiler.passes import runner
 from tensorflow_ipu.compiler.progress import Progress
 from tensorflow_ipu.compiler.sources import origins
-from tensorflow_ipu.configs import flags
-from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import events, interpreter, native
 
 _ids = itertools.count()
 # Held while compiling: one program at a time. A handler of a signal may run a program meanwhile.
 LOCK = threading.RLock()
+
+
+def target_in_force(ordinal: int, arguments: Iterable[Argument]) -> Target:
+    """Returns what a program that is requested now is compiled for.
+
+    This is where the compiler reads the configuration: all of a compilation has it from the Target.
+
+    Args:
+        ordinal: For which device `/device:IPU:<ordinal>`.
+        arguments: Types and shapes of the entry's arguments.
+
+    Raises:
+        tf.errors.FailedPreconditionError: If there is no such device.
+    """
+    attached = system.current()
+    attached.device(ordinal)
+    return Target(ordinal, attached, tuple(arguments))
 
 
 def compile_cluster(
@@ -94,24 +110,25 @@ def _compiled(
     began = time.time()
     program = Program.from_library(cluster.library(), cluster.entry)
     outside_compilation.check(program)
-    if system.current().connection is DeviceConnectionType.PRE_COMPILE and not to_file:
-        pre_compile.check(program)
+    if target.system.pre_compiles and not to_file:
+        pre_compile.check(program, target)
     target = _with_replicas(program, target)
     refusals.check(program)
     shard_inputs.check(program)
     checks = dropped_checks.find(program)
-    runner.run(program, target, Progress(cluster.id, 1 + len(passes.PIPELINE)))
+    progress = Progress(cluster.id, 1 + len(passes.PIPELINE), target.flags.show_progress_bar)
+    runner.run(program, target, progress)
     feeds.check(program)
-    user_ops.check(program)
+    user_ops.check(program, target)
     collectives.check_groups(program, target.replicas)
     replica_uniform.check(program, target.replicas)
-    digest = fingerprint.fingerprint(program, target, _options())
+    digest = fingerprint.fingerprint(program, target.key)
     library = program.to_library()
     executable = CACHE.find(digest)
     if executable is None:
         executable = _executable(cluster, target, program, library, digest)
         dropped_checks.mention(checks, cluster.sources)
-        _compile_once(executable, began)
+        _compile_once(executable, target, began)
     CACHE.add(executable, cluster)
     runner.lower(program, target)
     return executable, program.to_library()
@@ -121,25 +138,24 @@ def _with_replicas(program: Program, target: Target) -> Target:
     """Returns the target with the number of replicas, which passes may depend on."""
     passes.PIPELINE["prune"](program, target)  # what is not used needs no IPU
     ipus = node_sharding.ipus_used(program)
-    replicas = system.replication_factor(target.ordinal, ipus)
+    replicas = target.system.replication_factor(target.ordinal, ipus)
     return dataclasses.replace(target, replicas=replicas)
 
 
-def _compile_once(executable: Executable, began: float) -> None:
+def _compile_once(executable: Executable, target: Target, began: float) -> None:
     """Records the compilation, unless another process did it, and saves what is to be saved."""
     events.STORE.remember(executable)
-    cache_folder = flags.parsed().executable_cache_path
+    cache_folder = target.flags.executable_cache_path
     if cache_folder:
         disk = store.DiskCache(cache_folder)
         with disk.locked(executable.fingerprint) as known:
             if not known:
                 _record(executable, began)
                 # Pre-compilation has no other result than the file.
-                required = system.current().connection is DeviceConnectionType.PRE_COMPILE
-                disk.save(executable, required)
+                disk.save(executable, required=target.system.pre_compiles)
     else:
         _record(executable, began)
-    serialization_folder = system.current().settings.serialization_output_folder
+    serialization_folder = target.system.settings.serialization_output_folder
     if serialization_folder:
         store.serialize(executable, serialization_folder)
 
@@ -148,7 +164,11 @@ def _record(executable: Executable, began: float) -> None:
     if events.STORE.enabled:
         executable.keep_sources()  # its event is made when it is read
     with events.compiling(
-        executable.name, executable.ordinal, executable.on_device, began=began
+        executable.name,
+        executable.ordinal,
+        executable.on_device,
+        began=began,
+        max_report_bytes=events.report_bytes(executable.system),
     ) as finished:
         finished(executable)
 
@@ -160,14 +180,13 @@ def _executable(
     library: function_pb2.FunctionDefLibrary,
     digest: str,
 ) -> Executable:
-    remote_memory = memory_options.RemoteMemory.configured()
+    remote_memory = memory_options.RemoteMemory.of(target.system)
     memory_options.check(program, remote_memory)
     updates.check(program, target)
     executable = Executable(
         id=f"{cluster.id}.{next(_ids)}",
         name=cluster.id,
         fingerprint=digest,
-        generation=target.generation,
         ordinal=target.ordinal,
         replicas=target.replicas,
         ipus_used=node_sharding.ipus_used(program),
@@ -178,14 +197,15 @@ def _executable(
         library=library,
         entry=program.entry,
         on_device=not host_evaluation.is_host_evaluated(program, target),
-        pipeline=pipeline_plan.plan(program),
+        pipeline=pipeline_plan.plan(program, target.system),
         sources=origins.Sources(cluster),
         remote_memory=remote_memory,
-        system=system.current(),
+        system=target.system,
     )
     if executable.on_device:
         constants = Constants(program, cluster.constant_arguments())
-        operator_check.check(program, constants, cluster.sources)
+        policy = target.flags.operator_policy
+        operator_check.check(program, constants, cluster.sources, policy)
     weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
     accumulation.check(program, lambda: executable.ops)
     observers.compiled(executable)  # what does not fit has its report, too
@@ -198,7 +218,7 @@ def _prepare_to_run(
     executable: Executable, library: function_pb2.FunctionDefLibrary
 ) -> function_pb2.FunctionDefLibrary:
     """Returns what the engine runs, after making sure that the device can."""
-    if system.current().connection is DeviceConnectionType.PRE_COMPILE:
+    if executable.system.pre_compiles:
         return pre_compile.zeros_instead(executable, library)
     system.ensure_attached(executable.ordinal)
     return library
@@ -220,12 +240,6 @@ def _argument_specs(
     )
 
 
-def _options() -> bytes:
-    """Returns everything besides the Program that decides on the result."""
-    key = sorted(flags.parsed().executable_key().items())
-    return system.current().fingerprint() + repr(key).encode()
-
-
 def _read_request(request: int) -> tuple[cluster_lib.Cluster, Target]:
     """Decodes the engine's question."""
     head, *lines = native.request_text(request).splitlines()
@@ -244,8 +258,7 @@ def _read_request(request: int) -> tuple[cluster_lib.Cluster, Target]:
             f"The IPU program {identifier} cannot be compiled: the graph that it was traced in "
             "no longer exists. Build the graph again in this process.",
         ) from None
-    generation = system.current().generation
-    return cluster, Target(int(ordinal), generation, tuple(arguments))
+    return cluster, target_in_force(int(ordinal), arguments)
 
 
 def _answer(request: int) -> None:
@@ -253,7 +266,6 @@ def _answer(request: int) -> None:
     try:
         with LOCK:
             cluster, target = _read_request(request)
-            system.device(target.ordinal)
             executable, library = compile_cluster(cluster, target)
         library = _prepare_to_run(executable, library)
         native.reply(

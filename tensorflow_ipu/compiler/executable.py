@@ -33,7 +33,6 @@ class Executable:
         id: Identifier, unique in the process.
         name: Name of the Cluster it was compiled from.
         fingerprint: Hash of everything that decides on the compiled program.
-        generation: Configuration of the process that it was compiled for.
         ordinal: TensorFlow device `/device:IPU:<ordinal>`.
         replicas: How many copies run at once.
         ipus_used: IPUs of one replica.
@@ -42,17 +41,16 @@ class Executable:
         library: The functions after all passes.
         entry: Name of the function to run.
         on_device: False when the host evaluates the program.
+        system: The configuration that it was compiled for.
         sources: Where the ops came from in the user's program. Call `keep_sources` before what was
             compiled can go.
         pipeline: What its pipeline does when; None without one.
         remote_memory: What the configuration says of memory outside of the IPUs.
-        system: What was configured when it was compiled; None for one that was not compiled here.
     """
 
     id: str
     name: str
     fingerprint: str
-    generation: int
     ordinal: int
     replicas: int
     ipus_used: int
@@ -61,10 +59,15 @@ class Executable:
     library: function_pb2.FunctionDefLibrary = dataclasses.field(repr=False)
     entry: str
     on_device: bool
+    system: attachment.System = dataclasses.field(repr=False)
     sources: sources_lib.Sources = dataclasses.field(repr=False)
     pipeline: pipeline_plan.PipelinePlan | None = dataclasses.field(default=None, repr=False)
     remote_memory: memory_options.RemoteMemory = memory_options.RemoteMemory(False, 0)
-    system: attachment.System | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def generation(self) -> int:
+        """Number of the configuration of this process that it was compiled for."""
+        return self.system.generation
 
     def keep_sources(self) -> None:
         """Makes the source locations of the ops last as long as the Executable."""

@@ -7,7 +7,6 @@ import hashlib
 from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.compiler.ir.target import Target
 
 _FEED_ATTRIBUTE = "feed_id"
 # Names a Python function by which TensorFlow made the gradient, which it has by now. Functions of
@@ -15,7 +14,7 @@ _FEED_ATTRIBUTE = "feed_id"
 _GRADIENT_ATTRIBUTE = "_gradient_op_type"
 
 
-def fingerprint(program: Program, target: Target, options: bytes) -> str:
+def fingerprint(program: Program, key: bytes) -> str:
     """Returns a hash that is equal for Programs that differ in generated names only.
 
     Functions and feeds have fresh names each time a program is built; they enter as the position
@@ -23,14 +22,12 @@ def fingerprint(program: Program, target: Target, options: bytes) -> str:
 
     Args:
         program: The compiled Program.
-        target: Device and argument types.
-        options: The serialised configuration and flags.
+        key: Everything else that decides on the result: `Target.key`.
 
     Returns:
         A hexadecimal SHA-256 digest.
     """
-    digest = hashlib.sha256(options)
-    digest.update(repr((target.ordinal, target.arguments)).encode())
+    digest = hashlib.sha256(key)
     functions = {name: f"f{number}" for number, name in enumerate(program.names_by_use())}
     feeds: dict[bytes, bytes] = {}
     for name in functions:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.device import system
-
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
+    from tensorflow_ipu.device.attachment import System
 
 Observer = Callable[["Executable"], None]
 
@@ -39,7 +38,7 @@ def observe_resets(observer: Callable[[], None]) -> None:
     _reset_observers.append(observer)
 
 
-def configuring(_: system.System) -> None:
+def configuring(_: System) -> None:
     """Tells that the configuration changes; called before the engine drops its programs."""
     for observer in tuple(_reset_observers):
         observer()

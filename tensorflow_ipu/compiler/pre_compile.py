@@ -9,20 +9,20 @@ from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_uti
 
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, node_tag
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.store import DiskCache
-from tensorflow_ipu.configs import flags
 
 _ENQUEUE = "IpuOutfeedEnqueue"
 
 
-def check(program: Program) -> None:
+def check(program: Program, target: Target) -> None:
     """Checks that a Program can be compiled for later.
 
     Raises:
         tf.errors.FailedPreconditionError: If there is no cache to save it to, or a part of it runs
             on the host.
     """
-    if not flags.parsed().executable_cache_path:
+    if not target.flags.executable_cache_path:
         raise errors.FailedPreconditionError(
             None,
             None,
@@ -54,7 +54,7 @@ def zeros_instead(
     Raises:
         tf.errors.InvalidArgumentError: If the shape of a result is not known.
     """
-    folder = DiskCache(flags.parsed().executable_cache_path)
+    folder = DiskCache(executable.system.flags.executable_cache_path)
     logging.info(
         "A pre-compiled Poplar program has been saved to %s", folder.path(executable.fingerprint)
     )

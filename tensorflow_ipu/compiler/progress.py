@@ -6,22 +6,22 @@ import sys
 import time
 
 from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.configs import flags
 
 _WIDTH = 50
 
 
 class Progress:
-    """Prints how far a compilation is to stderr, if the flags or the terminal say so."""
+    """Prints how far a compilation is to stderr."""
 
-    def __init__(self, name: str, steps: int) -> None:
+    def __init__(self, name: str, steps: int, wanted: str) -> None:
         """Starts the bar.
 
         Args:
             name: Name of the program.
             steps: How many calls will be made.
+            wanted: Whether it is shown: "true", "false", or "auto" for only if stderr is a
+                terminal.
         """
-        wanted = flags.parsed().show_progress_bar
         self._shown = wanted == "true" or (wanted == "auto" and sys.stderr.isatty())
         self._steps = steps
         self._done = 0

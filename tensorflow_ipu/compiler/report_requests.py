@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
-
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
+    from tensorflow_ipu.device.attachment import System
 
 
 def compiled(executable: Executable) -> None:
@@ -24,19 +22,19 @@ def compiled(executable: Executable) -> None:
     Raises:
         ValueError: an option about reports has a value that it does not take.
     """
-    if executable.on_device and _asked():
+    if executable.on_device and _asked(executable.system):
         from tensorflow_ipu.profiler import automatic
 
         automatic.compiled(executable)
 
 
-def _asked() -> bool:
+def _asked(attached: System) -> bool:
     """Whether options or flags may ask for files or log lines about programs."""
-    parsed, attached = flags.parsed(), system.current()
+    flags = attached.flags
     return (
-        parsed.log_cycle_count >= 0
-        or bool(parsed.save_interval_report or parsed.tensor_map_file_path)
-        or parsed.dump_schedule_as_dot
+        flags.log_cycle_count >= 0
+        or bool(flags.save_interval_report or flags.tensor_map_file_path)
+        or flags.dump_schedule_as_dot
         or bool(attached.options.profiling.report_directory)
         or any(name.startswith("autoReport.") for name in attached.engine_options)
     )

@@ -14,6 +14,7 @@ from tensorflow_ipu.configs import (
 )
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.enums import DeviceConnectionType
+from tensorflow_ipu.configs.flags import Flags
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import MOST_IPUS, Machine, selection_permutation
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
@@ -50,6 +51,7 @@ class System:
         options: the options as a message. Private too: do not change it.
         devices: the TensorFlow IPU devices by ordinal.
         machine: what their IPUs belong to.
+        flags: the flags of the process, which decide with the options.
     """
 
     generation: int
@@ -57,6 +59,7 @@ class System:
     options: IpuOptions
     devices: tuple[AttachedDevice, ...]
     machine: Machine
+    flags: Flags
 
     __repr__ = shows(
         lambda self: {
@@ -78,6 +81,11 @@ class System:
         return DeviceConnectionType(self.options.device_connection_type)
 
     @property
+    def pre_compiles(self) -> bool:
+        """Whether programs are only compiled and saved, for devices that are never attached."""
+        return self.connection is DeviceConnectionType.PRE_COMPILE
+
+    @property
     def remote_buffers(self) -> bool:
         """Whether programs may use remote memory: simulated IPUs always have some."""
         attached = self.connection is DeviceConnectionType.ALWAYS
@@ -87,6 +95,25 @@ class System:
     def num_io_tiles(self) -> int:
         """Tiles per IPU reserved for I/O: an odd number is rounded up."""
         return self.options.num_io_tiles + self.options.num_io_tiles % 2
+
+    @property
+    def place_ops_on_io_tiles(self) -> bool:
+        """Whether feeds and remote buffers go through the tiles reserved for I/O."""
+        return bool(self.settings.io_tiles.place_ops_on_io_tiles)
+
+    @property
+    def allow_recompute(self) -> bool:
+        """Whether programs may compute activations again in place of keeping them."""
+        return bool(self.settings.allow_recompute)
+
+    def partials_type(self, family: str) -> str | None:
+        """The type in which ops of a family add, "half" or "float"; None where no option says it.
+
+        Args:
+            family: "matmuls" or "convolutions".
+        """
+        options: dict[str, str] = getattr(self.settings, family).poplar_options
+        return options.get("partialsType")
 
     @property
     def engine_options(self) -> dict[str, str]:
@@ -112,6 +139,33 @@ class System:
                 "`select_ipus`."
             )
         return self.devices[ordinal]
+
+    def replication_factor(self, ordinal: int, ipus_used: int) -> int:
+        """How many replicas of a program run on a device.
+
+        It is the number of IPUs of the device divided by those of one replica. The IPU model does
+        not replicate, like the original: there it is 1.
+
+        Args:
+            ordinal: the device.
+            ipus_used: the highest shard or pipeline device of the program, plus one.
+
+        Returns:
+            The number of replicas in this process.
+
+        Raises:
+            tf.errors.InternalError: the device's IPUs are not a whole multiple of the program's.
+            tf.errors.FailedPreconditionError: there is no such device.
+        """
+        available = self.device(ordinal).num_ipus
+        reserved = ipus_reserved(ipus_used)
+        if available % reserved:
+            raise errors.internal(
+                "The number of shards needs to divide the number of IPUs. The highest IPU that the "
+                f"program names is {ipus_used - 1}, which takes {reserved} of them (a power of "
+                f"two), and /device:IPU:{ordinal} has {available}. {self.advice(reserved)}"
+            )
+        return 1 if self.machine.is_model else available // reserved
 
     def advice(self, ipus: int) -> str:
         """Says what to select for a program, as a sentence for errors.
@@ -141,7 +195,7 @@ def ipus_reserved(ipus_used: int) -> int:
     return 1 << (max(1, ipus_used) - 1).bit_length()
 
 
-def build(options: IpuOptions, parsed: flags.Flags, generation: int) -> System:
+def build(options: IpuOptions, parsed: Flags, generation: int) -> System:
     """Checks options and gives every device its IPUs.
 
     Args:
@@ -165,10 +219,11 @@ def build(options: IpuOptions, parsed: flags.Flags, generation: int) -> System:
         options=options,
         devices=_devices(config, machine),
         machine=machine,
+        flags=parsed,
     )
 
 
-def _machine(config: IPUConfig, parsed: flags.Flags) -> Machine:
+def _machine(config: IPUConfig, parsed: Flags) -> Machine:
     """The machine: the model if the flags say so, otherwise the chip that is asked for."""
     connection = config.device_connection
     if parsed.use_ipu_model:

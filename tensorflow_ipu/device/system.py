@@ -20,7 +20,7 @@ from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.device import process
-from tensorflow_ipu.device.attachment import AttachedDevice, System, build, ipus_reserved
+from tensorflow_ipu.device.attachment import AttachedDevice, System, build
 
 __all__ = [
     "AttachedDevice",
@@ -31,11 +31,8 @@ __all__ = [
     "ensure_attached",
     "get_ipu_config",
     "get_num_of_ipus_in_device",
-    "global_replication_factor",
-    "ipus_reserved",
     "is_configured",
     "ordinal_of",
-    "replication_factor",
     "reset_ipu_configuration",
     "subscribe",
 ]
@@ -91,7 +88,7 @@ def current() -> System:
 def _default(parsed: flags.Flags) -> System:
     """The system that is in force while nothing is configured."""
     with _state.data:
-        if _state.default is None:
+        if _state.default is None or _state.default.flags != parsed:
             poplar_options.check_environment()
             _state.default = _build_default(parsed)
         return _state.default
@@ -249,40 +246,6 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
     return current().device(ordinal_of(ipu_device)).num_ipus
 
 
-def replication_factor(ordinal: int, ipus_used: int) -> int:
-    """How many replicas of a program run on a device.
-
-    It is the number of IPUs of the device divided by those of one replica. The IPU model does not
-    replicate, like the original: there it is 1.
-
-    Args:
-        ordinal: the device.
-        ipus_used: the highest shard or pipeline device of the program, plus one.
-
-    Returns:
-        The number of replicas in this process.
-
-    Raises:
-        tf.errors.InternalError: the device's IPUs are not a whole multiple of the program's.
-        tf.errors.FailedPreconditionError: there is no such device.
-    """
-    system = current()
-    available = system.device(ordinal).num_ipus
-    reserved = ipus_reserved(ipus_used)
-    if available % reserved:
-        raise errors.internal(
-            "The number of shards needs to divide the number of IPUs. The highest IPU that the "
-            f"program names is {ipus_used - 1}, which takes {reserved} of them (a power of two), "
-            f"and /device:IPU:{ordinal} has {available}. {system.advice(reserved)}"
-        )
-    return 1 if system.machine.is_model else available // reserved
-
-
-def global_replication_factor(ordinal: int, ipus_used: int) -> int:
-    """How many replicas of a program run in all processes together; see `replication_factor`."""
-    return replication_factor(ordinal, ipus_used) * current().process_count
-
-
 def ensure_attached(ordinal: int) -> AttachedDevice:
     """Makes sure that a device has its IPUs; called before it first executes a program.
 
@@ -299,8 +262,7 @@ def ensure_attached(ordinal: int) -> AttachedDevice:
         tf.errors.FailedPreconditionError: there is no such device, or it never attaches.
         tf.errors.InternalError: its IPUs did not become free in time.
     """
-    parsed = flags.parsed()
-    deadline = time.monotonic() + parsed.on_demand_device_timeout / 1000
+    began = time.monotonic()
     while True:
         system = current()
         wanted = system.device(ordinal)
@@ -314,13 +276,13 @@ def ensure_attached(ordinal: int) -> AttachedDevice:
         with _state.data:
             if _hold(wanted):
                 return wanted
-            remaining = deadline - time.monotonic()
+            remaining = began + system.flags.on_demand_device_timeout / 1000 - time.monotonic()
             if remaining <= 0:
                 raise errors.internal(
                     f"Timed out trying to find an available device for ordinal {ordinal}: "
                     f"another device holds some of its IPUs {wanted.ipus}."
                 )
-            _state.data.wait(min(remaining, parsed.on_demand_device_poll_time / 1000))
+            _state.data.wait(min(remaining, system.flags.on_demand_device_poll_time / 1000))
 
 
 def _hold(wanted: AttachedDevice) -> bool:

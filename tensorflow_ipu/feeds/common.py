@@ -199,7 +199,8 @@ def is_synthetic(category: SyntheticDataCategory) -> bool:
 
 def infeed_is_off() -> bool:
     """Returns whether infeeds give made-up elements and leave their dataset alone."""
-    return flags.parsed().null_data_feed or is_synthetic(SyntheticDataCategory.Infeed)
+    parsed = flags.parsed()
+    return parsed.null_data_feed or parsed.synthetic(SyntheticDataCategory.Infeed)
 
 
 def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> tensor_lib.Tensor:
@@ -209,4 +210,6 @@ def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> te
         dtype: Type of the tensor.
         shape: Its shape, fully defined.
     """
-    return constant_op.constant(synthetic_data.values(dtype, tuple(shape.as_list())), dtype)
+    initializer = flags.parsed().synthetic_data_initializer
+    values = synthetic_data.values(dtype, tuple(shape.as_list()), initializer)
+    return constant_op.constant(values, dtype)

@@ -175,9 +175,9 @@ def _make_loops_functional() -> None:
     control_flow_util.EnableControlFlowV2 = enabled_on_ipu
 
 
-def _compile_placed_ops(_: system.System) -> None:
+def _compile_placed_ops(attached: system.System) -> None:
     """Makes the engine compile what graphs place on IPUs, from the first configuration on."""
-    if system.is_configured():
+    if attached.config is not None:
         compile_lib.ensure_registered()
 
 

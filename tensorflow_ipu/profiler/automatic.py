@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 from absl import logging
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler import flag_outputs, report_directory, report_options
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
@@ -82,17 +80,17 @@ def compiled(executable: Executable) -> None:
     Raises:
         ValueError: an option has a value that it does not take.
     """
-    options = report_options.read(system.current())
+    options = report_options.read(executable.system)
     if options is not None:
         if not _automatic:
             _automatic.append(_Automatic())
         _automatic[0].add(executable, options)
-    parsed = flags.parsed()
-    if parsed.log_cycle_count >= 0:
+    flags = executable.system.flags
+    if flags.log_cycle_count >= 0:
         with _not_fatal("Cycles", "the log"):
-            native.log_launches(executable.id, flag_outputs.cycle_line(executable, parsed))
+            native.log_launches(executable.id, flag_outputs.cycle_line(executable, flags))
     for name, write in flag_outputs.FILES.items():
-        folder = getattr(parsed, name)
+        folder = getattr(flags, name)
         if folder:
             with _not_fatal(f"Files of --{name}", folder if isinstance(folder, str) else "."):
                 write(executable, folder)

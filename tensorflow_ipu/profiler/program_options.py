@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.configs import flags
+from tensorflow_ipu.configs.flags import Flags
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
@@ -19,14 +19,12 @@ def options_of(executable: Executable) -> dict[str, Any]:
 
     Returns:
         `config` (the options of the IPU system), `engine` (the engine options in force) and `flags`
-        (those that differ from their defaults). Empty for a program that was not compiled here.
+        (those that differ from their defaults).
     """
     attached = executable.system
-    if attached is None:
-        return {}
-    parsed, defaults = dataclasses.asdict(flags.parsed()), dataclasses.asdict(flags.Flags())
+    given, defaults = dataclasses.asdict(attached.flags), dataclasses.asdict(Flags())
     return {
         "config": attached.settings.to_dict(),
         "engine": attached.engine_options,
-        "flags": {name: v for name, v in parsed.items() if v != defaults[name]},
+        "flags": {name: v for name, v in given.items() if v != defaults[name]},
     }

@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
-from tensorflow_ipu.device import system
 from tensorflow_ipu.runtime import event_messages, event_payloads, native
 
 if TYPE_CHECKING:
@@ -137,6 +136,7 @@ def compiling(
     on_device: bool = True,
     store: EventStore | None = None,
     began: float | None = None,
+    max_report_bytes: int = 0,
 ) -> Iterator[Callable[[Traced], None]]:
     """Records the beginning and the end of a compilation.
 
@@ -146,6 +146,8 @@ def compiling(
         on_device: False for a program that the host evaluates, which has no events.
         store: where to record; the process's store if not given.
         began: when the compilation began, in seconds since the epoch; now if not given.
+        max_report_bytes: how long the report in the event may be that says which tiles tensors are
+            on: see `report_bytes`.
 
     Yields:
         A function to call with the finished program.
@@ -162,18 +164,29 @@ def compiling(
     duration = round((ended - start) * _MICROSECONDS)
     for program in finished:
         store.remember(program)
-        store.append(_compile_end_builder(program, ordinal, ended, duration), ended)
+        build = _compile_end_builder(program, ordinal, ended, duration, max_report_bytes)
+        store.append(build, ended)
+
+
+def report_bytes(system: System) -> int:
+    """Returns how long the report in the event of a compilation may be.
+
+    Only events with reports say which tiles tensors are on: of a large program that is 100 MB.
+
+    Args:
+        system: what is configured.
+
+    Returns:
+        A number of bytes, 0 where events have no reports.
+    """
+    profiling = system.options.profiling
+    return profiling.max_report_size if profiling.enable_compilation_trace else 0
 
 
 def _compile_end_builder(
-    program: Traced, ordinal: int, timestamp: float, duration: int
+    program: Traced, ordinal: int, timestamp: float, duration: int, max_bytes: int
 ) -> Callable[[], IpuTraceEvent]:
-    """Makes the event later: listing a large program takes seconds.
-
-    Only events with reports say which tiles tensors are on: of a large program that is 100 MB.
-    """
-    profiling = system.current().options.profiling
-    max_bytes = profiling.max_report_size if profiling.enable_compilation_trace else 0
+    """Makes the event later: listing a large program takes seconds."""
     return lambda: event_messages.compile_end(program, ordinal, timestamp, duration, max_bytes)
 
 

@@ -7,6 +7,8 @@ import dataclasses
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.fingerprint import fingerprint
+from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.configs import flags, translate
 from tests.support.compiled_programs import program_of, scalar_target
 
 SCALAR = tf.TensorSpec([], tf.float32)
@@ -25,8 +27,8 @@ def _loop(n, feed=b"feed"):
     return program
 
 
-def _hash(program, target=None, options=b""):
-    return fingerprint(program, target or scalar_target(), options)
+def _hash(program, target=None):
+    return fingerprint(program, (target or scalar_target()).key)
 
 
 def test_generated_names_do_not_matter():
@@ -56,7 +58,12 @@ def test_constants_types_device_and_options_matter():
     assert base != _hash(_loop(4))
     assert base != _hash(_loop(3), dataclasses.replace(target, ordinal=1))
     assert base != _hash(_loop(3), scalar_target(2))
-    assert base != _hash(_loop(3), options=b"other")
+    attached = dataclasses.replace(target.system, flags=flags.parse("--use_synthetic_data"))
+    assert base != _hash(_loop(3), dataclasses.replace(target, system=attached))
+    config = IPUConfig()
+    config.allow_recompute = True
+    attached = dataclasses.replace(target.system, options=translate.to_options(config))
+    assert base != _hash(_loop(3), dataclasses.replace(target, system=attached))
 
 
 def test_the_program_is_not_changed():

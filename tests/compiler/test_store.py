@@ -23,6 +23,7 @@ from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tests.support import profiled
+from tests.support.compiled_programs import default_system
 
 
 def _executable() -> Executable:
@@ -32,7 +33,6 @@ def _executable() -> Executable:
         id="cluster_0.0",
         name="cluster_0",
         fingerprint="abc",
-        generation=1,
         ordinal=0,
         replicas=2,
         ipus_used=1,
@@ -41,6 +41,7 @@ def _executable() -> Executable:
         library=library,
         entry="main",
         on_device=True,
+        system=default_system(),
         sources=None,
     )
 

@@ -300,7 +300,7 @@ def test_invalid_device_name(name):
 )
 def test_replication_factor(available, used, replicas):
     configure(auto_select_ipus=available)
-    assert system.replication_factor(0, used) == replicas
+    assert system.current().replication_factor(0, used) == replicas
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_shards_that_do_not_fit(available, used, advice):
     configure(auto_select_ipus=available)
     phrase = "The number of shards needs to divide the number of IPUs"
     with pytest.raises(tf.errors.InternalError, match=phrase) as raised:
-        system.replication_factor(0, used)
+        system.current().replication_factor(0, used)
     assert str(raised.value).endswith(advice)
 
 
@@ -328,7 +328,7 @@ def test_shards_that_do_not_fit_where_nothing_is_attached():
         device_connection__version="ipu2",
     )
     with pytest.raises(tf.errors.InternalError, match="Select a multiple of 64 IPUs"):
-        system.replication_factor(0, 33)
+        system.current().replication_factor(0, 33)
 
 
 def test_replication_over_processes():
@@ -337,8 +337,8 @@ def test_replication_over_processes():
         experimental__multi_replica_distribution__process_count=3,
         experimental__multi_replica_distribution__process_index=1,
     )
-    assert system.global_replication_factor(0, 2) == 6
-    assert system.current().process_count == 3
+    current = system.current()
+    assert (current.replication_factor(0, 2), current.process_count) == (2, 3)
 
 
 def test_io_tiles_are_rounded_up():
@@ -359,9 +359,9 @@ def test_the_model(on_model):
 
 def test_the_model_does_not_replicate(on_model):
     configure(auto_select_ipus=4)
-    assert system.replication_factor(0, 1) == 1
+    assert system.current().replication_factor(0, 1) == 1
     with pytest.raises(tf.errors.InternalError, match="auto_select_ipus to a multiple of 8"):
-        system.replication_factor(0, 5)
+        system.current().replication_factor(0, 5)
 
 
 def test_the_model_cannot_be_selected_from(on_model):

@@ -77,7 +77,7 @@ def test_function_without_jit_under_the_ipu_runs_there() -> None:
         result = tf.function(lambda x: tf.exp(x))(tf.constant(X))
     np.testing.assert_allclose(result, np.exp(X), rtol=1e-6)
     assert len(cache.executables()) == 1
-    cache.CACHE.clear()
+    cache.CACHE.clear(system.current())
 
 
 def test_functions_run_eagerly_when_asked_to() -> None:
@@ -106,7 +106,7 @@ def test_function_used_on_the_ipu_still_works_on_the_cpu() -> None:
     assert again.device.endswith("/device:CPU:0")
     np.testing.assert_allclose([on_ipu, again], [on_cpu, on_cpu], rtol=1e-6)
     assert len(cache.executables()) == 1
-    cache.CACHE.clear()
+    cache.CACHE.clear(system.current())
 
 
 def test_attributes_of_functions_are_those_of_tensorflow() -> None:

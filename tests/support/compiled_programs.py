@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,26 @@ import tensorflow as tf
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
+from tensorflow_ipu.configs import flags, translate
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.device import attachment
+
+
+@functools.cache
+def default_system() -> attachment.System:
+    """Returns the default configuration, without flags; nothing is attached."""
+    return attachment.build(translate.to_options(IPUConfig()), flags.Flags(), 0)
+
+
+def default_target(*arguments: Argument) -> Target:
+    """Returns a target with the default configuration, whatever is configured."""
+    return Target(0, default_system(), arguments)
 
 
 def scalar_target(count: int = 1) -> Target:
     """Returns a target with `count` float32 scalars as arguments."""
     argument = Argument(tf.float32, tf.TensorShape([]), is_variable=False)
-    return Target(ordinal=0, generation=0, arguments=(argument,) * count)
+    return default_target(*[argument] * count)
 
 
 def program_of(function: Callable[..., Any], *specs: tf.TensorSpec) -> Program:

@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.ir.program import (
     PIPELINE_ATTRIBUTE,
     Program,
 )
-from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import System
 
 _OFFLOADS = (
     "offload_weight_update_variables",
@@ -42,11 +42,14 @@ class RemoteMemory(NamedTuple):
     minimum_bytes: int
 
     @classmethod
-    def configured(cls) -> RemoteMemory:
-        """Returns that of the configuration in force."""
-        current = system.current()
-        minimum: int = current.settings.optimizations.minimum_remote_tensor_size
-        return cls(current.remote_buffers, minimum)
+    def of(cls, attached: System) -> RemoteMemory:
+        """Returns that of a configuration.
+
+        Args:
+            attached: what is configured.
+        """
+        minimum: int = attached.settings.optimizations.minimum_remote_tensor_size
+        return cls(attached.remote_buffers, minimum)
 
 
 def check_options(memory: Options) -> None:

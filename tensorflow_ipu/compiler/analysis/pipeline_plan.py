@@ -11,7 +11,7 @@ from tensorflow.python.framework import errors
 from tensorflow_ipu import schedule
 from tensorflow_ipu.compiler.ir.program import PIPELINE_ATTRIBUTE, Program, at_node
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import System
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,12 @@ class PipelinePlan:
         return "\n".join([*lines, str(self.schedule)])
 
 
-def plan(program: Program) -> PipelinePlan | None:
+def plan(program: Program, attached: System) -> PipelinePlan | None:
     """Returns the plan of a Program's pipeline, or None if it has none.
+
+    Args:
+        program: The Program.
+        attached: The configuration that it is compiled for.
 
     Raises:
         tf.errors.FailedPreconditionError: If there are several pipelines, or the number of
@@ -74,12 +78,13 @@ def plan(program: Program) -> PipelinePlan | None:
             f"{len(found)}: {names}. Compile each in a program of its own.{''.join(places)}",
         )
     attribute = found[0]
-    description = _configured(schedule.PipelineDescription.from_json(attribute["description"]))
+    given = schedule.PipelineDescription.from_json(attribute["description"])
+    description = _configured(given, attached)
     if description.count == 0:
         # The schedule of the fewest stands for that of as many as there will be.
         description = dataclasses.replace(description, count=schedule.fewest(description))
     schedule.check(description)
-    if not system.current().settings.allow_recompute:
+    if not attached.allow_recompute:
         description = dataclasses.replace(description, recomputation=None)
     return PipelinePlan(
         name=attribute["name"],
@@ -90,12 +95,13 @@ def plan(program: Program) -> PipelinePlan | None:
     )
 
 
-def _configured(description: schedule.PipelineDescription) -> schedule.PipelineDescription:
+def _configured(
+    description: schedule.PipelineDescription, attached: System
+) -> schedule.PipelineDescription:
     """Adds what the configuration decides: whether I/O tiles move data while others compute."""
-    io_tiles = system.current().settings.io_tiles
     overlap = (
         description.schedule is schedule.PipelineSchedule.Grouped
-        and io_tiles.place_ops_on_io_tiles
-        and io_tiles.num_io_tiles > 0
+        and attached.place_ops_on_io_tiles
+        and attached.num_io_tiles > 0
     )
-    return dataclasses.replace(description, io_overlap=bool(overlap))
+    return dataclasses.replace(description, io_overlap=overlap)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler.analysis import size_bound
-from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.notices import warn_once
-from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import System
 
 if TYPE_CHECKING:
     from tensorflow.python.framework import func_graph
@@ -36,10 +35,10 @@ def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
         tf.errors.ResourceExhaustedError: It does not fit, and the policy is to refuse it. The text
             is a report with remedies.
     """
-    policy = chosen_policy()
+    policy = chosen_policy(executable.system)
     if not executable.on_device or policy == "mark":
         return
-    chip = system.device(executable.ordinal).chip
+    chip = executable.system.device(executable.ordinal).chip
     if size_bound.bytes_at_most(executable, trace) <= _NEARLY_FULL * chip.memory:
         return
     # The planner is loaded only for programs that need it.
@@ -55,9 +54,9 @@ def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
         warn_once("%s", verdict.message)
 
 
-def chosen_policy() -> str:
-    """Returns the capacity policy in force: `default`, `raise`, `warn` or `mark`."""
-    allowed = system.current().engine_options.get(_ALLOW, "false")
+def chosen_policy(attached: System) -> str:
+    """Returns the capacity policy of a configuration: `default`, `raise`, `warn` or `mark`."""
+    allowed = attached.engine_options.get(_ALLOW, "false")
     if str(allowed).lower() == "true":
         return "mark"
-    return flags.parsed().capacity_policy
+    return attached.flags.capacity_policy

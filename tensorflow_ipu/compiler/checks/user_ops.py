@@ -6,8 +6,7 @@ from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu.compiler.ir.program import Program, node_tag
-from tensorflow_ipu.configs.enums import DeviceConnectionType
-from tensorflow_ipu.device import system
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.runtime import native
 
 CPU = "IpuCpuUserOperation"
@@ -18,7 +17,7 @@ REPLICA_IDENTICAL_ATTRIBUTE = "_ipu_replica_identical_outputs"
 _HASH = "library_hash"
 
 
-def check(program: Program) -> None:
+def check(program: Program, target: Target) -> None:
     """Loads the libraries of a Program's custom operations and checks that all is there.
 
     Before: any legal Program. After: nodes of custom operations say which contents their library
@@ -34,7 +33,7 @@ def check(program: Program) -> None:
     """
     for _, node in program.nodes():
         if node.op in (CPU, PRECOMPILED):
-            _check_node(node)
+            _check_node(node, target.system.pre_compiles)
 
 
 def identical_outputs(node: node_def_pb2.NodeDef) -> frozenset[int]:
@@ -44,13 +43,12 @@ def identical_outputs(node: node_def_pb2.NodeDef) -> frozenset[int]:
     return frozenset(node.attr[REPLICA_IDENTICAL_ATTRIBUTE].list.i)
 
 
-def _check_node(node: node_def_pb2.NodeDef) -> None:
+def _check_node(node: node_def_pb2.NodeDef, pre_compile: bool) -> None:
     node.attr[_HASH].s = b""  # what the file has now
     library = native.check_user_op(node.SerializeToString())
     node.attr[_HASH].s = library.library_hash.encode()
     if library.replica_identical:
         node.attr[REPLICA_IDENTICAL_ATTRIBUTE].list.i[:] = library.replica_identical
-    pre_compile = system.current().connection is DeviceConnectionType.PRE_COMPILE
     if pre_compile and not library.hashable:
         path = node.attr["library_path"].s.decode()
         raise errors.FailedPreconditionError(

@@ -6,6 +6,9 @@ import dataclasses
 
 from tensorflow.python.framework import dtypes, tensor_shape
 
+from tensorflow_ipu.configs.flags import Flags
+from tensorflow_ipu.device.attachment import System
+
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
@@ -26,14 +29,29 @@ class Argument:
 class Target:
     """The device, the arguments and the configuration of one compilation.
 
+    It is made where a program is requested. Whatever takes part in the compilation has the options
+    and flags from here, so a program is that of one configuration whatever is configured meanwhile.
+
     Attributes:
         ordinal: TensorFlow device `/device:IPU:<ordinal>`.
-        generation: Which configuration of the process was in force.
+        system: The configuration to compile for, with the devices that it attaches.
         arguments: Types and shapes of the entry's arguments.
         replicas: How many copies of the program run at once.
     """
 
     ordinal: int
-    generation: int
+    system: System
     arguments: tuple[Argument, ...]
     replicas: int = 1
+
+    @property
+    def flags(self) -> Flags:
+        """The flags of TF_POPLAR_FLAGS to compile with."""
+        return self.system.flags
+
+    @property
+    def key(self) -> bytes:
+        """Bytes that are equal where equal Programs are compiled to equal Executables."""
+        hashed = sorted(self.flags.executable_key().items())
+        options = self.system.fingerprint() + repr(hashed).encode()
+        return options + repr((self.ordinal, self.arguments)).encode()

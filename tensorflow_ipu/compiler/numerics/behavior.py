@@ -10,7 +10,7 @@ from tensorflow.core.framework import node_def_pb2
 
 from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
-from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import System
 
 # Keys and values that `ipu.scopes` writes.
 _ROUNDING_KEY = "STOCHASTIC_ROUNDING"
@@ -19,7 +19,6 @@ _PARTIALS_KEY = "PARTIALS_TYPE"
 _PARTIALS_VALUES = {"F16": True, "F32": False}
 
 _CATEGORY = "floating_point_behaviour"
-_PARTIALS_OPTION = "partialsType"
 
 
 class Overflow(enum.Enum):
@@ -55,19 +54,21 @@ class FloatBehaviour:
     half_partials: frozenset[str] = frozenset()
 
     @classmethod
-    def configured(cls) -> FloatBehaviour:
-        """Returns what the configuration in force says.
+    def of(cls, attached: System) -> FloatBehaviour:
+        """Returns what a configuration says.
 
         The IPU model has ordinary float16: an overflow is infinite, and nothing else can be chosen.
+
+        Args:
+            attached: what is configured.
         """
-        current = system.current()
-        options = dict(current.settings.items())
+        options = dict(attached.settings.items())
         half_partials = frozenset(
             family
             for family in ("matmuls", "convolutions")
-            if options[f"{family}.poplar_options"].get(_PARTIALS_OPTION) == "half"
+            if attached.partials_type(family) == "half"
         )
-        if current.machine.is_model:
+        if attached.machine.is_model:
             return cls(
                 overflow=Overflow.INFINITE, overrides_rounding=False, half_partials=half_partials
             )

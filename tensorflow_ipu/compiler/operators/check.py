@@ -13,7 +13,6 @@ from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.operators import advice, rules
 from tensorflow_ipu.compiler.operators.constants import Constants
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
-from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.notices import warn_once
 
 # Ops of this package, and TensorFlow's internal ones, which users do not write.
@@ -35,20 +34,18 @@ class Finding(NamedTuple):
     reason: str
 
 
-def check(program: Program, constants: Constants, sources: SourceMap) -> None:
+def check(program: Program, constants: Constants, sources: SourceMap, policy: str) -> None:
     """Warns of ops that run here and would not compile for the chip, or refuses them.
-
-    `--operator_policy` of TF_POPLAR_FLAGS says which.
 
     Args:
         program: the Program, without checks of values, which the chip drops.
         constants: what of it is known when it is compiled.
         sources: where its ops came from.
+        policy: `--operator_policy` of TF_POPLAR_FLAGS: "warn", "raise", or "allow" for neither.
 
     Raises:
         tf.errors.InvalidArgumentError: The policy is to refuse, and there are such ops.
     """
-    policy = flags.parsed().operator_policy
     if policy == "allow":
         return
     found: dict[str, Finding] = {}

@@ -53,7 +53,7 @@ def run(program: Program, target: Target) -> None:
     Before: any legal Program. After: the same, with the arithmetic of the device. Without float16
     and without traps nothing changes.
     """
-    behaviour = FloatBehaviour.configured()
+    behaviour = FloatBehaviour.of(target.system)
     if not behaviour.traps and not _has_half(program):
         return
     outside = outside_compilation.functions_run(program)

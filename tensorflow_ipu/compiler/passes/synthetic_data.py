@@ -8,10 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from tensorflow.python.framework import dtypes
 
-from tensorflow_ipu.configs import flags
 
-
-def values(dtype: dtypes.DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def values(dtype: dtypes.DType, shape: tuple[int, ...], initializer: str) -> npt.NDArray[Any]:
     """Returns what takes the place of data that does not move.
 
     The values follow `--synthetic_data_initializer`: `uniform` covers the range of the type,
@@ -21,12 +19,13 @@ def values(dtype: dtypes.DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     Args:
         dtype: Type of the buffer.
         shape: Its shape.
+        initializer: `--synthetic_data_initializer` of TF_POPLAR_FLAGS: a number, "uniform",
+            "normal", "random", or "" for zeros.
 
     Returns:
         An array of that type and shape, the same one each time: the same program is the same
         Executable in every process.
     """
-    initializer = flags.parsed().synthetic_data_initializer
     if initializer not in ("uniform", "normal", "random"):
         value = np.array(float(initializer or 0)).astype(dtype.as_numpy_dtype)
         return np.full(shape, value)

@@ -15,7 +15,6 @@ from tensorflow_ipu.compiler.ir.function_editor import (
 from tensorflow_ipu.compiler.ir.node_results import input_types
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.ir.target import Target
-from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 
 _MADE_UP = (
@@ -34,10 +33,8 @@ def run(program: Program, target: Target) -> None:
 
     Before: any legal Program. After: one whose ops of `_LIMITS` get indices in their range.
     """
-    del target
-    parsed = flags.parsed()
-    made_up = any(parsed.synthetic(category) for category in _MADE_UP)
-    if not parsed.synthetic_data_initializer or not made_up:
+    made_up = any(target.flags.synthetic(category) for category in _MADE_UP)
+    if not target.flags.synthetic_data_initializer or not made_up:
         return
     for function in program.functions.values():
         limits = _Limits(FunctionEditor(function))

@@ -8,7 +8,6 @@ from tensorflow.python.framework import tensor_util
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import synthetic_data
-from tensorflow_ipu.configs import flags
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 
 
@@ -22,21 +21,21 @@ def run(program: Program, target: Target) -> None:
     Before: any legal Program. After: no node uses a variable of the user. What the program writes
     to its own is gone at the end of the run.
     """
-    parsed = flags.parsed()
-    if not parsed.synthetic_data_initializer or not parsed.synthetic(
-        SyntheticDataCategory.Parameters
-    ):
+    initializer = target.flags.synthetic_data_initializer
+    if not initializer or not target.flags.synthetic(SyntheticDataCategory.Parameters):
         return
     entry = program.functions[program.entry]
     names = [argument.name for argument in entry.signature.input_arg]
     for name, argument in zip(names, target.arguments):
         if argument.is_variable:
-            _replace(entry, name, argument)
+            _replace(entry, name, argument, initializer)
 
 
-def _replace(function: function_pb2.FunctionDef, name: str, argument: Argument) -> None:
+def _replace(
+    function: function_pb2.FunctionDef, name: str, argument: Argument, initializer: str
+) -> None:
     """Makes a function use a variable of the program in the place of an argument."""
-    own = _add_variable(function, f"{name}/synthetic", argument)
+    own = _add_variable(function, f"{name}/synthetic", argument, initializer)
     for node in function.node_def:
         for index, reference in enumerate(node.input):
             if reference == name:
@@ -46,7 +45,9 @@ def _replace(function: function_pb2.FunctionDef, name: str, argument: Argument) 
             function.ret[result] = own
 
 
-def _add_variable(function: function_pb2.FunctionDef, name: str, argument: Argument) -> str:
+def _add_variable(
+    function: function_pb2.FunctionDef, name: str, argument: Argument, initializer: str
+) -> str:
     """Adds a variable with its made-up value, and returns its handle."""
     dtype = argument.dtype.as_datatype_enum
     variable = function.node_def.add(name=name, op="IpuProgramVariable")
@@ -54,7 +55,8 @@ def _add_variable(function: function_pb2.FunctionDef, name: str, argument: Argum
     variable.attr["shape"].shape.CopyFrom(argument.shape.as_proto())
     value = function.node_def.add(name=f"{name}/value", op="Const")
     value.attr["dtype"].type = dtype
-    array = synthetic_data.values(argument.dtype, tuple(argument.shape.as_list()))
+    shape = tuple(argument.shape.as_list())
+    array = synthetic_data.values(argument.dtype, shape, initializer)
     value.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(array, argument.dtype))
     handle = f"{name}:handle:0"
     assign = function.node_def.add(

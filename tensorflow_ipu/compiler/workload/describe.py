@@ -43,12 +43,11 @@ def settings(executable: Executable) -> Settings:
         executable: the Executable.
 
     Returns:
-        The configuration that was in force then; the defaults for an Executable without one.
+        What the configuration that it was compiled for says.
     """
-    system = executable.system
-    if system is None:
-        return Settings(replicas=executable.replicas)
-    return settings_of(system, executable.ordinal, executable.replicas, executable.pipeline)
+    return settings_of(
+        executable.system, executable.ordinal, executable.replicas, executable.pipeline
+    )
 
 
 def _workload(executable: Executable) -> Workload:

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.analysis.host_evaluation import is_host_evaluated
-from tensorflow_ipu.compiler.ir.target import Argument, Target
-from tests.support.compiled_programs import program_of
+from tensorflow_ipu.compiler.ir.target import Argument
+from tests.support.compiled_programs import default_target, program_of
 
 SCALAR = tf.TensorSpec([], tf.float32)
 VECTOR = tf.TensorSpec([3], tf.float32)
@@ -28,5 +28,5 @@ VECTOR = tf.TensorSpec([3], tf.float32)
 )
 def test_is_host_evaluated(function, specs, expected):
     arguments = tuple(Argument(s.dtype, s.shape, is_variable=False) for s in specs)
-    target = Target(ordinal=0, generation=0, arguments=arguments)
+    target = default_target(*arguments)
     assert is_host_evaluated(program_of(function, *specs), target) is expected

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.ir.target import Argument, Target
+from tensorflow_ipu.compiler.ir.target import Argument
 from tensorflow_ipu.compiler.passes import argument_types
-from tests.support.compiled_programs import program_of
+from tests.support.compiled_programs import default_target, program_of
 
 
 def test_the_entry_has_shapes_and_types():
@@ -16,7 +16,7 @@ def test_the_entry_has_shapes_and_types():
         Argument(tf.float32, tf.TensorShape([2, 3]), is_variable=False),
         Argument(tf.float16, tf.TensorShape([3]), is_variable=True),
     )
-    argument_types.run(program, Target(ordinal=0, generation=0, arguments=arguments))
+    argument_types.run(program, default_target(*arguments))
     tensor, handle = (program.functions[program.entry].arg_attr[i].attr for i in range(2))
     (shape,) = tensor["_output_shapes"].list.shape
     assert tf.TensorShape(shape) == [2, 3]

@@ -10,10 +10,9 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, scopes
-from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import mask_labels
 from tests.support import replicas
-from tests.support.compiled_programs import program_of, text
+from tests.support.compiled_programs import default_target, program_of, text
 
 
 def _run(function: Callable[..., Any], *args: Any) -> Any:
@@ -58,6 +57,6 @@ def test_only_the_loss_takes_masked_labels() -> None:
         return loss + tf.cast(labels, tf.float32) + logits[:, 0]
 
     made = program_of(program, tf.TensorSpec([4, 3]), tf.TensorSpec([4], tf.int32))
-    mask_labels.run(made, Target(ordinal=0, generation=0, arguments=()))
+    mask_labels.run(made, default_target())
     lines = [line for line in text(made).splitlines() if "ipu_labels:" in line]
     assert len(lines) == 1 and "= SparseSoftmaxCrossEntropyWithLogits(" in lines[0]

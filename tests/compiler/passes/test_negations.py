@@ -10,7 +10,7 @@ from tensorflow_ipu import ipu_strategy, loops
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import negations
 from tests.support import replicas
-from tests.support.compiled_programs import program_of, text
+from tests.support.compiled_programs import default_target, program_of, text
 
 GRADIENT = tf.TensorSpec([2, 2])
 
@@ -19,7 +19,7 @@ def _target(*shapes: list[int]) -> Target:
     """Returns a target with a tensor and variables of these shapes."""
     tensor = Argument(tf.float32, tf.TensorShape([2, 2]), is_variable=False)
     variables = [Argument(tf.float32, tf.TensorShape(shape), True) for shape in shapes]
-    return Target(ordinal=0, generation=0, arguments=(tensor, *variables))
+    return default_target(tensor, *variables)
 
 
 def _line(program, op):

@@ -10,9 +10,11 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.ir.program import Program, node_tag
+from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
 from tensorflow_ipu.config import IPUConfig
-from tests.support.compiled_programs import ops, program_of, scalar_target, text
+from tensorflow_ipu.device import system
+from tests.support.compiled_programs import ops, program_of, text
 
 _HALVES = tf.TensorSpec([2, 2], tf.float16)
 _FLOATS = tf.TensorSpec([2, 2], tf.float32)
@@ -29,7 +31,7 @@ def _configure(**options: Any) -> None:
 
 def _lowered(function: Callable[..., Any], *specs: tf.TensorSpec) -> Program:
     program = program_of(function, *specs)
-    numerics.run(program, scalar_target(0))
+    numerics.run(program, Target(0, system.current(), ()))
     verify.check_structure(program)
     verify.check_supported(program)
     return program
@@ -53,7 +55,7 @@ def test_float32_is_left_alone_without_traps(options: dict[str, Any]) -> None:
 
     before = program_of(function, _FLOATS)
     after = Program.from_library(before.to_library(), before.entry)
-    numerics.run(after, scalar_target(0))
+    numerics.run(after, Target(0, system.current(), ()))
     assert text(before) == text(after)
     assert before.functions == after.functions
 
@@ -123,7 +125,7 @@ def test_ops_on_the_host_are_left() -> None:
     program = program_of(lambda x: x * x, _HALVES)
     for _, node in program.nodes():
         node.attr["_xla_outside_compilation"].s = b"outside"
-    numerics.run(program, scalar_target(0))
+    numerics.run(program, Target(0, system.current(), ()))
     assert _count(program) == [0, 0, 0]
 
 
