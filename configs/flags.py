@@ -445,26 +445,6 @@ def running_on_ipu_model() -> bool:
     return _MODEL_FLAG in os.environ.get(VARIABLE, "")
 
 
-def use_synthetic_data_for(synthetic_data_category: SyntheticDataCategory) -> bool:
-    """Whether TF_POPLAR_FLAGS asks for synthetic data of a category.
-
-    Args:
-        synthetic_data_category: a `SyntheticDataCategory`.
-
-    Returns:
-        True if data of this category does not move between host and device.
-
-    Raises:
-        TypeError: the argument is not a `SyntheticDataCategory`.
-    """
-    if not isinstance(synthetic_data_category, SyntheticDataCategory):
-        raise TypeError(
-            "`synthetic_data_category` must be a SyntheticDataCategory, such as "
-            f"SyntheticDataCategory.Infeed; received {synthetic_data_category!r}."
-        )
-    return parsed().synthetic(synthetic_data_category)
-
-
 def chip() -> chips.Chip:
     """The chip that TENSORFLOW_IPU_CHIP names; the default chip when it is empty or not set.
 

@@ -194,15 +194,10 @@ def test_running_on_ipu_model_reads_the_text(monkeypatch, text):
         ),
     ],
 )
-def test_use_synthetic_data_for(monkeypatch, text, synthetic):
+def test_synthetic_categories(monkeypatch, text, synthetic):
     monkeypatch.setenv("TF_POPLAR_FLAGS", text)
-    found = {c for c in SyntheticDataCategory if flags.use_synthetic_data_for(c)}
+    found = {c for c in SyntheticDataCategory if flags.parsed().synthetic(c)}
     assert found == synthetic
-
-
-def test_use_synthetic_data_for_wants_a_category():
-    with pytest.raises(TypeError, match="SyntheticDataCategory"):
-        flags.use_synthetic_data_for("infeed")
 
 
 def test_chip(monkeypatch):
