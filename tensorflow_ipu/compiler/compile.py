@@ -75,8 +75,9 @@ def target_in_force(ordinal: int, arguments: Iterable[Argument]) -> Target:
 
     Raises:
         tf.errors.FailedPreconditionError: If there is no such device.
+        ValueError: If POPLAR_ENGINE_OPTIONS is not a JSON object of strings.
     """
-    attached = system.current()
+    attached = system.current().with_environment()
     attached.device(ordinal)
     return Target(ordinal, attached, tuple(arguments))
 

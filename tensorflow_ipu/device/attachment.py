@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from tensorflow_ipu.configs import (
     chips,
@@ -52,6 +53,7 @@ class System:
         devices: the TensorFlow IPU devices by ordinal.
         machine: what their IPUs belong to.
         flags: the flags of the process, which decide with the options.
+        environment: the engine options of the environment; see `with_environment`.
     """
 
     generation: int
@@ -60,6 +62,7 @@ class System:
     devices: tuple[AttachedDevice, ...]
     machine: Machine
     flags: Flags
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     __repr__ = shows(
         lambda self: {
@@ -117,9 +120,20 @@ class System:
 
     @property
     def engine_options(self) -> dict[str, str]:
-        """The engine options in force: those of the environment override the configured ones."""
+        """The engine options: those of `environment` override the configured ones."""
         configured: dict[str, str] = self.settings.compilation_poplar_options
-        return {**configured, **flags.library_options(flags.ENGINE_OPTIONS)}
+        return {**configured, **self.environment}
+
+    def with_environment(self) -> System:
+        """The same with the engine options that the environment has now.
+
+        They are those of a program from its request on: programs set them before the first run,
+        which may be after configuring.
+
+        Raises:
+            ValueError: the variable does not hold a JSON object of strings.
+        """
+        return replace(self, environment=flags.library_options(flags.ENGINE_OPTIONS))
 
     @property
     def process_count(self) -> int:

@@ -171,7 +171,7 @@ def test_a_change_while_a_program_is_compiled() -> None:
         observers.forget(reconfigure)
     np.testing.assert_array_equal([first, second], np.full((2, 4), 2.0))
     assert [executable.replicas for executable in found] == [1, 2]
-    assert found[0].system is old and found[1].system is system.current()
+    assert [executable.system for executable in found] == [old, system.current()]
     assert cache.executables() == found[1:]
 
 

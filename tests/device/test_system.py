@@ -391,7 +391,12 @@ def test_the_chip_can_be_chosen(monkeypatch):
 def test_engine_options_of_the_environment_override(monkeypatch):
     monkeypatch.setenv(flags.ENGINE_OPTIONS, '{"debug.instrument": "true", "opt.a": "1"}')
     current = configure(compilation_poplar_options={"debug.instrument": "false", "prng.b": "2"})
-    assert current.engine_options == {"debug.instrument": "true", "opt.a": "1", "prng.b": "2"}
+    merged = {"debug.instrument": "true", "opt.a": "1", "prng.b": "2"}
+    requested = current.with_environment()
+    assert requested.engine_options == merged
+    monkeypatch.delenv(flags.ENGINE_OPTIONS)
+    assert requested.engine_options == merged
+    assert current.engine_options == {"debug.instrument": "false", "prng.b": "2"}
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_each_program_has_its_own(tmp_path) -> None:
 def test_whose_word_counts(engine, private, environment, expected, monkeypatch) -> None:
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(environment))
     profiled.configure(compilation_poplar_options=engine, **private)
-    found = report_options.read(system.current())
+    found = report_options.read(system.current().with_environment())
     assert (found and (found.directory, found.execution, found.launches)) == expected
 
 
