@@ -20,7 +20,8 @@ from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.device import process
-from tensorflow_ipu.device.attachment import AttachedDevice, System, build
+from tensorflow_ipu.device.attachment import AttachedDevice, System
+from tensorflow_ipu.device.selection import build
 
 __all__ = [
     "AttachedDevice",

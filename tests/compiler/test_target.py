@@ -22,7 +22,7 @@ from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.numerics.behavior import FloatBehaviour
 from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.configs import flags, translate
-from tensorflow_ipu.device import attachment, system
+from tensorflow_ipu.device import attachment, selection, system
 from tensorflow_ipu.profiler import program_options
 from tests.support import pipelines, replicas
 
@@ -38,7 +38,7 @@ def _system(text: str = "", **options: Any) -> attachment.System:
         for part in outer:
             node = getattr(node, part)
         setattr(node, last, value)
-    return attachment.build(translate.to_options(config), flags.parse(text), 1000)
+    return selection.build(translate.to_options(config), flags.parse(text), 1000)
 
 
 def _compile(

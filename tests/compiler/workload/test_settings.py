@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.workload.settings import settings_of
 from tensorflow_ipu.config import IPUConfig, SchedulingAlgorithm
 from tensorflow_ipu.configs import chips, flags, translate
-from tensorflow_ipu.device import attachment
+from tensorflow_ipu.device import selection
 from tensorflow_ipu.ops.pipelining_ops import PipelineStageOptions
 from tensorflow_ipu.planner.settings import Settings
 from tests.support import pipelines
@@ -109,7 +109,7 @@ def test_the_model_has_its_own_tiles() -> None:
     config = IPUConfig()
     config.ipu_model.version = "ipu21"
     parsed = flags.parse("--use_ipu_model --ipu_model_tiles=16")
-    system = attachment.build(translate.to_options(config), parsed, 0)
+    system = selection.build(translate.to_options(config), parsed, 0)
     assert settings_of(system, 0, 1, None).chip == chips.BOW.with_tiles(16)
 
 
