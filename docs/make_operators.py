@@ -9,6 +9,7 @@ from pathlib import Path
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.operators import advice, table
 from tensorflow_ipu.runtime import native
@@ -110,7 +111,7 @@ def classified() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {meaning: {} for meaning in _MEANINGS}
     for op in registered():
         refusal = verify.refused_whatever_types(op)
-        if op.name in table.DROPPED:
+        if op.name in op_names.DROPPED_CHECKS:
             found["dropped"][op.name] = ""
         elif refusal is not None:
             found["refused"][op.name] = _why_refused(op.name, refusal)

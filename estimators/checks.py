@@ -7,9 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Ops with which replicas can agree on an update.
-_REDUCTIONS = frozenset({"IpuCrossReplicaSum", "IpuReduceScatter", "IpuAllGather"})
-_ASSIGNMENTS = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
+from tensorflow_ipu import op_names
 
 
 def check_replicated_training(graph: tf.Graph, replicas: int) -> None:
@@ -24,7 +22,11 @@ def check_replicated_training(graph: tf.Graph, replicas: int) -> None:
     """
     if replicas == 1:
         return
-    if not any(op.type in _REDUCTIONS for inner, _ in _graphs(graph, ()) for op in _ops(inner)):
+    if not any(
+        op.type in op_names.AGREEING_COLLECTIVES
+        for inner, _ in _graphs(graph, ())
+        for op in _ops(inner)
+    ):
         raise ValueError(
             "This is not a valid replicated training graph because no AllReduce operations were "
             f"found: {replicas} replicas would train {replicas} different models. Wrap the "
@@ -44,7 +46,9 @@ def check_global_step(graph: tf.Graph, global_step: Any) -> None:
     """
     for inner, handles in _graphs(graph, [global_step.handle]):
         for op in _ops(inner):
-            if op.type in _ASSIGNMENTS and any(op.inputs[0] is handle for handle in handles):
+            if op.type in op_names.ASSIGNMENTS and any(
+                op.inputs[0] is handle for handle in handles
+            ):
                 raise ValueError(
                     "Illegal increment of the `global_step` variable in the `model_fn`, by the op "
                     f"'{op.name}'. The estimator advances it by iterations_per_loop in each run. "

@@ -12,6 +12,7 @@ from tensorflow.python.framework import dtypes, op_def_registry, ops
 from tensorflow.python.framework import func_graph as func_graph_lib
 from tensorflow.python.framework import tensor as tensor_lib
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.fingerprint import fingerprint
 from tensorflow_ipu.compiler.ir.program import Program, called_functions
@@ -20,14 +21,10 @@ from tensorflow_ipu.compiler.ir.program import Program, called_functions
 _BODIES = "_ipu_outlined_bodies"
 # Ops that TensorFlow takes for stateful, and that do the same in every call: readers of variables,
 # and what replicas do together or know of themselves.
-_SHAREABLE = frozenset(
-    """
-    Assert ReadVariableOp ResourceGather ResourceGatherNd VariableShape IpuReplicationIndex
-    IpuReplicationFactor IpuAssumeEqualAcrossReplicas IpuAllGather IpuAllToAll IpuCrossReplicaSum
-    IpuReduceScatter
-    """.split()
+_SHAREABLE = op_names.QUERIES.union(
+    op_names.LINK_COLLECTIVES,
+    (op_names.REPLICA_INDEX, op_names.REPLICA_COUNT, op_names.EQUALITY_PROMISE, op_names.ASSERTION),
 )
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _GRADIENT = "_gradient_op_type"
 
 
@@ -77,7 +74,7 @@ def _digest(
     gradients = []
     for _, node in program.nodes():
         # Gradients of calls follow from what they call; their names are numbers of their own.
-        if _GRADIENT in node.attr and node.op not in _CALLS:
+        if _GRADIENT in node.attr and not op_names.is_call(node.op):
             gradients.append(_gradient_key(node.attr[_GRADIENT].s.decode()))
         node.attr.pop(_GRADIENT, None)
     shapes = [(str(t.dtype), str(t.shape)) for t in (*graph.inputs, *graph.outputs)]

@@ -12,6 +12,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import ahead_of_time
 from tensorflow_ipu.compiler.analysis import host_evaluation
 from tensorflow_ipu.compiler.cluster import Cluster
@@ -21,15 +22,11 @@ from tensorflow_ipu.configs.short_repr import shows
 #: What the names of inputs begin with.
 INPUT_PREFIX = "XLA_Args/"
 
-_DEQUEUE, _ENQUEUE = "IpuInfeedDequeue", "IpuOutfeedEnqueue"
 _RECEIVE, _SEND = "IpuApplicationReceive", "IpuApplicationSend"
 # What another process does not have.
 _LEFT_BEHIND = {
-    "PyFunc": "calls Python",
-    "PyFuncStateless": "calls Python",
-    "EagerPyFunc": "calls Python",
-    "IpuHostEmbeddingLookup": "uses a host embedding",
-    "IpuHostEmbeddingUpdate": "uses a host embedding",
+    **dict.fromkeys(op_names.PYTHON_CALLS, "calls Python"),
+    **dict.fromkeys(op_names.TABLE_OPS, "uses a host embedding"),
 }
 
 Specs = tuple[tensor_lib.TensorSpec, ...]
@@ -143,8 +140,8 @@ def build(
     executable, library = ahead_of_time.compile_cluster(cluster, ordinal)
     _check_on_device(executable)
     _check_self_contained(library)
-    infeeds = _replace_feeds(library, _DEQUEUE, _to_receive)
-    outfeeds = _replace_feeds(library, _ENQUEUE, _to_send)
+    infeeds = _replace_feeds(library, op_names.INFEED, _to_receive)
+    outfeeds = _replace_feeds(library, op_names.OUTFEED, _to_send)
     return Application(
         _fingerprint(executable, values),
         cluster.entry,
@@ -231,7 +228,7 @@ def _replace_feeds(
     found: list[list[tuple[dtypes.DType, tensor_shape.TensorShape]]] = [[] for _ in feeds]
     for node in nodes:
         feed = feeds.index(node.attr["feed_id"].s)
-        is_infeed = op == _DEQUEUE
+        is_infeed = op == op_names.INFEED
         types = node.attr["output_types" if is_infeed else "T"].list.type
         shapes = node.attr["output_shapes" if is_infeed else "shapes"].list.shape
         found[feed] = [

@@ -7,12 +7,11 @@ from absl import logging
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_shape, tensor_util
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.store import DiskCache
-
-_ENQUEUE = "IpuOutfeedEnqueue"
 
 
 def check(program: Program, target: Target) -> None:
@@ -71,7 +70,10 @@ def zeros_instead(
 
 def _enqueues(library: function_pb2.FunctionDefLibrary) -> list[node_def_pb2.NodeDef]:
     return [
-        node for function in library.function for node in function.node_def if node.op == _ENQUEUE
+        node
+        for function in library.function
+        for node in function.node_def
+        if node.op == op_names.OUTFEED
     ]
 
 
@@ -104,7 +106,7 @@ def _add_enqueue(function: function_pb2.FunctionDef, enqueue: node_def_pb2.NodeD
         _add_zeros(function, f"{name}/zeros_{index}", dtype, shape)
         for index, (dtype, shape) in enumerate(zip(types, shapes))
     ]
-    node = function.node_def.add(name=name, op=_ENQUEUE, input=inputs)
+    node = function.node_def.add(name=name, op=op_names.OUTFEED, input=inputs)
     for key in ("T", "feed_id", "mode", "shapes"):
         node.attr[key].CopyFrom(enqueue.attr[key])
     function.control_ret[name] = name

@@ -22,6 +22,7 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.framework import function_def_to_graph, ops
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler import current_scope
 from tensorflow_ipu.compiler.cluster import Cluster
@@ -36,8 +37,6 @@ _numbers = itertools.count()
 
 # Takes the flat inputs of a function, then what it captures; returns its flat outputs.
 FlatCall = Callable[..., Any]
-
-_CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 @contextlib.contextmanager
@@ -83,7 +82,7 @@ def split(concrete: ConcreteFunction, cluster: Cluster, device: str) -> FlatCall
     calls: dict[str, FlatCall | None] = concrete.__dict__.setdefault(_CALLS, {})
     if device not in calls:
         # What is marked is a call, so most functions need no search of all that they call.
-        has_calls = any(op.type in _CALL_OPS for op in concrete.graph.get_operations())
+        has_calls = any(op_names.is_call(op.type) for op in concrete.graph.get_operations())
         calls[device] = _split(concrete, cluster, device) if has_calls else None
     return calls[device]
 

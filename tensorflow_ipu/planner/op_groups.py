@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.memory.ipu import TEMPORARIES
 from tensorflow_ipu.planner.workload import Op, Workload
 
 if TYPE_CHECKING:
     from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer
 
-_FEEDS = {"IpuInfeedDequeue": "infeed", "IpuOutfeedEnqueue": "outfeed"}
+_FEEDS = {op_names.INFEED: "infeed", op_names.OUTFEED: "outfeed"}
 _SOURCE = re.compile(r"(?P<file>.*):\d+ \((?P<function>.*)\)")
 
 

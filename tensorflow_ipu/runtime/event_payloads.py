@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from tensorflow_ipu import op_names
+
 if TYPE_CHECKING:
     import tensorflow as tf
 
@@ -16,8 +18,8 @@ _NONE, _FORWARD, _BACKWARD, _WEIGHT_UPDATE = range(4)
 _ELEMENT_TYPES = {"float32": "float", "float16": "half", "int32": "int", "uint32": "unsigned int"}
 _ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "Snapshot"})
 _PRODUCTS = ("MatMul", "BatchMatMul", "Einsum", "Conv", "DepthwiseConv")
-# TensorFlow names the scopes of gradients so, from `tf.gradients`, `GradientTape` and of functions.
-_GRADIENT_SCOPES = ("gradients/", "gradient_tape/", "_grad/")
+# Scope that `tf.gradients` gives to the gradient of an op, whatever it is told to call all of them.
+_GRADIENT_OF_OP = "_grad/"
 
 
 class Argument(Protocol):
@@ -226,13 +228,13 @@ def instruction_info(program: Traced) -> str:
 
 def _role(record: Any, weights: set[tuple[int | None, ...]]) -> int:
     """The role of an op: a product in a gradient makes a weight's gradient if it has its shape."""
-    if record.type.startswith(("ResourceApply", "ResourceSparseApply")):
+    if op_names.is_optimizer_update(record.type):
         return _WEIGHT_UPDATE
     if not record.type.startswith(_PRODUCTS):
         return _NONE
     if "BackpropFilter" in record.type:
         return _WEIGHT_UPDATE
-    if not any(scope in record.name for scope in _GRADIENT_SCOPES):
+    if not op_names.is_backward(record.name) and _GRADIENT_OF_OP not in record.name:
         return _FORWARD
     return _WEIGHT_UPDATE if record.outputs[0].shape in weights else _BACKWARD
 

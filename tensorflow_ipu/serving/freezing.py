@@ -9,6 +9,7 @@ from absl import logging
 from tensorflow.python.framework import convert_to_constants, dtypes
 from tensorflow.python.util import nest
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.resource_uses import find
@@ -16,7 +17,6 @@ from tensorflow_ipu.serving.steps import Step
 
 # A SavedModel's graph is one protocol buffer, which has at most two of these.
 _LARGEST_BYTES = 1 << 30
-_READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,4 +76,4 @@ def _only_reads(step: Step) -> bool:
         return False
     cluster = Cluster.from_graph(step.concrete.graph, "frozen", owner=step.concrete)
     uses = find(Program.from_library(cluster.library(), cluster.entry))
-    return all(node.op in _READS for _, node in uses)
+    return all(node.op in op_names.READS for _, node in uses)

@@ -12,6 +12,7 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import array_ops, resource_variable_ops
 from tensorflow.python.util import nest
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.hooks import tensorflow_hooks
@@ -205,7 +206,7 @@ def ipu_ops(step: Step) -> set[str]:
     nodes = [*definition.node]
     for function in definition.library.function:
         nodes.extend(function.node_def)
-    return {node.op for node in nodes if node.op.startswith("Ipu")}
+    return {node.op for node in nodes if op_names.is_own(node.op)}
 
 
 def _check_ops(step: Step) -> None:

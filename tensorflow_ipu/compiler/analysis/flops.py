@@ -27,6 +27,8 @@ from tensorflow.python.framework import ops, tensor_util
 from tensorflow.python.profiler.internal import flops_registry  # noqa: F401
 from tensorflow.python.util import deprecation
 
+from tensorflow_ipu import op_names
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -323,8 +325,8 @@ FORMULAS: Mapping[str, Formula] = _table(
     (MODELLED, _per_output(4), "Sigmoid SoftplusGrad"),
     (MODELLED, _per_output(5), "LogSoftmax"),
     # Collectives: the share of one replica.
-    (MODELLED, _per_output(1), "IpuCrossReplicaSum"),
-    (EXACT, _reduce_scatter, "IpuReduceScatter"),
+    (MODELLED, _per_output(1), op_names.CROSS_REPLICA_SUM),
+    (EXACT, _reduce_scatter, op_names.REDUCE_SCATTER),
     # Reductions and scans.
     (EXACT, _reduction, "Max Min Prod"),
     (EXACT, _euclidean_norm, "EuclideanNorm"),
@@ -353,7 +355,7 @@ FORMULAS: Mapping[str, Formula] = _table(
     (MODELLED, _ctc_loss, "IpuCtcLoss"),
     (MODELLED, _ctc_beam_search, "IpuCtcBeamSearch"),
     # Updates of variables, from the equations in TensorFlow's op documentation.
-    (EXACT, _per_input(1, 1), "AssignAddVariableOp AssignSubVariableOp"),
+    (EXACT, _per_input(1, 1), " ".join(op_names.ACCUMULATIONS)),
     (EXACT, _per_input(1, 2), "ResourceScatterAdd ResourceScatterSub ResourceScatterMul"),
     (EXACT, _per_input(1, 2), "ResourceScatterDiv ResourceScatterMin ResourceScatterMax"),
     (EXACT, _update(2), "ResourceApplyGradientDescent"),
@@ -387,26 +389,20 @@ DATA_MOVEMENT = frozenset(
     BatchToSpaceND OneHot MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV2
     MatrixDiagPartV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixBandPart Diag DiagPart
     DynamicStitch ParallelDynamicStitch DynamicPartition InvertPermutation BroadcastArgs
-    BroadcastGradientArgs Complex EnsureShape CheckNumerics Assert Print PrintV2 DeepCopy
+    BroadcastGradientArgs Complex EnsureShape Print PrintV2 DeepCopy
     InplaceUpdate Empty EmptyTensorList TensorListReserve TensorListLength TensorListGetItem
     TensorListSetItem TensorListPushBack TensorListPopBack TensorListStack TensorListFromTensor
     TensorListGather TensorListScatter TensorListConcat TensorListConcatV2 TensorListSplit
-    TensorListElementShape TensorListResize VarHandleOp ReadVariableOp AssignVariableOp
-    VarIsInitializedOp VariableShape DestroyResourceOp ResourceGather ResourceGatherNd
-    ResourceScatterUpdate ResourceScatterNdUpdate ResourceStridedSliceAssign
-    IpuInfeedDequeue IpuOutfeedEnqueue IpuProgramVariable IpuAllGather IpuAllToAll
-    IpuCheckNumerics IpuCheckCast IpuMaskLabels IpuRoundToHalf IpuRoundStochastically
-    IpuHalfToFloat IpuFloatToHalf
-    IpuAssumeEqualAcrossReplicas IpuReplicaBroadcast IpuReplicationFactor IpuReplicationIndex
-    IpuHostEmbeddingLookup IpuHostEmbeddingUpdate
+    TensorListElementShape TensorListResize VarHandleOp VarIsInitializedOp
+    DestroyResourceOp ResourceScatterUpdate ResourceScatterNdUpdate ResourceStridedSliceAssign
+    IpuProgramVariable IpuCheckNumerics IpuCheckCast IpuMaskLabels IpuRoundToHalf
+    IpuRoundStochastically IpuHalfToFloat IpuFloatToHalf IpuAssumeEqualAcrossReplicas
+    IpuReplicationFactor IpuReplicationIndex
     """.split()
+).union(
+    *(op_names.QUERIES, {op_names.ASSIGN}, op_names.DROPPED_CHECKS),
+    *(op_names.FEEDS, op_names.TABLE_OPS, op_names.MOVING_COLLECTIVES),
 )
 
 # Ops that run functions or steer the flow of data; the work is in the ops they run.
-CONTROL = frozenset(
-    """
-    While StatelessWhile If StatelessIf Case StatelessCase PartitionedCall StatefulPartitionedCall
-    RemoteCall Switch RefSwitch Merge RefMerge Enter RefEnter Exit RefExit NextIteration
-    RefNextIteration LoopCond
-    """.split()
-)
+CONTROL = op_names.CONTROL_FLOW | op_names.FRAME_OPS | {"RemoteCall"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
 
@@ -56,7 +57,7 @@ def _is_constant(nodes: list[node_def_pb2.NodeDef]) -> bool:
     names = {node.name for node in nodes}
     for node in nodes:
         definition = op_def_registry.get(node.op)
-        if definition is None or definition.is_stateful or node.op.startswith("Ipu"):
+        if definition is None or definition.is_stateful or op_names.is_own(node.op):
             return False
         has_argument |= any(name.lstrip("^").split(":")[0] not in names for name in node.input)
     return not has_argument

@@ -157,12 +157,6 @@ def _scopes(name: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=65536)
-def is_backward(name: str) -> bool:
-    """Returns whether an op's name says that TensorFlow made it for a gradient."""
-    return any(_base(part) in ("gradients", "gradient_tape") for part in name.split("/")[:-1])
-
-
-@functools.lru_cache(maxsize=65536)
 def _is_inside(part: str) -> bool:
     """Whether a part of a name is inside of a layer: an op, such as `MatMul_1`, or its helper."""
     base = _base(part)

@@ -7,16 +7,10 @@ from collections import defaultdict
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import collectives, resource_uses
 from tensorflow_ipu.compiler.ir.node_order import topological
 from tensorflow_ipu.compiler.ir.program import Program, input_node
-
-_PROMISE = "IpuAssumeEqualAcrossReplicas"
-_VARIABLE = "IpuProgramVariable"
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
-_LOOPS = ("While", "StatelessWhile")
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape")
 
 # Positions of the arguments or results of a function (or node) that differ between replicas.
 _Positions = frozenset[int]
@@ -106,23 +100,23 @@ class _Flow:
     def _follow_variables(
         self, node: node_def_pb2.NodeDef, inputs: _Positions, apart: bool
     ) -> None:
-        if node.op not in _READS and (inputs or apart):
+        if node.op not in op_names.QUERIES and (inputs or apart):
             self._variables |= self._resources[id(node)]
 
     def _node(
         self, node: node_def_pb2.NodeDef, inputs: _Positions, apart: bool
     ) -> _Positions | None:
         """Returns which results of a node differ when some of its inputs do; None for all."""
-        if node.op == _PROMISE or collectives.equalises(node, self._replicas):
+        if node.op == op_names.EQUALITY_PROMISE or collectives.equalises(node, self._replicas):
             return frozenset()
-        if node.op in _CONDITIONALS:
+        if op_names.is_conditional(node.op):
             parting = 0 in inputs
             arguments = frozenset(index - 1 for index in inputs if index > 0)
             return self._called(node, arguments, apart or parting, parting)
-        if node.op in _LOOPS:
+        if op_names.is_loop(node.op):
             return self._loop(node, inputs, apart)
         if collectives.functions_run_by(self._program, node):
-            return self._called(node, inputs, apart, node.op not in _CALLS and bool(inputs))
+            return self._called(node, inputs, apart, not op_names.is_call(node.op) and bool(inputs))
         return None if inputs or _is_source(node) else frozenset()
 
     def _called(
@@ -151,7 +145,7 @@ def _is_source(node: node_def_pb2.NodeDef) -> bool:
     Of our own ops, those with state ask for something of the replica: its index, seed or feed. So
     does a collective of some replicas only.
     """
-    if not node.op.startswith("Ipu") or node.op == _VARIABLE:
+    if not op_names.is_own(node.op) or node.op == op_names.PROGRAM_VARIABLE:
         return False
     definition = op_def_registry.get(node.op)
     return definition is None or definition.is_stateful

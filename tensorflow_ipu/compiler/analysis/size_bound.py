@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow.python.framework import dtypes
 
+from tensorflow_ipu import op_names
+
 if TYPE_CHECKING:
     from tensorflow.python.framework import func_graph, ops
 
@@ -15,11 +17,9 @@ if TYPE_CHECKING:
 
 # What these make is no data, small, or another name of what another op made.
 _NO_DATA = frozenset(
-    {"Const", "NoOp", "ReadVariableOp", "Identity", "Reshape", "ExpandDims", "Squeeze", "Shape",
+    {"Const", "NoOp", op_names.READ, "Identity", "Reshape", "ExpandDims", "Squeeze", "Shape",
      "Placeholder", "Pack", "StridedSlice", "IdentityN", "Less"}
 )  # fmt: skip
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_VARIABLE = "IpuProgramVariable"
 # Ops that put tensors into lists which grow in loops, and how many elements such lists are taken to
 # have: the trace does not say.
 _LIST_WRITERS = frozenset({"TensorListPushBack", "TensorListSetItem"})
@@ -71,9 +71,9 @@ def _own(graph: Any, unknown: int, calls: collections.Counter[str]) -> int:
         if kind in _NO_DATA:
             continue
         lists = lists or kind in _LIST_WRITERS
-        if kind in _CALLS:
+        if op_names.is_call(kind):
             calls[op.get_attr("f").name] += 1
-        elif kind == _VARIABLE:
+        elif kind == op_names.PROGRAM_VARIABLE:
             total += _variable_size(op)
         else:
             total += sum(_size(tensor, unknown) for tensor in op.outputs)

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import tensorflow as tf
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.records import TensorRecord
 
 # Optimizer updates touch as much of each of their variables as the gradient is large, scatter
 # updates as much as they are given.
-_UPDATES = ("ResourceApply", "ResourceSparseApply", "ResourceScatter")
 _UPDATE_INPUTS = ("grad", "delta", "updates")
 
 
@@ -25,13 +25,13 @@ def bytes_of(op: tf.Operation) -> tuple[int | None, int | None]:
     Returns:
         Bytes read and bytes written, each `None` when it depends on an unknown shape.
     """
-    if op.type in ("ReadVariableOp", "ResourceGather", "ResourceGatherNd"):
+    if op.type in op_names.READS:
         return num_bytes(op.outputs[0]), 0
-    if op.type == "AssignVariableOp":
+    if op.type == op_names.ASSIGN:
         return 0, num_bytes(op.inputs[1])
-    if op.type in ("AssignAddVariableOp", "AssignSubVariableOp"):
+    if op.type in op_names.ACCUMULATIONS:
         return (num_bytes(op.inputs[1]),) * 2
-    if op.type.startswith(_UPDATES):
+    if op_names.is_update(op.type):
         touched = _updated_bytes(op)
         return (0 if op.type.endswith("Update") else touched), touched
     return 0, 0

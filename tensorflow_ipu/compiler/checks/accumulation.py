@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import ACCUMULATION_ATTRIBUTE, Program, at_node
 from tensorflow_ipu.compiler.listing import program_listing
-
-_LOOPS = ("While", "StatelessWhile")
 
 
 class _Loop(NamedTuple):
@@ -115,7 +114,7 @@ def _loops_around(
         del path[record.depth :]
         key = (record.function, record.name)
         if key in keys:
-            loop = next((outer for outer in reversed(path) if outer.type in _LOOPS), None)
+            loop = next((outer for outer in reversed(path) if op_names.is_loop(outer.type)), None)
             found.append((key, None if loop is None else _Loop(loop.trip_count)))
         path.append(record)
     return found

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import node_sharding
 from tensorflow_ipu.compiler.ir.program import Program, node_tag
-
-_FEED_OPS = frozenset({"IpuInfeedDequeue", "IpuOutfeedEnqueue"})
 
 
 def check(program: Program) -> None:
@@ -18,7 +17,7 @@ def check(program: Program) -> None:
     """
     users: dict[bytes, tuple[tuple[int, ...], str]] = {}
     for function, node in program.nodes():
-        if node.op not in _FEED_OPS:
+        if node.op not in op_names.FEEDS:
             continue
         ipus = node_sharding.node_ipus(node)
         name = node_tag(node.name, function.signature.name)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.checks import user_ops
 from tensorflow_ipu.compiler.ir import collectives
 from tensorflow_ipu.compiler.ir.node_order import topological
 from tensorflow_ipu.compiler.ir.program import Program, input_node, node_tag
-
-_INDEX = "IpuReplicationIndex"
-_PROMISE = "IpuAssumeEqualAcrossReplicas"
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
-_LOOPS = ("While", "StatelessWhile")
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 # Positions of the arguments or results of a function (or node) that differ between replicas.
 _Positions = frozenset[int]
@@ -72,19 +67,19 @@ class _Flow:
 
     def _node(self, node: node_def_pb2.NodeDef, inputs: _Positions) -> _Positions | None:
         """Returns which results of a node differ when some of its inputs do; None for all."""
-        if node.op == _INDEX:
+        if node.op == op_names.REPLICA_INDEX:
             return None
-        if node.op == _PROMISE or collectives.equalises(node, self._replicas):
+        if node.op == op_names.EQUALITY_PROMISE or collectives.equalises(node, self._replicas):
             return frozenset()
         identical = user_ops.identical_outputs(node)
         if identical and inputs:
             outputs = range(len(node.attr["output_types"].list.type))
             return frozenset(outputs) - identical
-        if node.op in _CONDITIONALS:
+        if op_names.is_conditional(node.op):
             return self._conditional(node, inputs)
-        if node.op in _LOOPS:
+        if op_names.is_loop(node.op):
             return self._loop(node, inputs)
-        if node.op in _CALLS:
+        if op_names.is_call(node.op):
             return self.results(node.attr["f"].func.name, inputs)
         called = collectives.functions_run_by(self._program, node)
         inside = [self.results(name, inputs) for name in called]
@@ -112,7 +107,7 @@ class _Flow:
     def _diverges(
         self, node: node_def_pb2.NodeDef, functions: list[str]
     ) -> errors.InvalidArgumentError:
-        what = "loop" if node.op in _LOOPS else "conditional"
+        what = "loop" if op_names.is_loop(node.op) else "conditional"
         return errors.InvalidArgumentError(
             None,
             None,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tensorflow.python.framework import dtypes, errors
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import resource_uses
 from tensorflow_ipu.compiler.ir.program import Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
-
-_UPDATES = ("ResourceApply", "ResourceSparseApply")
 
 
 def check(program: Program, target: Target) -> None:
@@ -22,7 +21,7 @@ def check(program: Program, target: Target) -> None:
         tf.errors.InvalidArgumentError: Naming the op and the types.
     """
     for resource, node in resource_uses.find(program):
-        if resource[0] != "argument" or not node.op.startswith(_UPDATES):
+        if resource[0] != "argument" or not op_names.is_optimizer_update(node.op):
             continue
         variable = target.arguments[int(str(resource[1]))].dtype
         update = dtypes.as_dtype(node.attr["T"].type)

@@ -7,6 +7,7 @@ import functools
 from tensorflow.core.framework import function_pb2, node_def_pb2, op_def_pb2, types_pb2
 from tensorflow.python.framework import errors, kernels, op_def_registry
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     Program,
@@ -21,8 +22,6 @@ from tensorflow_ipu.runtime import native
 _LACKING_TYPES = frozenset(
     {types_pb2.DT_DOUBLE, types_pb2.DT_COMPLEX64, types_pb2.DT_COMPLEX128, types_pb2.DT_STRING}
 )
-# Ops that call back into Python.
-_HOST_ONLY_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 _CALLS_PYTHON = "it calls Python"
 _NO_STRINGS = "the device has no strings"
@@ -116,7 +115,7 @@ def refused_whatever_types(definition: op_def_pb2.OpDef) -> str | None:
     Args:
         definition: the op.
     """
-    if definition.name in _HOST_ONLY_OPS:
+    if definition.name in op_names.PYTHON_CALLS:
         return _CALLS_PYTHON
     if _has_string_arguments(definition):
         return _NO_STRINGS
@@ -125,9 +124,9 @@ def refused_whatever_types(definition: op_def_pb2.OpDef) -> str | None:
 
 
 def _problem(node: node_def_pb2.NodeDef) -> str | None:
-    if node.op.startswith("Ipu"):
+    if op_names.is_own(node.op):
         return None
-    if node.op in _HOST_ONLY_OPS:
+    if node.op in op_names.PYTHON_CALLS:
         return _CALLS_PYTHON
     if _uses_strings(node):
         return _NO_STRINGS

@@ -7,44 +7,33 @@ from collections.abc import Callable
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, node_tag
-
-# Op -> its attribute for the group size; None for ops that all replicas do together.
-_GROUP_SIZES: dict[str, str | None] = {
-    "IpuCrossReplicaSum": "replica_group_size",
-    "IpuAllGather": "replication_factor",
-    "IpuAllToAll": "replication_factor",
-    "IpuReduceScatter": "replication_factor",
-    "IpuReplicaBroadcast": None,
-    "IpuHostEmbeddingUpdate": None,
-}
-# Ops that read or write tables on the host.
-_TABLE_OPS = frozenset({"IpuHostEmbeddingLookup", "IpuHostEmbeddingUpdate"})
-# Ops whose results are equal on all replicas of a group.
-_EQUALISING = frozenset({"IpuCrossReplicaSum", "IpuAllGather", "IpuReplicaBroadcast"})
-_ALL_TO_ALL = "IpuAllToAll"
 
 
 def is_collective(node: node_def_pb2.NodeDef) -> bool:
     """Returns whether a node is a collective."""
-    return node.op in _GROUP_SIZES
+    return op_names.is_collective(node.op)
 
 
 def uses_table(node: node_def_pb2.NodeDef) -> bool:
     """Returns whether a node reads or writes a table on the host."""
-    return node.op in _TABLE_OPS
+    return node.op in op_names.TABLE_OPS
 
 
 def group_size(node: node_def_pb2.NodeDef, replicas: int) -> int:
     """Returns how many of `replicas` replicas do a collective together."""
-    attribute = _GROUP_SIZES[node.op]
-    asked = 0 if attribute is None else node.attr[attribute].i
+    attribute = op_names.COLLECTIVES[node.op].group
+    asked = node.attr[attribute].i if attribute else 0
     return asked or replicas
 
 
 def equalises(node: node_def_pb2.NodeDef, replicas: int) -> bool:
     """Returns whether the results of a node are equal on all replicas whatever its inputs are."""
-    return node.op in _EQUALISING and group_size(node, replicas) == replicas
+    collective = op_names.COLLECTIVES.get(node.op)
+    if collective is None or not collective.equalizes:
+        return False
+    return group_size(node, replicas) == replicas
 
 
 def functions_with_collectives(
@@ -89,7 +78,8 @@ def check_groups(program: Program, replicas: int) -> None:
         if not is_collective(node):
             continue
         size = group_size(node, replicas)
-        if replicas % size or (node.op == _ALL_TO_ALL and size != replicas):
+        whole_only = op_names.COLLECTIVES[node.op].whole_only
+        if replicas % size or (whole_only and size != replicas):
             name = node_tag(node.name, function.signature.name)
             raise _wrong_group(node, name, size, replicas)
 
@@ -97,7 +87,8 @@ def check_groups(program: Program, replicas: int) -> None:
 def _wrong_group(
     node: node_def_pb2.NodeDef, name: str, size: int, replicas: int
 ) -> errors.InvalidArgumentError:
-    if node.op == _ALL_TO_ALL:
+    collective = op_names.COLLECTIVES[node.op]
+    if collective.whole_only:
         problem = "is not the total number of replicas"
     else:
         problem = "does not evenly divide the total number of replicas"
@@ -105,7 +96,7 @@ def _wrong_group(
         None,
         None,
         f"The replica group size (got {size}) {problem} (got {replicas}): the "
-        f"{_GROUP_SIZES[node.op]} of the collective {name} ({node.op}). The program runs on "
+        f"{collective.group} of the collective {name} ({node.op}). The program runs on "
         f"{replicas} replica(s) because of the IPUs that the device has and the program uses: "
         "change the argument, or select another number of IPUs.",
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tensorflow.compiler.xla import xla_data_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import PHASE_ATTRIBUTE, STAGE_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def frame_depth(node: node_def_pb2.NodeDef, frames: dict[str, int]) -> int:
     """
     inputs = (name.lstrip("^").split(":")[0] for name in node.input)
     depth = max((frames.get(name, 0) for name in inputs), default=0)
-    frames[node.name] = depth - (node.op in ("Exit", "RefExit"))
-    if node.op in ("Enter", "RefEnter"):
+    frames[node.name] = depth - (node.op in op_names.EXITS)
+    if node.op in op_names.ENTERS:
         frames[node.name] = depth = depth + 1
     return depth
 

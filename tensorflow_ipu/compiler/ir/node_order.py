@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from tensorflow_ipu import op_names
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tensorflow.core.framework import node_def_pb2
-
-_BACK_EDGES = ("NextIteration", "RefNextIteration")
 
 
 def topological(nodes: Sequence[node_def_pb2.NodeDef]) -> tuple[node_def_pb2.NodeDef, ...]:
@@ -54,7 +54,11 @@ def _sources(nodes: Sequence[node_def_pb2.NodeDef]) -> list[list[int]]:
 
     The back edge of a v1 loop is left out: its `Merge` runs for the first time without it.
     """
-    position = {node.name: index for index, node in enumerate(nodes) if node.op not in _BACK_EDGES}
+    position = {
+        node.name: index
+        for index, node in enumerate(nodes)
+        if node.op not in op_names.NEXT_ITERATIONS
+    }
     return [
         [
             position[name]

@@ -6,17 +6,12 @@ from typing import NamedTuple
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
 
 # What a resource is: ("argument", index of the entry's), ("node", function, node) or ("feed", id).
 Resource = tuple[object, ...]
 _Known = tuple["Resource | None", ...]
-
-_LOOPS = ("While", "StatelessWhile")
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_MAKERS = ("VarHandleOp", "IpuProgramVariable")
-_FEEDS = ("IpuInfeedDequeue", "IpuOutfeedEnqueue")
 
 
 class Use(NamedTuple):
@@ -75,7 +70,7 @@ class _Finder:
             resources = tuple(self._resolve(value, function, nodes, known) for value in data)
             if not self._visit_called(node, resources):
                 self.uses += [Use(found, node) for found in resources if found is not None]
-            if node.op in _FEEDS:
+            if node.op in op_names.FEEDS:
                 self.uses.append(Use(("feed", node.attr["feed_id"].s), node))
 
     def _visit_called(self, node: node_def_pb2.NodeDef, resources: _Known) -> bool:
@@ -83,11 +78,11 @@ class _Finder:
         if node.op in self._functions:
             self.visit(node.op, resources)
             return True
-        if node.op not in (*_LOOPS, *_CONDITIONALS, *_CALLS):
+        if not op_names.is_control_flow(node.op):
             return False
         # Sorted by attribute, a loop's condition comes before its body.
         for name in called_functions(node):
-            self.visit(name, resources[1:] if node.op in _CONDITIONALS else resources)
+            self.visit(name, resources[1:] if op_names.is_conditional(node.op) else resources)
         return True
 
     def _resolve(
@@ -102,11 +97,11 @@ class _Finder:
         if name in known:
             return known[name]
         node = nodes[name]
-        if node.op in _MAKERS:
+        if node.op in op_names.HANDLES:
             return ("node", function.signature.name, name)
         if node.op == "Identity" and node.attr["T"].type == types_pb2.DT_RESOURCE:
             return self._resolve(node.input[0], function, nodes, known)
-        if node.op in _LOOPS:
+        if op_names.is_loop(node.op):
             # A loop returns the handles that it was given.
             index = int(value.rsplit(":", 1)[1]) if ":" in value else 0
             if node.attr["T"].list.type[index] == types_pb2.DT_RESOURCE:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.call_tree import Call, CalledOp
 from tensorflow_ipu.compiler.ir.records import CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing.copy_values import (
@@ -20,10 +21,8 @@ from tensorflow_ipu.compiler.listing.copy_values import (
     tensor_bytes,
 )
 
-_LOOPS = ("While", "StatelessWhile")
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
 # Ops whose results follow from the shapes of their inputs.
-_OF_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"})
+_OF_SHAPES = op_names.SHAPE_QUERIES | {"ZerosLike", "OnesLike"}
 # A loop hardly needs more: each round settles the values that depend on those settled before.
 _ROUNDS = 8
 
@@ -54,9 +53,9 @@ class Walk:
         self, op: CalledOp, inputs: Operands, fresh: set[tuple[Variable, int]]
     ) -> Operands:
         """Runs an op; returns its results."""
-        if op.record.type in _LOOPS:
+        if op_names.is_loop(op.record.type):
             return self._loop(op, inputs)
-        if op.record.type in _CONDITIONALS:
+        if op_names.is_conditional(op.record.type):
             return self._conditional(op, inputs)
         if len(op.calls) == 1 and len(op.calls[0].arguments) == len(inputs):
             return self._call(op, inputs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.flops import flops_of
 from tensorflow_ipu.compiler.analysis.trip_count import Trips, trips
 from tensorflow_ipu.compiler.analysis.variable_traffic import bytes_of, num_bytes, record_bytes
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
 
     from tensorflow_ipu.compiler.ir.function_graphs import FunctionGraph
     from tensorflow_ipu.compiler.sources.source_map import Origin
-
-_LOOPS = ("While", "StatelessWhile")
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
 
 
 class Program(Protocol):
@@ -84,16 +81,16 @@ class FunctionLister:
         """Returns the function's ops and those of the functions they run."""
         listed: list[OpRecord] = []
         frames: dict[str, int] = {}
-        has_frames = any(node.op in ("Enter", "RefEnter") for node in self._function.nodes)
+        has_frames = any(node.op in op_names.ENTERS for node in self._function.nodes)
         operations = {op.name: op for op in self._function.graph.get_operations()}
         for node in self._function.nodes:
             op = operations[node.name]
             record = self._record(op, node)
             bodies: list[OpRecord] = []
-            if node.op in _LOOPS:
+            if op_names.is_loop(node.op):
                 loop, bodies = self._loop(op, record)
                 record = record._replace(trip_count=loop.count)
-            elif node.op in _CONDITIONALS:
+            elif op_names.is_conditional(node.op):
                 bodies = self._branches(op, record)
             else:
                 bodies = self._calls(op, record)
@@ -195,7 +192,7 @@ class FunctionLister:
             for name in names
             for inner in self._nested(name, self._fitting(name, bindings), record, 1)
         ]
-        if op.type in _CALLS and len(names) == 1:
+        if op_names.is_call(op.type) and len(names) == 1:
             known = self._program.results(names[0], self._fitting(names[0], bindings))
             self._counters.update(((op.name, index), value) for index, value in known.items())
         return nested

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.text import aligned, human_bytes, human_count
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def work_total(records: Iterable[OpRecord]) -> WorkTotal:
             without[record.type] += 1
         else:
             by_label[record.flops_label] += record.flops * _runs(record)
-        if record.type in ("While", "StatelessWhile") and record.trip_count is None:
+        if op_names.is_loop(record.type) and record.trip_count is None:
             unknown_loops += 1
         unknown_loops += record.type == "LoopCond"
     return WorkTotal(

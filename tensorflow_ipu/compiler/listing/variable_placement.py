@@ -22,6 +22,7 @@ from typing import NamedTuple
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, tensor_shape
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import memory_options
 from tensorflow_ipu.compiler.ir import resource_uses
 from tensorflow_ipu.compiler.ir.program import (
@@ -41,8 +42,6 @@ WEIGHT = "weight"
 OPTIMIZER_STATE = "optimizer state"
 ACCUMULATOR = "accumulator"
 OTHER = "other"
-
-_UPDATE_OPS = ("ResourceApply", "ResourceSparseApply")
 
 
 class VariableRecord(NamedTuple):
@@ -102,7 +101,7 @@ def place(
     ]
     for function, node in program.nodes():
         users = uses.get(("node", function.signature.name, node.name), [])
-        if node.op == "IpuProgramVariable" and users:
+        if node.op == op_names.PROGRAM_VARIABLE and users:
             marks = {ACCUMULATION_ATTRIBUTE, PIPELINE_ATTRIBUTE, FIFO_ATTRIBUTE} & set(node.attr)
             role = OTHER if marks else ACCUMULATOR
             offload = FIFO_ATTRIBUTE in marks and node.attr[FIFO_ATTRIBUTE].b
@@ -151,7 +150,7 @@ def _role(users: Sequence[node_def_pb2.NodeDef]) -> str:
 
 def _is_update(node: node_def_pb2.NodeDef) -> bool:
     phase = node.attr[PHASE_ATTRIBUTE].s if PHASE_ATTRIBUTE in node.attr else b""
-    return phase == b"update" or node.op.startswith(_UPDATE_OPS)
+    return phase == b"update" or op_names.is_optimizer_update(node.op)
 
 
 class _Placer:

@@ -6,6 +6,7 @@ import dataclasses
 
 from tensorflow.core.framework import node_def_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import flops
 
 
@@ -73,9 +74,9 @@ ARITHMETIC = _table(
         "Sum Mean EuclideanNorm L2Loss Cumsum BiasAddGrad SegmentSum SegmentMean "
         "UnsortedSegmentSum AvgPool AvgPoolGrad AvgPool3D AvgPool3DGrad MaxPoolGrad MaxPool3DGrad "
         "Softmax LogSoftmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits "
-        "FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGradV2 FusedBatchNormGradV3 "
-        "IpuCrossReplicaSum IpuReduceScatter",
+        "FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGradV2 FusedBatchNormGradV3",
     ),
+    (Arithmetic(elementwise=False), " ".join(sorted(op_names.ADDING_COLLECTIVES))),
 )
 
 _CAST = Arithmetic()
@@ -93,9 +94,6 @@ EXACT = frozenset(
     """.split()
 )
 
-#: Dense updates of variables by one value, and the op that computes the new value.
-ASSIGNMENTS = {"AssignAddVariableOp": "AddV2", "AssignSubVariableOp": "Sub"}
-
 #: Dense updates of variables by the rule of an optimizer.
 UPDATES = frozenset(
     """
@@ -107,7 +105,6 @@ UPDATES = frozenset(
     """.split()
 )
 
-_OWN = "Ipu"
 # Of our own ops, those that are no arithmetic.
 _NO_ARITHMETIC = flops.DATA_MOVEMENT
 
@@ -120,6 +117,6 @@ def arithmetic_of(node: node_def_pb2.NodeDef) -> Arithmetic | None:
 def checked(node: node_def_pb2.NodeDef) -> Arithmetic | None:
     """Returns what a node computes, for traps: our own fused ops are among these too."""
     found = arithmetic_of(node)
-    if found is None and node.op.startswith(_OWN) and node.op not in _NO_ARITHMETIC:
+    if found is None and op_names.is_own(node.op) and node.op not in _NO_ARITHMETIC:
         return Arithmetic(elementwise=False)
     return found

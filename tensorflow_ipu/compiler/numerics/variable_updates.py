@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tensorflow.core.framework import node_def_pb2, tensor_shape_pb2, types_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import resource_uses
 from tensorflow_ipu.compiler.ir.function_editor import (
     FunctionEditor,
@@ -16,7 +17,7 @@ from tensorflow_ipu.compiler.ir.function_editor import (
 from tensorflow_ipu.compiler.ir.node_results import input_types
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
-from tensorflow_ipu.compiler.numerics.catalogue import ASSIGNMENTS, UPDATES, Arithmetic
+from tensorflow_ipu.compiler.numerics.catalogue import UPDATES, Arithmetic
 
 #: The node of an update and the shapes of its variables, in order, by the identity of the node.
 Shapes = Mapping[int, "tuple[node_def_pb2.NodeDef, list[tensor_shape_pb2.TensorShapeProto]]"]
@@ -69,13 +70,13 @@ class Updates:
 
     def rewrite(self, node: node_def_pb2.NodeDef) -> bool:
         """Rewrites a node if it is an update to be checked or rounded; returns whether it is."""
-        if node.op not in ASSIGNMENTS and node.op not in UPDATES:
+        if node.op not in op_names.ACCUMULATIONS and node.op not in UPDATES:
             return False
-        kind = node.attr["dtype" if node.op in ASSIGNMENTS else "T"].type
+        kind = node.attr["dtype" if node.op in op_names.ACCUMULATIONS else "T"].type
         if kind != _HALF and not (kind == _FLOAT and self._traps):
             return False
         self._chain(node)
-        if node.op in ASSIGNMENTS:
+        if node.op in op_names.ACCUMULATIONS:
             self._assign(node, kind == _HALF)
         elif kind == _HALF:
             self._apply_half(node)
@@ -107,11 +108,13 @@ class Updates:
         operands = (
             (editor.wide(value), editor.wide(delta)) if half else (value, editor.value(delta))
         )
-        added = editor.add(f"{node.name}/ipu_new", ASSIGNMENTS[node.op], operands, T=_FLOAT)
+        added = editor.add(
+            f"{node.name}/ipu_new", op_names.ACCUMULATIONS[node.op], operands, T=_FLOAT
+        )
         final = self._finish(node, _SUM, f"{added.name}:z:0", half, operands)
         if half:
             final = editor.cast(final, _FLOAT, _HALF, f"{node.name}/half")
-        node.op = "AssignVariableOp"
+        node.op = op_names.ASSIGN
         replace_data_inputs(node, [variable, final])
 
     def _apply_half(self, node: node_def_pb2.NodeDef) -> None:
@@ -142,7 +145,7 @@ class Updates:
             final = self._finish(node, _RULE, value, True, operands)
             final = editor.cast(final, _FLOAT, _HALF, f"{node.name}/half")
             write = editor.add(
-                f"{node.name}/ipu_write", "AssignVariableOp", [variable, final], dtype=_HALF
+                f"{node.name}/ipu_write", op_names.ASSIGN, [variable, final], dtype=_HALF
             )
             done.append(f"^{write.name}")
         self._replace_by_end(node, done)
@@ -157,13 +160,11 @@ class Updates:
         """Adds a float32 copy of a variable; returns it, and the node that fills it."""
         editor = self._editor
         copy = editor.add(
-            f"{node.name}/ipu_copy", "IpuProgramVariable", [], dtype=_FLOAT, shape=shape
+            f"{node.name}/ipu_copy", op_names.PROGRAM_VARIABLE, [], dtype=_FLOAT, shape=shape
         )
         value = editor.wide(self._read(node.name, variable, controls, _HALF))
         handle = f"{copy.name}:handle:0"
-        write = editor.add(
-            f"{node.name}/ipu_fill", "AssignVariableOp", [handle, value], dtype=_FLOAT
-        )
+        write = editor.add(f"{node.name}/ipu_fill", op_names.ASSIGN, [handle, value], dtype=_FLOAT)
         return handle, write.name
 
     def _apply_float(self, node: node_def_pb2.NodeDef) -> None:

@@ -6,14 +6,9 @@ from collections.abc import Container
 
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2, types_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, called_functions
 
-#: Ops that do nothing but run functions.
-CALLS = frozenset(
-    """
-    PartitionedCall StatefulPartitionedCall While StatelessWhile If StatelessIf Case StatelessCase
-    """.split()
-)
 _LISTS = ("TensorList", "EmptyTensorList")
 
 
@@ -36,7 +31,7 @@ def functions(program: Program, outside: Container[str]) -> frozenset[str]:
     for function, node in program.nodes():
         called = called_functions(node)
         on_device = OUTSIDE_ATTRIBUTE not in node.attr and function.signature.name not in outside
-        if node.op in CALLS and on_device:
+        if op_names.is_control_flow(node.op) and on_device:
             called_together.append(called)
         else:
             narrow.update(called)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.function_graphs import IDENTITY_OPS
-from tensorflow_ipu.compiler.operators.calls import LOOPS, Calls, Tensor, result_index
+from tensorflow_ipu.compiler.operators.calls import Calls, Tensor, result_index
 
 
 def pushed(calls: Calls, accumulator: Tensor) -> list[Tensor]:
@@ -36,7 +37,7 @@ def pushed(calls: Calls, accumulator: Tensor) -> list[Tensor]:
                 pending.extend(pushed(calls, source))
             else:
                 pending.append(source)
-        elif node.op in LOOPS and not calls.changes(node, result_index(tensor)):
+        elif op_names.is_loop(node.op) and not calls.changes(node, result_index(tensor)):
             pending.append(Tensor(tensor.function, node.input[result_index(tensor)]))
         elif node.op in IDENTITY_OPS:
             pending.append(Tensor(tensor.function, node.input[0]))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
 from typing import NamedTuple
 
 from tensorflow.core.framework import node_def_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.function_graphs import invariant_arguments
 from tensorflow_ipu.compiler.ir.program import Program, called_functions, input_node
-
-LOOPS = ("While", "StatelessWhile")
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 class Tensor(NamedTuple):
@@ -71,7 +69,7 @@ class Calls:
             self._nodes[tensor.function] = {node.name: node for node in nodes}
         return self._nodes[tensor.function].get(input_node(tensor.reference))
 
-    def users(self, tensor: Tensor, ops: tuple[str, ...]) -> list[node_def_pb2.NodeDef]:
+    def users(self, tensor: Tensor, ops: Container[str]) -> list[node_def_pb2.NodeDef]:
         """Returns the nodes of some types that a tensor is an input of.
 
         Args:
@@ -102,7 +100,7 @@ class Calls:
         return [
             Passed(
                 Tensor(caller.function, caller.inputs[position]),
-                self._again(caller.node, position) if caller.node.op in LOOPS else None,
+                self._again(caller.node, position) if op_names.is_loop(caller.node.op) else None,
                 caller.node,
             )
             for caller in self._callers_of(tensor.function)
@@ -119,9 +117,9 @@ class Calls:
         if node.op in self._program.functions:  # a function is called by its name
             called = self._program.functions[node.op]
             return Tensor(node.op, called.ret[tensor.reference.split(":")[1]])
-        if node.op not in _CALLS + LOOPS:
+        if not (op_names.is_call(node.op) or op_names.is_loop(node.op)):
             return None
-        key = "body" if node.op in LOOPS else "f"
+        key = "body" if op_names.is_loop(node.op) else "f"
         return self._result(node.attr[key].func.name, result_index(tensor))
 
     def changes(self, loop: node_def_pb2.NodeDef, position: int) -> bool:
@@ -154,7 +152,7 @@ class Calls:
             self._callers = defaultdict(list)
             for definition, node in self._program.nodes():
                 inputs = data_inputs(node)
-                if node.op in _CONDITIONALS:
+                if op_names.is_conditional(node.op):
                     inputs = inputs[1:]
                 caller = _Caller(definition.signature.name, node, inputs)
                 for called in self._run_by(node):
@@ -165,7 +163,7 @@ class Calls:
         """Returns the functions that a node passes its inputs on to."""
         if node.op in self._program.functions:
             return [node.op]
-        return called_functions(node) if node.op in _CONDITIONALS + _CALLS + LOOPS else []
+        return called_functions(node) if op_names.is_control_flow(node.op) else []
 
 
 def data_inputs(node: node_def_pb2.NodeDef) -> list[str]:

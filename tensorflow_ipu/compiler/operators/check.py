@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import outside_compilation
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.operators import advice, rules
@@ -15,8 +16,8 @@ from tensorflow_ipu.compiler.operators.constants import Constants
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
 from tensorflow_ipu.configs.notices import warn_once
 
-# Ops of this package, and TensorFlow's internal ones, which users do not write.
-_OWN = ("Ipu", "_")
+# What the internal ops of TensorFlow begin with, which users do not write.
+_INTERNAL = "_"
 _SHOWN = 5
 
 
@@ -80,7 +81,9 @@ def find(program: Program, constants: Constants) -> Iterator[Finding]:
         if name in on_host:
             continue
         for node in function.node_def:
-            if node.op.startswith(_OWN) or node.op in program.functions:
+            if op_names.is_own(node.op) or node.op.startswith(_INTERNAL):
+                continue
+            if node.op in program.functions:
                 continue
             if OUTSIDE_ATTRIBUTE in node.attr:
                 continue

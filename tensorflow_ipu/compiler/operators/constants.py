@@ -16,21 +16,20 @@ import numpy as np
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry, tensor_util
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.function_graphs import IDENTITY_OPS
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.operators.accumulators import pushed
-from tensorflow_ipu.compiler.operators.calls import LOOPS, Calls, Tensor, data_inputs, result_index
+from tensorflow_ipu.compiler.operators.calls import Calls, Tensor, data_inputs, result_index
 
 # Their results follow from the shapes of their inputs, whatever the values are.
 _SHAPES = frozenset(
-    """
-    Shape ShapeN Size Rank VariableShape ZerosLike OnesLike TensorListElementShape TensorListLength
-    """.split()
-)
+    "VariableShape ZerosLike OnesLike TensorListElementShape TensorListLength".split()
+).union(op_names.SHAPE_QUERIES)
 # Known once the number of replicas is, which it is when a program is compiled.
-_CONSTANTS = frozenset(["Const", "HostConst", "IpuReplicationFactor"])
+_CONSTANTS = frozenset(["Const", "HostConst", op_names.REPLICA_COUNT])
 # What loops of TensorFlow 1 carry from iteration to iteration.
-_CARRIED = frozenset(["Merge", "NextIteration"])
+_CARRIED = op_names.MERGES | op_names.NEXT_ITERATIONS
 
 
 class _Way(NamedTuple):
@@ -148,10 +147,10 @@ class Constants:
             return self._needs_of_argument(tensor, way)
         if node.op in _CONSTANTS or node.op in _SHAPES:
             return []
-        if node.op in LOOPS and not self.calls.changes(node, result_index(tensor)):
+        if op_names.is_loop(node.op) and not self.calls.changes(node, result_index(tensor)):
             return [Tensor(tensor.function, node.input[result_index(tensor)])]
         returned = self.calls.returned(tensor, node)
-        if returned is not None and node.op not in LOOPS:
+        if returned is not None and not op_names.is_loop(node.op):
             return [returned]
         if node.op == "TensorListPopBack":
             # What a gradient keeps of a loop. XLA computes shapes again there.
@@ -160,7 +159,7 @@ class Constants:
         definition = op_def_registry.get(node.op)
         inputs = data_inputs(node)
         simple = definition is not None and not definition.is_stateful and inputs
-        if not simple or node.op in _CARRIED or node.op.startswith("Ipu"):
+        if not simple or node.op in _CARRIED or op_names.is_own(node.op):
             return _name(node)
         return [Tensor(tensor.function, name) for name in inputs]
 

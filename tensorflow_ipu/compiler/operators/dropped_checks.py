@@ -9,9 +9,9 @@ from typing import NamedTuple
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import check_ops
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import outside_compilation
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
-from tensorflow_ipu.compiler.operators.table import DROPPED
 from tensorflow_ipu.compiler.sources import frames
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.compiler.sources.source_map import SourceMap
@@ -55,7 +55,7 @@ def find(program: Program) -> tuple[Check, ...]:
     return tuple(
         Check(function.signature.name, node.name, node.op)
         for function, node in program.nodes()
-        if node.op in DROPPED
+        if node.op in op_names.DROPPED_CHECKS
         and OUTSIDE_ATTRIBUTE not in node.attr
         and function.signature.name not in on_host
     )

@@ -9,8 +9,9 @@ from operator import or_
 from tensorflow.core.framework import node_def_pb2, op_def_pb2
 from tensorflow.python.framework import op_def_registry
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.operators import table
-from tensorflow_ipu.compiler.operators.calls import LOOPS, Tensor, data_inputs
+from tensorflow_ipu.compiler.operators.calls import Tensor, data_inputs
 from tensorflow_ipu.compiler.operators.constants import Constants
 
 # Masks of a slice whose dimensions have a fixed size in the result, whatever the bounds are.
@@ -67,7 +68,7 @@ def _is_of_counted_loop(function: str, node: node_def_pb2.NodeDef, constants: Co
 
     Compiling for the chip, TensorFlow and Keras tell such loops their number of iterations.
     """
-    loops = constants.calls.users(Tensor(function, f"{node.name}:handle:0"), LOOPS)
+    loops = constants.calls.users(Tensor(function, f"{node.name}:handle:0"), op_names.LOOPS)
     return bool(loops) and all(map(constants.ends_after_known_iterations, loops))
 
 

@@ -129,9 +129,6 @@ ON_CHIP: Mapping[str, tuple[str, ...]] = _parsed(
     " ".join((_COMPILED, _LOWERED, _ARGUMENTS, _STAND_INS))
 )
 
-#: Checks of values, which the chip drops.
-DROPPED = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2"})
-
 _VALUES = "shapes depend on values there, and all shapes of a program are fixed"
 _QR = "XLA makes it of a QR decomposition, which the IPU has not"
 _DECOMPOSITION = "of the matrix decompositions the IPU has Cholesky's only"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import outside_compilation
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, input_node
 from tensorflow_ipu.compiler.ir.target import Target
-from tensorflow_ipu.compiler.operators.table import DROPPED
 
-_ASSERTION = "Assert"
-_PASSED_THROUGH = DROPPED - {_ASSERTION}
+_PASSED_THROUGH = op_names.DROPPED_CHECKS - {op_names.ASSERTION}
 
 
 def run(program: Program, target: Target) -> None:
@@ -35,7 +34,7 @@ def _drop_assertions(function: function_pb2.FunctionDef) -> None:
     dropped = {
         node.name
         for node in function.node_def
-        if node.op == _ASSERTION and OUTSIDE_ATTRIBUTE not in node.attr
+        if node.op == op_names.ASSERTION and OUTSIDE_ATTRIBUTE not in node.attr
     }
     if not dropped:
         return

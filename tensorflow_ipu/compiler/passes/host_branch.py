@@ -8,6 +8,7 @@ import numpy as np
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 from tensorflow.python.framework import dtypes, errors, tensor_util
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.node_results import position_of, type_of
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program, input_node, node_tag
 
@@ -222,7 +223,7 @@ class _Extraction:
     def _add_predicate(self) -> str:
         """Adds what tells replica 0 from the others; returns its result."""
         function, prefix = self._function, self._prefix
-        function.node_def.add(name=f"{prefix}/index", op="IpuReplicationIndex")
+        function.node_def.add(name=f"{prefix}/index", op=op_names.REPLICA_INDEX)
         zero = function.node_def.add(name=f"{prefix}/zero", op="Const")
         zero.attr["dtype"].type = types_pb2.DT_INT32
         zero.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(np.int32(0)))
@@ -243,7 +244,7 @@ class _Extraction:
         references = [r for node in self._function.node_def for r in node.input]
         references.extend(self._function.ret.values())
         if f"{name}:output:0" in references:
-            node = self._function.node_def.add(name=name, op="IpuReplicaBroadcast")
+            node = self._function.node_def.add(name=name, op=op_names.REPLICA_BROADCAST)
             node.input.append(f"{self._prefix}:output:{index}")
             node.attr["T"].type = kind
 

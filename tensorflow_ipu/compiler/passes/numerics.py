@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import op_def_registry
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis import outside_compilation, replica_identical
 from tensorflow_ipu.compiler.ir import collectives
 from tensorflow_ipu.compiler.ir.function_editor import (
@@ -178,7 +179,7 @@ class _Rewriter:
 
     def _stays_wide(self, node: node_def_pb2.NodeDef) -> bool:
         """Returns whether a node passes float16 tensors on, all of which can be wide there."""
-        if node.op in wide_tensors.CALLS:
+        if op_names.is_control_flow(node.op):
             return self._context.wide_functions.issuperset(called_functions(node))
         return self._context.wide_lists and wide_tensors.is_list_op(node)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import collectives
 from tensorflow_ipu.compiler.ir.node_order import topological
 from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.ir.target import Target
-
-_LOOPS = ("While", "StatelessWhile")
 
 
 def run(program: Program, target: Target) -> None:
@@ -52,7 +51,7 @@ def run(program: Program, target: Target) -> None:
 
 
 def _conditions(program: Program) -> set[str]:
-    return {node.attr["cond"].func.name for _, node in program.nodes() if node.op in _LOOPS}
+    return {node.attr["cond"].func.name for _, node in program.nodes() if op_names.is_loop(node.op)}
 
 
 def _run_after(node: node_def_pb2.NodeDef, name: str) -> None:

@@ -6,11 +6,10 @@ import numpy as np
 from tensorflow.core.framework import node_def_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
 
-_FACTOR = "IpuReplicationFactor"
-_SUM = "IpuCrossReplicaSum"
 _GROUP_SIZE, _MEAN = "replica_group_size", "mean"
 
 
@@ -24,9 +23,13 @@ def run(program: Program, target: Target) -> None:
     later.
     """
     for _, node in program.nodes():
-        if node.op == _FACTOR:
+        if node.op == op_names.REPLICA_COUNT:
             _make_constant(node, target.replicas)
-        elif node.op == _SUM and target.replicas == 1 and node.attr[_GROUP_SIZE].i <= 1:
+        elif (
+            node.op == op_names.CROSS_REPLICA_SUM
+            and target.replicas == 1
+            and node.attr[_GROUP_SIZE].i <= 1
+        ):
             node.op = "Identity"
             del node.attr[_GROUP_SIZE]
             del node.attr[_MEAN]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
-
-_LOOPS = frozenset({"While", "StatelessWhile"})
 
 
 def run(program: Program, target: Target) -> None:
@@ -18,5 +17,5 @@ def run(program: Program, target: Target) -> None:
     """
     del target
     for _, node in program.nodes():
-        if node.op in _LOOPS:
+        if op_names.is_loop(node.op):
             node.attr["parallel_iterations"].i = 1

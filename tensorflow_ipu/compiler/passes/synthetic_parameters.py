@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensorflow.core.framework import function_pb2, types_pb2
 from tensorflow.python.framework import tensor_util
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
 from tensorflow_ipu.compiler.passes import synthetic_data
@@ -50,7 +51,7 @@ def _add_variable(
 ) -> str:
     """Adds a variable with its made-up value, and returns its handle."""
     dtype = argument.dtype.as_datatype_enum
-    variable = function.node_def.add(name=name, op="IpuProgramVariable")
+    variable = function.node_def.add(name=name, op=op_names.PROGRAM_VARIABLE)
     variable.attr["dtype"].type = dtype
     variable.attr["shape"].shape.CopyFrom(argument.shape.as_proto())
     value = function.node_def.add(name=f"{name}/value", op="Const")
@@ -60,7 +61,7 @@ def _add_variable(
     value.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(array, argument.dtype))
     handle = f"{name}:handle:0"
     assign = function.node_def.add(
-        name=f"{name}/assign", op="AssignVariableOp", input=[handle, f"{value.name}:output:0"]
+        name=f"{name}/assign", op=op_names.ASSIGN, input=[handle, f"{value.name}:output:0"]
     )
     assign.attr["dtype"].type = dtype
     filled = function.node_def.add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layers import LayerNames
 from tensorflow_ipu.compiler.gc_pause import without_collections
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
@@ -19,8 +20,6 @@ from tensorflow_ipu.planner.workload import Copy, Variable, Workload
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
-
-_INFEED = "IpuInfeedDequeue"
 
 
 def workload(executable: Executable) -> Workload:
@@ -103,7 +102,7 @@ def _program_variables(executable: Executable) -> dict[tuple[str, str], int]:
     for function in executable.library.function:
         for node in function.node_def:
             known = position < len(executable.variables)
-            if node.op == "IpuProgramVariable" and known:
+            if node.op == op_names.PROGRAM_VARIABLE and known:
                 if executable.variables[position].name == node.name:
                     found[function.signature.name, node.name] = position
                     position += 1
@@ -131,7 +130,7 @@ def _arguments(arguments: Sequence[ArgumentSpec], walk: Walk, batch: int | None)
 
 def _batch(ops: Sequence[OpRecord], arguments: Sequence[ArgumentSpec]) -> int | None:
     """Elements of the first dimension of what the program is fed with."""
-    fed = [tensor.shape for op in ops if op.type == _INFEED for tensor in op.outputs]
+    fed = [tensor.shape for op in ops if op.type == op_names.INFEED for tensor in op.outputs]
     fed += [argument.shape for argument in arguments if not argument.is_variable]
     return next((shape[0] for shape in fed if shape and shape[0] is not None), None)
 

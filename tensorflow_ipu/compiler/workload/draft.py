@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.workload import Op, Operand
@@ -51,12 +52,12 @@ class Draft:
     @property
     def calls(self) -> bool:
         """Whether it runs a function that may have been made elsewhere."""
-        return self.record.type.endswith("PartitionedCall")
+        return op_names.is_call(self.record.type)
 
     def op(self) -> Op:
         """The op."""
         record = self.record
-        loop = record.type in ("While", "StatelessWhile")
+        loop = op_names.is_loop(record.type)
         exact = self.exact and record.runs is not None
         exact = exact and not (loop and record.trip_count is None)
         runs = 1 if record.runs is None else record.runs

@@ -21,13 +21,14 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layers import LayerNames, path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.listing.variable_placement import OPTIMIZER_STATE
 from tensorflow_ipu.compiler.sources.frames import OPTIMIZER
 from tensorflow_ipu.compiler.workload import phases
 from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
-from tensorflow_ipu.compiler.workload.phases import UPDATES, WRITES, Makers, sources
+from tensorflow_ipu.compiler.workload.phases import Makers, sources
 from tensorflow_ipu.planner.workload import Variable
 
 
@@ -59,7 +60,7 @@ def assign(drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Vari
 def _assign_update_layers(drafts: Sequence[Draft], layers: LayerNames) -> None:
     """Gives what is updated together with a weight (slots, accumulators) the weight's layer."""
     for draft in drafts:
-        if draft.record.type.startswith(UPDATES):
+        if op_names.is_optimizer_update(draft.record.type):
             found = [layers.of_variable(name) for name in draft.variables]
             layer = next(filter(None, found), "")
             for name in draft.variables:
@@ -73,13 +74,13 @@ def _update_scopes(
     found = set()
     state_names = {variable.name for variable in variables if variable.role == OPTIMIZER_STATE}
     for draft in drafts:
-        if not draft.variables or not draft.record.type.startswith(WRITES):
+        if not draft.variables or not op_names.is_update(draft.record.type):
             continue
         scope = path(draft.record.name, draft.record.keras.layers)
         layer = layers.of_variable(draft.variables[0])
         foreign = bool(layer) and f"/{layer}/" not in f"/{scope}/"
         state = not state_names.isdisjoint(draft.variables)
-        if foreign or state or draft.record.type.startswith(UPDATES):
+        if foreign or state or op_names.is_optimizer_update(draft.record.type):
             found.add(scope.split("/update")[0])
     return frozenset(found - {""})
 
@@ -166,7 +167,7 @@ def _spread_updates(drafts: Sequence[Draft], makers: Makers) -> None:
     assigned = {
         position: draft.layer
         for position, draft in enumerate(drafts)
-        if draft.phase == UPDATE and draft.variables and draft.record.type.startswith(WRITES)
+        if draft.phase == UPDATE and draft.variables and op_names.is_update(draft.record.type)
     }
     for position in range(len(drafts) - 1, -1, -1):
         if position not in assigned:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layers import LayerNames
 from tensorflow_ipu.compiler.listing.variable_placement import OPTIMIZER_STATE, WEIGHT
 from tensorflow_ipu.compiler.workload import op_layers
 from tensorflow_ipu.compiler.workload.draft import UPDATE, Draft
 from tensorflow_ipu.planner.workload import Op, Variable
-
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
 
 
 def finish(
@@ -35,7 +34,7 @@ def _number_branches(drafts: Sequence[Draft]) -> None:
         if draft.caller is None:
             continue
         caller = drafts[draft.caller]
-        if caller.record.type in _CONDITIONALS:
+        if op_names.is_conditional(caller.record.type):
             functions = found.setdefault(draft.caller, {})
             draft.branch = functions.setdefault(draft.record.function, len(functions))
         else:

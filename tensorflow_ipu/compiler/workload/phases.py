@@ -10,14 +10,10 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator, Mapping, Sequence
 
-from tensorflow_ipu.compiler.analysis.layers import is_backward, path
+from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.analysis.layers import path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
-
-UPDATES = ("ResourceApply", "ResourceSparseApply")
-WRITES = (*UPDATES, "Assign", "ResourceScatter")
-_READ = "ReadVariableOp"
-_OUTFEED = "IpuOutfeedEnqueue"
 
 # The op that makes each buffer.
 Makers = Mapping[int | None, int]
@@ -41,9 +37,9 @@ def assign(drafts: Sequence[Draft], scopes: frozenset[str], makers: Makers) -> N
 
 def _phase(record: OpRecord, update_scopes: frozenset[str]) -> str:
     """What of a training step an op is part of, by its name."""
-    if record.type.startswith(UPDATES):
+    if op_names.is_optimizer_update(record.type):
         return UPDATE
-    if is_backward(record.name):
+    if op_names.is_backward(record.name):
         return BACKWARD
     scope = path(record.name, record.keras.layers)
     parts = scope.split("/")
@@ -83,10 +79,10 @@ def _after_gradients(drafts: Sequence[Draft], before: set[int], makers: Makers) 
             for source in sources(drafts, position, makers)
         )
         found = found or any(operand.buffer in state for operand in draft.inputs)
-        if not found or position in before or draft.record.type == _OUTFEED:
+        if not found or position in before or draft.record.type == op_names.OUTFEED:
             continue
         after.add(position)
-        if draft.variables and draft.record.type.startswith(WRITES):
+        if draft.variables and op_names.is_update(draft.record.type):
             state.update({draft.inputs[0].buffer} - weights)
     return after
 
@@ -95,7 +91,7 @@ def _find_prepared(drafts: Sequence[Draft], before: set[int]) -> None:
     """Finds what is computed for updates only, such as a momentum that decays."""
     users: dict[int | None, list[int]] = collections.defaultdict(list)
     for position, draft in enumerate(drafts):
-        for operand in draft.inputs if draft.record.type != _READ else ():
+        for operand in draft.inputs if draft.record.type != op_names.READ else ():
             users[operand.buffer].append(position)
     for position in range(len(drafts) - 1, -1, -1):
         draft = drafts[position]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.batch_dimension import batched_dimension
 from tensorflow_ipu.compiler.ir.call_tree import CalledOp
 from tensorflow_ipu.compiler.ir.records import OpRecord
@@ -20,10 +21,10 @@ from tensorflow_ipu.costs.label import Label
 _VIEWS = frozenset(
     {
         *("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics"),
-        *("Reshape", "Squeeze", "ExpandDims", "Bitcast", "EnsureShape", "ReadVariableOp"),
+        *("Reshape", "Squeeze", "ExpandDims", "Bitcast", "EnsureShape", op_names.READ),
         *("PlaceholderWithDefault", "DebugGradientIdentity", "DebugGradientRefIdentity"),
-        *("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"),
-        *("Merge", "RefMerge", "IpuAssumeEqualAcrossReplicas", "IpuCheckNumerics"),
+        *(op_names.FRAME_OPS - op_names.SWITCHES),
+        *(op_names.EQUALITY_PROMISE, "IpuCheckNumerics"),
         # A list and the tensor of all its elements are the same memory, and lists are filled in
         # place.
         *("TensorListFromTensor", "TensorListStack", "TensorListConcat", "TensorListConcatV2"),
@@ -32,7 +33,7 @@ _VIEWS = frozenset(
 )
 # All of whose results are views of the input at the same position, or of the first.
 _VIEWS_OF_EACH = frozenset({"IdentityN"})
-_VIEWS_OF_FIRST = frozenset({"Switch", "RefSwitch"})
+_VIEWS_OF_FIRST = op_names.SWITCHES
 # Slices of everything, which may add and remove dimensions of size 1.
 _SLICES = frozenset({"Slice", "StridedSlice"})
 # Ops that make a list: positions of the shape of an element, and of their number.
@@ -45,9 +46,7 @@ _LIST_WRITERS = {"TensorListSetItem": 2, "TensorListPushBack": 1}
 # Ops that take an element out of a list.
 _LIST_READERS = frozenset({"TensorListPopBack", "TensorListGetItem"})
 # Ops whose results follow from the shapes of their inputs alone.
-_OF_SHAPES = frozenset(
-    {"Shape", "ShapeN", "Size", "Rank", "TensorListLength", "TensorListElementShape"}
-)
+_OF_SHAPES = frozenset({*op_names.SHAPE_QUERIES, "TensorListLength", "TensorListElementShape"})
 
 
 def compute(
@@ -193,7 +192,7 @@ def _batched(
 ) -> int | None:
     """Which dimension of a result grows with the batch."""
     if not inputs:
-        fed = record.type == "IpuInfeedDequeue"
+        fed = record.type == op_names.INFEED
         return 0 if fed and batch is not None and result.shape[:1] == (batch,) else None
     if record.type.startswith("TensorList") and inputs[0].buffer is not None:
         kept = buffers[inputs[0].buffer]
@@ -217,7 +216,7 @@ def _is_fixed(op: CalledOp, inputs: list[Value]) -> bool:
 
 def _facts(record: OpRecord, inputs: list[Value], results: list[Value]) -> None:
     """Computes the few results that say something of the shapes and runs of later ops."""
-    if record.type in ("Shape", "ShapeN", "Size", "Rank"):
+    if record.type in op_names.SHAPE_QUERIES:
         for value, result in zip(inputs, results):
             if value.exact:
                 result.constant = _shape_fact(record.type, value.shape)

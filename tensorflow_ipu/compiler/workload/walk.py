@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow_ipu.compiler.analysis.layers import LayerNames, is_backward
+from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.analysis.layers import LayerNames
 from tensorflow_ipu.compiler.ir.call_tree import Call, CalledOp
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.attributes import attributes, constant_inputs
@@ -29,8 +30,6 @@ from tensorflow_ipu.compiler.workload.draft import UPDATE, Draft
 from tensorflow_ipu.compiler.workload.results import compute
 from tensorflow_ipu.planner.workload import TENSOR, Operand, Variable
 
-_LOOPS = ("While", "StatelessWhile")
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
 # Ops whose axes are those of the result rather than those of the first input.
 _RANK_OF_RESULT = ("Split", "Concat", "ExpandDims")
 
@@ -120,8 +119,8 @@ class Walk:
             [self._variables[v.variable].name for v in inputs if v.variable is not None]
         )
         record = draft.record
-        reads = record.type == "ReadVariableOp" and record.phase != UPDATE
-        if draft.variables and reads and not is_backward(record.name):
+        reads = record.type == op_names.READ and record.phase != UPDATE
+        if draft.variables and reads and not op_names.is_backward(record.name):
             self._layers.learn(record.name, draft.variables[0], record.keras)
 
     def _calling(self, op: CalledOp, inputs: list[Value]) -> list[Value]:
@@ -133,9 +132,9 @@ class Walk:
         self._caller = len(self.drafts) - 1
         results = [value_of(tensor) for tensor in record.outputs]
         own: set[int | None] = set()
-        if record.type in _LOOPS:
+        if op_names.is_loop(record.type):
             results = self._loop(op, inputs, results, own)
-        elif record.type in _CONDITIONALS:
+        elif op_names.is_conditional(record.type):
             results = self._conditional(op, inputs, results, own)
         else:
             results = self._call(op, inputs, results, own)

@@ -15,8 +15,10 @@ IPU-Links join up to 64 IPUs. Beyond, gateways join such domains: n replicas per
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.links import link_label, link_rate
 from tensorflow_ipu.costs.chip.sync import sync_cycles
@@ -28,6 +30,10 @@ from tensorflow_ipu.costs.label import worst
 # Source: the cost estimate of binary elementwise operations in graphcore/poplibs.
 _VECTOR_BYTES = 8
 _VECTOR_CYCLES = 3
+
+
+#: Returns the cost of a collective for bytes, replicas, IPUs per replica and a chip.
+Formula = Callable[[int, int, int, Chip], Cost]
 
 
 class _Ring(NamedTuple):
@@ -175,6 +181,16 @@ def broadcast(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) 
     if outside is not None:
         links += outside.to_all(num_bytes)
     return _cost(links, 0.0, replicas * ipus_per_replica, chip)
+
+
+#: Formula of each collective on links, by op type.
+FORMULAS: Mapping[str, Formula] = {
+    op_names.CROSS_REPLICA_SUM: all_reduce,
+    op_names.REDUCE_SCATTER: reduce_scatter,
+    op_names.ALL_GATHER: all_gather,
+    op_names.ALL_TO_ALL: all_to_all,
+    op_names.REPLICA_BROADCAST: broadcast,
+}
 
 
 def _net(replicas: int, ipus_per_replica: int, chip: Chip) -> _Net:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, type_name
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
@@ -109,9 +110,9 @@ def _assign_part(spec: OpSpec, resources: Resources) -> Cost:
 
 
 RULES: dict[str, Rule] = {
-    **rules(_last, "AssignAddVariableOp AssignSubVariableOp AssignAdd AssignSub"),
+    **rules(_last, " ".join((*op_names.ACCUMULATIONS, "AssignAdd", "AssignSub"))),
     **rules(_last, "ResourceApplyGradientDescent ApplyGradientDescent"),
-    **rules(_assign, "AssignVariableOp Assign"),
+    **rules(_assign, f"{op_names.ASSIGN} Assign"),
     **rules(_assign_part, "ResourceStridedSliceAssign StridedSliceAssign"),
     **{f"ResourceApply{name}": _dense(names) for name, names in _EQUATIONS.items()},
     **{f"ResourceSparseApply{name}": _sparse(names) for name, names in _EQUATIONS.items()},

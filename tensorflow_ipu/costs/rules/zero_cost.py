@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources
 from tensorflow_ipu.costs.rule import Rule, rules
 
@@ -14,29 +15,28 @@ _NAMES = """
     TensorListPushBackBatch GuaranteeConst HostConst Arg _Arg _Retval XlaSharding
     """
 # Variables are where they are.
-_VARIABLES = """
-    VarHandleOp ReadVariableOp VarIsInitializedOp IsVariableInitialized DestroyResourceOp VariableV2
-    IpuProgramVariable
+_VARIABLES = f"""
+    VarHandleOp VarIsInitializedOp IsVariableInitialized DestroyResourceOp VariableV2
+    {op_names.READ} {op_names.PROGRAM_VARIABLE}
     """
-# They run functions, whose ops count on their own.
-_CONTROL = """
-    While StatelessWhile If StatelessIf Case StatelessCase PartitionedCall StatefulPartitionedCall
-    RemoteCall Switch RefSwitch Merge RefMerge Enter RefEnter Exit RefExit NextIteration
-    RefNextIteration LoopCond IpuLaunch IpuLaunchCluster XlaCallModule
-    """
+# They run functions, whose ops count on their own, or steer the flow of data.
+_CONTROL = " ".join(
+    sorted(op_names.CONTROL_FLOW | op_names.FRAME_OPS)
+    + ["RemoteCall", "IpuLaunch", "IpuLaunchCluster", "XlaCallModule"]
+)
 # Checks and messages are for the host. The chip rounds and traps while it computes.
-_CHECKS = """
-    CheckNumerics CheckNumericsV2 Assert Print PrintV2 IpuPrintTensor IpuCheckNumerics
-    IpuCheckCast IpuMaskLabels
-    IpuRoundToHalf IpuRoundStochastically IpuHalfToFloat IpuFloatToHalf StringFormat
+_CHECKS = f"""
+    {" ".join(sorted(op_names.DROPPED_CHECKS))} Print PrintV2 StringFormat IpuPrintTensor
+    IpuCheckNumerics IpuCheckCast IpuMaskLabels
+    IpuRoundToHalf IpuRoundStochastically IpuHalfToFloat IpuFloatToHalf
     """
-# Transfers are timed as such: `costs.collectives` (with what is added on the way), `streams`.
-_TRANSFERS = """
-    IpuApplicationReceive IpuApplicationSend
-    IpuInfeedDequeue IpuOutfeedEnqueue IpuInfeedInitialize IpuInfeedDelete IpuOutfeedDequeue
-    IpuOutfeedDelete IpuHostEmbeddingLookup IpuHostEmbeddingUpdate IpuHostEmbeddingRegister
-    IpuHostEmbeddingDeregister IpuCrossReplicaSum IpuReduceScatter IpuAllGather IpuAllToAll
-    IpuReplicaBroadcast IpuAssumeEqualAcrossReplicas IpuReplicationFactor IpuReplicationIndex
+# Transfers are timed as such: `chip.collectives` (with what is added on the way), `chip.streams`.
+_TRANSFERS = " ".join(sorted(op_names.TRANSFERS))
+# They say what the device is, or are for the host, before and after programs.
+_AROUND = f"""
+    {op_names.EQUALITY_PROMISE} {op_names.REPLICA_COUNT} {op_names.REPLICA_INDEX}
+    IpuApplicationReceive IpuApplicationSend IpuInfeedInitialize IpuInfeedDelete IpuOutfeedDequeue
+    IpuOutfeedDelete IpuHostEmbeddingRegister IpuHostEmbeddingDeregister
     """
 # They run on the host only.
 _HOST = "IpuApplicationCall IpuApplicationStart IpuDatasetBenchmark IpuDatasetExtract IpuRaise"
@@ -48,5 +48,5 @@ def _free(_spec: OpSpec, _resources: Resources) -> Cost:
 
 
 RULES: dict[str, Rule] = rules(
-    _free, " ".join((_NAMES, _VARIABLES, _CONTROL, _CHECKS, _TRANSFERS, _HOST))
+    _free, " ".join((_NAMES, _VARIABLES, _CONTROL, _CHECKS, _TRANSFERS, _AROUND, _HOST))
 )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.alternatives import batch_rules
 from tensorflow_ipu.planner.workload import (
     INPUT,
@@ -22,8 +23,6 @@ from tensorflow_ipu.planner.workload import (
     Workload,
 )
 
-_LOOPS = ("While", "StatelessWhile")
-_INFEED = "IpuInfeedDequeue"
 # An element of an operand: its buffer, or place among operands without one, and its shape and axis.
 _Owner = tuple[int, int]
 _Node = tuple[_Owner, tuple[int, ...], int]
@@ -97,7 +96,7 @@ def _grown(workload: Workload) -> set[_Node]:
 def _seeds(workload: Workload) -> Iterator[_Node]:
     """The batch dimensions of what comes from the host."""
     for op in workload.ops:
-        for operand in op.outputs if op.type == _INFEED else ():
+        for operand in op.outputs if op.type == op_names.INFEED else ():
             if operand.buffer is not None:
                 yield from _seed(workload, operand.buffer)
     for index, buffer in enumerate(workload.buffers):
@@ -133,7 +132,7 @@ def _neighbours(workload: Workload) -> dict[_Node, set[_Node]]:
                 for one, two in _views(buffer, shapes[place]):
                     owner, shape = nodes[place]
                     join((owner, buffer.shape, one), (owner, shape, two))
-        if op.end > index + 1 and op.type not in _LOOPS:
+        if op.end > index + 1 and not op_names.is_loop(op.type):
             continue
         for (i, axis), (j, other) in batch_rules.pairs(op, shapes):
             join((*nodes[i], axis), (*nodes[j], other))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.alternatives import batch_products
 from tensorflow_ipu.planner.alternatives.batch_products import Pairs, Shape, prefix
 from tensorflow_ipu.planner.workload import Op
@@ -18,8 +19,8 @@ _REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm
                "ArgMin")  # fmt: skip
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 _VIEWS = ("Reshape", "Squeeze", "ExpandDims", "EnsureShape", "Bitcast")
-_UNRELATED = ("Shape", "ShapeN", "Size", "Rank", "Fill", "Range", "Const", "BiasAddGrad", "L2Loss",
-              "IpuInfeedDequeue", "IpuOutfeedEnqueue", "NoOp", "BroadcastGradientArgs",
+_UNRELATED = (*op_names.SHAPE_QUERIES, *op_names.FEEDS, "Fill", "Range", "Const", "BiasAddGrad",
+              "L2Loss", "NoOp", "BroadcastGradientArgs",
               "TensorListReserve", "EmptyTensorList", "VarHandleOp")  # fmt: skip
 
 #: Attributes with a number for each dimension that are no shapes, whatever numbers they have.
@@ -218,6 +219,6 @@ _RULES: dict[str, Callable[[Op, Sequence[Shape], int], Pairs]] = {
     **dict.fromkeys(
         tuple(f"UnsortedSegment{kind}" for kind in ("Sum", "Max", "Min", "Prod")), _segments
     ),
-    **dict.fromkeys(("While", "StatelessWhile"), _carried),
+    **dict.fromkeys(op_names.LOOPS, _carried),
     "Einsum": batch_products.einsum,
 }  # fmt: skip

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.program.sections import BACKWARD, UPDATE, sections_of
 from tensorflow_ipu.planner.program.structure import ACCUMULATOR
-from tensorflow_ipu.planner.time import replica_traffic
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Op, Operand, Workload
-
-_SUM = "IpuCrossReplicaSum"
 
 
 def with_sums(workload: Workload) -> Workload:
@@ -23,7 +21,7 @@ def with_sums(workload: Workload) -> Workload:
     Args:
         workload: the program. One that has collectives, or that does not train, stays as it is.
     """
-    if any(op.type in replica_traffic.TYPES for op in workload.ops):
+    if any(op.type in op_names.LINK_COLLECTIVES for op in workload.ops):
         return workload
     sums = {
         reader: _sums(workload.ops[reader], operands)
@@ -67,7 +65,7 @@ def _sums(reader: Op, operands: list[Operand]) -> list[Op]:
         dataclasses.replace(
             reader,
             name=f"{reader.name}/cross_replica_sum_{number}",
-            type=_SUM,
+            type=op_names.CROSS_REPLICA_SUM,
             inputs=(operand,),
             outputs=(operand,),
             attributes={},

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.program.accesses import Accesses
@@ -29,7 +30,6 @@ ROLES = {
     "accumulator": ACCUMULATORS,
     "other": VARIABLES,
 }
-_INFEED, _OUTFEED = "IpuInfeedDequeue", "IpuOutfeedEnqueue"
 # With prefetching, data of the next iteration arrives while that of this one is used.
 _PREFETCHED = 2
 
@@ -137,14 +137,14 @@ def streams(
         settings: whether infeeds are prefetched.
     """
     for index, op in enumerate(workload.ops):
-        if op.type in (_INFEED, _OUTFEED) and placed.ops[index] == ipu:
-            times = _PREFETCHED if op.type == _INFEED and settings.prefetch else 1
+        if op.type in op_names.FEEDS and placed.ops[index] == ipu:
+            times = _PREFETCHED if op.type == op_names.INFEED and settings.prefetch else 1
             yield Resident(op.name, STREAMS, _moved(op) * times, Label.MODELLED, source=op.source)
 
 
 def _moved(op: Op) -> int:
     """Bytes of one run of a feed."""
-    operands = op.outputs if op.type == _INFEED else op.inputs
+    operands = op.outputs if op.type == op_names.INFEED else op.inputs
     return sum(operand.type.num_bytes for operand in operands)
 
 

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.placement import HOST, Placement
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, TENSOR, VARIABLE, Workload
 
-_LOOPS = ("While", "StatelessWhile", "For")
 TENSOR_KIND, INPUT_KIND, VARIABLE_KIND = range(3)
 _KINDS = {TENSOR: TENSOR_KIND, INPUT: INPUT_KIND, VARIABLE: VARIABLE_KIND, CONSTANT: 3}
 
@@ -161,7 +161,7 @@ def _until(
     What comes from outside a loop is needed again in the next iteration.
     """
     loops = np.array(
-        [o.type in _LOOPS or o.trip_count is not None for o in workload.ops], dtype=bool
+        [op_names.is_loop(o.type) or o.trip_count is not None for o in workload.ops], dtype=bool
     )
     loops &= end > np.arange(len(end)) + 1
     until = np.full(len(op), -1, np.int32)

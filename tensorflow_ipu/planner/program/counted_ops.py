@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.workload import Op, Workload
 
 UPDATE = "update"
-_CONDITIONALS = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 
 
 def is_container(index: int, op: Op) -> bool:
@@ -34,7 +34,7 @@ def taken(workload: Workload, cycles: np.ndarray) -> np.ndarray:
     # Inner conditionals come after outer ones, so they are decided before them.
     for index in range(len(workload.ops) - 1, -1, -1):
         op = workload.ops[index]
-        ranges = branches(workload.ops, index) if op.type in _CONDITIONALS else {}
+        ranges = branches(workload.ops, index) if op_names.is_conditional(op.type) else {}
         if len(ranges) > 1:
             sums = {
                 branch: sum(float(left[begin:end].sum()) for begin, end in parts)

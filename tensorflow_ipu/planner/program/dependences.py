@@ -7,19 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
 from tensorflow_ipu.planner.workload import Op, Workload
 
 # Ops with side effects, by kind; those of one kind keep their order.
 _EFFECTS = {
     "feed in": ("Infeed", "IpuRecv", "Dequeue"),
-    "feed out": ("Outfeed", "IpuSend", "Enqueue", "Print", "Assert"),
-    "collective": ("CrossReplica", "Collective", "AllReduce", "AllGather", "ReduceScatter",
-                   "AllToAll", "IpuReplicated", "Embedding"),
+    "feed out": ("Outfeed", "IpuSend", "Enqueue", "Print", op_names.ASSERTION),
+    "collective": (*op_names.COLLECTIVES, op_names.TABLE_LOOKUP),
     "random": ("IpuRandom", "RandomUniform", "RandomNormal", "Dropout"),
 }  # fmt: skip
-# What changes memory that other ops see.
-_WRITERS = ("ResourceApply", "ResourceSparseApply", "Assign", "ResourceScatter")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +92,7 @@ class _Uses:
         for op, buffer, write in zip(*(column[order].tolist() for column in columns)):
             op_type = workload.ops[op].type
             if op_type not in kinds:
-                kinds[op_type] = op_type.startswith(_WRITERS)
+                kinds[op_type] = op_names.is_update(op_type)
             self._by_op[op].append((buffer, write or kinds[op_type]))
         self._effects: dict[str, str] = {}
         sizes = [0] * len(workload.buffers)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.workload import VARIABLE, Op, Workload
 
 FORWARD = "forward"
 BACKWARD = "backward"
 UPDATE = "update"
-INFEED = "IpuInfeedDequeue"
-
-# TensorFlow's names for what `tf.gradients` and `tf.GradientTape` make.
-_GRADIENT_SCOPE = re.compile(r"(^|/)(gradients|gradient_tape)(_\d+)?/")
-_ASSIGNMENTS = ("ResourceApply", "ResourceSparseApply", "Assign")
 
 
 def mini_batches(workload: Workload) -> int:
@@ -25,19 +20,14 @@ def mini_batches(workload: Workload) -> int:
     """
     if workload.pipeline is not None:
         return max(1, workload.pipeline.mini_batches * workload.pipeline.repeat_count)
-    return max((op.runs for op in workload.ops if op.type == INFEED), default=1) or 1
+    return max((op.runs for op in workload.ops if op.type == op_names.INFEED), default=1) or 1
 
 
 def is_gradient(op: Op) -> bool:
     """Whether an op belongs to a backward pass."""
     if op.phase:
         return op.phase == BACKWARD
-    return _GRADIENT_SCOPE.search(op.name) is not None
-
-
-def is_assignment(op: Op) -> bool:
-    """Whether an op writes a variable."""
-    return op.type.startswith(_ASSIGNMENTS)
+    return op_names.is_backward(op.name)
 
 
 def variables_of(workload: Workload, op: Op) -> set[int]:
@@ -76,7 +66,7 @@ def sections_of(workload: Workload) -> tuple[str, ...]:
 
 def _loop(ops: Sequence[Op], gradients: Sequence[int]) -> tuple[int, int]:
     """Begin and end of the ops of the innermost loop with all gradients, else with the feeds."""
-    wanted = gradients or [i for i, op in enumerate(ops) if op.type == INFEED]
+    wanted = gradients or [i for i, op in enumerate(ops) if op.type == op_names.INFEED]
     begin, end = 0, len(ops)
     if not wanted:
         return begin, end

@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.layer_parts import wholes
 from tensorflow_ipu.planner.program.sections import (
     BACKWARD,
     FORWARD,
-    INFEED,
     UPDATE,
-    is_assignment,
     mini_batches,
     sections_of,
     variables_of,
@@ -84,7 +83,7 @@ def _layers(workload: Workload, sections: Sequence[str]) -> tuple[tuple[str, ...
     trained: dict[str, bool] = {}
     for op, section in zip(workload.ops, sections):
         name = _layer_name(workload, op)
-        if section == FORWARD and name and op.type != INFEED and _works(op):
+        if section == FORWARD and name and op.type != op_names.INFEED and _works(op):
             trained[name] = trained.get(name, False) or bool(variables_of(workload, op))
     whole = wholes(trained)
     order: dict[str, int] = {}
@@ -119,7 +118,7 @@ def _spread(workload: Workload, sections: Sequence[str], known: list[int]) -> li
     if all(layer < 0 for layer in known):
         return [0 if section else -1 for section in sections]
     for index, op in enumerate(workload.ops):
-        if op.type == INFEED and sections[index]:
+        if op.type == op_names.INFEED and sections[index]:
             known[index] = 0
     _along(workload, known, [i for i, s in enumerate(sections) if s == FORWARD], back=False)
     _along(workload, known, [i for i, s in enumerate(sections) if s == BACKWARD], back=True)
@@ -191,7 +190,7 @@ def _variables(
     for op, section in zip(workload.ops, sections):
         found = variables_of(workload, op)
         used[section] |= found
-        if section == UPDATE and is_assignment(op):
+        if section == UPDATE and op_names.is_update(op.type):
             written |= found
     passes = used[FORWARD] | used[BACKWARD]
     state = {i for i, v in enumerate(workload.variables) if v.role == _OPTIMIZER_STATE}
@@ -209,7 +208,9 @@ def _updates(workload: Workload, sections: Sequence[str], trained: set[int]) -> 
     runs = [
         op.runs
         for op, section in zip(workload.ops, sections)
-        if section == UPDATE and is_assignment(op) and variables_of(workload, op) & trained
+        if section == UPDATE
+        and op_names.is_update(op.type)
+        and variables_of(workload, op) & trained
     ]
     return max(1, min(max(runs, default=1), mini_batches(workload)))
 

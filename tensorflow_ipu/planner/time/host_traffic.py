@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip.streams import host_cycles, host_label
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.planner.program.counted_ops import is_container
 from tensorflow_ipu.planner.time.items import HOST, Item
 from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT, Subject, Traffic, moved, size
 from tensorflow_ipu.planner.workload import CONSTANT, INPUT, Op, Operand, Workload
-
-INFEED = "IpuInfeedDequeue"
-OUTFEED = "IpuOutfeedEnqueue"
-_LOOKUP = "IpuHostEmbeddingLookup"
-_UPDATE = "IpuHostEmbeddingUpdate"
-# They need the shape of a tensor, not what is in it.
-_SHAPES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
-TYPES = frozenset({INFEED, OUTFEED, _LOOKUP, _UPDATE})
 
 
 def add(subject: Subject, traffic: Traffic) -> None:
@@ -33,16 +26,18 @@ def add(subject: Subject, traffic: Traffic) -> None:
     workload = subject.workload
     ahead = subject.settings.prefetch or subject.io_overlap
     for index, op in subject.live_ops():
-        if op.type == INFEED:
+        if op.type == op_names.INFEED:
             _add(subject, traffic, index, op, HOST_IN, op.outputs, ahead)
-        elif op.type == OUTFEED:
+        elif op.type == op_names.OUTFEED:
             _add(subject, traffic, index, op, HOST_OUT, op.inputs, subject.io_overlap)
-        elif op.type == _LOOKUP:
+        elif op.type == op_names.TABLE_LOOKUP:
             _add(subject, traffic, index, op, HOST_OUT, op.inputs, False)
             _add(subject, traffic, index, op, HOST_IN, op.outputs, False)
-        elif op.type == _UPDATE:
+        elif op.type == op_names.TABLE_UPDATE:
             _add(subject, traffic, index, op, HOST_OUT, op.inputs, False)
-        elif op.ipu is None and op.type not in _SHAPES and not is_container(index, op):
+        elif (
+            op.ipu is None and op.type not in op_names.SHAPE_QUERIES and not is_container(index, op)
+        ):
             sent = _on_chip(workload, op.inputs)
             made = _on_chip(workload, op.outputs)
             _add(subject, traffic, index, op, HOST_OUT, sent, False)

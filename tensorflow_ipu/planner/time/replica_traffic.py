@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.plan import Transfer
@@ -12,38 +13,6 @@ from tensorflow_ipu.planner.time.items import COLLECTIVE, labelled, op_item
 from tensorflow_ipu.planner.time.transfers import COLLECTIVE as COLLECTIVE_TRANSFER
 from tensorflow_ipu.planner.time.transfers import Subject, Traffic, merged, size
 from tensorflow_ipu.planner.workload import Op
-
-_Formula = Callable[[int, int, int, collectives.Chip], Cost]
-
-
-class _Rule(NamedTuple):
-    """How a collective is counted.
-
-    Args:
-        formula: its cost.
-        of_result: whether the whole tensor is its result, not what it takes.
-        group: attribute with the number of replicas that do it together.
-        option: name of the option that says how many bytes are merged into one.
-    """
-
-    formula: _Formula
-    of_result: bool = False
-    group: str = "replication_factor"
-    option: str = ""
-
-
-_RULES = {
-    "IpuCrossReplicaSum": _Rule(
-        collectives.all_reduce, False, "replica_group_size", "maximum_cross_replica_sum_buffer_size"
-    ),
-    "IpuReduceScatter": _Rule(
-        collectives.reduce_scatter, option="maximum_reduce_scatter_buffer_size"
-    ),
-    "IpuAllGather": _Rule(collectives.all_gather, True, option="maximum_all_gather_buffer_size"),
-    "IpuAllToAll": _Rule(collectives.all_to_all),
-    "IpuReplicaBroadcast": _Rule(collectives.broadcast),
-}
-TYPES = frozenset(_RULES)
 
 
 class _Member(NamedTuple):
@@ -79,20 +48,20 @@ def add(subject: Subject, traffic: Traffic) -> None:
     """
     groups: dict[_Group, list[_Member]] = {}
     for index, op in subject.live_ops():
-        rule = _RULES.get(op.type)
-        if rule is None or op.ipu is None:
+        if op.type not in op_names.LINK_COLLECTIVES or op.ipu is None:
             continue
-        num_bytes = size(op.outputs if rule.of_result else op.inputs)
-        replicas = int(op.attributes.get(rule.group) or 0) or subject.settings.replicas
+        collective = op_names.COLLECTIVES[op.type]
+        num_bytes = size(op.outputs if collective.of_result else op.inputs)
+        replicas = int(op.attributes.get(collective.group) or 0) or subject.settings.replicas
         replicas = min(replicas, subject.settings.replicas)
         dtype = op.inputs[0].dtype if op.inputs else ""
         key = _Group(op.type, dtype, op.ipu, op.stage, op.phase, op.runs, replicas)
         groups.setdefault(key, []).append(_Member(index, op, num_bytes))
     for key, members in groups.items():
-        rule = _RULES[key.type]
-        limit = subject.settings.merged_bytes.get(rule.option, 0)
+        option = op_names.COLLECTIVES[key.type].merged_up_to
+        limit = subject.settings.merged_bytes.get(option, 0)
         for run in merged(members, limit):
-            _add(subject, traffic, run, rule.formula, key.replicas)
+            _add(subject, traffic, run, collectives.FORMULAS[key.type], key.replicas)
 
 
 def gathered(subject: Subject, num_bytes: int) -> Cost:
@@ -112,7 +81,7 @@ def _add(
     subject: Subject,
     traffic: Traffic,
     members: Sequence[_Member],
-    formula: _Formula,
+    formula: collectives.Formula,
     replicas: int,
 ) -> None:
     """Adds collectives that are done as one."""

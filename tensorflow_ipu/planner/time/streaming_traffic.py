@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip.streams import streaming_cycles, streaming_label
 from tensorflow_ipu.planner.plan import Transfer
 from tensorflow_ipu.planner.time import replica_traffic
@@ -21,7 +22,6 @@ from tensorflow_ipu.planner.time.transfers import (
 from tensorflow_ipu.planner.workload import VARIABLE, Variable
 
 _UPDATE = "update"
-_WRITERS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 
 
 class _Use:
@@ -72,7 +72,7 @@ def _uses(subject: Subject, wanted: set[int]) -> Mapping[tuple[int, str], _Use]:
                 use = found.setdefault((variable, op.phase), _Use(index))
                 use.last = index
                 use.runs = max(use.runs, op.runs)
-                use.writes = use.writes or op.type.startswith(_WRITERS)
+                use.writes = use.writes or op_names.is_update(op.type)
     return found
 
 

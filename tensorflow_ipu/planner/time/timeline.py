@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline
@@ -27,8 +28,6 @@ from tensorflow_ipu.planner.time.recompute_time import recomputed
 from tensorflow_ipu.planner.time.transfers import Subject, Traffic
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import Timing
-
-_ELSEWHERE = host_traffic.TYPES | replica_traffic.TYPES
 
 
 def plan(workload: Workload, settings: Settings) -> Timeline:
@@ -54,7 +53,7 @@ def plan(workload: Workload, settings: Settings) -> Timeline:
     traffic = Traffic()
     for module in (host_traffic, replica_traffic, link_traffic, streaming_traffic):
         module.add(subject, traffic)
-    items = op_items(workload, settings, _ELSEWHERE) + traffic.items
+    items = op_items(workload, settings, op_names.TRANSFERS) + traffic.items
     items = _taken(workload, items)
     if workload.pipeline is None:
         parts = _sequential(workload, recomputed(workload, settings, items))

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import cache
-from tensorflow_ipu.compiler.analysis.layers import LayerNames, is_backward, path, scope_of_variable
+from tensorflow_ipu.compiler.analysis.layers import LayerNames, path, scope_of_variable
 from tensorflow_ipu.compiler.sources.frames import KerasFrames
 from tensorflow_ipu.planner.workload import Variable
 from tests.support import keras_models
@@ -87,20 +87,6 @@ def test_variables_without_a_scope(variables: list[str], keras: KerasFrames, lay
     layers = LayerNames(variables)
     layers.learn("while/ReadVariableOp", variables[0], keras)
     assert layers.of_variable(variables[0]) == layer
-
-
-@pytest.mark.parametrize(
-    "name, backward",
-    [
-        ("gradients/dense/MatMul_grad/MatMul", True),
-        ("tower/gradients_1/MatMul_grad/MatMul", True),
-        ("gradient_tape/dense/MatMul", True),
-        ("dense/MatMul", False),
-        ("gradients_of_users/MatMul", False),
-    ],
-)
-def test_backward_ops(name: str, backward: bool) -> None:
-    assert is_backward(name) is backward
 
 
 def test_states_of_optimizers_belong_to_their_variables() -> None:
