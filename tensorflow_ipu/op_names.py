@@ -57,7 +57,7 @@ ACCUMULATIONS: Mapping[str, str] = {"AssignAddVariableOp": "AddV2", "AssignSubVa
 #: Assignments to all of a variable.
 ASSIGNMENTS = frozenset({ASSIGN, *ACCUMULATIONS})
 _OPTIMIZER_UPDATES = ("ResourceApply", "ResourceSparseApply")
-_WRITES = (*_OPTIMIZER_UPDATES, "Assign", "ResourceScatter")
+_WRITES = (*_OPTIMIZER_UPDATES, "Assign", "ResourceScatter", "ResourceStridedSliceAssign")
 
 # --- Shapes ---
 

@@ -71,7 +71,7 @@ def test_ops_that_write_variables() -> None:
         and definition.input_arg
         and definition.input_arg[0].type == types_pb2.DT_RESOURCE
         and not definition.output_arg
-        and not re.match("Stack|TensorArray|Destroy|Rng|ResourceStridedSlice", op)
+        and not re.match("Stack|TensorArray|Destroy|Rng", op)
     }
     assert {op for op in known if op_names.is_update(op)} == writers
 
@@ -84,7 +84,7 @@ def test_ops_that_write_variables() -> None:
         ("ResourceScatterAdd", True, False),
         ("AssignVariableOp", True, False),
         ("AssignSubVariableOp", True, False),
-        ("ResourceStridedSliceAssign", False, False),
+        ("ResourceStridedSliceAssign", True, False),
         ("ResourceGather", False, False),
         ("ReadVariableOp", False, False),
     ],

@@ -11,7 +11,9 @@ from tensorflow_ipu.compiler.ir.records import TensorRecord
 
 # Optimizer updates touch as much of each of their variables as the gradient is large, scatter
 # updates as much as they are given.
-_UPDATE_INPUTS = ("grad", "delta", "updates")
+# What the names of updates end with that do not use what was there before.
+_OVERWRITES = ("Update", "SliceAssign")
+_UPDATE_INPUTS = ("grad", "delta", "updates", "value")
 
 
 def bytes_of(op: tf.Operation) -> tuple[int | None, int | None]:
@@ -33,7 +35,7 @@ def bytes_of(op: tf.Operation) -> tuple[int | None, int | None]:
         return (num_bytes(op.inputs[1]),) * 2
     if op_names.is_update(op.type):
         touched = _updated_bytes(op)
-        return (0 if op.type.endswith("Update") else touched), touched
+        return (0 if op.type.endswith(_OVERWRITES) else touched), touched
     return 0, 0
 
 
