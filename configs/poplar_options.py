@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from tensorflow_ipu.configs import errors, flags
+from tensorflow_ipu.configs import errors, flags, partials
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.ranges import (
     BYTES,
@@ -139,7 +139,7 @@ _VALUES: Mapping[str, Words | Digits | Folder] = {
     "maxBytesPerTile": Digits(BYTES),
     "maxOutputMemoryProportion": Digits(PROPORTION),
     "numIPUs": Digits(COUNT),
-    "partialsType": Words(("half", "float")),
+    partials.OPTION: Words(tuple(partials.OF_OPTION)),
     "poolUseIntrospectiveMapping": _SWITCH,
     "startTileMultiplier": Digits(Range(0, INT32)),
     "syncful.maxBytesPerTile": Digits(BYTES),

@@ -9,14 +9,13 @@ from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import node_def_pb2
 
 from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE
+from tensorflow_ipu.configs import partials
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
 from tensorflow_ipu.device.attachment import System
 
 # Keys and values that `ipu.scopes` writes.
 _ROUNDING_KEY = "STOCHASTIC_ROUNDING"
 _ROUNDING_VALUES = {"THREESTATE_ON": True, "THREESTATE_OFF": False}
-_PARTIALS_KEY = "PARTIALS_TYPE"
-_PARTIALS_VALUES = {"F16": True, "F32": False}
 
 _CATEGORY = "floating_point_behaviour"
 
@@ -100,8 +99,8 @@ class FloatBehaviour:
         """Returns whether a node of a family ("matmuls", "convolutions", "") adds in float16."""
         if not family:
             return False
-        own = _PARTIALS_VALUES.get(_frontend(node).get(_PARTIALS_KEY, ""))
-        return family in self.half_partials if own is None else own
+        own = partials.OF_KEY.get(_frontend(node).get(partials.KEY, ""))
+        return family in self.half_partials if own is None else own == "float16"
 
 
 def _rounding(value: bool | StochasticRoundingBehaviour) -> StochasticRoundingBehaviour:

@@ -13,6 +13,7 @@ from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 
 from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE, MULTI_CONV_ATTRIBUTE
+from tensorflow_ipu.configs import partials
 
 # Position of the input that says which axes an op works on, counted from the end if negative.
 # Other inputs that decide on the work are named likewise: sizes, paddings, numbers of results.
@@ -42,8 +43,6 @@ for _name, _types in _NAMED.items():
         _INPUTS.setdefault(_type, []).append((_name, _position))
 
 
-# Values of the key `PARTIALS_TYPE` of the frontend attributes, which `scopes` sets.
-_PARTIALS = {"F16": "float16", "F32": "float32"}
 # Attributes that say nothing of the work, or what the types of inputs and results say too.
 _LEFT_OUT = frozenset(
     {
@@ -79,9 +78,9 @@ def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, str]:
     found = {}
     if FRONTEND_ATTRIBUTE in node.attr:
         options = xla_data_pb2.FrontendAttributes.FromString(node.attr[FRONTEND_ATTRIBUTE].s).map
-        partials = _PARTIALS.get(options.get("PARTIALS_TYPE", ""))
-        if partials is not None:
-            found["partials"] = partials
+        chosen = partials.OF_KEY.get(options.get(partials.KEY, ""))
+        if chosen is not None:
+            found["partials"] = chosen
     if MULTI_CONV_ATTRIBUTE in node.attr:
         found["multi_conv"] = str(json.loads(node.attr[MULTI_CONV_ATTRIBUTE].s)["group"])
     return found

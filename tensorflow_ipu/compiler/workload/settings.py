@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorflow_ipu.compiler.analysis.pipeline_plan import PipelinePlan
+from tensorflow_ipu.configs import partials
 from tensorflow_ipu.device.system import System
 from tensorflow_ipu.planner.settings import Settings
 
@@ -19,7 +20,6 @@ MERGING = (
     "maximum_all_gather_buffer_size",
 )
 _PROPORTION = "availableMemoryProportion"
-_PARTIALS = {"half": "float16", "float": "float32"}
 _UPDATE = "update"
 
 
@@ -85,6 +85,6 @@ def _library(options: Mapping[str, str], prefix: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if _PROPORTION in options:
         found[f"{prefix}_proportion"] = float(options[_PROPORTION])
-    if "partialsType" in options:
-        found[f"{prefix}_partials"] = _PARTIALS[options["partialsType"]]
+    if partials.OPTION in options:
+        found[f"{prefix}_partials"] = partials.OF_OPTION[options[partials.OPTION]]
     return found

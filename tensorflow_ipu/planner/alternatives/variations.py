@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorflow_ipu.configs import chips
+from tensorflow_ipu.configs import chips, partials
 from tensorflow_ipu.planner.alternatives import replication, stage_split
 from tensorflow_ipu.planner.alternatives.batch import with_batch
 from tensorflow_ipu.planner.settings import Settings
@@ -32,7 +32,7 @@ NAMES: Mapping[str, str] = {
     "partials": "type of sums of float16 products: float16 or float32",
 }
 _POSITIVE = ("tiles", "replicas", "batch", "stages", "count")
-_PARTIALS = {"half": "float16", "float": "float32", "float16": "float16", "float32": "float32"}
+_PARTIALS = {**partials.OF_OPTION, "float16": "float16", "float32": "float32"}
 
 
 def checked(changes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

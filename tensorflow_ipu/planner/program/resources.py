@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tensorflow_ipu.configs import partials
 from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op
@@ -14,7 +15,6 @@ MATMUL = "matmul"
 SLICE = "slice"
 
 _SLICES = ("Gather", "Scatter", "Slice", "Segment", "Embedding")
-_PARTIALS = {"half": "float16", "float": "float32"}
 
 
 class ResourceTable:
@@ -45,7 +45,7 @@ class ResourceTable:
         options: Mapping[str, str] = {}
         if stage is not None and phase in ("", "backward"):
             options = settings.stage_options.get((stage, phase or "forward"), {})
-        library, proportion, partials = {
+        library, proportion, sums = {
             CONVOLUTION: (
                 "convolutions",
                 settings.convolution_proportion,
@@ -58,12 +58,12 @@ class ResourceTable:
         def option(name: str, default: float | str) -> float | str:
             return options.get(f"{library}.{name}", options.get(name, default))
 
-        chosen = str(option("partialsType", partials))
+        chosen = str(option(partials.OPTION, sums))
         return Resources(
             settings.chip,
             settings.compute_tiles,
             float(option("availableMemoryProportion", proportion)),
-            _PARTIALS.get(chosen, chosen),
+            partials.OF_OPTION.get(chosen, chosen),
             settings.replicas,
         )
 
