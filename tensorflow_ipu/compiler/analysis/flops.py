@@ -325,7 +325,7 @@ FORMULAS: Mapping[str, Formula] = _table(
     (MODELLED, _per_output(4), "Sigmoid SoftplusGrad"),
     (MODELLED, _per_output(5), "LogSoftmax"),
     # Collectives: the share of one replica.
-    (MODELLED, _per_output(1), op_names.CROSS_REPLICA_SUM),
+    (MODELLED, _per_output(1), " ".join(op_names.ADDING_COLLECTIVES - {op_names.REDUCE_SCATTER})),
     (EXACT, _reduce_scatter, op_names.REDUCE_SCATTER),
     # Reductions and scans.
     (EXACT, _reduction, "Max Min Prod"),

@@ -1,0 +1,30 @@
+"""What keeps its place among other ops because of what it does besides its results."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorflow_ipu import op_names
+from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.planner.program.accesses import find
+from tensorflow_ipu.planner.program.dependences import effect, graph
+from tensorflow_ipu.planner.program.placement import place
+from tensorflow_ipu.planner.settings import Settings
+from tests.support.workloads import Builder
+
+
+@pytest.mark.parametrize("op_type", sorted(op_names.COLLECTIVES))
+def test_collectives_stay_in_order(op_type):
+    make = Builder()
+    for name in ("first", "second"):
+        make.op(op_type, [make.input(f"{name} value", (4,))], (4,), name=name)
+    workload = make.workload()
+    placement = place(workload, Settings(BOW))
+    (region,) = graph(workload, find(workload, placement)).regions
+    assert [list(before) for before in region.before] == [[], [0]]
+
+
+def test_plain_ops_have_no_effect():
+    make = Builder()
+    make.op("Add", [make.input("x", (4,))], (4,))
+    assert effect(make.workload().ops[0]) == ""
