@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow_ipu.costs.contractions import matmul_ops, recurrent
 from tensorflow_ipu.costs.contractions.convolution import convolution
-from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType, UnknownCostError
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules import (
     ctc,
@@ -68,8 +68,9 @@ def cost_of(spec: OpSpec, resources: Resources) -> Cost:
     Returns:
         The cost; none when the results have no elements. An unknown op type costs three simple
         operations on each element of its largest operand or result, and its label is `assumed`.
-        The same goes for an op whose shapes are of another rank than its type has, because they
-        are unknown.
+        The same goes for an op that its rule cannot handle, such as one with shapes of unknown
+        rank: the rule raises `UnknownCostError`. Any other error of a rule is a fault of the rule,
+        and is raised.
     """
     given, reads = spec.attributes, RULES.get(spec.type, UNKNOWN).reads
     attributes = tuple([(name, _frozen(given[name])) for name in reads if name in given])
@@ -97,6 +98,5 @@ def _cost(
     spec = OpSpec(op_type, inputs, outputs, dict(attributes))
     try:
         return RULES.get(op_type, UNKNOWN).cost(spec, resources)
-    except (IndexError, StopIteration, ValueError):
-        # Shapes of unknown rank, or others than the op type has: its rule cannot be applied.
+    except UnknownCostError:
         return UNKNOWN.cost(spec, resources)

@@ -21,6 +21,14 @@ _SIZES = {
 }
 
 
+class UnknownCostError(ValueError):
+    """A rule cannot tell what an op costs.
+
+    The op has other operands, shapes, attributes or options than its rule knows. A shape of unknown
+    rank looks like that of a single number, so this happens to ops of any type.
+    """
+
+
 class TensorType(NamedTuple):
     """Type and shape of a tensor.
 
@@ -47,6 +55,32 @@ class TensorType(NamedTuple):
         """Size in bytes."""
         return self.elements * self.element_size
 
+    def dimension(self, axis: int) -> int:
+        """Returns the length of a dimension.
+
+        Args:
+            axis: number of the dimension, counted from the end if negative.
+
+        Raises:
+            UnknownCostError: the shape has no such dimension.
+        """
+        if not -len(self.shape) <= axis < len(self.shape):
+            raise UnknownCostError(f"Expected a dimension {axis}; received the shape {self.shape}.")
+        return self.shape[axis]
+
+    def dimensions(self, rank: int) -> tuple[int, ...]:
+        """Returns the shape, which must have so many dimensions.
+
+        Args:
+            rank: number of dimensions.
+
+        Raises:
+            UnknownCostError: the shape has another number of dimensions.
+        """
+        if len(self.shape) != rank:
+            raise UnknownCostError(f"Expected {rank} dimensions; received the shape {self.shape}.")
+        return self.shape
+
 
 class OpSpec(NamedTuple):
     """An op as its cost sees it.
@@ -62,6 +96,70 @@ class OpSpec(NamedTuple):
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     attributes: Mapping[str, Any]
+
+    def input(self, index: int) -> TensorType:
+        """Returns a data input.
+
+        Args:
+            index: number of the input, counted from the end if negative.
+
+        Raises:
+            UnknownCostError: the op has no such input.
+        """
+        return _item(self.inputs, index, f"{self.type}: expected an input")
+
+    def output(self, index: int = 0) -> TensorType:
+        """Returns a result.
+
+        Args:
+            index: number of the result, counted from the end if negative.
+
+        Raises:
+            UnknownCostError: the op has no such result.
+        """
+        return _item(self.outputs, index, f"{self.type}: expected a result")
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """Returns an attribute that is a list of integers; None if the op does not have it.
+
+        Args:
+            name: name of the attribute.
+
+        Raises:
+            UnknownCostError: the attribute is something else.
+        """
+        value = self.attributes.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, (tuple, list)) or not all(isinstance(i, int) for i in value):
+            raise UnknownCostError(
+                f"{self.type}: expected {name} to be a list of integers; received {value!r}."
+            )
+        return tuple(value)
+
+    def integer(self, name: str, default: int) -> int:
+        """Returns an attribute that is an integer.
+
+        Args:
+            name: name of the attribute.
+            default: what the attribute is if the op does not have it.
+
+        Raises:
+            UnknownCostError: the attribute is something else.
+        """
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise UnknownCostError(
+                f"{self.type}: expected {name} to be an integer; received {value!r}."
+            )
+        return value
+
+
+def _item(tensors: tuple[TensorType, ...], index: int, expected: str) -> TensorType:
+    """One of some tensors."""
+    if not -len(tensors) <= index < len(tensors):
+        raise UnknownCostError(f"{expected} {index}; received {len(tensors)}.")
+    return tensors[index]
 
 
 @dataclasses.dataclass(frozen=True)

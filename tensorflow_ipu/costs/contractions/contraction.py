@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorflow_ipu.costs.chip.amp import Number
+from tensorflow_ipu.costs.cost import UnknownCostError
 
 # Bytes of an element, by what the arithmetic is done in.
 SIZES = {"float16": 2, "float32": 4}
@@ -124,10 +125,10 @@ def arithmetic(dtype: str, partials: str) -> tuple[str, str] | None:
         partials: type of sums of float16 products that was asked for.
 
     Raises:
-        ValueError: there are no such sums.
+        UnknownCostError: there are no such sums.
     """
     if partials not in SIZES:
-        raise ValueError(
+        raise UnknownCostError(
             f"Expected sums of products of type 'float16' or 'float32'; received '{partials}'."
         )
     if dtype in ("float32", "bfloat16"):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tensorflow_ipu.costs.contractions.contraction import Window
-from tensorflow_ipu.costs.cost import OpSpec, TensorType
+from tensorflow_ipu.costs.cost import OpSpec, TensorType, UnknownCostError
 
 
 class _Roles(NamedTuple):
@@ -100,16 +100,16 @@ def geometry(spec: OpSpec) -> Geometry:
         spec: a convolution or a gradient of one.
 
     Raises:
-        ValueError: the op is no convolution, or its shapes or attributes do not fit together.
+        UnknownCostError: the op is no convolution, or its shapes or attributes do not fit together.
     """
     if spec.type not in OPS:
-        raise ValueError(f"Expected one of {', '.join(OPS)}; received '{spec.type}'.")
+        raise UnknownCostError(f"Expected one of {', '.join(OPS)}; received '{spec.type}'.")
     roles = OPS[spec.type]
     image, filters, result = _operands(spec, roles)
     rank = roles.spatial + 2
     for role, tensor in (("input", image), ("filter", filters), ("result", result)):
         if len(tensor.shape) != rank:
-            raise ValueError(
+            raise UnknownCostError(
                 f"{spec.type}: expected an {role} of {rank} dimensions; received {tensor.shape}."
             )
     first = _channels_first(spec)
@@ -145,7 +145,7 @@ def _operands(spec: OpSpec, roles: _Roles) -> tuple[TensorType, TensorType, Tens
     """Input, filter and result of the forward convolution, or the gradients in their places."""
     wanted = 2 if roles.kind == "forward" else 3
     if len(spec.inputs) < wanted or not spec.outputs:
-        raise ValueError(
+        raise UnknownCostError(
             f"{spec.type}: expected {wanted} inputs and a result; received {len(spec.inputs)} "
             f"inputs and {len(spec.outputs)} results."
         )
@@ -164,18 +164,18 @@ def _groups(
     inputs, each = filters[-2:]
     if roles.depthwise:
         if (inputs, inputs * each) != (channels, outputs):
-            raise ValueError(
+            raise UnknownCostError(
                 f"{spec.type}: expected a filter of {channels} channels that makes {outputs}; "
                 f"received {filters}."
             )
         return channels, 1, each
     if min(channels, inputs) and (channels % inputs or each % (channels // inputs)):
-        raise ValueError(
+        raise UnknownCostError(
             f"{spec.type}: expected input channels to be a multiple of the filter's, and output "
             f"channels a multiple of that factor; received {channels} channels and {filters}."
         )
     if each != outputs:
-        raise ValueError(f"{spec.type}: expected {each} output channels; received {outputs}.")
+        raise UnknownCostError(f"{spec.type}: expected {each} output channels; received {outputs}.")
     groups = channels // max(inputs, 1)
     return groups, inputs, each // max(groups, 1)
 
@@ -185,7 +185,7 @@ def _channels_first(spec: OpSpec) -> bool:
     layout = spec.attributes.get("data_format", "NHWC")
     layout = layout.decode() if isinstance(layout, bytes) else str(layout)
     if layout not in ("NHWC", "NCHW", "NDHWC", "NCDHW", ""):
-        raise ValueError(
+        raise UnknownCostError(
             f"{spec.type}: expected data_format NHWC, NCHW, NDHWC or NCDHW; received '{layout}'."
         )
     return layout.startswith("NC")
@@ -203,7 +203,7 @@ def _spatial(values: tuple[int, ...], first: bool) -> tuple[int, ...]:
 
 def _list(spec: OpSpec, name: str, rank: int) -> tuple[int, ...]:
     """An attribute with a value for each dimension; ones if it is missing."""
-    value: Any = spec.attributes.get(name) or [1] * rank
+    value = spec.integers(name) or (1,) * rank
     if len(value) != rank:
-        raise ValueError(f"{spec.type}: expected {rank} {name}; received {list(value)}.")
-    return tuple(int(item) for item in value)
+        raise UnknownCostError(f"{spec.type}: expected {rank} {name}; received {list(value)}.")
+    return value

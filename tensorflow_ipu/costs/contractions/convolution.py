@@ -28,7 +28,7 @@ def convolution(spec: OpSpec, resources: Resources) -> Cost:
         resources: what the op has at its disposal.
 
     Raises:
-        ValueError: the op is none of these, or its shapes or attributes do not fit together.
+        UnknownCostError: the op is none of these, or its shapes or attributes do not fit together.
     """
     return cost(geometry(spec), resources)
 

@@ -6,7 +6,7 @@ import functools
 
 from tensorflow_ipu.costs.contractions import partition, vector_unit
 from tensorflow_ipu.costs.contractions.contraction import Product, arithmetic
-from tensorflow_ipu.costs.cost import FREE, Cost, Resources
+from tensorflow_ipu.costs.cost import FREE, Cost, Resources, UnknownCostError
 
 
 @functools.lru_cache(maxsize=8192)
@@ -25,10 +25,10 @@ def matmul(batch: int, m: int, k: int, n: int, dtype: str, resources: Resources)
         resources: what the op has at its disposal.
 
     Raises:
-        ValueError: a dimension is negative.
+        UnknownCostError: a dimension is negative.
     """
     if min(batch, m, k, n) < 0:
-        raise ValueError(
+        raise UnknownCostError(
             f"Expected matrices of {batch} x [{m}, {k}] x [{k}, {n}] to have no negative dimension."
         )
     if not batch * m * k * n:

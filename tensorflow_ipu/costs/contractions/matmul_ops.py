@@ -8,7 +8,7 @@ from tensorflow_ipu.costs.chip.vertex import phase, share, type_name
 from tensorflow_ipu.costs.contractions.matmul import matmul
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.rule import Rule, largest, rules
 from tensorflow_ipu.costs.rules.data_movement import rearrangement
 from tensorflow_ipu.costs.rules.elementwise import elementwise, expression_cycles
 from tensorflow_ipu.costs.rules.reduction import reduction
@@ -22,11 +22,11 @@ def _product(spec: OpSpec, resources: Resources) -> Cost:
 
     Products with one and the same right operand are a single product of all their rows.
     """
-    left, right, result = spec.inputs[0], spec.inputs[1], spec.outputs[0]
+    left, right, result = spec.input(0), spec.input(1), spec.output()
     given = spec.attributes
     transposed = given.get("transpose_a") or given.get("adj_x")
-    inner = left.shape[-2] if transposed else left.shape[-1]
-    rows, columns = result.shape[-2:]
+    inner = left.dimension(-2 if transposed else -1)
+    rows, columns = result.dimension(-2), result.dimension(-1)
     batch = math.prod(result.shape[:-2])
     if math.prod(right.shape[:-2]) == 1:
         batch, rows = 1, batch * rows
@@ -60,14 +60,14 @@ def _einsum(spec: OpSpec, resources: Resources) -> Cost:
         size((left - right) & kept),
         size((left | right) - kept),
         size((right - left) & kept),
-        spec.inputs[0].dtype,
+        spec.input(0).dtype,
         resources,
     )
 
 
 def _rearranged_sum(spec: OpSpec, labels: str, result: str, resources: Resources) -> Cost:
     """Einsum of one operand: a transpose, or a sum over the labels that are gone."""
-    source, target = spec.inputs[0], spec.outputs[0]
+    source, target = spec.input(0), spec.output()
     if set(labels) == set(result):
         whole = labels[-1:] == result[-1:]
         return rearrangement(source.num_bytes, 8 if whole else source.element_size, resources)
@@ -77,11 +77,11 @@ def _rearranged_sum(spec: OpSpec, labels: str, result: str, resources: Resources
 
 def _of_largest(spec: OpSpec, resources: Resources) -> Cost:
     """A product of the size of the largest operand and the result's columns. Assumed."""
-    largest = max(spec.inputs, key=lambda tensor: tensor.elements)
-    inner = max(largest.shape, default=1)
-    columns = max(spec.outputs[0].shape, default=1)
-    rows = -(-largest.elements // max(inner, 1))
-    cost = matmul(1, rows, inner, columns, largest.dtype, resources)
+    whole = largest(spec.inputs)
+    inner = max(whole.shape, default=1)
+    columns = max(spec.output().shape, default=1)
+    rows = -(-whole.elements // max(inner, 1))
+    cost = matmul(1, rows, inner, columns, whole.dtype, resources)
     return cost + Cost(label=Label.ASSUMED)
 
 
@@ -105,10 +105,10 @@ def _factorised(products: int) -> Rule:
     """
 
     def cost(spec: OpSpec, resources: Resources) -> Cost:
-        matrix = spec.inputs[0]
+        matrix = spec.input(0)
         rows, columns = (matrix.shape[-2:] + (1, 1))[:2]
         batch = math.prod(matrix.shape[:-2])
-        extra = spec.inputs[1].shape[-1:] if len(spec.inputs) > 1 else ()
+        extra = spec.input(1).shape[-1:] if len(spec.inputs) > 1 else ()
         width = max(columns, *extra) if extra else columns
         one = matmul(batch, rows, min(rows, columns), width, matrix.dtype, resources)
         return one.times(products) + _sequential(matrix, resources).times(products)

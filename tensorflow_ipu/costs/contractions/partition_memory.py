@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tensorflow_ipu.costs.chip.amp import Unit
 from tensorflow_ipu.costs.chip.vertex import exchange_code
 from tensorflow_ipu.costs.contractions.contraction import Product
-from tensorflow_ipu.costs.cost import Cost, Resources
+from tensorflow_ipu.costs.cost import Cost, Resources, UnknownCostError
 
 # The least part of a tile's memory that temporaries can be bound to.
 _LEAST_PROPORTION = 1 / 64
@@ -44,10 +44,10 @@ def bound(resources: Resources) -> float:
     Proportion x bytes per tile (`availableMemoryProportion`). Source: poplibs.
 
     Raises:
-        ValueError: the proportion is negative.
+        UnknownCostError: the proportion is negative.
     """
     if not resources.memory_proportion >= 0:
-        raise ValueError(
+        raise UnknownCostError(
             f"Expected a memory proportion of 0 or more, such as 0.6; received "
             f"{resources.memory_proportion}."
         )

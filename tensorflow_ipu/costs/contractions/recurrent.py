@@ -97,16 +97,16 @@ def _layer(
 
 def _block_lstm(spec: OpSpec, resources: Resources) -> Cost:
     """BlockLSTM: the second input is [steps, batch, inputs], the fifth the weights."""
-    steps, batch, inputs = spec.inputs[1].shape
-    units = spec.inputs[4].shape[1] // 4
+    steps, batch, inputs = spec.input(1).dimensions(3)
+    units = spec.input(4).dimension(1) // 4
     gradient = "Grad" in spec.type
-    return lstm(steps, batch, inputs, units, spec.inputs[1].dtype, resources, gradient)
+    return lstm(steps, batch, inputs, units, spec.input(1).dtype, resources, gradient)
 
 
 def _lstm_cell(spec: OpSpec, resources: Resources) -> Cost:
     """LSTMBlockCell: one step. Its gradient leaves the products to other ops."""
-    batch, inputs = spec.inputs[0].shape
-    units, dtype = spec.inputs[1].shape[1], spec.inputs[0].dtype
+    batch, inputs = spec.input(0).dimensions(2)
+    units, dtype = spec.input(1).dimension(1), spec.input(0).dtype
     if "Grad" in spec.type:
         return _step(_LSTM_GRADIENT, batch, units, dtype, resources)
     return lstm(1, batch, inputs, units, dtype, resources)
@@ -114,8 +114,8 @@ def _lstm_cell(spec: OpSpec, resources: Resources) -> Cost:
 
 def _gru_cell(spec: OpSpec, resources: Resources) -> Cost:
     """GRUBlockCell: one step."""
-    batch, inputs = spec.inputs[0].shape
-    units, dtype = spec.inputs[1].shape[1], spec.inputs[0].dtype
+    batch, inputs = spec.input(0).dimensions(2)
+    units, dtype = spec.input(1).dimension(1), spec.input(0).dtype
     return gru(1, batch, inputs, units, dtype, resources, "Grad" in spec.type)
 
 

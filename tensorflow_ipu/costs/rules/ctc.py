@@ -69,14 +69,14 @@ def beam_search(steps: int, batch: int, classes: int, width: int, resources: Res
 
 def _loss(spec: OpSpec, resources: Resources) -> Cost:
     """IpuCtcLoss: [steps, batch, classes] and [batch, labels]."""
-    steps, batch, classes = spec.inputs[0].shape
-    return loss(steps, batch, spec.inputs[1].shape[-1], classes, resources)
+    steps, batch, classes = spec.input(0).dimensions(3)
+    return loss(steps, batch, spec.input(1).dimension(-1), classes, resources)
 
 
 def _beam_search(spec: OpSpec, resources: Resources) -> Cost:
     """IpuCtcBeamSearch: [steps, batch, classes]."""
-    steps, batch, classes = spec.inputs[0].shape
-    width = int(spec.attributes.get("beam_width", 1))
+    steps, batch, classes = spec.input(0).dimensions(3)
+    width = spec.integer("beam_width", 1)
     return beam_search(steps, batch, classes, width, resources)
 
 

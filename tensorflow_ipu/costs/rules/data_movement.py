@@ -105,19 +105,19 @@ def _scattered(spec: OpSpec, resources: Resources) -> Cost:
 
 def _transpose(spec: OpSpec, resources: Resources) -> Cost:
     """Whole words move when the last dimension stays the last, else single elements."""
-    source = spec.inputs[0]
-    axes = spec.attributes.get("axes")
+    source = spec.input(0)
+    axes = spec.integers("axes")
     last = len(source.shape) - 1
     if axes:
         stays = axes[-1] == last
     else:
-        stays = last > 0 and spec.outputs[0].shape[-1:] == source.shape[-1:]
+        stays = last > 0 and spec.output().shape[-1:] == source.shape[-1:]
     return rearrangement(_bytes(spec.outputs), _WHOLE if stays else source.element_size, resources)
 
 
 def _update(spec: OpSpec, resources: Resources) -> Cost:
     """A part of a tensor is written over: a copy of the tensor, and the new part moves."""
-    values = spec.inputs[-1]
+    values = spec.input(-1)
     return local_copy(_bytes(spec.outputs), resources) + rearrangement(
         values.num_bytes, _WHOLE, resources
     )

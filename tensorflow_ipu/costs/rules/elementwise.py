@@ -178,7 +178,7 @@ def _on_tiles(
 
 def _sum_of_many(spec: OpSpec, resources: Resources) -> Cost:
     """AddN: one addition for each operand but the first, in one vertex."""
-    whole = spec.outputs[0]
+    whole = spec.output()
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     names = ("add",) * max(len(spec.inputs) - 1, 1)
     cycles = expression_cycles(names, on_tile, whole.dtype, resources.chip)
@@ -192,7 +192,7 @@ def _power(spec: OpSpec, resources: Resources) -> Cost:
     A constant whole exponent, such as the 3 of GELU, becomes products in XLA. Its value is not
     known here, so one number is taken for such a constant.
     """
-    if spec.inputs[1].elements != 1:
+    if spec.input(1).elements != 1:
         return elementwise(spec, resources)
     cube = OpSpec("Cube", spec.inputs[:1], spec.outputs, spec.attributes)
     return dataclasses.replace(elementwise(cube, resources), label=Label.ASSUMED)
@@ -200,7 +200,7 @@ def _power(spec: OpSpec, resources: Resources) -> Cost:
 
 def _cast(spec: OpSpec, resources: Resources) -> Cost:
     """Cast: `19 + one per vector` on each worker."""
-    source, result = spec.inputs[0], spec.outputs[0]
+    source, result = spec.input(0), spec.output()
     chip = resources.chip
     size = max(source.element_size, result.element_size)
     on_tile = share(source.elements, size, resources.tiles)
@@ -218,7 +218,7 @@ def fill_cycles(num_bytes: int, chip: Chip) -> float:
 
 def _fill(spec: OpSpec, resources: Resources) -> Cost:
     """Fill of the result with one value."""
-    result = spec.outputs[0]
+    result = spec.output()
     on_tile = share(result.elements, result.element_size, resources.tiles)
     cycles = fill_cycles(on_tile * result.element_size, resources.chip)
     label = label_of(resources.chip, "store_rate")

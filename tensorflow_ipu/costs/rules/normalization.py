@@ -65,20 +65,20 @@ def _elements(
 
 def _forward(spec: OpSpec, resources: Resources) -> Cost:
     """FusedBatchNorm; its second input is the scale of each channel."""
-    source, scale = spec.inputs[:2]
+    source, scale = spec.input(0), spec.input(1)
     training = bool(spec.attributes.get("is_training", True))
     return normalisation(source, scale.elements, False, resources, moments=training)
 
 
 def _backward(spec: OpSpec, resources: Resources) -> Cost:
     """FusedBatchNormGrad: gradient, input and scale come first."""
-    source, scale = spec.inputs[1:3]
+    source, scale = spec.input(1), spec.input(2)
     return normalisation(source, scale.elements, False, resources, gradient=True)
 
 
 def _local_response(spec: OpSpec, resources: Resources) -> Cost:
     """Local response normalisation: a norm with each element as its own group, roughly. Assumed."""
-    source = spec.inputs[0]
+    source = spec.input(0)
     cost = _elements(source, 1, resources, (*_GRADIENT, "power"))
     return cost + Cost(label=Label.ASSUMED)
 

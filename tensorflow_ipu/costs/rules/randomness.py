@@ -37,7 +37,7 @@ def _drawn(name: str, per_vector: int) -> Rule:
     """A rule for ops that give random numbers of one kind."""
 
     def cost(spec: OpSpec, resources: Resources) -> Cost:
-        result = spec.outputs[0]
+        result = spec.output()
         on_tile = share(result.elements, result.element_size, resources.tiles)
         cycles = tile_cycles(on_tile, per_vector, result.dtype, resources.chip)
         codelet = f"Random{name}_{type_name(result.dtype)}"
@@ -48,7 +48,7 @@ def _drawn(name: str, per_vector: int) -> Rule:
 
 def _shuffle(spec: OpSpec, resources: Resources) -> Cost:
     """Rows in random order: their numbers are sorted by random keys, then the rows are taken."""
-    whole = spec.inputs[0]
+    whole = spec.input(0)
     count = whole.shape[0] if whole.shape else 1
     row = TensorType(whole.dtype, whole.shape[1:])
     keys = TensorType("float32", (count,))
@@ -58,7 +58,7 @@ def _shuffle(spec: OpSpec, resources: Resources) -> Cost:
 
 def _categorical(spec: OpSpec, resources: Resources) -> Cost:
     """Multinomial: a random number for each class and sample, and the place of the largest."""
-    logits, result = spec.inputs[0], spec.outputs[0]
+    logits, result = spec.input(0), spec.output()
     classes = logits.shape[-1] if logits.shape else 1
     drawn = TensorType("float32", (result.elements * classes,))
     on_tile = share(drawn.elements, 4, resources.tiles)

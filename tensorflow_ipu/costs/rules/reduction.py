@@ -128,14 +128,14 @@ def is_trailing(source: TensorType, result: TensorType, axes: tuple[int, ...] | 
 
 def _cost(spec: OpSpec, resources: Resources) -> Cost:
     """A reduction op, by its axes."""
-    source, result = spec.inputs[0], spec.outputs[0]
-    trailing = is_trailing(source, result, spec.attributes.get("axes"))
+    source, result = spec.input(0), spec.output()
+    trailing = is_trailing(source, result, spec.integers("axes"))
     return reduction(spec.type, source, result.elements, trailing, resources)
 
 
 def _of_squares(spec: OpSpec, resources: Resources) -> Cost:
     """EuclideanNorm: a reduction of squares, and a square root of each result."""
-    result = spec.outputs[0]
+    result = spec.output()
     on_tile = share(result.elements, result.element_size, resources.tiles)
     roots = vertex_cycles("sqrt", on_tile, result.dtype, resources.chip)
     root = phase(roots, f"Sqrt_{type_name(result.dtype)}", resources.chip, operands=2)
@@ -144,18 +144,18 @@ def _of_squares(spec: OpSpec, resources: Resources) -> Cost:
 
 def _to_one(spec: OpSpec, resources: Resources) -> Cost:
     """L2Loss: everything is reduced."""
-    return reduction("SquareSum", spec.inputs[0], 1, True, resources)
+    return reduction("SquareSum", spec.input(0), 1, True, resources)
 
 
 def _to_channels(spec: OpSpec, resources: Resources) -> Cost:
     """BiasAddGrad: all dimensions but the channels are reduced."""
-    return reduction("Sum", spec.inputs[0], spec.outputs[0].elements, False, resources)
+    return reduction("Sum", spec.input(0), spec.output().elements, False, resources)
 
 
 def _argument(spec: OpSpec, resources: Resources) -> Cost:
     """ArgMax, ArgMin: a reduction that carries an index along: twice the data of it."""
-    source, result = spec.inputs[0], spec.outputs[0]
-    trailing = is_trailing(source, result, spec.attributes.get("axes"))
+    source, result = spec.input(0), spec.output()
+    trailing = is_trailing(source, result, spec.integers("axes"))
     pairs = TensorType(source.dtype, (2, *source.shape))
     return reduction(spec.type, pairs, 2 * result.elements, trailing, resources)
 
@@ -166,7 +166,7 @@ def _segments(spec: OpSpec, resources: Resources) -> Cost:
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = vertex_cycles("compare", on_tile, whole.dtype, resources.chip)
     compare = phase(cycles, "Compare", resources.chip, label=Label.ASSUMED)
-    rows = spec.outputs[0].elements
+    rows = spec.output().elements
     return compare + reduction("Count", whole, rows, True, resources)
 
 

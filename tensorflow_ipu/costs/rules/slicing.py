@@ -132,13 +132,13 @@ def _row(whole: TensorType, indices: int) -> TensorType:
 
 def _take(spec: OpSpec, resources: Resources) -> Cost:
     """Gather, GatherV2, ResourceGather: one index for each row."""
-    result, count = spec.outputs[0], spec.inputs[1].elements
+    result, count = spec.output(), spec.input(1).elements
     return indexed("MultiSlice", count, _row(result, count), resources, scatters=False)
 
 
 def _take_points(spec: OpSpec, resources: Resources) -> Cost:
     """GatherNd: the last dimension of the indices makes up one index."""
-    result, count = spec.outputs[0], math.prod(spec.inputs[1].shape[:-1])
+    result, count = spec.output(), math.prod(spec.input(1).shape[:-1])
     return indexed("MultiSlice", count, _row(result, count), resources, scatters=False)
 
 
@@ -153,7 +153,7 @@ def _add_rows(values: int, index: int, points: bool, copied: bool) -> Rule:
     """
 
     def cost(spec: OpSpec, resources: Resources) -> Cost:
-        rows, shape = spec.inputs[values], spec.inputs[index].shape
+        rows, shape = spec.input(values), spec.input(index).shape
         count = math.prod(shape[:-1] if points else shape)
         changed = indexed("MultiUpdate", count, _row(rows, count), resources, scatters=True)
         if not copied:
@@ -175,7 +175,7 @@ def _one_slice(spec: OpSpec, resources: Resources) -> Cost:
 
 def _one_hot(spec: OpSpec, resources: Resources) -> Cost:
     """Each element compares its place with the row's index and takes one of two values."""
-    result, indices = spec.outputs[0], spec.inputs[0]
+    result, indices = spec.output(), spec.input(0)
     on_tile = share(result.elements, result.element_size, resources.tiles)
     received = min(indices.elements, on_tile) * _INDEX_BYTES
     cycles = expression_cycles(("compare", "select"), on_tile, result.dtype, resources.chip)
@@ -187,12 +187,12 @@ def _stitch(spec: OpSpec, resources: Resources) -> Cost:
     """DynamicStitch: rows of several tensors go to places given by as many tensors of indices."""
     half = len(spec.inputs) // 2
     count = sum(tensor.elements for tensor in spec.inputs[:half])
-    return indexed("MultiUpdate", count, _row(spec.outputs[0], count), resources, scatters=True)
+    return indexed("MultiUpdate", count, _row(spec.output(), count), resources, scatters=True)
 
 
 def _segments(spec: OpSpec, resources: Resources) -> Cost:
     """SegmentSum and the like: rows are added to those of the result that their segment names."""
-    data, count = spec.inputs[0], spec.inputs[1].elements
+    data, count = spec.input(0), spec.input(1).elements
     return indexed("MultiUpdate", count, _row(data, count), resources, scatters=True)
 
 

@@ -76,10 +76,10 @@ def cross_entropy(source: TensorType, resources: Resources) -> Cost:
 
 
 RULES: dict[str, Rule] = {
-    **rules(lambda spec, resources: softmax(spec.inputs[0], resources), "Softmax"),
-    **rules(lambda spec, resources: softmax(spec.inputs[0], resources, log=True), "LogSoftmax"),
+    **rules(lambda spec, resources: softmax(spec.input(0), resources), "Softmax"),
+    **rules(lambda spec, resources: softmax(spec.input(0), resources, log=True), "LogSoftmax"),
     **rules(
-        lambda spec, resources: cross_entropy(spec.inputs[0], resources),
+        lambda spec, resources: cross_entropy(spec.input(0), resources),
         "SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits",
     ),
 }

@@ -50,8 +50,8 @@ def sorting(
 
 def _largest(spec: OpSpec, resources: Resources) -> Cost:
     """TopK: the last dimension of the result is k."""
-    shape = spec.outputs[0].shape
-    return sorting(spec.inputs[0], resources, kept=shape[-1] if shape else 1)
+    shape = spec.output().shape
+    return sorting(spec.input(0), resources, kept=shape[-1] if shape else 1)
 
 
 def _scan(spec: OpSpec, resources: Resources) -> Cost:
@@ -59,10 +59,10 @@ def _scan(spec: OpSpec, resources: Resources) -> Cost:
 
     Each step is an exchange and an addition. Assumed: the library's way is not known.
     """
-    source = spec.inputs[0]
-    axes = spec.attributes.get("axes")
+    source = spec.input(0)
+    axes = spec.integers("axes")
     # Without the axis, the longest dimension is the worst case.
-    length = source.shape[axes[0]] if axes else max(source.shape, default=1)
+    length = source.dimension(axes[0]) if axes else max(source.shape, default=1)
     name = "multiply" if spec.type == "Cumprod" else "add"
     on_tile = share(source.elements, source.element_size, resources.tiles)
     received = on_tile * source.element_size
@@ -82,7 +82,7 @@ def _band(spec: OpSpec, resources: Resources) -> Cost:
 
 
 RULES: dict[str, Rule] = {
-    **rules(lambda spec, resources: sorting(spec.inputs[0], resources), "XlaSort Sort"),
+    **rules(lambda spec, resources: sorting(spec.input(0), resources), "XlaSort Sort"),
     **rules(_largest, "TopK TopKV2"),
     **rules(_scan, "Cumsum Cumprod CumulativeLogsumexp", "axes"),
     **rules(_band, "MatrixBandPart"),

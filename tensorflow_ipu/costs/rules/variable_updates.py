@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.vertex import per_worker, phase, share, type_name
-from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
-from tensorflow_ipu.costs.rule import Rule, rules
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType, UnknownCostError
+from tensorflow_ipu.costs.rule import Rule, largest, rules
 from tensorflow_ipu.costs.rules import slicing
 from tensorflow_ipu.costs.rules.data_movement import local_copy, rearrangement
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
@@ -62,7 +62,7 @@ def scaled_add(tensor: TensorType, resources: Resources) -> Cost:
 
 def _by_equations(names: tuple[str, ...], spec: OpSpec, resources: Resources) -> Cost:
     """An optimizer's rule as one vertex, on the largest of the variable, state and gradient."""
-    whole = max(spec.inputs, key=lambda tensor: tensor.elements)
+    whole = largest(spec.inputs)
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = expression_cycles(names, on_tile, whole.dtype, resources.chip)
     codelet = f"{spec.type}_{type_name(whole.dtype)}"
@@ -81,8 +81,10 @@ def _sparse(names: tuple[str, ...]) -> Rule:
     """
 
     def cost(spec: OpSpec, resources: Resources) -> Cost:
-        at = next(i for i, t in enumerate(spec.inputs) if t.dtype in ("int32", "int64"))
-        gradient, count = spec.inputs[at - 1], spec.inputs[at].elements
+        integers = [i for i, t in enumerate(spec.inputs) if t.dtype in ("int32", "int64")]
+        if not integers:
+            raise UnknownCostError(f"{spec.type}: expected an input of integers, the indices.")
+        gradient, count = spec.input(integers[0] - 1), spec.input(integers[0]).elements
         row = TensorType(gradient.dtype, (-(-gradient.elements // max(count, 1)),))
         changed = OpSpec(spec.type, (gradient,), (), {})
         return (
@@ -96,17 +98,17 @@ def _sparse(names: tuple[str, ...]) -> Rule:
 
 def _last(spec: OpSpec, resources: Resources) -> Cost:
     """AssignAdd, AssignSub, gradient descent: a scaled add of the last input."""
-    return scaled_add(spec.inputs[-1], resources)
+    return scaled_add(spec.input(-1), resources)
 
 
 def _assign(spec: OpSpec, resources: Resources) -> Cost:
     """An assignment copies the value within each tile."""
-    return local_copy(spec.inputs[-1].num_bytes, resources)
+    return local_copy(spec.input(-1).num_bytes, resources)
 
 
 def _assign_part(spec: OpSpec, resources: Resources) -> Cost:
     """A part of a variable is written over."""
-    return rearrangement(spec.inputs[-1].num_bytes, 8, resources)
+    return rearrangement(spec.input(-1).num_bytes, 8, resources)
 
 
 RULES: dict[str, Rule] = {
