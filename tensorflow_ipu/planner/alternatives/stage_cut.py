@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.planner.alternatives import restage
 from tensorflow_ipu.planner.program.resources import ResourceTable
@@ -82,7 +81,7 @@ class LayerTable:
             section, layer = found.sections[index], found.layer_of[index]
             if layer < 0 or not section or op.end > index + 1:
                 continue
-            cost = catalogue.cost_of(op.spec, table.of(op))
+            cost = table.cost(op)
             runs = max(1, round(op.runs / found.mini_batches))
             self._cycles[section][layer] += cost.cycles * runs
             labels.append(cost.label)

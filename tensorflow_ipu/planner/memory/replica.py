@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner.memory import liveness, op_order, recomputation, stash
 from tensorflow_ipu.planner.memory.ipu import Program, mapping, planned
@@ -77,7 +76,7 @@ def _program(workload: Workload, settings: Settings) -> Program:
     ordered = op_order.order(workload, accesses, pairs, placed, settings.ordering)
     stashes, intervals = _live(workload, settings, accesses, pairs, ordered)
     table = ResourceTable(settings)
-    costs = [FREE if op.ipu is None else cost_of(op.spec, table.of(op)) for op in workload.ops]
+    costs = [FREE if op.ipu is None else table.cost(op) for op in workload.ops]
     temporary = np.fromiter((cost.temporary for cost in costs), np.int64, len(costs))
     return Program(
         *(workload, settings, placed, accesses, ordered, costs, temporary, stashes, intervals)

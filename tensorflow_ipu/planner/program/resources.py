@@ -1,4 +1,4 @@
-"""What each op of a Workload has at its disposal."""
+"""What each op of a Workload has at its disposal, and what it costs with that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tensorflow_ipu.configs import partials
-from tensorflow_ipu.costs.cost import Resources
+from tensorflow_ipu.costs import catalogue
+from tensorflow_ipu.costs.cost import Cost, Resources
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op
 
@@ -39,6 +40,25 @@ class ResourceTable:
         if found is None:
             found = self._known[key] = self._make(*key)
         return found
+
+    def cost(self, op: Op) -> Cost:
+        """Returns what one execution of an op costs.
+
+        Args:
+            op: the op.
+
+        Raises:
+            RuntimeError: the cost rule of the op failed, which is a fault of the rule.
+        """
+        resources = self.of(op)
+        try:
+            return catalogue.cost_of(op.spec, resources)
+        except Exception as error:
+            place = f", {op.source}" if op.source else ""
+            raise RuntimeError(
+                f"The cost of the op '{op.name}' ({op.type}{place}) is not known, because the cost "
+                f"rule of {op.type} has a fault: {type(error).__name__}: {error}."
+            ) from error
 
     def _make(self, of_family: str, stage: int | None, phase: str) -> Resources:
         settings = self._settings

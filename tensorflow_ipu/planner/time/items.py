@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.program.counted_ops import is_container
@@ -107,7 +106,7 @@ def op_items(workload: Workload, settings: Settings, elsewhere: frozenset[str]) 
     for index, op in enumerate(workload.ops):
         if not op.runs or op.ipu is None or op.type in elsewhere or is_container(index, op):
             continue
-        cost = catalogue.cost_of(op.spec, table.of(op))
+        cost = table.cost(op)
         if cost.cycles:
             made.append(op_item(index, op, labelled(cost, op.label)))
     return made

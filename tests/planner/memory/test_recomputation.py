@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner.memory import replica
 from tensorflow_ipu.planner.settings import Settings
@@ -16,7 +17,7 @@ TENSOR = 4 * 64 * 1024
 @pytest.fixture(autouse=True)
 def free(monkeypatch):
     """Ops that need nothing but their operands and results."""
-    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
 
 
 def convolutions(layers, cheap="Relu"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tensorflow_ipu.configs.chips import MK1, MK2
+from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.memory import replica
@@ -20,7 +21,7 @@ MIB = 1 << 20
 @pytest.fixture
 def free(monkeypatch):
     """Ops that need nothing but their operands and results."""
-    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
 
 
 def only(workload, **changes):

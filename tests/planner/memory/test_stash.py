@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.planner.memory import replica
 from tensorflow_ipu.planner.settings import Settings
@@ -92,13 +93,13 @@ def test_stash_is_always_live_and_names_its_tensors():
 
 
 def test_random_results_are_kept(monkeypatch):
-    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
     found = [stashes(_with_dropout(kind), recompute=True)[0] for kind in ("Relu", "IpuDropout")]
     assert found == [2 * TENSOR, 2 * (TENSOR + TENSOR)]
 
 
 def test_checkpoints_are_kept(monkeypatch):
-    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
     assert stashes(_with_dropout("Relu", checkpoint=True), recompute=True)[0] == 2 * 2 * TENSOR
 
 
@@ -123,7 +124,7 @@ def _with_dropout(kind, checkpoint=False):
 
 
 def test_sequential_recomputation_frees_activations(monkeypatch):
-    monkeypatch.setattr(replica, "cost_of", lambda spec, resources: FREE)
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
     # Both stages on one IPU: while the second one works, the first one's results need not be there.
     workload = pipeline(2, SEQUENTIAL, devices=(0, 0))
     kept, again = (

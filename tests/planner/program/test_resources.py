@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.costs import catalogue
+from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.program.resources import ResourceTable
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op
+from tests.support.workloads import Builder
 
 SETTINGS = Settings(
     BOW,
@@ -68,3 +71,16 @@ def test_options_of_one_library(op_type, proportion):
         stage_options={(0, "forward"): {"matmuls.availableMemoryProportion": "0.7"}}
     )
     assert ResourceTable(settings).of(an_op(op_type, 0)).memory_proportion == proportion
+
+
+@pytest.mark.parametrize("fault", [ValueError, IndexError, ZeroDivisionError])
+def test_a_fault_of_a_cost_rule_names_the_op(monkeypatch, fault):
+    def cost_of(spec, resources):
+        raise fault("no such thing")
+
+    monkeypatch.setattr(catalogue, "cost_of", cost_of)
+    make = Builder()
+    make.op("MatMul", [make.input("x", (4, 4))], (4, 4), name="dense/MatMul", source="train.py:12")
+    message = rf"'dense/MatMul' \(MatMul, train.py:12\).*{fault.__name__}: no such thing"
+    with pytest.raises(RuntimeError, match=message):
+        planning.plan(make.workload(), SETTINGS)
