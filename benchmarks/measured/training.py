@@ -6,10 +6,9 @@ import functools
 import gc
 import sys
 
-from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Timeline
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.workload import Workload
 
 from .configuration import BERT_BASE, RESNET, Configuration
@@ -42,13 +41,14 @@ def plan(config: Configuration) -> Timeline:
 def _plan(config: Configuration) -> Timeline:
     layers = encoder_layers(config)
     workload = _workload(config.model, config.length, config.micro_batch, layers)
-    return timeline.plan(with_count(workload, config.accumulation), settings(config))
+    return planning.Planner(with_count(workload, config.accumulation)).timeline(settings(config))
 
 
 def fullest_tile(config: Configuration) -> float:
     """Returns which part of its memory the fullest tile uses, for a program of one IPU."""
     workload = _workload(config.model, config.length, config.micro_batch, encoder_layers(config))
-    (ipu,) = replica.plan(with_count(workload, config.accumulation), settings(config))
+    planner = planning.Planner(with_count(workload, config.accumulation))
+    (ipu,) = planner.memory(settings(config))
     return ipu.worst_bytes / ipu.capacity
 
 

@@ -1,9 +1,16 @@
-"""Planning: from a Workload and a target to memory and time."""
+"""Planning: from a Workload and Settings to memory and time."""
 
 from __future__ import annotations
 
-from tensorflow_ipu.planner.memory import replica
-from tensorflow_ipu.planner.plan import Plan
+from collections.abc import Mapping
+
+from tensorflow_ipu.planner.memory import lifetimes, replica
+from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
+from tensorflow_ipu.planner.memory.tile_mapping import Interval
+from tensorflow_ipu.planner.plan import IpuMemory, Plan, Timeline
+from tensorflow_ipu.planner.program import placed_workload
+from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
+from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.workload import Workload
@@ -22,6 +29,76 @@ def plan(workload: Workload, settings: Settings) -> Plan:
     Raises:
         ValueError: the settings do not suit the program, such as stages it does not have.
     """
-    return Plan(
-        workload, settings, replica.plan(workload, settings), timeline.plan(workload, settings)
-    )
+    return Planner(workload).plan(settings)
+
+
+class Planner:
+    """Plans one program for any number of Settings.
+
+    Where everything is, and when memory is needed, is worked out once for all Settings that agree
+    in `stage_devices` and `ordering`. All methods raise ValueError if the settings do not suit the
+    program.
+
+    Args:
+        workload: the program.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self._placed: dict[tuple[int, ...] | None, PlacedWorkload] = {}
+        self._lifetimes: dict[tuple[tuple[int, ...] | None, str], Lifetimes] = {}
+
+    def plan(self, settings: Settings) -> Plan:
+        """Plans memory and time.
+
+        Args:
+            settings: what the program is planned for.
+        """
+        costs = costs_of(self.workload, settings)
+        return Plan(
+            self.workload,
+            settings,
+            replica.plan(self._find_lifetimes(settings), settings, costs),
+            timeline.plan(self._place(settings), settings, costs),
+        )
+
+    def memory(self, settings: Settings) -> tuple[IpuMemory, ...]:
+        """Plans the memory of each IPU of a replica.
+
+        Args:
+            settings: what the program is planned for.
+        """
+        costs = costs_of(self.workload, settings)
+        return replica.plan(self._find_lifetimes(settings), settings, costs)
+
+    def mappings(self, settings: Settings) -> tuple[Mapping[int, tuple[Interval, ...]], ...]:
+        """Returns on which tiles of each IPU each buffer is; see `replica.mappings`.
+
+        Args:
+            settings: what the program is planned for.
+        """
+        costs = costs_of(self.workload, settings)
+        return replica.mappings(self._find_lifetimes(settings), settings, costs)
+
+    def timeline(self, settings: Settings) -> Timeline:
+        """Times one launch.
+
+        Args:
+            settings: what the program is planned for.
+        """
+        costs = costs_of(self.workload, settings)
+        return timeline.plan(self._place(settings), settings, costs)
+
+    def _place(self, settings: Settings) -> PlacedWorkload:
+        """The program with its stages where the settings want them."""
+        key = settings.stage_devices
+        if key not in self._placed:
+            self._placed[key] = placed_workload.place(self.workload, key)
+        return self._placed[key]
+
+    def _find_lifetimes(self, settings: Settings) -> Lifetimes:
+        """When the memory of the program is needed."""
+        key = settings.stage_devices, settings.ordering
+        if key not in self._lifetimes:
+            self._lifetimes[key] = lifetimes.find(self._place(settings), settings.ordering)
+        return self._lifetimes[key]

@@ -13,8 +13,8 @@ from measured.rows import Row, parameters
 
 from tensorflow_ipu.compiler.workload import describe
 from tensorflow_ipu.configs.chips import BOW, MK2
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import timeline
 
 LAYOUT = programs.Layout((0, 1), "Grouped", recompute=True, momentum=True)
 SIZE = 256
@@ -64,7 +64,7 @@ def test_functions_still_end_where_they_did(workload):
 def test_repeated_layers_take_longer(workload):
     settings = Settings(chip=BOW, replicas=2)
     once, thrice = (
-        timeline.plan(replicated(workload, {0: n, 1: n}), settings).cycles for n in (1, 3)
+        Planner(replicated(workload, {0: n, 1: n})).timeline(settings).cycles for n in (1, 3)
     )
     assert once < thrice < 3 * once + 1
 
@@ -74,7 +74,7 @@ def test_more_mini_batches(workload):
     more = with_count(workload, 40)
     assert more.pipeline.count == 40
     assert {op.runs for op in more.ops if op.type == "MatMul"} == {40}
-    steps = [timeline.plan(with_count(workload, n), settings).cycles for n in (20, 40, 60)]
+    steps = [Planner(with_count(workload, n)).timeline(settings).cycles for n in (20, 40, 60)]
     # A pipeline's time is that of its ramps and update, and so much for each mini-batch.
     assert steps[2] - steps[1] == pytest.approx(steps[1] - steps[0], rel=1e-6)
 

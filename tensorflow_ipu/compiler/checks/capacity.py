@@ -42,10 +42,11 @@ def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
     if size_bound.bytes_at_most(executable, trace) <= _NEARLY_FULL * chip.memory:
         return
     # The planner is loaded only for programs that need it.
+    from tensorflow_ipu.planner import planning
     from tensorflow_ipu.planner.alternatives import capacity
-    from tensorflow_ipu.planner.memory import replica
 
-    if all(ipu.fits for ipu in replica.plan(executable.workload, executable.settings)):
+    memory = planning.Planner(executable.workload).memory(executable.settings)
+    if all(ipu.fits for ipu in memory):
         return
     verdict = capacity.check(executable.plan, policy)
     if verdict.action == capacity.RAISE:

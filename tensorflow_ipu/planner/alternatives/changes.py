@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.alternatives import (
     stage_text,
     workload_edits,
 )
-from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.structure import structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
@@ -46,7 +46,7 @@ class Target:
 
     def fits(self) -> bool:
         """Whether every tile can hold what is on it."""
-        return all(ipu.fits for ipu in replica.plan(self.workload, self.settings))
+        return all(ipu.fits for ipu in Planner(self.workload).memory(self.settings))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _numbers(target: Target, layers: int) -> Iterator[int]:
     # A replica occupies a power of two: of 5 IPUs for each, 4 can be had.
     most = min(layers, 1 << max(0, each.bit_length() - 1))
     capacity = settings.chip.tiles * settings.chip.memory_per_tile
-    needed = sum(ipu.always_live for ipu in replica.plan(target.workload, settings))
+    needed = sum(ipu.always_live for ipu in Planner(target.workload).memory(settings))
     least = max(target.workload.ipus + 1, -(-needed // (2 * capacity)))
     small = len(target.workload.ops) <= _LARGE
     nearby = range(least, max(least, most) + 1 if small else least + _NEARBY)

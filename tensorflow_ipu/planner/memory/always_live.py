@@ -12,7 +12,6 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.program.accesses import Accesses
 from tensorflow_ipu.planner.program.placement import Placement
-from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import CONSTANT, VARIABLE, Op, Variable, Workload
 
 VARIABLES = "variables"
@@ -57,19 +56,19 @@ class Resident(NamedTuple):
 
 
 def variables(
-    workload: Workload, placed: Placement, ipu: int, reserved: Mapping[int, int]
+    workload: Workload, placement: Placement, ipu: int, reserved: Mapping[int, int]
 ) -> Iterator[Resident]:
     """Yields what an IPU keeps of variables, and its constants.
 
     Args:
         workload: the program.
-        placed: where its variables are.
+        placement: where its variables are.
         ipu: the IPU.
         reserved: by buffer, bytes kept free for what is loaded of a variable while it is used.
     """
     known = {b.variable: i for i, b in enumerate(workload.buffers) if b.variable is not None}
     for index, variable in enumerate(workload.variables):
-        if placed.variables[index] != ipu:
+        if placement.variables[index] != ipu:
             continue
         buffer = known.get(index)
         if not variable.offloaded:
@@ -78,7 +77,7 @@ def variables(
         if buffer is not None and buffer in reserved:
             yield Resident(variable.name, STREAMED, reserved[buffer], Label.MODELLED, buffer)
     for index, other in enumerate(workload.buffers):
-        if placed.buffers[index] != ipu:
+        if placement.buffers[index] != ipu:
             continue
         if other.kind == VARIABLE and other.variable is None:
             yield Resident(other.name, VARIABLES, other.num_bytes, other.label, index)
@@ -126,19 +125,19 @@ def stashes(
 
 
 def streams(
-    workload: Workload, placed: Placement, ipu: int, settings: Settings
+    workload: Workload, placement: Placement, ipu: int, prefetch: bool
 ) -> Iterator[Resident]:
     """Yields the buffers that feeds of an IPU go through.
 
     Args:
         workload: the program.
-        placed: where its ops are.
+        placement: where its ops are.
         ipu: the IPU.
-        settings: whether infeeds are prefetched.
+        prefetch: whether infeeds are prefetched.
     """
     for index, op in enumerate(workload.ops):
-        if op.type in op_names.FEEDS and placed.ops[index] == ipu:
-            times = _PREFETCHED if op.type == op_names.INFEED and settings.prefetch else 1
+        if op.type in op_names.FEEDS and placement.ops[index] == ipu:
+            times = _PREFETCHED if op.type == op_names.INFEED and prefetch else 1
             yield Resident(op.name, STREAMS, _moved(op) * times, Label.MODELLED, source=op.source)
 
 

@@ -35,7 +35,7 @@ class Program:
     Attributes:
         workload: The program.
         settings: What it is planned for.
-        placed: Where everything is.
+        placement: Where everything is.
         accesses: Who uses what.
         order: Order of the ops.
         costs: Cost of each op.
@@ -47,7 +47,7 @@ class Program:
 
     workload: Workload
     settings: Settings
-    placed: Placement
+    placement: Placement
     accesses: Accesses
     order: Order
     costs: Sequence[Cost]
@@ -96,14 +96,16 @@ class _Work:
 
     def __init__(self, program: Program, ipu: int) -> None:
         self.program, self.ipu = program, ipu
-        workload, placed = program.workload, program.placed
+        workload, placement = program.workload, program.placement
         self.loaded = np.zeros(len(workload.buffers), np.int64)
         for index, buffer in enumerate(workload.buffers):
             if buffer.variable is not None:
                 self.loaded[index] = always_live.loaded(workload.variables[buffer.variable])
         self.loads = liveness.streamed(program.accesses, program.order, ipu, self.loaded)
-        self.streams = list(always_live.streams(workload, placed, ipu, program.settings))
-        here = np.flatnonzero(placed.ops == ipu)
+        self.streams = list(
+            always_live.streams(workload, placement, ipu, program.settings.prefetch)
+        )
+        here = np.flatnonzero(placement.ops == ipu)
         self.code = code_size.parts(
             [(workload.ops[i], program.costs[i]) for i in here.tolist()], program.settings
         )
@@ -113,7 +115,7 @@ class _Work:
         """Lays out what is always live."""
         program = self.program
         free = always_live.largest_load(self.loads, self.loaded) if reserved else {}
-        residents = list(always_live.variables(program.workload, program.placed, self.ipu, free))
+        residents = list(always_live.variables(program.workload, program.placement, self.ipu, free))
         if not program.settings.offload_activations:
             residents += always_live.stashes(
                 program.workload, program.accesses, program.stashes, self.ipu, recompute

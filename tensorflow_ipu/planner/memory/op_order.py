@@ -24,7 +24,7 @@ _BEST = "CHOOSE_BEST"
 
 
 def order(
-    workload: Workload, accesses: Accesses, pairs: np.ndarray, placed: Placement, algorithm: str
+    workload: Workload, accesses: Accesses, pairs: np.ndarray, placement: Placement, algorithm: str
 ) -> Order:
     """Returns the order of a program's ops.
 
@@ -32,7 +32,7 @@ def order(
         workload: the program.
         accesses: who uses what.
         pairs: what `liveness.in_place_pairs` returned.
-        placed: where everything is.
+        placement: where everything is.
         algorithm: name of a `SchedulingAlgorithm`; `CHOOSE_BEST` takes that with the lowest peak of
             live tensors on any IPU, the order of the program included.
 
@@ -51,21 +51,21 @@ def order(
     if algorithm != _BEST:
         return _ordered(found, accesses, ALGORITHMS[algorithm])
     orders = [program, *(_ordered(found, accesses, way) for way in ALGORITHMS.values())]
-    return min(orders, key=lambda each: peak(accesses, each, pairs, placed))
+    return min(orders, key=lambda each: peak(accesses, each, pairs, placement))
 
 
-def peak(accesses: Accesses, order: Order, pairs: np.ndarray, placed: Placement) -> int:
+def peak(accesses: Accesses, order: Order, pairs: np.ndarray, placement: Placement) -> int:
     """Returns the bytes of tensors that are live at most on any IPU.
 
     Args:
         accesses: who uses what.
         order: order of the ops.
         pairs: what `liveness.in_place_pairs` returned.
-        placed: where everything is.
+        placement: where everything is.
     """
     found = liveness.intervals(accesses, order, pairs)
     most = 0
-    for ipu in range(placed.ipus):
+    for ipu in range(placement.ipus):
         here = accesses.instance_ipu[found.instance] == ipu
         stretches = found.where(here)
         sizes = accesses.num_bytes[stretches.instance]

@@ -1,4 +1,4 @@
-"""Which IPU has what, once the stages of a pipeline are where the settings want them."""
+"""Which IPU has what, once the stages of a pipeline are where they are to be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import TENSOR, Op, Workload
 from tensorflow_ipu.schedule import PipelineDescription
 
@@ -32,17 +31,19 @@ class Placement:
     ipus: int
 
 
-def description_of(workload: Workload, settings: Settings) -> PipelineDescription | None:
-    """Returns the pipeline with its stages where the settings want them; None without one.
+def moved_pipeline(
+    workload: Workload, devices: tuple[int, ...] | None
+) -> PipelineDescription | None:
+    """Returns the pipeline of a program with its stages on other IPUs; None without a pipeline.
 
     Args:
         workload: the program.
-        settings: may move stages.
+        devices: IPU of each stage; None leaves stages where they are.
 
     Raises:
-        ValueError: the settings have another number of stages than the program.
+        ValueError: the program has another number of stages.
     """
-    description, devices = workload.pipeline, settings.stage_devices
+    description = workload.pipeline
     if devices is None:
         return description
     if description is None or len(devices) != description.stages:
@@ -51,10 +52,10 @@ def description_of(workload: Workload, settings: Settings) -> PipelineDescriptio
             f"stage_devices must have one IPU for each pipeline stage, of which the program has "
             f"{stages}; received {len(devices)}: {devices}."
         )
-    return dataclasses.replace(description, device_mapping=tuple(devices))
+    return dataclasses.replace(description, device_mapping=devices)
 
 
-def place(workload: Workload, settings: Settings) -> Placement:
+def find(workload: Workload, description: PipelineDescription | None) -> Placement:
     """Finds the IPU of each op, buffer and variable.
 
     Ops of a pipeline stage are on the stage's IPU. What an op makes is where the op is; a variable
@@ -62,12 +63,8 @@ def place(workload: Workload, settings: Settings) -> Placement:
 
     Args:
         workload: the program.
-        settings: may move stages.
-
-    Raises:
-        ValueError: the settings do not suit the program's pipeline.
+        description: its pipeline, with stages where they are to be; None without one.
     """
-    description = description_of(workload, settings)
     moved = {} if description is None else _moves(workload, description)
     ops = np.fromiter((_ipu(op, moved) for op in workload.ops), np.int32, len(workload.ops))
     buffers = np.fromiter(

@@ -1,29 +1,27 @@
-"""A Workload with the stages of its pipeline where the settings want them."""
+"""A Workload with the stages of its pipeline on other IPUs."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from tensorflow_ipu.planner.program.counted_ops import UPDATE
-from tensorflow_ipu.planner.program.placement import HOST, Placement, description_of, place
-from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.program.placement import HOST, Placement
 from tensorflow_ipu.planner.workload import TENSOR, Copy, Op, Workload
+from tensorflow_ipu.schedule import PipelineDescription
 
 
-def relocated(workload: Workload, settings: Settings) -> Workload:
-    """Returns a Workload whose ops, buffers, variables and copies are where the settings say.
+def relocated(
+    workload: Workload, description: PipelineDescription | None, found: Placement
+) -> Workload:
+    """Returns a Workload whose ops, buffers, variables and copies follow the stages.
 
     Args:
         workload: the program.
-        settings: their `stage_devices` move stages.
-
-    Raises:
-        ValueError: the settings do not suit the program's pipeline.
+        description: its pipeline, with stages where they are to be; None without one.
+        found: where everything is then.
     """
-    description = description_of(workload, settings)
-    if settings.stage_devices is None or description == workload.pipeline:
+    if description == workload.pipeline:
         return workload
-    found = place(workload, settings)
     moved = dataclasses.replace(
         workload,
         ops=tuple(

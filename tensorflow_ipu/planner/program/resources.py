@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from tensorflow_ipu.configs import partials
 from tensorflow_ipu.costs import catalogue
-from tensorflow_ipu.costs.cost import Cost, Resources
+from tensorflow_ipu.costs.cost import FREE, Cost, Resources
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.workload import Op
+from tensorflow_ipu.planner.workload import Op, Workload
 
 CONVOLUTION = "convolution"
 MATMUL = "matmul"
@@ -86,6 +86,26 @@ class ResourceTable:
             partials.OF_OPTION.get(chosen, chosen),
             settings.replicas,
         )
+
+
+def costs_of(workload: Workload, settings: Settings) -> tuple[Cost, ...]:
+    """Returns what one execution of each op of a program costs; nothing for those on the host.
+
+    Args:
+        workload: the program.
+        settings: what it is planned for.
+
+    Raises:
+        ValueError: all tiles are I/O tiles.
+        RuntimeError: the cost rule of an op failed, which is a fault of the rule.
+    """
+    if settings.compute_tiles < 1:
+        raise ValueError(
+            f"At least one tile of an IPU must compute, but of its {settings.chip.tiles} tiles "
+            f"{settings.io_tiles} are I/O tiles: have fewer of these."
+        )
+    table = ResourceTable(settings)
+    return tuple(FREE if op.ipu is None else table.cost(op) for op in workload.ops)
 
 
 @lru_cache(maxsize=1024)

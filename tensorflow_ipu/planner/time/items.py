@@ -8,8 +8,6 @@ from typing import NamedTuple
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.program.counted_ops import is_container
-from tensorflow_ipu.planner.program.resources import ResourceTable
-from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op, Workload
 
 # Kinds of segments.
@@ -93,20 +91,18 @@ def labelled(cost: Cost, label: Label) -> Cost:
     )
 
 
-def op_items(workload: Workload, settings: Settings, elsewhere: frozenset[str]) -> list[Item]:
+def op_items(workload: Workload, costs: Sequence[Cost], elsewhere: frozenset[str]) -> list[Item]:
     """Returns the items of all ops that compute.
 
     Args:
         workload: the program.
-        settings: what it is planned for.
+        costs: cost of each op.
         elsewhere: types of ops that are transfers.
     """
-    table = ResourceTable(settings)
     made = []
-    for index, op in enumerate(workload.ops):
+    for index, (op, cost) in enumerate(zip(workload.ops, costs)):
         if not op.runs or op.ipu is None or op.type in elsewhere or is_container(index, op):
             continue
-        cost = table.cost(op)
         if cost.cycles:
             made.append(op_item(index, op, labelled(cost, op.label)))
     return made

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.program.counted_ops import UPDATE, enclosing, is_container
-from tensorflow_ipu.planner.program.placement import description_of
-from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.items import SYNC, Item
 from tensorflow_ipu.planner.workload import Op, Workload
 from tensorflow_ipu.schedule import Costs, Phase, PipelineDescription, RecomputationMode
@@ -21,23 +20,15 @@ _PHASES = {"": Phase.FORWARD, "backward": Phase.BACKWARD, UPDATE: Phase.UPDATE}
 Parts = dict[tuple[str, Label], float]
 
 
-def described(workload: Workload, settings: Settings) -> PipelineDescription:
-    """Returns the pipeline of a program as the settings have it.
+def recomputing(description: PipelineDescription) -> PipelineDescription:
+    """Returns a pipeline that computes activations again, even if the program keeps them.
 
     Args:
-        workload: the program, which has a pipeline.
-        settings: with `recompute` activations are computed again even if the program keeps them;
-            their `stage_devices` move stages.
-
-    Raises:
-        ValueError: the program has no pipeline, or the settings do not suit it.
+        description: the pipeline. One that does not train, or computes again, stays as it is.
     """
-    description = description_of(workload, settings)
-    if description is None:
-        raise ValueError("The program has no pipeline, so there is none to describe.")
-    if settings.recompute and description.training and description.recomputation is None:
-        description = dataclasses.replace(description, recomputation=RecomputationMode.Auto)
-    return description
+    if not description.training or description.recomputation is not None:
+        return description
+    return dataclasses.replace(description, recomputation=RecomputationMode.Auto)
 
 
 @dataclasses.dataclass
@@ -129,7 +120,7 @@ def body(workload: Workload) -> tuple[int, int]:
 
 
 def stage_costs(
-    workload: Workload, settings: Settings, description: PipelineDescription, items: Iterable[Item]
+    workload: Workload, description: PipelineDescription, items: Iterable[Item], chip: Chip
 ) -> StageCosts:
     """Adds up the items of the loop over mini-batches.
 
@@ -140,9 +131,9 @@ def stage_costs(
 
     Args:
         workload: the program.
-        settings: what it is planned for.
         description: its pipeline.
         items: those in the loop.
+        chip: the chip.
     """
     found = StageCosts(description, *_bases(workload))
     recomputes = description.resolved_recomputation is not None
@@ -159,17 +150,17 @@ def stage_costs(
             if again:
                 key = (Phase.RECOMPUTE, stage, ipu)
                 found.add(key, kind, item.cost.label, cycles * times)
-    _add_syncs(found, settings)
+    _add_syncs(found, chip)
     return found
 
 
-def _add_syncs(found: StageCosts, settings: Settings) -> None:
+def _add_syncs(found: StageCosts, chip: Chip) -> None:
     """Adds the waiting of IPUs for each other to each forward and backward pass."""
     description = found.description
     ipus = len(description.ipus)
     if ipus < 2:
         return
-    cycles = sync_cycles(ipus, settings.chip)
+    cycles = sync_cycles(ipus, chip)
     phases = (Phase.FORWARD, Phase.BACKWARD) if description.training else (Phase.FORWARD,)
     for phase in phases:
         for stage, of_stage in enumerate(description.ipus_of_stages):

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline
 from tensorflow_ipu.planner.program import counted_ops
-from tensorflow_ipu.planner.program.relocated import relocated
+from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import (
     host_traffic,
@@ -22,15 +24,15 @@ from tensorflow_ipu.planner.time import (
     streaming_traffic,
 )
 from tensorflow_ipu.planner.time.items import IDLE, Item, op_items
-from tensorflow_ipu.planner.time.pipeline_costs import Parts, body, described, stage_costs
+from tensorflow_ipu.planner.time.pipeline_costs import Parts, body, recomputing, stage_costs
 from tensorflow_ipu.planner.time.pipeline_time import PipelineTime, pipeline_time
 from tensorflow_ipu.planner.time.recompute_time import recomputed
 from tensorflow_ipu.planner.time.transfers import Subject, Traffic
 from tensorflow_ipu.planner.workload import Workload
-from tensorflow_ipu.schedule import Timing
+from tensorflow_ipu.schedule import PipelineDescription, Timing
 
 
-def plan(workload: Workload, settings: Settings) -> Timeline:
+def plan(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> Timeline:
     """Times one launch of a program.
 
     Without a pipeline ops come one after the other, on several IPUs as their data allow. A pipeline
@@ -38,28 +40,28 @@ def plan(workload: Workload, settings: Settings) -> Timeline:
     beside the computation lengthens the launch only if it takes longer than that.
 
     Args:
-        workload: the program.
+        placed: the program.
         settings: what it is planned for.
+        costs: cost of each op with these settings.
 
     Returns:
         The timeline. Of a pipeline with more than `pipeline_time.MOST_ENTRIES` entries in a launch
         only the first and last ones have segments; all sums are of all entries.
-
-    Raises:
-        ValueError: the settings move stages that the program does not have.
     """
-    workload = relocated(workload, settings)
+    workload = placed.relocated
     subject = Subject(workload, settings)
     traffic = Traffic()
     for module in (host_traffic, replica_traffic, link_traffic, streaming_traffic):
         module.add(subject, traffic)
-    items = op_items(workload, settings, op_names.TRANSFERS) + traffic.items
+    items = op_items(workload, costs, op_names.TRANSFERS) + traffic.items
     items = _taken(workload, items)
-    if workload.pipeline is None:
-        parts = _sequential(workload, recomputed(workload, settings, items))
+    if placed.pipeline is None:
+        again = recomputed(placed, items) if settings.recompute else items
+        parts = _sequential(workload, again)
     else:
-        parts = _pipelined(workload, settings, items)
-    return _timeline(workload, settings, traffic, parts)
+        pipeline = recomputing(placed.pipeline) if settings.recompute else placed.pipeline
+        parts = _pipelined(workload, pipeline, items, settings.chip)
+    return _timeline(workload, settings.chip, traffic, parts)
 
 
 @dataclasses.dataclass
@@ -111,9 +113,10 @@ def _sequential(workload: Workload, items: Sequence[Item]) -> _Made:
     return _Made(segments, track.end, _sums(track.segments), ops)
 
 
-def _pipelined(workload: Workload, settings: Settings, items: Sequence[Item]) -> _Made:
+def _pipelined(
+    workload: Workload, description: PipelineDescription, items: Sequence[Item], chip: Chip
+) -> _Made:
     """The timeline of a program with a pipeline."""
-    description = described(workload, settings)
     begin, end = body(workload)
     # What has a stage but is made nowhere in the program, such as a variable, is copied inside.
     items = [
@@ -121,7 +124,7 @@ def _pipelined(workload: Workload, settings: Settings, items: Sequence[Item]) ->
         for item in items
     ]
     inside = [item for item in items if begin <= item.position < end]
-    pipeline = pipeline_time(stage_costs(workload, settings, description, inside))
+    pipeline = pipeline_time(stage_costs(workload, description, inside, chip))
     before = sequence.schedule(workload, [item for item in items if item.position < begin])
     middle = before.end + pipeline.total
     after = sequence.schedule(workload, [item for item in items if item.position >= end], middle)
@@ -178,7 +181,7 @@ def _merged(*found: Mapping[int, Parts]) -> dict[int, Parts]:
     return merged
 
 
-def _timeline(workload: Workload, settings: Settings, traffic: Traffic, made: _Made) -> Timeline:
+def _timeline(workload: Workload, chip: Chip, traffic: Traffic, made: _Made) -> Timeline:
     """Closes the timeline: waits for hidden transfers, idle times, sums."""
     ipus = sorted({*range(max(workload.ipus, 1)), *made.by_ipu})
     total = _with_hidden(traffic, made)
@@ -194,7 +197,7 @@ def _timeline(workload: Workload, settings: Settings, traffic: Traffic, made: _M
         by_kind[IDLE] = idle
     return Timeline(
         total,
-        settings.chip.clock,
+        chip.clock,
         by_kind,
         made.ops,
         tuple(made.segments),

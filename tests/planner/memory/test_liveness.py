@@ -7,8 +7,7 @@ from hypothesis import given, settings
 
 from tensorflow_ipu.planner.memory import liveness
 from tensorflow_ipu.planner.program import accesses as access
-from tensorflow_ipu.planner.program import placement
-from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.workload import TENSOR
 from tests.support.workloads import Builder, loop, training_step, workloads
 
@@ -17,7 +16,7 @@ FAST = settings(max_examples=60, derandomize=True, deadline=None)
 
 def found_curves(workload, in_place=False):
     """Live bytes at each op, by IPU, in the order of the program."""
-    placed = placement.place(workload, Settings())
+    placed = placed_workload.place(workload).placement
     found = access.find(workload, placed)
     pairs = liveness.in_place_pairs(workload, found)
     order = liveness.in_order(np.arange(len(workload.ops), dtype=np.int32), found.end)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.workloads import Builder, pipelines, workloads
 
@@ -20,7 +20,7 @@ def test_by_hand():
     x = make.input("x", (64,))
     make.op("MatMul", [x, weight], (96,))
     make.op("ResourceApplyMomentum", [weight, state])
-    (found,) = replica.mappings(make.workload(), Settings())
+    (found,) = Planner(make.workload()).mappings(Settings())
     # Of three tiles with a full block, those of the weight are numbered first.
     assert found[weight] == ((0, 32), (1, 32))
     assert found[state] == ((2, 32), (3, 8))
@@ -30,7 +30,7 @@ def test_by_hand():
 @given(workload=st.one_of(workloads(), pipelines()), io_tiles=st.sampled_from([0, 32]))
 @FAST
 def test_each_element_is_on_a_tile_once(workload, io_tiles):
-    for found in replica.mappings(workload, Settings(io_tiles=io_tiles)):
+    for found in Planner(workload).mappings(Settings(io_tiles=io_tiles)):
         for index, mapping in found.items():
             buffer = workload.buffers[index]
             held = sum(elements for _, elements in mapping)
@@ -44,8 +44,8 @@ def test_each_element_is_on_a_tile_once(workload, io_tiles):
 @given(workload=workloads())
 @FAST
 def test_mappings_are_those_of_the_plan(workload):
-    plans = replica.plan(workload, Settings())
-    for found, mappings in zip(plans, replica.mappings(workload, Settings())):
+    plans = Planner(workload).memory(Settings())
+    for found, mappings in zip(plans, Planner(workload).mappings(Settings())):
         expected = np.zeros(1472, np.int64)
         for index, mapping in mappings.items():
             buffer = workload.buffers[index]

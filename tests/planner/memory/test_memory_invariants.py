@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorflow_ipu.configs import chips
-from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.workloads import pipelines, workloads
 
@@ -27,7 +27,7 @@ def replaced(workload, **changes):
 @given(workload=PROGRAMS, chip=CHIPS)
 @FAST
 def test_each_byte_is_on_a_tile_once(workload, chip):
-    for found in replica.plan(workload, Settings(chip=chip)):
+    for found in Planner(workload).memory(Settings(chip=chip)):
         expected = dict.fromkeys(("weight", "optimizer state", "accumulator", "other"), 0)
         for variable in workload.variables:
             if variable.ipu == found.ipu and not variable.offloaded:
@@ -46,7 +46,7 @@ def test_each_byte_is_on_a_tile_once(workload, chip):
 @given(workload=PROGRAMS, chip=CHIPS)
 @FAST
 def test_peaks(workload, chip):
-    for found in replica.plan(workload, Settings(chip=chip)):
+    for found in Planner(workload).memory(Settings(chip=chip)):
         always = sum(c.tiles for c in found.categories if c.always_live)
         assert (found.peak >= always).all()
         assert found.worst_tile == 0 or found.peak[0] == found.worst_bytes
@@ -69,7 +69,7 @@ def test_more_tiles_never_raise_the_worst_tile(workload, tiles, more, io):
     few = chips.MK2.with_tiles(min(tiles + 8, 1472))
     many = chips.MK2.with_tiles(min(tiles + 8 + more, 1472))
     io_tiles = 4 if io else 0
-    plans = [replica.plan(workload, Settings(chip=c, io_tiles=io_tiles)) for c in (few, many)]
+    plans = [Planner(workload).memory(Settings(chip=c, io_tiles=io_tiles)) for c in (few, many)]
     for before, after in zip(*plans):
         assert after.worst_bytes <= before.worst_bytes
 
@@ -77,7 +77,7 @@ def test_more_tiles_never_raise_the_worst_tile(workload, tiles, more, io):
 @given(workload=PROGRAMS)
 @FAST
 def test_recomputation_never_raises_memory(workload):
-    plans = [replica.plan(workload, Settings(recompute=again)) for again in (False, True)]
+    plans = [Planner(workload).memory(Settings(recompute=again)) for again in (False, True)]
     for before, after in zip(*plans):
         assert after.worst_bytes <= before.worst_bytes
         stash = [found.category("stash") for found in (before, after)]
@@ -87,9 +87,9 @@ def test_recomputation_never_raises_memory(workload):
 @given(workload=PROGRAMS, split=st.sampled_from([2, 3, 16]))
 @FAST
 def test_offloading_and_splitting_never_raise_memory(workload, split):
-    whole = replica.plan(replaced(workload, offloaded=False, split=1), Settings())
+    whole = Planner(replaced(workload, offloaded=False, split=1)).memory(Settings())
     for changes in ({"offloaded": True}, {"split": split}, {"offloaded": True, "split": split}):
-        for before, after in zip(whole, replica.plan(replaced(workload, **changes), Settings())):
+        for before, after in zip(whole, Planner(replaced(workload, **changes)).memory(Settings())):
             assert after.worst_bytes <= before.worst_bytes
             assert after.total <= before.total
 
@@ -98,8 +98,7 @@ def test_offloading_and_splitting_never_raise_memory(workload, split):
 @FAST
 def test_smaller_proportions_never_raise_memory(workload, proportions):
     plans = [
-        replica.plan(
-            workload,
+        Planner(workload).memory(
             Settings(convolution_proportion=value, matmul_proportion=value, slice_proportion=value),
         )
         for value in sorted(proportions)
@@ -111,5 +110,5 @@ def test_smaller_proportions_never_raise_memory(workload, proportions):
 @given(workload=PROGRAMS)
 @FAST
 def test_plans_are_the_same_each_time(workload):
-    for one, other in zip(*(replica.plan(workload, Settings()) for _ in range(2))):
+    for one, other in zip(*(Planner(workload).memory(Settings()) for _ in range(2))):
         assert np.array_equal(one.peak, other.peak) and one.at_peak == other.at_peak

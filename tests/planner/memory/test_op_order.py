@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from tensorflow_ipu.configs.enums import SchedulingAlgorithm
 from tensorflow_ipu.planner.memory import liveness, op_order
 from tensorflow_ipu.planner.program import accesses as access
-from tensorflow_ipu.planner.program import placement
-from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.program import placed_workload
 from tests.support.workloads import Builder, pipeline, training_step, workloads
 
 FAST = settings(max_examples=30, derandomize=True, deadline=None)
@@ -21,7 +20,7 @@ NAMES = [algorithm.name for algorithm in SchedulingAlgorithm]
 
 def ordered(workload, algorithm):
     """The order of a program's ops."""
-    placed = placement.place(workload, Settings())
+    placed = placed_workload.place(workload).placement
     found = access.find(workload, placed)
     pairs = liveness.in_place_pairs(workload, found)
     return op_order.order(workload, found, pairs, placed, algorithm)
@@ -72,7 +71,7 @@ def test_orders_of_training_are_allowed(algorithm, make):
 @given(workload=workloads())
 @FAST
 def test_the_best_order_has_the_lowest_peak(workload):
-    placed = placement.place(workload, Settings())
+    placed = placed_workload.place(workload).placement
     found = access.find(workload, placed)
     pairs = liveness.in_place_pairs(workload, found)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE
-from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.workloads import Builder
 
@@ -45,7 +45,7 @@ def convolutions(layers, cheap="Relu"):
 
 def live(workload, recompute):
     """Live tensors, as a multiple of one, by op."""
-    (found,) = replica.plan(workload, Settings(recompute=recompute))
+    (found,) = Planner(workload).memory(Settings(recompute=recompute))
     return {
         workload.ops[op].name: round(n / TENSOR, 2)
         for op, n in zip(found.live_ops, found.live_bytes.tolist())

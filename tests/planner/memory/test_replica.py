@@ -11,7 +11,7 @@ from tensorflow_ipu.configs.chips import MK1, MK2
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.workloads import Builder, chain, loop, pipeline, training_step
 
@@ -26,7 +26,7 @@ def free(monkeypatch):
 
 def only(workload, **changes):
     """The memory of the first IPU."""
-    return replica.plan(workload, Settings(**changes))[0]
+    return Planner(workload).memory(Settings(**changes))[0]
 
 
 def curve(found, workload):
@@ -122,7 +122,7 @@ def test_tensors_of_other_ipus_are_copies(free):
     x = make.op("Tile", [make.input("x", (8,))], (1024,), name="x")
     make.op("Tile", [x], (2048,), name="y", ipu=1)
     workload = make.workload()
-    first, second = replica.plan(workload, Settings())
+    first, second = Planner(workload).memory(Settings())
     assert curve(first, workload) == {"x": 32 + 4096}
     assert curve(second, workload) == {"y": 4096 + 8192}
 
@@ -255,8 +255,8 @@ def _total(plan, name):
 
 def test_stages_move(free):
     workload = pipeline(4)
-    before = replica.plan(workload, Settings())
-    after = replica.plan(workload, Settings(stage_devices=(0, 1, 1, 0)))
+    before = Planner(workload).memory(Settings())
+    after = Planner(workload).memory(Settings(stage_devices=(0, 1, 1, 0)))
     assert len(before) == 4 and len(after) == 2
     for name in ("variables", "gradient accumulators"):
         assert _total(before, name) == _total(after, name)
@@ -265,15 +265,15 @@ def test_stages_move(free):
     described = dataclasses.replace(
         workload, pipeline=dataclasses.replace(workload.pipeline, device_mapping=(0, 1, 1, 0))
     )
-    for one, other in zip(after, replica.plan(described, Settings())):
+    for one, other in zip(after, Planner(described).memory(Settings())):
         assert np.array_equal(one.peak, other.peak)
 
 
 def test_wrong_number_of_stages():
     with pytest.raises(ValueError, match="of which the program has 4; received 2"):
-        replica.plan(pipeline(4), Settings(stage_devices=(0, 1)))
+        Planner(pipeline(4)).memory(Settings(stage_devices=(0, 1)))
     with pytest.raises(ValueError, match="of which the program has 0; received 2"):
-        replica.plan(chain(), Settings(stage_devices=(0, 1)))
+        Planner(chain()).memory(Settings(stage_devices=(0, 1)))
 
 
 def test_the_line_of_a_variable_is_where_it_is_used_not_the_loop_around():
@@ -284,5 +284,5 @@ def test_the_line_of_a_variable_is_where_it_is_used_not_the_loop_around():
     start = make.begin("While", [x, weight], name="while", trip_count=4, source="run.py:9 (main)")
     make.op("MatMul", [x, weight], (8, 64), runs=4, source="model.py:3 (layer)")
     make.end(start)
-    (found,) = replica.plan(make.workload(), Settings())
+    (found,) = Planner(make.workload()).memory(Settings())
     assert {e.name: e.source for e in found.at_peak}["w"] == "model.py:3 (layer)"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE
-from tensorflow_ipu.planner.memory import replica
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.schedule import (
     PipelineDescription,
@@ -28,7 +28,7 @@ GROUPED, INTERLEAVED, SEQUENTIAL = (
 
 def stashes(workload, **changes):
     """Bytes of the stash of each IPU."""
-    plan = replica.plan(workload, Settings(**changes))
+    plan = Planner(workload).memory(Settings(**changes))
     return [found.category("stash").total if found.category("stash") else 0 for found in plan]
 
 
@@ -77,14 +77,14 @@ def test_serialized_batches():
 
 
 def test_other_schedule_without_other_program():
-    grouped = replica.plan(pipeline(3, GROUPED), Settings())
-    sequential = replica.plan(pipeline(3, SEQUENTIAL), Settings())
+    grouped = Planner(pipeline(3, GROUPED)).memory(Settings())
+    sequential = Planner(pipeline(3, SEQUENTIAL)).memory(Settings())
     assert grouped[0].worst_bytes >= sequential[0].worst_bytes
     assert grouped[2].worst_bytes == sequential[2].worst_bytes
 
 
 def test_stash_is_always_live_and_names_its_tensors():
-    (found, _) = replica.plan(pipeline(2, GROUPED), Settings())
+    (found, _) = Planner(pipeline(2, GROUPED)).memory(Settings())
     assert found.category("stash").always_live
     entries = [entry for entry in found.at_peak if entry.category == "stash"]
     assert [entry.num_bytes for entry in entries] == [2 * TENSOR] * 3
@@ -128,7 +128,7 @@ def test_sequential_recomputation_frees_activations(monkeypatch):
     # Both stages on one IPU: while the second one works, the first one's results need not be there.
     workload = pipeline(2, SEQUENTIAL, devices=(0, 0))
     kept, again = (
-        replica.plan(workload, Settings(recompute=recompute))[0] for recompute in (False, True)
+        Planner(workload).memory(Settings(recompute=recompute))[0] for recompute in (False, True)
     )
     assert again.live_bytes.max() < kept.live_bytes.max()
 
@@ -137,7 +137,7 @@ def test_sequential_recomputation_frees_activations(monkeypatch):
 @FAST
 def test_recomputation_never_raises_memory(workload):
     for kept, again in zip(
-        replica.plan(workload, Settings()), replica.plan(workload, Settings(recompute=True))
+        Planner(workload).memory(Settings()), Planner(workload).memory(Settings(recompute=True))
     ):
         assert again.worst_bytes <= kept.worst_bytes
         assert (again.live_worst <= kept.live_worst.max()).all()

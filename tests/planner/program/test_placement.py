@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from tensorflow_ipu.planner.program import placement
-from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.program import placed_workload
 from tests.support.workloads import Builder, pipeline, training_step
 
 
 def test_without_stages_all_is_where_it_is_said_to_be():
     workload = training_step()
-    found = placement.place(workload, Settings())
+    found = placed_workload.place(workload).placement
     assert found.ipus == 1
     assert not found.ops.any() and not found.buffers.any() and not found.variables.any()
 
@@ -19,18 +18,18 @@ def test_without_stages_all_is_where_it_is_said_to_be():
 def test_the_host_is_no_ipu():
     make = Builder()
     make.op("Tile", [make.input("x", (8,))], (8,), ipu=None)
-    found = placement.place(make.workload(), Settings())
+    found = placed_workload.place(make.workload()).placement
     assert found.ops.tolist() == [-1]
     assert found.buffers.tolist() == [0, -1]
 
 
 def test_unused_ipus_count():
-    assert placement.place(dataclasses.replace(training_step(), ipus=4), Settings()).ipus == 4
+    assert placed_workload.place(dataclasses.replace(training_step(), ipus=4)).placement.ipus == 4
 
 
 def test_stages_take_their_ops_and_variables_along():
     workload = pipeline(3)
-    found = placement.place(workload, Settings(stage_devices=(2, 0, 5)))
+    found = placed_workload.place(workload, (2, 0, 5)).placement
     assert found.ipus == 6
     for index, op in enumerate(workload.ops):
         if op.stage is not None:
@@ -44,5 +43,5 @@ def test_stages_take_their_ops_and_variables_along():
 def test_parallel_stages_stay():
     workload = pipeline(2)
     parallel = dataclasses.replace(workload.pipeline, device_mapping=((0, 1), 1))
-    found = placement.place(dataclasses.replace(workload, pipeline=parallel), Settings())
-    assert found.ops.tolist() == placement.place(workload, Settings()).ops.tolist()
+    found = placed_workload.place(dataclasses.replace(workload, pipeline=parallel)).placement
+    assert found.ops.tolist() == placed_workload.place(workload).placement.ops.tolist()

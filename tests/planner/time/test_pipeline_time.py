@@ -11,8 +11,9 @@ from hypothesis import settings as hypothesis_settings
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip.links import link_cycles
 from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import pipeline_time, timeline
+from tensorflow_ipu.planner.time import pipeline_time
 from tensorflow_ipu.planner.workload import Copy
 from tensorflow_ipu.schedule import (
     PipelineDescription,
@@ -31,7 +32,7 @@ SETTINGS = Settings(BOW)
 @pytest.mark.parametrize(("stages", "count"), [(2, 4), (4, 8), (4, 64), (5, 2040)])
 def test_grouped_takes_count_plus_twice_the_stages_minus_one_steps(stages, count):
     workload = pipeline([100.0] * stages, [200.0] * stages, [1000.0] * stages, count)
-    made = timeline.plan(workload, SETTINGS)
+    made = Planner(workload).timeline(SETTINGS)
     sync = sync_cycles(stages, BOW)
     # In each of the G + 2S - 1 steps all IPUs go forward and then all go backward. The first S have
     # no backward and the last S no forward passes, so G + S - 1 have either.
@@ -44,14 +45,14 @@ def test_grouped_takes_count_plus_twice_the_stages_minus_one_steps(stages, count
 @needs_prices
 def test_sequential_has_no_overlap():
     workload = pipeline([100.0] * 4, [200.0] * 4, [50.0] * 4, 10, PipelineSchedule.Sequential)
-    made = timeline.plan(workload, SETTINGS)
+    made = Planner(workload).timeline(SETTINGS)
     assert made.cycles == pytest.approx(10 * 4 * (300 + 2 * sync_cycles(4, BOW)) + 50)
 
 
 @needs_prices
 def test_inference_fills_once():
     workload = pipeline([100.0, 70.0, 40.0], [], [], 30)
-    made = timeline.plan(workload, SETTINGS)
+    made = Planner(workload).timeline(SETTINGS)
     # 30 mini-batches through 3 stages: 32 steps as long as the slowest stage that works in them.
     sync = sync_cycles(3, BOW)
     assert made.cycles == pytest.approx(30 * 100 + 70 + 40 + 32 * sync)
@@ -60,7 +61,7 @@ def test_inference_fills_once():
 @needs_prices
 def test_one_ipu_pays_no_waiting():
     workload = pipeline([100.0, 50.0], [200.0, 100.0], [10.0, 20.0], 4, PipelineSchedule.Sequential)
-    made = timeline.plan(workload, SETTINGS.replace(stage_devices=(0, 0)))
+    made = Planner(workload).timeline(SETTINGS.replace(stage_devices=(0, 0)))
     assert made.cycles == pytest.approx(4 * 450 + 30)
     assert made.by_kind == {"compute": pytest.approx(1830)}
 
@@ -71,7 +72,7 @@ def test_recomputation_costs_a_forward_pass_in_all_but_the_last_stage(mode):
     workload = pipeline(
         [100.0] * 2, [200.0] * 2, [], 4, PipelineSchedule.Grouped, recomputation=mode
     )
-    made = timeline.plan(workload, SETTINGS)
+    made = Planner(workload).timeline(SETTINGS)
     sync = sync_cycles(2, BOW)
     steps = 5
     # Stage 0 is slower by 100 wherever it goes backward; stage 1 alone does so in the first.
@@ -82,8 +83,8 @@ def test_recomputation_costs_a_forward_pass_in_all_but_the_last_stage(mode):
 @needs_prices
 def test_settings_can_ask_for_recomputation():
     workload = pipeline([100.0] * 2, [200.0] * 2, [], 4)
-    asked = timeline.plan(workload, SETTINGS.replace(recompute=True))
-    assert asked.cycles - timeline.plan(workload, SETTINGS).cycles == pytest.approx(400)
+    asked = Planner(workload).timeline(SETTINGS.replace(recompute=True))
+    assert asked.cycles - Planner(workload).timeline(SETTINGS).cycles == pytest.approx(400)
 
 
 @needs_prices
@@ -94,8 +95,8 @@ def test_executions_repeat():
         pipeline=dataclasses.replace(once.pipeline, repeat_count=3),
         ops=tuple(dataclasses.replace(o, runs=3 * o.runs) for o in once.ops),
     )
-    made = timeline.plan(workload, SETTINGS)
-    assert made.cycles == pytest.approx(3 * timeline.plan(once, SETTINGS).cycles)
+    made = Planner(workload).timeline(SETTINGS)
+    assert made.cycles == pytest.approx(3 * Planner(once).timeline(SETTINGS).cycles)
     assert made.schedule.total * 3 == pytest.approx(made.cycles)
     assert {time.runs for time in made.ops} == {12, 3}
 
@@ -106,7 +107,7 @@ def test_a_changed_count_changes_the_runs():
     changed = dataclasses.replace(
         workload, pipeline=dataclasses.replace(workload.pipeline, count=16)
     )
-    made = timeline.plan(changed, SETTINGS)
+    made = Planner(changed).timeline(SETTINGS)
     sync = sync_cycles(2, BOW)
     assert made.cycles == pytest.approx(17 * (300 + 2 * sync) + 7)
     assert {time.runs for time in made.ops} == {16, 1}
@@ -118,7 +119,9 @@ def test_updates_counted_in_each_mini_batch_run_once():
     per_batch = dataclasses.replace(
         workload, ops=tuple(dataclasses.replace(o, runs=4) for o in workload.ops)
     )
-    assert timeline.plan(per_batch, SETTINGS).cycles == timeline.plan(workload, SETTINGS).cycles
+    assert (
+        Planner(per_batch).timeline(SETTINGS).cycles == Planner(workload).timeline(SETTINGS).cycles
+    )
 
 
 @needs_prices
@@ -137,7 +140,7 @@ def test_updates_need_no_stage_and_counters_cost_nothing():
     make.end(branch)
     make.end(start)
     workload = make.workload(pipeline=PipelineDescription((0, 1), 4, repeat_count=3))
-    made = timeline.plan(workload, SETTINGS)
+    made = Planner(workload).timeline(SETTINGS)
     assert made.cycles == pytest.approx(3 * (5 * (300 + 2 * sync_cycles(2, BOW)) + 70))
     assert [time.runs for time in made.ops] == [12, 12, 12, 12, 3, 3]
 
@@ -153,7 +156,7 @@ def test_inner_loops_count_with_all_their_iterations():
     op(make, 4, stage=1, runs=6)
     make.end(start)
     described = PipelineDescription((0, 0), 6, False, PipelineSchedule.Sequential)
-    made = timeline.plan(make.workload(pipeline=described), SETTINGS)
+    made = Planner(make.workload(pipeline=described)).timeline(SETTINGS)
     assert made.cycles == pytest.approx(6 * (10 + 15 + 4))
 
 
@@ -167,7 +170,7 @@ def test_what_is_outside_comes_before_and_after():
     make.end(start)
     op(make, 500, ipu=1)
     workload = make.workload(pipeline=PipelineDescription((0, 1), 4, training=False))
-    made = timeline.plan(workload, SETTINGS)
+    made = Planner(workload).timeline(SETTINGS)
     assert made.cycles == pytest.approx(1500 + 5 * (10 + sync_cycles(2, BOW)))
     assert made.segments[-1].ipu in (0, 1)
     assert min(s.start for s in made.segments if s.stage is not None) == 1000
@@ -177,7 +180,7 @@ def test_what_is_outside_comes_before_and_after():
 def test_copies_are_part_of_the_stage_that_sends():
     workload = pipeline([100.0] * 2, [], [], 4)
     copied = dataclasses.replace(workload, copies=(Copy("Work_1", 0, 1, 1 << 20, 4, 0, ""),))
-    made = timeline.plan(copied, SETTINGS)
+    made = Planner(copied).timeline(SETTINGS)
     sync = sync_cycles(2, BOW)
     link = link_cycles(1 << 20, BOW, BOW.pair_links) + sync
     assert made.cycles == pytest.approx(4 * (100 + sync + link) + 100 + sync)
@@ -186,8 +189,8 @@ def test_copies_are_part_of_the_stage_that_sends():
 
 def test_moved_stages_copy_what_they_hand_on():
     workload = workloads.pipeline(4)
-    spread = timeline.plan(workload, Settings(stage_devices=(0, 1, 2, 0)))
-    together = timeline.plan(workload, Settings(stage_devices=(0, 0, 0, 0)))
+    spread = Planner(workload).timeline(Settings(stage_devices=(0, 1, 2, 0)))
+    together = Planner(workload).timeline(Settings(stage_devices=(0, 0, 0, 0)))
     links = [t for t in spread.transfers if t.kind == "link"]
     # An activation and a gradient at each of three borders.
     assert sorted((t.ipu, t.num_bytes) for t in links) == [
@@ -212,13 +215,13 @@ def test_updates_move_with_their_variables():
     workload = make.workload(
         pipeline=PipelineDescription((0, 1), 1, schedule=PipelineSchedule.Sequential)
     )
-    made = timeline.plan(workload, SETTINGS.replace(stage_devices=(1, 0)))
+    made = Planner(workload).timeline(SETTINGS.replace(stage_devices=(1, 0)))
     assert [(time.op, time.ipu) for time in made.ops if time.op >= 4] == [(4, 1), (5, 0)]
 
 
 def test_moves_must_name_each_stage():
     with pytest.raises(ValueError, match="one IPU for each pipeline stage"):
-        timeline.plan(workloads.pipeline(4), Settings(stage_devices=(0, 1)))
+        Planner(workloads.pipeline(4)).timeline(Settings(stage_devices=(0, 1)))
 
 
 @needs_prices
@@ -230,7 +233,7 @@ def test_parallel_stages_run_at_once():
     op(make, 20, stage=1, ipu=2, runs=4)
     make.end(start)
     described = PipelineDescription((0, (1, 2)), 4, training=False)
-    made = timeline.plan(make.workload(pipeline=described), SETTINGS)
+    made = Planner(make.workload(pipeline=described)).timeline(SETTINGS)
     sync = sync_cycles(3, BOW)
     assert made.cycles == pytest.approx(10 + 4 * 30 + 5 * sync)
 
@@ -239,7 +242,7 @@ def test_parallel_stages_run_at_once():
 def test_long_pipelines_show_both_ends(monkeypatch):
     monkeypatch.setattr(pipeline_time, "MOST_ENTRIES", 40)
     workload = pipeline([100.0] * 2, [200.0] * 2, [7.0] * 2, 400)
-    made = timeline.plan(workload, SETTINGS)
+    made = Planner(workload).timeline(SETTINGS)
     work = [s for s in made.segments if s.kind == "compute"]
     assert 30 <= len(work) <= 40
     assert work[0].mini_batch == 0
@@ -251,7 +254,7 @@ def test_long_pipelines_show_both_ends(monkeypatch):
 @hypothesis_settings(derandomize=True, max_examples=12, deadline=None)
 @given(workload=workloads.pipelines())
 def test_kinds_add_up_and_segments_fill_each_ipu(workload):
-    made = timeline.plan(workload, Settings())
+    made = Planner(workload).timeline(Settings())
     assert sum(made.by_kind.values()) == pytest.approx(made.cycles)
     for ipu in range(workload.ipus):
         segments = [s for s in made.segments if s.ipu == ipu]

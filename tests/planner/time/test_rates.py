@@ -6,8 +6,9 @@ import pytest
 
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import rates, timeline
+from tensorflow_ipu.planner.time import rates
 from tests.support.priced_workloads import op, prices  # noqa: F401
 from tests.support.workloads import Builder
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("prices")
 
 def planned(workload, **changes):
     settings = Settings(BOW, **changes)
-    return Plan(workload, settings, (), timeline.plan(workload, settings))
+    return Plan(workload, settings, (), Planner(workload).timeline(settings))
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tensorflow_ipu.costs.chip.links import link_cycles
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.labels import median_label
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.workload import Copy
 from tests.support import workloads
 from tests.support.priced_workloads import op, prices  # noqa: F401
@@ -28,7 +28,7 @@ def test_ops_come_one_after_the_other():
     make = Builder()
     op(make, 10, attributes={"sync": 1.0, "exchange": 5.0})
     op(make, 20)
-    made = timeline.plan(make.workload(), Settings(MK2))
+    made = Planner(make.workload()).timeline(Settings(MK2))
     assert made.cycles == 36
     assert made.by_kind == {"sync": 1, "exchange": 5, "compute": 30}
     assert [(s.kind, s.start, s.cycles, s.op) for s in made.segments] == [
@@ -47,7 +47,7 @@ def test_a_loop_is_shown_once_with_all_its_cycles():
     start = make.begin("While", trip_count=7)
     op(make, 10, runs=7)
     make.end(start)
-    made = timeline.plan(make.workload(), Settings())
+    made = Planner(make.workload()).timeline(Settings())
     assert made.cycles == 70
     assert [(s.op, s.cycles) for s in made.segments] == [(1, 70)]
     assert [(time.op, time.runs, time.cycles) for time in made.ops] == [(1, 7, 70)]
@@ -62,7 +62,7 @@ def test_of_branches_the_dearest_counts():
     op(make, 20, conditional=True, branch=1)
     make.end(branch)
     op(make, 3)
-    made = timeline.plan(make.workload(), Settings())
+    made = Planner(make.workload()).timeline(Settings())
     assert made.cycles == 28
     assert [segment.op for segment in made.segments] == [1, 2, 4]
 
@@ -72,7 +72,7 @@ def test_ops_on_the_host_and_ops_that_never_run_take_no_time():
     make = Builder()
     op(make, 10, ipu=None)
     op(make, 10, runs=0)
-    made = timeline.plan(make.workload(), Settings())
+    made = Planner(make.workload()).timeline(Settings())
     assert made.cycles == 0 and made.by_kind == {} and made.label is Label.EXACT
 
 
@@ -82,7 +82,7 @@ def test_ipus_work_at_once_unless_they_need_each_other():
     first = op(make, 100, ipu=0)
     op(make, 70, ipu=1)
     op(make, 20, [first], ipu=1)
-    made = timeline.plan(make.workload(), Settings())
+    made = Planner(make.workload()).timeline(Settings())
     assert made.cycles == 120
     by_ipu = {ipu: [s for s in made.segments if s.ipu == ipu] for ipu in (0, 1)}
     assert [(s.kind, s.start, s.cycles) for s in by_ipu[0]] == [
@@ -104,7 +104,7 @@ def test_a_copy_keeps_both_ipus_busy():
     op(make, 20, [first], ipu=1)
     copy = Copy("made", 0, 1, 54_400, 1)
     workload = dataclasses.replace(make.workload(), copies=(copy,))
-    made = timeline.plan(workload, Settings(MK2))
+    made = Planner(workload).timeline(Settings(MK2))
     # 54,400 bytes over the four links of a pair, 54.4 GB/s, are 1 us.
     copied = 1e-6 * MK2.clock + 1.28e-6 * MK2.clock + sync_cycles(2, MK2)
     assert made.cycles == pytest.approx(120 + copied)
@@ -120,7 +120,7 @@ def test_an_ipu_does_other_things_before_it_takes_a_copy():
     op(make, 70, ipu=1)
     op(make, 20, [first], ipu=1)
     copy = Copy("made:0", 0, 1, 1000, 1)
-    made = timeline.plan(dataclasses.replace(make.workload(), copies=(copy,)), Settings(MK2))
+    made = Planner(dataclasses.replace(make.workload(), copies=(copy,))).timeline(Settings(MK2))
     assert [(s.kind, s.start) for s in made.segments if s.ipu == 1][:3] == [
         ("compute", 0),
         ("idle", 70),
@@ -139,7 +139,7 @@ def test_copies_are_merged_up_to_the_option(limit, copies):
         make.workload(), copies=tuple(Copy(name, 0, 2, 200, 1) for name in names)
     )
     option = {"maximum_inter_ipu_copies_buffer_size": limit}
-    made = timeline.plan(workload, Settings(BOW, merged_bytes=option))
+    made = Planner(workload).timeline(Settings(BOW, merged_bytes=option))
     each = link_cycles(400 / copies, BOW) + sync_cycles(2, BOW)
     assert sum(transfer.cycles for transfer in made.transfers) == pytest.approx(copies * each)
     assert made.cycles == pytest.approx(2 + copies * each)
@@ -151,7 +151,7 @@ def test_labels_are_those_of_most_cycles():
     op(make, 40, attributes={"label": "assumed"})
     op(make, 50)
     op(make, 10, attributes={"label": "exact"})
-    made = timeline.plan(make.workload(), Settings())
+    made = Planner(make.workload()).timeline(Settings())
     assert made.by_label == {Label.ASSUMED: 40, Label.MODELLED: 50, Label.EXACT: 10}
     assert made.label is Label.MODELLED
 
@@ -160,7 +160,7 @@ def test_labels_are_those_of_most_cycles():
 def test_unknown_trip_counts_make_times_assumed():
     make = Builder()
     op(make, 40, label=Label.ASSUMED)
-    assert timeline.plan(make.workload(), Settings()).label is Label.ASSUMED
+    assert Planner(make.workload()).timeline(Settings()).label is Label.ASSUMED
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_median_label(cycles, label):
 
 def test_recomputing_runs_cheap_ops_of_the_forward_pass_once_more():
     workload = workloads.training_step()
-    kept = timeline.plan(workload, Settings())
-    again = timeline.plan(workload, Settings(recompute=True))
+    kept = Planner(workload).timeline(Settings())
+    again = Planner(workload).timeline(Settings(recompute=True))
     runs = {workload.ops[t.op].name: t.runs for t in again.ops}
     assert runs["dense0/Relu"] == 2 and runs["dense0/MatMul"] == 1
     assert runs["gradients/dense0/ReluGrad"] == 1
@@ -189,15 +189,15 @@ def test_recomputing_runs_cheap_ops_of_the_forward_pass_once_more():
 
 def test_io_tiles_do_not_compute():
     workload = workloads.training_step(width=512, batch=512)
-    all_tiles = timeline.plan(workload, Settings())
-    fewer = timeline.plan(workload, Settings(io_tiles=736))
+    all_tiles = Planner(workload).timeline(Settings())
+    fewer = Planner(workload).timeline(Settings(io_tiles=736))
     assert fewer.by_kind["compute"] > 1.5 * all_tiles.by_kind["compute"]
 
 
 @hypothesis_settings(derandomize=True, max_examples=25, deadline=None)
 @given(workload=workloads.workloads())
 def test_kinds_add_up_and_no_ipu_does_two_things_at_once(workload):
-    made = timeline.plan(workload, Settings())
+    made = Planner(workload).timeline(Settings())
     assert sum(made.by_kind.values()) == pytest.approx(made.cycles)
     busy = made.cycles - made.by_kind.get("idle", 0.0)
     assert sum(made.by_label.values()) == pytest.approx(busy)
@@ -212,7 +212,7 @@ def test_kinds_add_up_and_no_ipu_does_two_things_at_once(workload):
 @hypothesis_settings(derandomize=True, max_examples=25, deadline=None)
 @given(workload=workloads.workloads())
 def test_several_ipus_are_no_slower_than_the_sum_and_no_faster_than_the_busiest(workload):
-    made = timeline.plan(workload, Settings())
+    made = Planner(workload).timeline(Settings())
     each = [0.0] * workload.ipus
     for segment in made.segments:
         if segment.kind != "idle":

@@ -10,8 +10,8 @@ from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.chip.streams import host_cycles, streaming_cycles
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.schedule import PipelineDescription
 from tests.support.priced_workloads import op, prices  # noqa: F401
 from tests.support.workloads import Builder
@@ -37,14 +37,14 @@ def fed(work, runs=10):
 
 def test_feeds_by_hand():
     workload = fed(1e6)
-    waiting = timeline.plan(workload, SETTINGS.replace(prefetch=False))
+    waiting = Planner(workload).timeline(SETTINGS.replace(prefetch=False))
     assert waiting.cycles == pytest.approx(10 * (1e6 + 2 * HOST))
     # The first fetch cannot be hidden.
-    ahead = timeline.plan(workload, SETTINGS)
+    ahead = Planner(workload).timeline(SETTINGS)
     assert ahead.cycles == pytest.approx(10 * (1e6 + HOST) + HOST)
     # With I/O tiles the last result cannot be hidden either.
     io = SETTINGS.replace(io_tiles=32, place_ops_on_io_tiles=True)
-    beside = timeline.plan(workload, io)
+    beside = Planner(workload).timeline(io)
     assert beside.cycles == pytest.approx(10 * 1e6 + 2 * HOST)
     assert {t.name: (t.kind, t.num_bytes, t.runs, t.overlapped) for t in beside.transfers} == {
         "in": ("host in", BYTES, 10, True),
@@ -54,7 +54,7 @@ def test_feeds_by_hand():
 
 def test_a_launch_is_no_shorter_than_its_transfers():
     io = SETTINGS.replace(io_tiles=32, place_ops_on_io_tiles=True)
-    made = timeline.plan(fed(1.0), io)
+    made = Planner(fed(1.0)).timeline(io)
     assert made.cycles == pytest.approx(9 * HOST)
     assert made.by_kind["host"] == pytest.approx(made.cycles - 10)
     assert sum(made.by_kind.values()) == pytest.approx(made.cycles)
@@ -65,7 +65,7 @@ def test_arguments_come_first_and_variables_stay():
     x = make.input("x", SHAPE)
     w = make.variable("w", SHAPE)
     op(make, 5, [x, w])
-    made = timeline.plan(make.workload(), SETTINGS)
+    made = Planner(make.workload()).timeline(SETTINGS)
     assert made.cycles == pytest.approx(HOST + 5)
     assert [t.name for t in made.transfers] == ["x"]
 
@@ -75,7 +75,7 @@ def test_tables_on_the_host_are_waited_for():
     ids = make.constant("ids", (16,))
     rows = make.op("IpuHostEmbeddingLookup", [ids], (16, 64), name="lookup")
     make.op("IpuHostEmbeddingUpdate", [ids, rows], name="update")
-    made = timeline.plan(make.workload(), SETTINGS)
+    made = Planner(make.workload()).timeline(SETTINGS)
     sizes = (16 * 4, 16 * 64 * 4, 16 * 4 + 16 * 64 * 4)
     assert made.cycles == pytest.approx(sum(host_cycles(size, BOW) for size in sizes))
     assert [(t.kind, t.num_bytes) for t in made.transfers] == [
@@ -98,24 +98,24 @@ def sums(number=3, elements=1024, dtype="float32", **attributes):
 
 
 def test_sums_over_replicas_by_hand():
-    made = timeline.plan(sums(), SETTINGS.replace(replicas=16))
+    made = Planner(sums()).timeline(SETTINGS.replace(replicas=16))
     each = collectives.all_reduce(4096, 16, 1, BOW).cycles
     assert made.cycles == pytest.approx(3 * each)
     assert made.by_kind == {"collective": pytest.approx(3 * each)}
-    assert timeline.plan(sums(), SETTINGS).cycles == 0  # one replica has nobody to ask
+    assert Planner(sums()).timeline(SETTINGS).cycles == 0  # one replica has nobody to ask
 
 
 @pytest.mark.parametrize(("limit", "groups"), [(0, [1, 1, 1]), (8192, [2, 1]), (12288, [3])])
 def test_sums_are_merged_up_to_the_option(limit, groups):
     merged = {"maximum_cross_replica_sum_buffer_size": limit}
-    made = timeline.plan(sums(), SETTINGS.replace(replicas=16, merged_bytes=merged))
+    made = Planner(sums()).timeline(SETTINGS.replace(replicas=16, merged_bytes=merged))
     expected = sum(collectives.all_reduce(4096 * n, 16, 1, BOW).cycles for n in groups)
     assert made.cycles == pytest.approx(expected)
     assert len(made.transfers) == 3
 
 
 def test_groups_of_replicas():
-    made = timeline.plan(sums(1, replica_group_size=4), SETTINGS.replace(replicas=16))
+    made = Planner(sums(1, replica_group_size=4)).timeline(SETTINGS.replace(replicas=16))
     assert made.cycles == pytest.approx(collectives.all_reduce(4096, 4, 1, BOW).cycles)
 
 
@@ -132,7 +132,7 @@ def test_collectives_count_the_whole_tensor(op_type, formula, size):
     make = Builder()
     value = make.constant("value", (1024,))
     make.op(op_type, [value], (4096,), attributes={"replication_factor": 4})
-    made = timeline.plan(make.workload(), SETTINGS.replace(replicas=4))
+    made = Planner(make.workload()).timeline(SETTINGS.replace(replicas=4))
     assert made.cycles == pytest.approx(formula(size, 4, 1, BOW).cycles)
 
 
@@ -148,7 +148,7 @@ def state_off_chip(split=1):
 
 @pytest.mark.parametrize("split", [1, 4])
 def test_state_off_chip_comes_and_goes_once_per_update(split):
-    made = timeline.plan(state_off_chip(split), SETTINGS.replace(replicas=4))
+    made = Planner(state_off_chip(split)).timeline(SETTINGS.replace(replicas=4))
     each = streaming_cycles(BYTES / split, BOW)
     assert made.by_kind["streaming"] == pytest.approx(2 * 2 * each)
     assert {t.kind: (t.num_bytes, t.runs) for t in made.transfers} == {
@@ -162,7 +162,7 @@ def test_state_off_chip_comes_and_goes_once_per_update(split):
 
 def test_streaming_goes_on_beside_the_computation_with_io_tiles():
     io = SETTINGS.replace(io_tiles=32, place_ops_on_io_tiles=True)
-    made = timeline.plan(state_off_chip(), io)
+    made = Planner(state_off_chip()).timeline(io)
     assert made.by_kind["streaming"] == pytest.approx(2 * streaming_cycles(BYTES, BOW))
     assert all(t.overlapped for t in made.transfers)
 
@@ -171,7 +171,7 @@ def test_weights_split_over_replicas_are_gathered_before_use():
     make = Builder()
     w = make.variable("w", SHAPE, split=4)
     op(make, 5, [w], runs=10)
-    made = timeline.plan(make.workload(), SETTINGS.replace(replicas=4))
+    made = Planner(make.workload()).timeline(SETTINGS.replace(replicas=4))
     gather = collectives.all_gather(BYTES, 4, 1, BOW).cycles
     assert made.by_kind == {
         "collective": pytest.approx(10 * gather),
@@ -190,7 +190,7 @@ def test_batch_serialization_fetches_once_for_several_mini_batches(serialized):
     described = PipelineDescription(
         (0, 1), 8 // serialized, False, batch_serialization_iterations=serialized
     )
-    made = timeline.plan(make.workload(pipeline=described), SETTINGS)
+    made = Planner(make.workload(pipeline=described)).timeline(SETTINGS)
     each = streaming_cycles(BYTES, BOW)
     assert made.by_kind["streaming"] == pytest.approx(8 / serialized * each)
 
@@ -203,8 +203,8 @@ def test_feeds_of_pipelines_are_fetched_ahead():
     op(make, 1e6, stage=1, ipu=1, runs=8)
     make.end(start)
     workload = make.workload(pipeline=PipelineDescription((0, 1), 8, training=False))
-    ahead = timeline.plan(workload, SETTINGS)
-    waiting = timeline.plan(workload, SETTINGS.replace(prefetch=False))
+    ahead = Planner(workload).timeline(SETTINGS)
+    waiting = Planner(workload).timeline(SETTINGS.replace(prefetch=False))
     assert waiting.cycles - ahead.cycles == pytest.approx(7 * HOST)
 
 
@@ -214,5 +214,5 @@ def test_ops_on_the_host_exchange_what_ipus_have():
     make.op("Outside", [value], SHAPE, name="outside", ipu=None)
     workload = make.workload()
     buffers = (*workload.buffers[:-1], workload.buffers[-1]._replace(ipu=0))
-    made = timeline.plan(dataclasses.replace(workload, buffers=buffers), SETTINGS)
+    made = Planner(dataclasses.replace(workload, buffers=buffers)).timeline(SETTINGS)
     assert made.cycles == pytest.approx(2 * HOST)

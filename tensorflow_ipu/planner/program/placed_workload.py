@@ -1,0 +1,58 @@
+"""A program with the stages of its pipeline on the IPUs that they are to be on."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from tensorflow_ipu.planner.program import accesses as access
+from tensorflow_ipu.planner.program.accesses import Accesses
+from tensorflow_ipu.planner.program.placement import Placement, find, moved_pipeline
+from tensorflow_ipu.planner.program.relocated import relocated
+from tensorflow_ipu.planner.program.sections import sections_of
+from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import PipelineDescription
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacedWorkload:
+    """A program and where everything in it is: what its memory and its time are both planned from.
+
+    It does not depend on the chip, nor on options.
+
+    Attributes:
+        workload: The program as it was compiled.
+        pipeline: Its pipeline, with stages where they are to be; None without one.
+        placement: Where its ops, buffers and variables are.
+        relocated: The program with everything there, and with the copies that this takes.
+    """
+
+    workload: Workload
+    pipeline: PipelineDescription | None
+    placement: Placement
+    relocated: Workload
+
+    @functools.cached_property
+    def accesses(self) -> Accesses:
+        """Which ops use which memory."""
+        return access.find(self.workload, self.placement)
+
+    @functools.cached_property
+    def sections(self) -> tuple[str, ...]:
+        """What each op is for: `forward`, `backward`, `update`, or empty."""
+        return sections_of(self.workload)
+
+
+def place(workload: Workload, stage_devices: tuple[int, ...] | None = None) -> PlacedWorkload:
+    """Places a program.
+
+    Args:
+        workload: the program.
+        stage_devices: IPU of each pipeline stage; None leaves stages where they are.
+
+    Raises:
+        ValueError: the program has another number of stages.
+    """
+    pipeline = moved_pipeline(workload, stage_devices)
+    placement = find(workload, pipeline)
+    return PlacedWorkload(workload, pipeline, placement, relocated(workload, pipeline, placement))
