@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf1
 from tensorflow_ipu import loops
 from tensorflow_ipu.estimators import spec
 from tensorflow_ipu.estimators.input import Batches, split_element
-from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue, feed_of
 from tensorflow_ipu.ops import cross_replica_ops
 
 if TYPE_CHECKING:
@@ -207,8 +207,9 @@ def dequeued(outfeed: IPUOutfeedQueue, leading: list[int], replicas: int, launch
         tensor.set_shape(tf.TensorShape(dimensions).concatenate(spec.shape))
         return tensor
 
+    element_spec = feed_of(outfeed).element_spec
     with tf.control_dependencies([launch]):
-        return tf.nest.map_structure(shaped, outfeed.dequeue(), outfeed._structure)
+        return tf.nest.map_structure(shaped, outfeed.dequeue(), element_spec)
 
 
 def last_value(name: str, value: tf.Tensor, replicas: int) -> tuple[tf.Tensor, tf.Operation]:

@@ -141,7 +141,10 @@ class IPUEstimator(base.IPUEstimatorBase):
 
         launch = self._compile(program)
         return base.PredictionProgram(
-            launch, outfeed, returned[0].prediction_hooks, getattr(returned[0], "scaffold", None)
+            launch,
+            outfeed.dequeue,
+            returned[0].prediction_hooks,
+            getattr(returned[0], "scaffold", None),
         )
 
     def _host_spec(

@@ -10,7 +10,8 @@ from tensorflow_ipu.estimators import base, checks, pipeline_functions, pipeline
 from tensorflow_ipu.estimators import evaluation as _evaluation
 from tensorflow_ipu.estimators.input import Batches
 from tensorflow_ipu.estimators.pipeline_spec import IPUPipelineEstimatorSpec
-from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
+from tensorflow_ipu.feeds import ipu_infeed_queue
+from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue, feed_of
 from tensorflow_ipu.ops import pipelining_ops
 from tensorflow_ipu.ops.pipeline import arguments
 
@@ -90,9 +91,13 @@ def prediction(
     pipeline = _Pipeline(estimator, batches, config)
     launch = estimator._compile(pipeline.predict)
     outfeed = pipeline.outfeed
-    # In programs for TensorFlow 1 a pipeline enqueues a single tensor as a list.
-    outfeed._structure = pipeline_functions.single_prediction(outfeed._structure)
-    return base.PredictionProgram(launch, outfeed, pipeline.spec.prediction_hooks)
+    pipeline_functions.single_prediction(feed_of(outfeed).element_spec)
+
+    def dequeue() -> Any:
+        # In programs for TensorFlow 1 a pipeline enqueues a single tensor as a list.
+        return pipeline_functions.single_prediction(outfeed.dequeue())
+
+    return base.PredictionProgram(launch, dequeue, pipeline.spec.prediction_hooks)
 
 
 class _Pipeline:
@@ -136,7 +141,7 @@ class _Pipeline:
         """Adds a pipeline that predicts to the program being built."""
         spec = self._call_model_fn()
         inputs = arguments.input_list(spec.pipeline_op_kwargs.get("inputs"))
-        element = self._batches.infeed._structure
+        element = ipu_infeed_queue.feed_of(self._batches.infeed).element_spec
         return self._build(
             pipeline_functions.without_labels(spec.computational_stages, len(inputs), element)
         )
@@ -150,7 +155,7 @@ class _Pipeline:
         Raises:
             ValueError: If the loss is not a scalar.
         """
-        shape = self.outfeed._structure.shape
+        shape = feed_of(self.outfeed).element_spec.shape
         if shape.num_elements() != 1:
             raise ValueError(
                 "The loss of optimizer_function must be a scalar. Received the shape "

@@ -15,7 +15,6 @@ from tensorflow_ipu.estimators import session_hooks
 
 if TYPE_CHECKING:
     from tensorflow_ipu.estimators import base
-    from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedQueue
 
 
 class PredictionProgram(NamedTuple):
@@ -24,14 +23,14 @@ class PredictionProgram(NamedTuple):
     Args:
         launch: What to run for `iterations_per_loop` batches of each replica: an operation or
             tensor of the session's graph.
-        outfeed: Queue (mode `ALL`) into which the program puts the predictions of each batch: a
-            tensor or a dict of tensors.
+        dequeue: Adds ops to the graph that take the predictions of all batches out of the outfeed:
+            a tensor or a dict of tensors.
         hooks: Those that the model asks for.
         scaffold: The session's, if the model has one.
     """
 
     launch: Any
-    outfeed: IPUOutfeedQueue
+    dequeue: Callable[[], Any]
     hooks: tuple[Any, ...] = ()
     scaffold: Any = None
 
@@ -121,7 +120,7 @@ class _Session:
 
 def _predictions(estimator: Any, program: PredictionProgram, request: Request) -> Any:
     """Returns the tensors that are asked for, out of all that is in the outfeed."""
-    return estimator._extract_keys(program.outfeed.dequeue(), request.predict_keys)
+    return estimator._extract_keys(program.dequeue(), request.predict_keys)
 
 
 def _monitored(

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf1
 from tensorflow_ipu import loops
 from tensorflow_ipu.estimators import checks, spec
 from tensorflow_ipu.estimators.input import Batches, split_element
+from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
 from tensorflow_ipu.ops import cross_replica_ops
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def build(estimator: IPUEstimator, batches: Batches, config: Any) -> tf.estimato
     step = _Step(estimator, config)
 
     def one_step() -> list[tf.Tensor]:
-        element = batches.infeed._dequeue()
+        element = feed_of(batches.infeed).dequeue()
         if isinstance(element, dict):
             loss = step.train((), element)
         else:

@@ -12,7 +12,7 @@ from tensorflow.python.ops import array_ops, math_ops, tensor_array_ops
 from tensorflow.python.ops import while_loop as tf_while_loop
 
 from tensorflow_ipu.configs.ranges import INT32, Range
-from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, element_arguments
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, element_arguments, feed_of
 from tensorflow_ipu.hooks import tensorflow_hooks
 
 tensorflow_hooks.install()
@@ -203,7 +203,7 @@ def _call_body(body: Body, values: list[Any], infeed_queue: IPUInfeedQueue | Non
     """Calls the user's body with the loop's values and the next element of the infeed."""
     if infeed_queue is None:
         return _BodyResult(body(*values), values)
-    members, keywords = element_arguments(infeed_queue._dequeue())
+    members, keywords = element_arguments(feed_of(infeed_queue).dequeue())
     return _BodyResult(body(*values, *members, **keywords), values)
 
 
@@ -215,7 +215,9 @@ def _check_signature(
     Raises:
         TypeError: As the name says.
     """
-    members, names = element_arguments(() if infeed_queue is None else infeed_queue._structure)
+    members, names = element_arguments(
+        () if infeed_queue is None else feed_of(infeed_queue).element_spec
+    )
     try:
         inspect.signature(function).bind(*range(count), *members, **names)
     except TypeError as error:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_ipu import loops
 from tensorflow_ipu.compiler import tf_functions
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
-from tensorflow_ipu.feeds import common
+from tensorflow_ipu.feeds import common, ipu_infeed_queue, ipu_outfeed_queue
 from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
 from tensorflow_ipu.feeds.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from tensorflow_ipu.hooks import tensorflow_hooks
@@ -127,7 +127,7 @@ class Program:
         leading += [self._replicas] if self._replicas > 1 else []
         zeros = [
             np.zeros([*leading, *spec.shape], spec.dtype.as_numpy_dtype)
-            for spec in tf.nest.flatten(self._outfeed._structure)
+            for spec in tf.nest.flatten(ipu_outfeed_queue.feed_of(self._outfeed).element_spec)
         ]
         return tf.nest.pack_sequence_as(self._structure, zeros)
 
@@ -179,7 +179,7 @@ def _loop(
     form: list[Any] = []
 
     def body() -> tf.Operation:
-        results = step(infeed._dequeue())
+        results = step(ipu_infeed_queue.feed_of(infeed).dequeue())
         form[:] = [tf.nest.map_structure(lambda _: 0, results)]
         return outfeed.enqueue(tf.nest.flatten(results))
 

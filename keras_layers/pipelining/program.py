@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
 from tensorflow_ipu.keras_layers import model_state, padded_losses
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.pipelining import listing, statistics, validation
@@ -230,7 +231,8 @@ def _build(model: Any, infeed: Any, marked: bool = False) -> None:
     """Builds a Sequential model from the shapes of its data, as its first call would."""
     if not listing.is_sequential(model) or model._graph_initialized:
         return
-    element = infeed._structure[0] if marked else infeed._structure
+    spec = feed_of(infeed).element_spec
+    element = spec[0] if marked else spec
     x = tf.keras.utils.unpack_x_y_sample_weight(element)[0]
     (spec,) = tf.nest.flatten(x)
     # Not `build`: that does not take the type.

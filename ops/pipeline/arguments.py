@@ -219,10 +219,11 @@ def _check_outfeed(arguments: PipelineArguments) -> None:
         return
     if queue is None:
         raise ValueError("`accumulate_outfeed` needs an `outfeed_queue` for the sums.")
-    if queue._mode is not ipu_outfeed_queue.IPUOutfeedMode.ALL:
+    mode = ipu_outfeed_queue.feed_of(queue).mode
+    if mode is not ipu_outfeed_queue.IPUOutfeedMode.ALL:
         raise ValueError(
             "To accumulate the outfeed, it must be in IPUOutfeedMode ALL. Make the queue with "
-            f"outfeed_mode=IPUOutfeedMode.ALL. Received: {queue._mode}"
+            f"outfeed_mode=IPUOutfeedMode.ALL. Received: {mode}"
         )
 
 

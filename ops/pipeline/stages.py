@@ -119,7 +119,8 @@ def _first_inputs(arguments: PipelineArguments) -> tuple[list[Any], dict[str, An
     values: list[Any] = [array_ops.identity(value) for value in arguments.inputs]
     if arguments.infeed_queue is None:
         return values, {}
-    members, keywords = ipu_infeed_queue.element_arguments(arguments.infeed_queue._dequeue())
+    element = ipu_infeed_queue.feed_of(arguments.infeed_queue).dequeue()
+    members, keywords = ipu_infeed_queue.element_arguments(element)
     return [*values, *members], keywords
 
 

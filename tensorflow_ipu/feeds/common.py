@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tensorflow.python.autograph.impl import api as autograph
-from tensorflow.python.eager import context
 from tensorflow.python.framework import (
     constant_op,
     dtypes,
     errors,
-    func_graph,
     ops,
     tensor_shape,
 )
@@ -29,7 +24,6 @@ from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.ranges import INT32, Range, shown
 from tensorflow_ipu.configs.short_repr import Shown
-from tensorflow_ipu.runtime import native
 
 #: Types of the tensors that an infeed sends to a device.
 INFEED_DTYPES = (
@@ -43,75 +37,10 @@ INFEED_DTYPES = (
 #: Types of the tensors that can pass between host and device, integers of 64 bits as 32 bits.
 SUPPORTED_DTYPES = (*INFEED_DTYPES, dtypes.int64)
 
-_numbers = itertools.count()
-# Attribute of graphs with the queues that they have ops of.
-_QUEUES = "_ipu_queues"
-
 #: Ordinals of devices.
 _ORDINAL = Range(0, INT32, below="must be >= 0")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-class NativeQueue:
-    """The native half of a queue, which goes when nothing can use it any more.
-
-    That is when its Python half and all graphs are gone that have an op of the queue: those of
-    programs which read or fill it, and those of sessions.
-
-    Attributes:
-        id: Its name, which no other queue of this process has.
-    """
-
-    def __init__(self, kind: str, device_ordinal: int) -> None:
-        """Makes a name. The queue itself is made when it is first used.
-
-        Args:
-            kind: "infeed" or "outfeed".
-            device_ordinal: `k` of the device `/device:IPU:k`.
-        """
-        self.id = f"{kind}_{os.getpid()}_{next(_numbers)}"
-        self._device_ordinal = device_ordinal
-        self.drop_with(self)
-
-    def drop_with(self, owner: object) -> None:
-        """Arranges for what is in the queue to be dropped when an object goes.
-
-        Args:
-            owner: the object.
-        """
-        weakref.finalize(owner, native.drop_feed, self.id, self._device_ordinal).atexit = False
-
-    def used_in_graph(self) -> None:
-        """Notes that the graph in scope is getting an op of the queue; does nothing in eager mode.
-
-        The graphs around it count as well: they run what is in it.
-        """
-        graph = None if context.executing_eagerly() else ops.get_default_graph()
-        while graph is not None:
-            if not hasattr(graph, _QUEUES):
-                setattr(graph, _QUEUES, set())
-            getattr(graph, _QUEUES).add(self)
-            graph = _graph_around(graph)
-
-
-def graphs_around() -> Iterator[ops.Graph]:
-    """Yields the graph in scope, and those in which its function is called, innermost first."""
-    graph = ops.get_default_graph()
-    yield graph
-    while isinstance(graph, func_graph.FuncGraph):
-        graph = graph.outer_graph
-        yield graph
-
-
-def _graph_around(graph: ops.Graph) -> ops.Graph | None:
-    """Returns the graph in which the function of a graph is called; None for the outermost."""
-    if not isinstance(graph, func_graph.FuncGraph):
-        return None
-    outer = graph.outer_graph
-    is_function = isinstance(outer, func_graph.FuncGraph)
-    # In eager mode there is a graph around all functions that lives for ever.
-    return outer if is_function or not ops.executing_eagerly_outside_functions() else None
 
 
 def check_ordinal(device_ordinal: int | None) -> int:

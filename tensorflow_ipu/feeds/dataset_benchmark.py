@@ -7,7 +7,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, feed_of
 from tensorflow_ipu.runtime import interpreter, native
 
 
@@ -83,7 +83,7 @@ def infeed_benchmark(
     if not isinstance(infeed_queue, IPUInfeedQueue):
         raise TypeError(f"Expected an IPUInfeedQueue. Received: infeed_queue={infeed_queue!r}")
     return dataset_benchmark(
-        infeed_queue._dataset,
+        feed_of(infeed_queue).dataset,
         number_of_epochs,
         elements_per_epochs,
         print_stats,

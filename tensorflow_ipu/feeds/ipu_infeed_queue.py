@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from tensorflow.python.data.ops import dataset_ops
-from tensorflow.python.data.ops import options as options_lib
-from tensorflow.python.data.util import structure
 from tensorflow.python.eager import context
-from tensorflow.python.framework import dtypes, errors, ops
+from tensorflow.python.framework import ops
 
 from tensorflow_ipu.configs.ranges import Range
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.feeds.infeed import DataInfeed, Infeed
 
 if TYPE_CHECKING:
     from tensorflow_ipu.feeds.iterators import IPUIterator, IPUOwnedIterator, make_owned_iterator
@@ -89,43 +86,20 @@ class IPUInfeedQueue:
         common.warn_ignored(
             "IPUInfeedQueue", {"data_to_prefetch": (data_to_prefetch, 1)}, "Use prefetch_depth."
         )
-        self._device_ordinal = common.check_ordinal(device_ordinal)
-        self._prefetch_depth = check_prefetch_depth(prefetch_depth)
-        self._source = dataset
-        self._dataset = _for_queue(dataset)
-        self._structure = self._dataset.element_spec
-        self._types = structure.get_flat_tensor_types(self._structure)
-        self._shapes = structure.get_flat_tensor_shapes(self._structure)
-        self._check_elements()
-        self._native = common.NativeQueue("infeed", self._device_ordinal)
-        self._feed_id = self._native.id
+        self._feed = self._feed_class(
+            dataset, common.check_ordinal(device_ordinal), check_prefetch_depth(prefetch_depth)
+        )
         self._initializer_read = False
-        self._dequeued = False
 
-    #: Types that elements may have.
-    _supported: tuple[dtypes.DType, ...] = common.INFEED_DTYPES
+    _feed_class: type[Infeed] = Infeed
 
     __repr__ = shows(
         lambda self: {
-            "": common.structure_text(self._structure),
-            "device_ordinal": self._device_ordinal,
-            "prefetch_depth": self._prefetch_depth,
+            "": common.structure_text(self._feed.element_spec),
+            "device_ordinal": self._feed.device_ordinal,
+            "prefetch_depth": self._feed.prefetch_depth,
         }
     )
-
-    def _check_elements(self) -> None:
-        """Refuses datasets whose elements cannot be sent to a device."""
-        if not self._types:
-            raise ValueError(
-                f"The dataset has no tensors. Received: element_spec={self._structure}"
-            )
-        for shape in self._shapes:
-            if not shape.is_fully_defined():
-                raise ValueError(
-                    f"Output shape {shape} is not fully defined. If using tf.Dataset.batch, set "
-                    "`drop_remainder=True`. Programs need to know all shapes: tf.ensure_shape in "
-                    f"a map sets one. Received: element_spec={self._structure}"
-                )
 
     @property
     def initializer(self) -> ops.Operation | None:
@@ -144,18 +118,7 @@ class IPUInfeedQueue:
                     "op, or create a new queue to start the dataset again."
                 )
             self._initializer_read = True
-        with ops.init_scope(), common.on_host():
-            self._native.used_in_graph()
-            return interpreter.call(
-                native.ops().ipu_infeed_initialize,
-                self._dataset._variant_tensor,
-                feed_id=self._feed_id,
-                device_ordinal=self._device_ordinal,
-                prefetch_depth=self._prefetch_depth,
-                output_types=self._types,
-                output_shapes=self._shapes,
-                supported_types=self._supported,
-            )
+        return self._feed.initialize()
 
     def restart(self, dataset: dataset_ops.DatasetV2) -> None:
         """Lets programs read a dataset from its beginning, in eager mode.
@@ -168,40 +131,22 @@ class IPUInfeedQueue:
         Raises:
             ValueError: If its elements are others.
         """
-        if dataset.element_spec != self._structure:
-            raise ValueError(
-                "An infeed queue can only go on with elements of the same form. Expected: "
-                f"{self._structure}. Received: {dataset.element_spec}"
-            )
-        if dataset is not self._source:
-            # TensorFlow optimizes a dataset once, so it pays to keep it.
-            self._source = dataset
-            self._dataset = _for_queue(dataset)
-        # One that has not come to its end would be in the way of the new one.
-        with contextlib.suppress(errors.NotFoundError):
-            self.deleter  # noqa: B018  (reading it deletes)
-        self.initializer  # noqa: B018  (reading it initializes)
+        self._feed.restart(dataset)
 
     @property
     def deleter(self) -> ops.Operation | None:
         """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
-        with common.on_host():
-            self._native.used_in_graph()
-            return interpreter.call(
-                native.ops().ipu_infeed_delete,
-                feed_id=self._feed_id,
-                device_ordinal=self._device_ordinal,
-            )
+        return self._feed.delete()
 
     @property
     def dequeued(self) -> bool:
         """Whether some program reads the queue."""
-        return self._dequeued
+        return self._feed.dequeued
 
     @property
     def number_of_tuple_elements(self) -> int:
         """Number of tensors in an element, nested ones included."""
-        return len(self._types)
+        return len(self._feed.types)
 
     def get_next(self) -> None:
         """Obsolete: programs read queues through `loops` and pipelines.
@@ -216,23 +161,9 @@ class IPUInfeedQueue:
 
     @common.without_autograph
     def _dequeue(self) -> Any:
-        """Adds the reading of one element to the program being built.
-
-        Returns:
-            The element, nested like the dataset's `element_spec`.
-        """
-        if common.infeed_is_off():
-            tensors = [
-                common.synthetic_tensor(dtype, shape)
-                for dtype, shape in zip(self._types, self._shapes)
-            ]
-        else:
-            self._native.used_in_graph()
-            tensors = native.ops().ipu_infeed_dequeue(
-                feed_id=self._feed_id, output_types=self._types, output_shapes=self._shapes
-            )
-        self._dequeued = True
-        return structure.from_compatible_tensor_list(self._structure, tensors)
+        """Adds the reading of one element to the program being built; see `Infeed.dequeue`."""
+        # The package does not call it. Programs do, to read a queue where there is no loop.
+        return self._feed.dequeue()
 
 
 class DataInfeedQueue(IPUInfeedQueue):
@@ -242,12 +173,21 @@ class DataInfeedQueue(IPUInfeedQueue):
     32 bits go to the device.
     """
 
-    _supported = common.SUPPORTED_DTYPES
+    _feed_class = DataInfeed
 
-    def _check_elements(self) -> None:
-        """Refuses other types at once: nothing of the program need be traced to tell."""
-        super()._check_elements()
-        common.check_dtypes("infeed queue", self._types)
+
+def feed_of(queue: IPUInfeedQueue) -> Infeed:
+    """Returns the internal half of a queue.
+
+    Args:
+        queue: The queue.
+
+    Raises:
+        TypeError: If it is no `IPUInfeedQueue`.
+    """
+    if not isinstance(queue, IPUInfeedQueue):
+        raise TypeError(f"Expected an IPUInfeedQueue. Received: infeed_queue={queue!r}")
+    return queue._feed
 
 
 def element_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -263,21 +203,6 @@ def element_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
         if all(isinstance(key, str) for key in keywords):
             return [], dict(keywords)
     return list(members), {}
-
-
-def _for_queue(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
-    """Returns a dataset that leaves to the queue what the queue does.
-
-    * The queue prefetches: another thread in between would only add work.
-    * Without a thread that tunes the dataset, what is to be tuned uses all cores from the start.
-      That thread often does not see that its dataset is deleted, and keeps whoever deletes it
-      waiting for up to a minute (`CancellationManager` calls its callbacks before it says that it
-      is cancelled).
-    """
-    options = options_lib.Options()
-    options.experimental_optimization.inject_prefetch = False
-    options.autotune.enabled = False
-    return dataset.with_options(options)._apply_debug_options()
 
 
 def check_prefetch_depth(depth: int | None) -> int:

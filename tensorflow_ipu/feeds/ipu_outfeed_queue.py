@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import enum
 import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
 from tensorflow.python.eager import context
-from tensorflow.python.framework import func_graph, ops, tensor_shape
-from tensorflow.python.framework import tensor as tensor_lib
-from tensorflow.python.ops import control_flow_ops
+from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.configs.ranges import INT32, Range
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.runtime import interpreter, native
+from tensorflow_ipu.feeds.feed import graphs_around
+from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
 
 __all__ = [
     "IPUOutfeedMode",
@@ -29,17 +25,6 @@ __all__ = [
 ]
 
 _BUFFER_DEPTH = Range(1, INT32, "elements", below="cannot be less than 1")
-
-
-class IPUOutfeedMode(enum.Enum):
-    """What an outfeed keeps for the host.
-
-    * `ALL`: every element that was enqueued.
-    * `LAST`: the last element that was enqueued.
-    """
-
-    ALL = "all"
-    LAST = "get_last"
 
 
 class IPUOutfeedQueue:
@@ -84,8 +69,8 @@ class IPUOutfeedQueue:
         del optimise_latency
         if isinstance(feed_name, IPUOutfeedMode) and outfeed_mode is None:
             feed_name, outfeed_mode = None, feed_name
-        self._mode = IPUOutfeedMode.ALL if outfeed_mode is None else outfeed_mode
-        if not isinstance(self._mode, IPUOutfeedMode):
+        mode = IPUOutfeedMode.ALL if outfeed_mode is None else outfeed_mode
+        if not isinstance(mode, IPUOutfeedMode):
             raise ValueError(
                 "outfeed_mode must be IPUOutfeedMode.ALL or IPUOutfeedMode.LAST. "
                 f"Received: {outfeed_mode!r}"
@@ -100,11 +85,8 @@ class IPUOutfeedQueue:
             },
             "No change is needed.",
         )
-        self._device_ordinal = common.check_ordinal(device_ordinal)
-        self._native = common.NativeQueue("outfeed", self._device_ordinal)
-        self._feed_id = self._native.id
+        self._feed = Outfeed(common.check_ordinal(device_ordinal), mode)
         self._creator = threading.get_ident()
-        self._structure: Any = None  # of tf.TensorSpec, once something was enqueued
         self._enqueued_in: weakref.ref[ops.Graph] | None = None
         # The graphs below which something was enqueued, and the thread that did so last.
         self._graphs: weakref.WeakSet[ops.Graph] = weakref.WeakSet()
@@ -112,9 +94,9 @@ class IPUOutfeedQueue:
 
     __repr__ = shows(
         lambda self: {
-            "": common.structure_text(self._structure),
-            "outfeed_mode": self._mode,
-            "device_ordinal": self._device_ordinal,
+            "": common.structure_text(self._feed.element_spec),
+            "outfeed_mode": self._feed.mode,
+            "device_ordinal": self._feed.device_ordinal,
             "enqueued": self.enqueued,
         }
     )
@@ -149,24 +131,11 @@ class IPUOutfeedQueue:
                 "An outfeed can only be enqueued once. Enqueue a tuple or dict of all tensors, or "
                 "use another IPUOutfeedQueue."
             )
-        flat = [ops.convert_to_tensor(tensor) for tensor in nest.flatten(tensors)]
-        if not flat:
-            raise ValueError(f"There are no tensors to enqueue. Received: tensors={tensors!r}")
-        common.check_dtypes("outfeed queue", [tensor.dtype for tensor in flat])
-        specs = [tensor_lib.TensorSpec(tensor.shape, tensor.dtype) for tensor in flat]
-        self._structure = nest.pack_sequence_as(tensors, specs)
+        operation = self._feed.enqueue(tensors)
         self._enqueued_in = weakref.ref(program)
-        self._graphs.update(common.graphs_around())
+        self._graphs.update(graphs_around())
         self._enqueuer = threading.get_ident()
-        if common.is_synthetic(SyntheticDataCategory.Outfeed):
-            return control_flow_ops.group(*flat)
-        self._native.used_in_graph()
-        return native.ops().ipu_outfeed_enqueue(
-            flat,
-            feed_id=self._feed_id,
-            mode=self._mode.value,
-            shapes=[spec.shape for spec in specs],
-        )
+        return operation
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """Takes what programs have enqueued, on the host. In eager mode, at once.
@@ -185,59 +154,19 @@ class IPUOutfeedQueue:
             ValueError: If nothing was enqueued.
             tf.errors.FailedPreconditionError: When executed in mode `LAST` without an element.
         """
-        if self._structure is None:
+        if self._feed.element_spec is None:
             if context.executing_eagerly() and threading.get_ident() != self._creator:
                 return []
             raise ValueError(
                 "Trying to dequeue an outfeed which has not been enqueued. Build the program that "
                 "calls enqueue first."
             )
-        structure = self._structure
-        specs = nest.flatten(structure)
-        with common.on_host():
-            self._native.used_in_graph()
-            tensors = interpreter.call(
-                native.ops().ipu_outfeed_dequeue,
-                feed_id=self._feed_id,
-                device_ordinal=self._device_ordinal,
-                mode=self._mode.value,
-                output_types=[spec.dtype for spec in specs],
-                output_shapes=[spec.shape for spec in specs],
-                wait_for_completion=wait_for_completion,
-                synthetic=common.is_synthetic(SyntheticDataCategory.Outfeed),
-            )
-        if not context.executing_eagerly():
-            for tensor, spec in zip(tensors, specs):
-                tensor.set_shape(self._static_shape(spec.shape))
-        return nest.pack_sequence_as(structure, tensors)
-
-    def _static_shape(self, shape: tensor_shape.TensorShape) -> tensor_shape.TensorShape:
-        """Returns what is known of a dequeued tensor's shape before the program was compiled.
-
-        Args:
-            shape: Shape of the enqueued tensor.
-        """
-        if not self._has_one_replica():
-            return tensor_shape.unknown_shape()
-        if self._mode is IPUOutfeedMode.LAST:
-            return shape
-        return tensor_shape.TensorShape([None]).concatenate(shape)
-
-    def _has_one_replica(self) -> bool:
-        """Returns whether the device is configured, with a single IPU."""
-        if not system.is_configured():
-            return False
-        devices = system.current().devices
-        return self._device_ordinal < len(devices) and devices[self._device_ordinal].num_ipus == 1
+        return self._feed.dequeue(wait_for_completion)
 
     @property
     def deleter(self) -> ops.Operation | None:
         """An op that frees the queue, once no program uses it. In eager mode, frees it at once."""
-        with common.on_host():
-            self._native.used_in_graph()
-            return native.ops().ipu_outfeed_delete(
-                feed_id=self._feed_id, device_ordinal=self._device_ordinal
-            )
+        return self._feed.delete()
 
     def __iter__(self) -> Iterator[Any]:
         """Iterates over the elements that are waiting, until there are no more.
@@ -266,10 +195,11 @@ class IPUOutfeedQueueIterator(Iterator[Any]):
         """
         if not context.executing_eagerly():
             raise RuntimeError("IPUOutfeedQueue can only be iterated over in eager mode.")
-        if outfeed_queue._mode is not IPUOutfeedMode.ALL:
+        mode = feed_of(outfeed_queue).mode
+        if mode is not IPUOutfeedMode.ALL:
             raise RuntimeError(
                 "IPUOutfeedQueue can only be iterated over with IPUOutfeedMode.ALL. "
-                f"Received: {outfeed_queue._mode}"
+                f"Received: {mode}"
             )
         self._queue = outfeed_queue
         self._batch: Any = None
@@ -284,7 +214,7 @@ class IPUOutfeedQueueIterator(Iterator[Any]):
             StopIteration: None is waiting.
         """
         if self._next == self._count:
-            if self._queue._structure is None:
+            if feed_of(self._queue).element_spec is None:
                 raise StopIteration
             self._batch = self._queue.dequeue()
             self._count, self._next = nest.flatten(self._batch)[0].shape[0], 0
@@ -317,7 +247,21 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
             buffer_depth=buffer_depth,
             optimise_latency=optimise_latency,
         )
-        self._native.drop_with(self)
+        self._feed.native.drop_with(self)
+
+
+def feed_of(queue: IPUOutfeedQueue) -> Outfeed:
+    """Returns the internal half of a queue.
+
+    Args:
+        queue: The queue.
+
+    Raises:
+        TypeError: If it is no `IPUOutfeedQueue`.
+    """
+    if not isinstance(queue, IPUOutfeedQueue):
+        raise TypeError(f"Expected an IPUOutfeedQueue. Received: outfeed_queue={queue!r}")
+    return queue._feed
 
 
 def check_buffer_depth(depth: int) -> None:

@@ -13,7 +13,7 @@ from tensorflow.python.types import trace
 
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue
+from tensorflow_ipu.feeds.ipu_infeed_queue import DataInfeedQueue, IPUInfeedQueue, feed_of
 
 
 class IPUIterator(iterator_ops.OwnedIterator):
@@ -57,13 +57,13 @@ class IPUIterator(iterator_ops.OwnedIterator):
             )
         else:
             self._queue = infeed_spec
-        self._element_spec = self._queue._structure
+        self._element_spec = feed_of(self._queue).element_spec
         self._spec = _IPUIteratorSpec(self)
 
     __repr__ = shows(
         lambda self: {
             "": common.structure_text(self._element_spec),
-            "device_ordinal": self._queue._device_ordinal,
+            "device_ordinal": feed_of(self._queue).device_ordinal,
         }
     )
 
@@ -89,7 +89,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
                 "mode. Call next() in a function that runs on the IPU, or create the strategy with "
                 "IPUStrategy(enable_dataset_iterators=False) to iterate on the host."
             )
-        return self._queue._dequeue()
+        return feed_of(self._queue).dequeue()
 
     def __next__(self) -> Any:
         """Reads an element.
@@ -135,7 +135,7 @@ class IPUOwnedIterator(IPUIterator):
     ) -> None:
         """Creates an iterator; the arguments and errors are those of `IPUIterator`."""
         super().__init__(dataset, infeed_spec, element_spec, **kwargs)
-        self._queue._native.drop_with(self)
+        feed_of(self._queue).native.drop_with(self)
 
 
 class _IPUIteratorSpec(type_spec.TypeSpec):
@@ -149,7 +149,7 @@ class _IPUIteratorSpec(type_spec.TypeSpec):
 
     def __init__(self, iterator: IPUIterator) -> None:
         self._iterator = weakref.ref(iterator)
-        self._feed_id = iterator._queue._feed_id
+        self._feed_id = feed_of(iterator._queue).id
         self._element_spec = iterator._element_spec
 
     @property

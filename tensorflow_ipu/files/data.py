@@ -14,7 +14,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import variables
 
-from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue
+from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, feed_of
 from tensorflow_ipu.files import dataset_extractor, tensor_file
 from tensorflow_ipu.files.tensor_file import Kind
 
@@ -49,8 +49,9 @@ def export_dataset_to_file(
     """
     dataset = dataset_or_infeed
     if isinstance(dataset_or_infeed, IPUInfeedQueue):
-        dataset = dataset_or_infeed._dataset
-        feed_name = feed_name or dataset_or_infeed._feed_id
+        feed = feed_of(dataset_or_infeed)
+        dataset = feed.dataset
+        feed_name = feed_name or feed.id
         apply_options = False  # the queue has applied them
     return dataset_extractor.dataset_to_files(
         dataset, num_elements, output_filename, feed_name, apply_options

@@ -15,6 +15,8 @@ from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes, strategy_s
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
+from tensorflow_ipu.feeds import ipu_outfeed_queue
+from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
 from tensorflow_ipu.ipu_infeed_queue import (
     DataInfeedQueue,
     IPUInfeedQueue,
@@ -489,8 +491,9 @@ def test_the_device_is_that_of_the_strategy_in_scope() -> None:
         with ipu_strategy.IPUStrategy("/device:IPU:1").scope():
             infeed = IPUInfeedQueue(numbers(4))
             outfeed = IPUOutfeedQueue()
-            assert (infeed._device_ordinal, outfeed._device_ordinal) == (1, 1)
-        assert (IPUInfeedQueue(numbers(4))._device_ordinal) == 0
+            assert feed_of(infeed).device_ordinal == 1
+            assert ipu_outfeed_queue.feed_of(outfeed).device_ordinal == 1
+        assert feed_of(IPUInfeedQueue(numbers(4))).device_ordinal == 0
     finally:
         system.reset_ipu_configuration()
 
@@ -687,7 +690,7 @@ def test_an_iterator_needs_a_dataset_or_both_specs(configure: Any) -> None:
         with pytest.raises(ValueError, match="must"):
             IPUIterator(**arguments)
     assert IPUIterator(infeed_spec=queue, element_spec=spec).element_spec == spec
-    assert IPUIterator(numbers(4), prefetch_depth=7)._queue._prefetch_depth == 7
+    assert IPUIterator(numbers(4), prefetch_depth=7)._queue._feed.prefetch_depth == 7
 
 
 def _infeeds() -> int:
@@ -718,7 +721,7 @@ def test_a_queue_stays_while_a_program_can_read_it(configure: Any) -> None:
 
         @tf.function(jit_compile=True)
         def inner() -> tf.Tensor:
-            return loops.repeat(2, body, [tf.zeros([], queue._types[0])], queue)
+            return loops.repeat(2, body, [tf.zeros([], feed_of(queue).types[0])], queue)
 
         return tf.function(lambda: inner(), jit_compile=True)
 
@@ -739,7 +742,7 @@ def test_a_queue_stays_while_a_graph_can_initialize_it(configure: Any) -> None:
         queue = IPUInfeedQueue(numbers(4).repeat())
         body = lambda total, x: total + tf.reduce_sum(x)  # noqa: E731
         with scopes.ipu_scope("/device:IPU:0"):
-            zero = tf.zeros([], queue._types[0])
+            zero = tf.zeros([], feed_of(queue).types[0])
             result = ipu_compiler.compile(lambda: loops.repeat(2, body, [zero], queue))
         return queue.initializer, result
 

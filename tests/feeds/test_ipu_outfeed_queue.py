@@ -15,6 +15,7 @@ from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
+from tensorflow_ipu.feeds.ipu_outfeed_queue import feed_of
 from tensorflow_ipu.ipu_outfeed_queue import (
     IPUOutfeedMode,
     IPUOutfeedQueue,
@@ -415,7 +416,7 @@ def test_the_arguments_are_checked() -> None:
 
 
 def test_a_mode_is_accepted_as_first_argument() -> None:
-    assert IPUOutfeedQueue(IPUOutfeedMode.LAST)._mode is IPUOutfeedMode.LAST  # type: ignore[arg-type]
+    assert feed_of(IPUOutfeedQueue(IPUOutfeedMode.LAST)).mode is IPUOutfeedMode.LAST  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -510,7 +511,7 @@ def test_a_scoped_queue_deletes_itself(configure: Any) -> None:
 
         strategy.run(program)
         strategy.run(program)
-        observer._feed_id, observer._structure = queue._feed_id, queue._structure
+        observer._feed = feed_of(queue)
         np.testing.assert_array_equal(queue.dequeue(), [1, 1])
         strategy.run(program)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
 from tensorflow_ipu.files import data, dataset_extractor, tensor_file
 from tensorflow_ipu.files.tensor_file import Kind
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
@@ -55,7 +56,7 @@ def test_a_queue_names_its_streams_and_keeps_its_elements(tmp_path: Path) -> Non
         assert isinstance(export, tf.Operation)
         for _ in range(2):
             session.run(export)
-            squares = tensor_file.read_tensor(tmp_path / "q.1", f"{queue._feed_id}.1")
+            squares = tensor_file.read_tensor(tmp_path / "q.1", f"{feed_of(queue).id}.1")
             np.testing.assert_array_equal(squares, [0, 1])
 
 

@@ -131,7 +131,7 @@ def test_queues_get_the_options_of_the_model() -> None:
         model.set_infeed_queue_options(prefetch_depth=5)
         model.predict(X, BATCH, verbose=0)
         (program,) = model.__dict__["_ipu_programs"].values()
-        assert program._infeed._prefetch_depth == 5
+        assert program._infeed._feed.prefetch_depth == 5
 
 
 @pytest.fixture(params=["outfeed", "infeed,outfeed"])

@@ -1,0 +1,154 @@
+"""Infeeds: the internal half of infeed queues."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.data.ops import options as options_lib
+from tensorflow.python.data.util import structure
+from tensorflow.python.framework import dtypes, errors, ops
+
+from tensorflow_ipu.feeds import common
+from tensorflow_ipu.feeds.feed import Feed
+from tensorflow_ipu.runtime import interpreter, native
+
+
+class Infeed(Feed):
+    """Brings the elements of a dataset to the programs that read them.
+
+    Attributes:
+        dataset: What the native half reads.
+        types: Type of each tensor of an element.
+        shapes: Shape of each tensor of an element.
+        prefetch_depth: Elements for each replica to read ahead.
+        dequeued: Whether some program reads the queue.
+    """
+
+    #: Types that elements may have.
+    supported: tuple[dtypes.DType, ...] = common.INFEED_DTYPES
+
+    def __init__(
+        self, dataset: dataset_ops.DatasetV2, device_ordinal: int, prefetch_depth: int
+    ) -> None:
+        """Makes an infeed, which has to be initialized before a program runs.
+
+        Args:
+            dataset: A dataset whose elements have fully defined shapes.
+            device_ordinal: `k` of the device `/device:IPU:k`.
+            prefetch_depth: Elements for each replica to read ahead.
+
+        Raises:
+            ValueError: If elements have no tensors, or a shape is not fully defined.
+        """
+        self._source = dataset
+        self.dataset = _for_queue(dataset)
+        self.element_spec = self.dataset.element_spec
+        self.types = structure.get_flat_tensor_types(self.element_spec)
+        self.shapes = structure.get_flat_tensor_shapes(self.element_spec)
+        self._check_elements()
+        self.prefetch_depth = prefetch_depth
+        self.dequeued = False
+        super().__init__("infeed", device_ordinal)
+
+    def _check_elements(self) -> None:
+        """Refuses datasets whose elements cannot be sent to a device."""
+        if not self.types:
+            raise ValueError(
+                f"The dataset has no tensors. Received: element_spec={self.element_spec}"
+            )
+        for shape in self.shapes:
+            if not shape.is_fully_defined():
+                raise ValueError(
+                    f"Output shape {shape} is not fully defined. If using tf.Dataset.batch, set "
+                    "`drop_remainder=True`. Programs need to know all shapes: tf.ensure_shape in "
+                    f"a map sets one. Received: element_spec={self.element_spec}"
+                )
+
+    def initialize(self) -> ops.Operation | None:
+        """Returns an op that makes the queue ready for use. In eager mode, makes it ready."""
+        with ops.init_scope(), common.on_host():
+            self.native.used_in_graph()
+            return interpreter.call(
+                native.ops().ipu_infeed_initialize,
+                self.dataset._variant_tensor,
+                feed_id=self.id,
+                device_ordinal=self.device_ordinal,
+                prefetch_depth=self.prefetch_depth,
+                output_types=self.types,
+                output_shapes=self.shapes,
+                supported_types=self.supported,
+            )
+
+    def restart(self, dataset: dataset_ops.DatasetV2) -> None:
+        """Reads a dataset from its beginning, in eager mode; see `IPUInfeedQueue.restart`."""
+        if dataset.element_spec != self.element_spec:
+            raise ValueError(
+                "An infeed queue can only go on with elements of the same form. Expected: "
+                f"{self.element_spec}. Received: {dataset.element_spec}"
+            )
+        if dataset is not self._source:
+            # TensorFlow optimizes a dataset once, so it pays to keep it.
+            self._source = dataset
+            self.dataset = _for_queue(dataset)
+        # One that has not come to its end would be in the way of the new one.
+        with contextlib.suppress(errors.NotFoundError):
+            self.delete()
+        self.initialize()
+
+    def delete(self) -> ops.Operation | None:
+        """Returns an op that frees the queue. In eager mode, frees it."""
+        with common.on_host():
+            self.native.used_in_graph()
+            return interpreter.call(
+                native.ops().ipu_infeed_delete,
+                feed_id=self.id,
+                device_ordinal=self.device_ordinal,
+            )
+
+    @common.without_autograph
+    def dequeue(self) -> Any:
+        """Adds the reading of one element to the program being built.
+
+        Returns:
+            The element, nested like `element_spec`.
+        """
+        if common.infeed_is_off():
+            tensors = [
+                common.synthetic_tensor(dtype, shape)
+                for dtype, shape in zip(self.types, self.shapes)
+            ]
+        else:
+            self.native.used_in_graph()
+            tensors = native.ops().ipu_infeed_dequeue(
+                feed_id=self.id, output_types=self.types, output_shapes=self.shapes
+            )
+        self.dequeued = True
+        return structure.from_compatible_tensor_list(self.element_spec, tensors)
+
+
+class DataInfeed(Infeed):
+    """Is the feed of `DataInfeedQueue`."""
+
+    supported = common.SUPPORTED_DTYPES
+
+    def _check_elements(self) -> None:
+        """Refuses other types at once: nothing of the program need be traced to tell."""
+        super()._check_elements()
+        common.check_dtypes("infeed queue", self.types)
+
+
+def _for_queue(dataset: dataset_ops.DatasetV2) -> dataset_ops.DatasetV2:
+    """Returns a dataset that leaves to the queue what the queue does.
+
+    * The queue prefetches: another thread in between would only add work.
+    * Without a thread that tunes the dataset, what is to be tuned uses all cores from the start.
+      That thread often does not see that its dataset is deleted, and keeps whoever deletes it
+      waiting for up to a minute (`CancellationManager` calls its callbacks before it says that it
+      is cancelled).
+    """
+    options = options_lib.Options()
+    options.experimental_optimization.inject_prefetch = False
+    options.autotune.enabled = False
+    return dataset.with_options(options)._apply_debug_options()
