@@ -45,7 +45,6 @@ from tensorflow_ipu.configs.legacy import (
 from tensorflow_ipu.device import system
 from tensorflow_ipu.device.system import get_num_of_ipus_in_device
 from tensorflow_ipu.files.data import export_dataset_to_file, export_inputs_to_file
-from tensorflow_ipu.hooks.variable_initialization import move_variable_initialization_to_cpu
 from tensorflow_ipu.runtime import native
 from tensorflow_ipu.runtime.event_trace import (
     extract_all_events,
@@ -55,6 +54,7 @@ from tensorflow_ipu.runtime.event_trace import (
     extract_execute_reports,
     extract_poplar_serialized_graphs,
 )
+from tensorflow_ipu.variable_initialization import move_variable_initialization_to_cpu
 
 __all__ = [
     "DeviceConnectionType",
