@@ -75,7 +75,7 @@ def kept_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     kept.clear()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_python() -> RunPython:
     """Returns a function that runs code in a new Python process.
 

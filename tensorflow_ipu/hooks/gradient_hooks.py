@@ -31,9 +31,12 @@ _FOLLOWED = (SHARDING_ATTRIBUTE, STAGE_ATTRIBUTE, PHASE_ATTRIBUTE, MULTI_CONV_AT
 
 
 def install() -> None:
-    """Makes the gradient ops of programs know their forward op; see `tensorflow_hooks.install`.
+    """Makes the gradient ops of programs know their forward op; see `tensorflow_hooks`.
 
-    Listings, reports and errors have line and layer from it.
+    Listings, reports and errors have line and layer from it. Replaces what `tf.gradients` calls for
+    an op, the gradient function of tapes (also in TensorFlow's runtime, which keeps it for good),
+    and how tapes record closures. While no program is traced, and no program has had shards or
+    stages, each of them does what it did.
     """
     graph_gradient = gradients_util._MaybeCompile
     tape_gradient = backprop._gradient_function
@@ -142,10 +145,12 @@ _follows_shards = threading.Event()
 
 @functools.cache
 def follow_shards() -> None:
-    """Makes gradient ops follow their forward op, once in a process.
+    """Makes gradient ops follow their forward op, from the first use of shards or stages on.
 
     They get its IPU and its pipeline stage, whatever scopes are open where the gradients are asked
-    for, and in a stage they are marked as its backward pass.
+    for, and in a stage they are marked as its backward pass. Gradients of ops that have neither are
+    as before. Replaces, once in a process, the scope that `tf.gradients` opens for a forward op,
+    and how tapes add up gradients.
     """
     # Around all that `tf.gradients` makes for a forward op: sums, gradients, dependencies.
     colocate = gradients_util._maybe_colocate_with

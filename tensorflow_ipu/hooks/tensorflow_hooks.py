@@ -1,22 +1,17 @@
 """The places where TensorFlow itself has to know of IPUs. All are here and in `gradient_hooks`.
 
-* `tf.function` objects with `jit_compile=True` go to XLA, which has no IPU backend. Called with an
-  IPU device in scope, they are launched as Clusters; inside a Cluster they are inlined.
-* `iter(dataset)` in the scope of an `IPUStrategy` gives an iterator that programs on the device
-  can read.
-* AutoGraph leaves the functions of this package alone, as it does TensorFlow's own. Those that call
-  functions of the user convert them with `converted`.
-* Gradient ops belong where their forward ops are: on the same IPU, in the same pipeline stage. And
-  they know their forward op, for their layer and the user's line.
-* Ctrl-C ends a program that a session or a function waits for, and a fork that launches one gets an
-  error: with TensorFlow alone both would hang.
-* Ops that a session or function places on an IPU become programs, which know their lines from the
-  graph of either.
-* Batch normalisation takes scales, offsets and statistics of float16; TensorFlow's op does not.
-* Branches and loop bodies are graphs of their own, which would not see the scopes of `ipu.scopes`
-  around them: shards, frontend attributes, outside compilation, the IPU device of a program.
+A hook replaces a function of TensorFlow, or registers one with it, for the rest of the process.
+Each has its reason in its docstring, and says when it does something of its own. At all other times
+it calls what it has replaced, with the same arguments: a program that uses no IPU gets what stock
+TensorFlow does.
 
-None of this changes anything for code that has no IPU device in scope.
+The hooks are installed when a public module is imported with which programs use IPUs. That is
+before the first configuration, because programs build graphs and functions before they configure.
+`import tensorflow` and `from tensorflow.python import ipu` install nothing. Keras has hooks of
+its own, which are there while the scope of a strategy or a pipeline stage is open
+(`keras_layers/models/hooks.py`, `keras_layers/pipelining/hooks.py`).
+
+`tests/hooks/test_tensorflow_hooks.py` has the list of all that is replaced.
 """
 
 from __future__ import annotations
@@ -52,7 +47,7 @@ from tensorflow_ipu.runtime import interpreter
 
 @functools.cache
 def install() -> None:
-    """Installs the hooks, once in a process."""
+    """Installs the hooks, once in a process and for good."""
     _hook_autograph()
     _hook_functions()
     _hook_datasets()
@@ -71,6 +66,11 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _hook_autograph() -> None:
+    """Adds a rule for the functions of this package: AutoGraph leaves them alone.
+
+    It does so with TensorFlow's own. Those of ours that call functions of the user convert them
+    with `converted`. The rule says nothing of other functions.
+    """
     package = __name__.split(".")[0]
     autograph_config.CONVERSION_RULES = (
         autograph_config.DoNotConvert(package),
@@ -79,6 +79,13 @@ def _hook_autograph() -> None:
 
 
 def _hook_functions() -> None:
+    """Replaces the call of `tf.function` objects: those with `jit_compile=True` run on the IPU.
+
+    TensorFlow would give them to XLA, which has no IPU backend. With an IPU device or an
+    `IPUStrategy` in scope they are launched as Clusters; while a Cluster is traced, they become
+    part of it. Elsewhere XLA gets them, and an error of XLA about a variable of an IPU is told in
+    other words.
+    """
     function_class = polymorphic_function.Function
     call = function_class.__call__
 
@@ -131,6 +138,10 @@ def _ipu_in_scope() -> str | None:
 
 
 def _hook_datasets() -> None:
+    """Replaces `iter(dataset)`: programs cannot read TensorFlow's iterators.
+
+    In eager mode, in the scope of an `IPUStrategy` that makes iterators, it returns one of ours.
+    """
     dataset_class = dataset_ops.DatasetV2
     iterate = dataset_class.__iter__
 
@@ -146,6 +157,11 @@ def _hook_datasets() -> None:
 
 
 def _hook_control_flow() -> None:
+    """Replaces what begins the graph of a branch or loop body: the scopes around hold in it.
+
+    Such a graph would not see those of `ipu.scopes`: shards, frontend attributes, outside
+    compilation; nor the IPU that ops beside it are placed on. Without any of them nothing is added.
+    """
     _make_loops_functional()
     graph_class = control_flow_v2_func_graphs.ControlFlowFuncGraph
     initialise = graph_class.__init__
@@ -160,9 +176,11 @@ def _hook_control_flow() -> None:
 
 
 def _make_loops_functional() -> None:
-    """Makes loops and conditionals in the scope of an IPU one op each, as in programs.
+    """Replaces the question whether control flow is functional: on an IPU device it is.
 
-    As the many ops of TensorFlow 1 they could not be part of a program that is made of placed ops.
+    Loops and conditionals there are one op each, as in programs. As the many ops of TensorFlow 1
+    they could not be part of a program that is made of placed ops. Elsewhere TensorFlow's own
+    switch is the answer.
     """
     enabled = control_flow_util.EnableControlFlowV2
 
@@ -182,6 +200,11 @@ def _compile_placed_ops(attached: system.System) -> None:
 
 
 def _hook_graphs() -> None:
+    """Replaces the constructors of sessions and function graphs, to know which graphs there are.
+
+    Ops that a session or function places on an IPU become programs, which find the lines of their
+    ops in these graphs. They are remembered weakly; nothing about them changes.
+    """
     _after_init(session.BaseSession, lambda made: placed_clusters.note_graph(made.graph))
     _after_init(func_graph.FuncGraph, placed_clusters.note_graph)
 
@@ -198,6 +221,11 @@ def _after_init(owner: type, note: Callable[[Any], None]) -> None:
 
 
 def _hook_batch_normalisation() -> None:
+    """Replaces the op of batch normalization: on an IPU, statistics can be of float16.
+
+    TensorFlow's op takes scales, offsets and statistics of float32 only. In a program or the scope
+    of an IPU those of float16 and bfloat16 are cast; other calls are TensorFlow's own.
+    """
     normalise = gen_nn_ops.fused_batch_norm_v3
 
     @functools.wraps(normalise)
@@ -217,6 +245,12 @@ def _hook_batch_normalisation() -> None:
 
 
 def _hook_calls() -> None:
+    """Replaces what runs sessions and functions: Ctrl-C ends them, and forks that launch fail.
+
+    With TensorFlow alone both would hang: a program goes on where the main thread waits for
+    TensorFlow, and a fork has no threads of the engine. Where nothing is launched, Ctrl-C comes
+    when the call has ended, as ever, and forks may call.
+    """
     for owner, name, launches in (
         (session.BaseSession, "_call_tf_sessionrun", _session_launches),
         (session.BaseSession, "_call_tf_sessionprun", _session_launches),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +17,30 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.hooks import tensorflow_hooks
+from tests.support import host_programs as host_programs_lib
+from tests.support.repository import ROOT
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
+
+# What is replaced. Besides, TensorFlow's runtime has `_gradient_function` for its tapes.
+_REPLACED = """
+    autograph.core.config.CONVERSION_RULES
+    client.session.BaseSession.__init__
+    client.session.BaseSession._call_tf_sessionprun
+    client.session.BaseSession._call_tf_sessionrun
+    data.ops.dataset_ops.Dataset.__iter__
+    data.ops.dataset_ops.DatasetV2.__iter__
+    eager.backprop._gradient_function
+    eager.context.Context.call_function
+    eager.polymorphic_function.polymorphic_function.Function.__call__
+    eager.record.record_operation
+    eager.record.record_operation_backprop_only
+    framework.func_graph.FuncGraph.__init__
+    ops.control_flow_util.EnableControlFlowV2
+    ops.control_flow_v2_func_graphs.ControlFlowFuncGraph.__init__
+    ops.gen_nn_ops.fused_batch_norm_v3
+    ops.gradients_util._MaybeCompile
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +51,25 @@ def configured() -> Iterator[None]:
     yield
     assert cache.executables() == []
     system.reset_ipu_configuration()
+
+
+@pytest.fixture(scope="module")
+def host_programs(run_python: Any) -> Any:
+    """What `tests/support/host_programs.py` prints: one process (10 s) for all hooks."""
+    code = "from tests.support import host_programs; host_programs.main()"
+    return json.loads(run_python(code, cwd=ROOT).stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", [program.__name__ for program in host_programs_lib.PROGRAMS])
+def test_a_program_without_ipus_is_that_of_tensorflow(host_programs: Any, name: str) -> None:
+    stock, with_hooks, after_use = host_programs["found"][name]
+    assert with_hooks == stock
+    assert after_use == stock
+
+
+def test_what_is_replaced(host_programs: Any) -> None:
+    expected = [f"tensorflow.python.{name}" for name in _REPLACED.split()]
+    assert host_programs["replaced"] == expected
 
 
 def test_installing_again_does_nothing() -> None:
