@@ -1,4 +1,4 @@
-"""The places where TensorFlow itself has to know of IPUs. All are here and in `gradient_hooks`.
+"""The places where TensorFlow itself has to know of IPUs: here, in `gradient_hooks`, `call_hooks`.
 
 A hook replaces a function of TensorFlow, or registers one with it, for the rest of the process.
 Each has its reason in its docstring, and says when it does something of its own. At all other times
@@ -37,12 +37,10 @@ from tensorflow.python.ops import (
 )
 
 from tensorflow_ipu import strategy_scope
-from tensorflow_ipu.compiler import cluster, current_scope, placed_clusters, tf_functions, trace
 from tensorflow_ipu.compiler import compile as compile_lib
-from tensorflow_ipu.compiler.ir import program
-from tensorflow_ipu.device import process, system
-from tensorflow_ipu.hooks import gradient_hooks
-from tensorflow_ipu.runtime import interpreter
+from tensorflow_ipu.compiler import current_scope, placed_clusters, tf_functions, trace
+from tensorflow_ipu.device import system
+from tensorflow_ipu.hooks import call_hooks, gradient_hooks
 
 
 @functools.cache
@@ -54,7 +52,7 @@ def install() -> None:
     _hook_control_flow()
     _hook_batch_normalisation()
     gradient_hooks.install()
-    _hook_calls()
+    call_hooks.install()
     _hook_graphs()
     system.subscribe(_compile_placed_ops)
 
@@ -242,50 +240,3 @@ def _hook_batch_normalisation() -> None:
         return type(found)(found[0], *statistics, *found[3:])
 
     gen_nn_ops.fused_batch_norm_v3 = normalise_on_ipu
-
-
-def _hook_calls() -> None:
-    """Replaces what runs sessions and functions: Ctrl-C ends them, and forks that launch fail.
-
-    With TensorFlow alone both would hang: a program goes on where the main thread waits for
-    TensorFlow, and a fork has no threads of the engine. Where nothing is launched, Ctrl-C comes
-    when the call has ended, as ever, and forks may call.
-    """
-    for owner, name, launches in (
-        (session.BaseSession, "_call_tf_sessionrun", _session_launches),
-        (session.BaseSession, "_call_tf_sessionprun", _session_launches),
-        (context.Context, "call_function", _function_launches),
-    ):
-        call = _refused_in_forks(getattr(owner, name), launches)
-        setattr(owner, name, interpreter.stopped_by_ctrl_c(call))
-
-
-def _refused_in_forks(
-    call: Callable[..., Any], launches: Callable[..., bool]
-) -> Callable[..., Any]:
-    """Makes a call an error, where the process cannot use IPUs, if it would launch a program."""
-
-    @functools.wraps(call)
-    def call_unless_forked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if process.is_fork() and launches(self, *args):
-            process.use()
-        return call(self, *args, **kwargs)
-
-    return call_unless_forked
-
-
-def _session_launches(session: session.BaseSession, *_: Any) -> bool:
-    return cluster.launches(session.graph)
-
-
-def _function_launches(of_context: context.Context, name: bytes, *_: Any) -> bool:
-    """Whether a function, or one that it calls, launches a program."""
-    found = [name.decode()]
-    for function in found:  # grows meanwhile
-        if of_context.has_function(function):
-            for node in of_context.get_function_def(function).node_def:
-                if node.op == "IpuLaunch":
-                    return True
-                called = [node.op, *program.called_functions(node)]
-                found.extend(one for one in called if one not in found)
-    return False
