@@ -1,1 +1,1 @@
-"""What a user can configure, and the hardware it is configured for: pure data, no TensorFlow."""
+"""Options that users set, and figures of the chips and the machine: pure data, no TensorFlow."""

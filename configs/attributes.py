@@ -1,4 +1,4 @@
-"""A tree of attributes whose assignment is checked against its declaration."""
+"""The tree of checked attributes behind `IPUConfig`: assigning a wrong type or name fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares a tree of typed attributes as data: names, exact types, defaults, documentation."""
+"""Declares trees of typed attributes as data: names, types, defaults and documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enumerations used by `IPUConfig`, the legacy option functions and the flags."""
+"""Enumerations of `IPUConfig`, the legacy option functions and the flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's error classes, imported only when an error is raised: configs must stay light."""
+"""TensorFlow's error classes, imported only when raised, so that configs stays light."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment: TF_POPLAR_FLAGS, the POPLAR_*_OPTIONS objects and the choice of chip."""
+"""Parses environment variables: TF_POPLAR_FLAGS, POPLAR_*_OPTIONS and the choice of chip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`IPUConfig`: every option of an IPU system, declared as a table."""
+"""`IPUConfig`: the table of all options of an IPU system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The option functions of TensorFlow 1 programs: each edits an `IpuOptions` message in place.
+"""Option functions of TensorFlow 1 programs: each edits an `IpuOptions` message in place.
 
 They are thin: `translate.FIELDS` says where an option is stored, and all checks that involve
 several options are made when the system is configured. New programs use `IPUConfig`.

@@ -1,4 +1,4 @@
-"""The simulated machine: 16 IPUs, its 31 configurations and the order IPUs are given to shards."""
+"""The simulated machine: 16 IPUs, its 31 device configurations and their order in shards."""
 
 from __future__ import annotations
 

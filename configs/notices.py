@@ -1,4 +1,4 @@
-"""Warnings that are said once, however often their reason comes about."""
+"""Warns once in a process, however often the reason comes up: `warn_once`."""
 
 from __future__ import annotations
 

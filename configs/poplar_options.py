@@ -1,4 +1,4 @@
-"""The library options (string to string) that are known, and the checks of their names and values.
+"""Known Poplar library options (string to string), and checks of their names and values.
 
 The names are those of the published Poplar, PopLibs and GCL references. Engine options are checked
 by their group (the part before the first dot), since releases differ in the names inside a group;

@@ -1,4 +1,4 @@
-"""What values options and arguments may have, as data: ranges of numbers, and names of folders."""
+"""Legal values of options and arguments as data: ranges of numbers, names of folders."""
 
 from __future__ import annotations
 

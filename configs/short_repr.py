@@ -1,4 +1,4 @@
-"""How objects show themselves on one short line: `IPUConfig(auto_select_ipus=2)`."""
+"""Short one-line reprs for public objects: `IPUConfig(auto_select_ipus=2)`."""
 
 from __future__ import annotations
 

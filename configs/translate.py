@@ -1,4 +1,4 @@
-"""`IPUConfig` to and from the `IpuOptions` message: one table says which option is which field."""
+"""Translates between `IPUConfig` and the `IpuOptions` message, from one table of fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of whole configurations, made when an IPU system is configured."""
+"""Checks whole configurations when an IPU system is configured."""
 
 from __future__ import annotations
 

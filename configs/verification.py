@@ -1,4 +1,4 @@
-"""Keys for verified transfers. Recorded only: transfers are not simulated in such detail."""
+"""Keys for verified transfers: recorded, not simulated."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Estimators that train on IPUs."""
+"""Estimators that train, evaluate and predict on IPUs."""

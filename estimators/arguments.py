@@ -1,4 +1,4 @@
-"""Checks of what estimators and their methods are called with."""
+"""Checks the arguments of estimators and of their methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `IPUEstimator` and `IPUPipelineEstimator` share."""
+"""Base class of `IPUEstimator` and `IPUPipelineEstimator`."""
 
 from __future__ import annotations
 

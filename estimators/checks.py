@@ -1,4 +1,4 @@
-"""Checks of the graph of a training program while it is built."""
+"""Checks the graph of an estimator's training program while it is built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evaluation program of `IPUEstimator`."""
+"""Builds the evaluation program of `IPUEstimator`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models without programs, for export: the graph of the host that a model function builds."""
+"""Builds the host graph of a model function for `export_saved_model`, without IPU programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the dataset of an `input_fn` reaches the programs of an estimator."""
+"""Feeds the dataset of an `input_fn` to the programs of an estimator."""
 
 from __future__ import annotations
 

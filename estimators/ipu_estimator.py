@@ -1,4 +1,4 @@
-"""Estimators on IPUs: the public module `ipu.ipu_estimator`."""
+"""`IPUEstimator`: the public module `ipu.ipu_estimator`."""
 
 from __future__ import annotations
 

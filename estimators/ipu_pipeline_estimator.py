@@ -1,4 +1,4 @@
-"""Estimators of models in stages: the public module `ipu.ipu_pipeline_estimator`."""
+"""`IPUPipelineEstimator`, for models in stages: the module `ipu.ipu_pipeline_estimator`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an estimator runs on IPUs: the public module `ipu.ipu_run_config`."""
+"""`RunConfig` and `IPURunConfig` of estimators: the public module `ipu.ipu_run_config`."""
 
 from __future__ import annotations
 

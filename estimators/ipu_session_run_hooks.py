@@ -1,4 +1,4 @@
-"""Logging from inside programs: the public module `ipu.ipu_session_run_hooks`."""
+"""Logs tensors from inside programs: the public module `ipu.ipu_session_run_hooks`."""
 
 from __future__ import annotations
 

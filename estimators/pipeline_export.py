@@ -1,4 +1,4 @@
-"""The stages of a pipeline one after the other on the host, for export."""
+"""Runs the stages of a pipeline one after the other on the host, for export."""
 
 from __future__ import annotations
 

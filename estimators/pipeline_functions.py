@@ -1,4 +1,4 @@
-"""What a user's pipeline functions take and return, in an estimator."""
+"""Checks what the pipeline functions of a user take and return in an estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of `IPUPipelineEstimator`: pipelines with feeds around them."""
+"""Builds the programs of `IPUPipelineEstimator`: pipelines with feeds around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model function returns to `IPUPipelineEstimator`."""
+"""`IPUPipelineEstimatorSpec`: the result of a model function of `IPUPipelineEstimator`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicting: running the program until the dataset ends, and taking its results apart."""
+"""Runs the prediction program until the dataset ends, and splits its results by element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What estimators add to a session: its feeds, its end, its checkpoints."""
+"""Session hooks of estimators: starting feeds, ending the training, saving checkpoints."""
 
 from __future__ import annotations
 

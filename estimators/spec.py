@@ -1,4 +1,4 @@
-"""What a model function returns to `IPUEstimator`."""
+"""`IPUEstimatorSpec`: the result of a model function of `IPUEstimator`."""
 
 from __future__ import annotations
 

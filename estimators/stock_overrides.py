@@ -1,4 +1,4 @@
-"""The members of stock `Estimator` through which programs for IPUs come into its sessions."""
+"""Overrides of stock `Estimator` members that put IPU programs into its sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training program of `IPUEstimator`."""
+"""Builds the training program of `IPUEstimator`."""
 
 from __future__ import annotations
 

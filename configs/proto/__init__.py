@@ -1,1 +1,1 @@
-"""Protocol buffer messages: the options of a system and its trace events."""
+"""Protocol buffer messages: system options and trace events."""
