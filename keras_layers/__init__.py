@@ -1,1 +1,1 @@
-"""Keras layers for IPU programs."""
+"""Keras for the IPU: layers, losses, optimizers, and models made in an `IPUStrategy`."""

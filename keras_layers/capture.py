@@ -1,4 +1,4 @@
-"""Keras layers that let gradients be captured: see `ipu.grad_util_ops`."""
+"""Keras layers that capture gradients for `ipu.grad_util_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers made anew with activation functions that let gradients be captured."""
+"""Rebuilds layers with activation functions that capture gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keras layers for connectionist temporal classification: the loss, and the beam search.
+"""Keras layers for CTC: the loss and the beam search.
 
 All take data time-major, `[max_time, batch_size, num_classes]`: logits (`from_logits=True`), or the
 logarithms of probabilities, such as `tf.nn.log_softmax` gives. `ipu.nn_ops` has the operations.

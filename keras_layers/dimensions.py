@@ -1,4 +1,4 @@
-"""Shapes and sizes that a user gives as tensors or as dimensions of TensorFlow 1."""
+"""Reads shapes and sizes that users give as tensors or as TensorFlow 1 dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Keras layer for dropout."""
+"""The Keras layer `Dropout`."""
 
 from __future__ import annotations
 

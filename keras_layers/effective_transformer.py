@@ -1,4 +1,4 @@
-"""The layer `EffectiveTransformer`, which this release cannot have."""
+"""`EffectiveTransformer`: a layer that this release refuses to make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keras layers that go through a large matrix part by part: `Embedding` and `SerialDense`."""
+"""`Embedding` and `SerialDense`: Keras layers that process a large matrix in parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keras layers that pass their inputs on, and tell the compiler something about them."""
+"""Keras layers that return their inputs and give the compiler a hint."""
 
 from __future__ import annotations
 

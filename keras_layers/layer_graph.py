@@ -1,4 +1,4 @@
-"""The calls of layers that a model is made of, as Keras records them on symbolic tensors."""
+"""Reads the layer calls of a model from Keras's symbolic tensors."""
 
 from __future__ import annotations
 

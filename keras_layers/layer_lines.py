@@ -1,4 +1,4 @@
-"""The lines of the user that make and call the layers of models.
+"""Notes the user's lines that make and call layers, so that ops point there.
 
 Keras itself calls the layers of functional and Sequential models, when `fit` is traced: the only
 line of the user on the stack is that of `fit`. So in the scope of an `IPUStrategy`

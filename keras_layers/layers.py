@@ -1,4 +1,4 @@
-"""The Keras layers of the reference: the public module `ipu.keras.layers`."""
+"""All Keras layers of the reference: the public module `ipu.keras.layers`."""
 
 from tensorflow_ipu.keras_layers.capture import (
     CaptureActivationGradients,

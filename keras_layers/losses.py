@@ -1,4 +1,4 @@
-"""The Keras losses of the reference: the public module `ipu.keras.losses`."""
+"""All Keras losses of the reference: the public module `ipu.keras.losses`."""
 
 from tensorflow_ipu.keras_layers.ctc import CTCLoss
 

@@ -1,4 +1,4 @@
-"""What a model knows of its pipeline stages, besides the marks of its layers."""
+"""Pipeline state of a Keras model, besides the marks on its layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keras layers that normalise each sample by itself."""
+"""Keras layers that normalize each sample by itself: group, instance and layer norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses and metrics of padded batches: of their real rows, as if there were no padding."""
+"""Computes losses and metrics of padded batches from their real rows only."""
 
 from __future__ import annotations
 

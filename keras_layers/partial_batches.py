@@ -1,4 +1,4 @@
-"""What a program does with batches that have fewer rows than others.
+"""Branches of a program for batches with fewer rows than the others.
 
 The shapes of a program are fixed. The host pads such batches to the size of the largest, and sends
 with each batch a mark that says how many of its rows are real. What must not see the padding is in

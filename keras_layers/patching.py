@@ -1,4 +1,4 @@
-"""Replacing attributes of Keras for a time: how, not which. See the modules called `hooks`."""
+"""Replaces attributes of Keras for a time; the modules called `hooks` say which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names under which Keras saves the layers, so that it can load them again."""
+"""Registers the layers with Keras under the names that saved models use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Keras layers for LSTM and GRU.
+"""Keras layers LSTM and GRU.
 
 They are stock Keras layers that compute in another way: given the same weights they have the same
 results. `set_weights(stock_layer.get_weights())` takes weights over, and the other way round. A

@@ -1,4 +1,4 @@
-"""What the Keras layers for LSTM and GRU add to those of Keras that they derive from."""
+"""Base of the Keras layers LSTM and GRU: what they add to those of stock Keras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adam, with types for its state."""
+"""Keras Adam with chosen types for its state."""
 
 from __future__ import annotations
 

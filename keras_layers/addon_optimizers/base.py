@@ -1,4 +1,4 @@
-"""What the optimizers of the addons share: types of state and arithmetic, and outlined updates."""
+"""Base of the addons' Keras optimizers: types of state and arithmetic, outlined updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LAMB: Adam with a rate for each layer, for large batches."""
+"""Keras LAMB: Adam with a rate for each layer, for large batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradient descent with momentum, with a type for its state."""
+"""Keras SGD with momentum and a chosen type for its state."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Keras models on the IPU: what an `IPUStrategy` adds to models made in its scope."""
+"""Keras models on the IPU: `fit`, `evaluate` and `predict` inside an `IPUStrategy`."""

@@ -1,4 +1,4 @@
-"""What `fit`, `evaluate` and `predict` have in common."""
+"""The steps that `fit`, `evaluate` and `predict` share."""
 
 from __future__ import annotations
 

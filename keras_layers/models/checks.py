@@ -1,4 +1,4 @@
-"""What a model must be for its programs to run on the device."""
+"""Checks that a Keras model can run on the device."""
 
 from __future__ import annotations
 

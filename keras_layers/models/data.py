@@ -1,4 +1,4 @@
-"""What a user passes to `fit`, `evaluate` and `predict`, as a dataset of known shapes."""
+"""Turns the data of `fit`, `evaluate` and `predict` into a dataset of fixed shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`evaluate` on the device, and validation in the course of `fit`."""
+"""`evaluate` on the device, and validation during `fit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executing the steps of an epoch, and telling callbacks about them."""
+"""Runs the steps of an epoch and calls the callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models are made of that are built in the scope of an `IPUStrategy`."""
+"""The class that models made in the scope of an `IPUStrategy` also derive from."""
 
 from __future__ import annotations
 

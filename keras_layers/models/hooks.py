@@ -1,4 +1,4 @@
-"""The places where Keras itself has to know of IPUs. All of them are here.
+"""All patches of Keras that models for the IPU need.
 
 While the scope of an `IPUStrategy` is open
 

@@ -1,4 +1,4 @@
-"""Batches of one size where the data have others: what the host does to them before they are fed.
+"""Pads batches with fewer rows on the host, so that one program runs batches of any size.
 
 A batch with fewer rows than others is padded with copies of its own rows, and where replicas and
 executions take more batches than there are, the last one is repeated. So nothing is computed in the

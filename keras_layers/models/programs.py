@@ -1,4 +1,4 @@
-"""Programs that run steps of a model on the device, with a dataset in and results out."""
+"""Compiled programs of a Keras model: steps on the device, data in, results out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many replicas of a model a device runs, and what becomes of the values that each has."""
+"""Counts the replicas of a Keras model, and combines the values that each has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replicas have sent in several steps, without what belongs to padding."""
+"""Collects what replicas sent in several steps, without rows of padding."""
 
 from __future__ import annotations
 

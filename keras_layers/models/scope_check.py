@@ -1,4 +1,4 @@
-"""Refuses models, and parts of them, that were not made for the device that they are used on."""
+"""Refuses models, layers and optimizers that were made for another device."""
 
 from __future__ import annotations
 

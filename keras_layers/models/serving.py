@@ -1,4 +1,4 @@
-"""`model.export_for_ipu_serving`: Keras models as SavedModels for serving."""
+"""Exports Keras models as SavedModels: `model.export_for_ipu_serving`."""
 
 from __future__ import annotations
 

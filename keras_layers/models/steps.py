@@ -1,4 +1,4 @@
-"""How many steps a device runs, and how often the host is visited."""
+"""Splits an epoch into executions: how many steps a device runs between visits to the host."""
 
 from __future__ import annotations
 

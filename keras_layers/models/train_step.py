@@ -1,4 +1,4 @@
-"""One step of training on the device."""
+"""One training step of a Keras model on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradient accumulation for Keras optimizers, in the body of a loop on the device."""
+"""Accumulates gradients for Keras optimizers in the body of a loop on the device."""
 
 from __future__ import annotations
 

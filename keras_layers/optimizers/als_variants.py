@@ -1,4 +1,4 @@
-"""Automatic loss scaling with an optimizer that is made of hyperparameters."""
+"""Automatic loss scaling with an optimizer that is built from hyperparameters."""
 
 from __future__ import annotations
 

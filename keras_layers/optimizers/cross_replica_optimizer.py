@@ -1,4 +1,4 @@
-"""A Keras optimizer for several replicas that averages."""
+"""A Keras optimizer that averages gradients over replicas."""
 
 from __future__ import annotations
 

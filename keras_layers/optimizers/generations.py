@@ -1,4 +1,4 @@
-"""Classes that are Keras optimizers to Keras, and leave their work to a wrapped optimizer.
+"""Classes that Keras takes for its optimizers and that pass the work to a wrapped one.
 
 Keras 2.15 has two generations of optimizers, and asks of what class an optimizer is. So a wrapper
 needs the base class of the optimizer that it wraps. Wrappers are written once, without a base of

@@ -1,4 +1,4 @@
-"""Keras optimizers that make one update for several mini-batches."""
+"""Keras optimizers that apply one update for several mini-batches."""
 
 from __future__ import annotations
 

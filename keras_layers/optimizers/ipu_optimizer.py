@@ -1,4 +1,4 @@
-"""The base of the Keras optimizers that wrap another one."""
+"""Base of the Keras optimizers that wrap another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keras optimizers that change gradients."""
+"""Keras optimizers that apply a function to gradients before the update."""
 
 from __future__ import annotations
 

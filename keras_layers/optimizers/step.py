@@ -1,4 +1,4 @@
-"""One training step with any Keras optimizer."""
+"""Runs one training step with any Keras optimizer."""
 
 from __future__ import annotations
 

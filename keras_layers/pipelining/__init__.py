@@ -1,1 +1,1 @@
-"""Keras models split into the stages of a pipeline."""
+"""Pipelined Keras models: stages, assignments, checks and programs."""

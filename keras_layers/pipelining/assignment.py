@@ -1,4 +1,4 @@
-"""The elements of pipeline stage assignments: which layer, in which call, is in which stage."""
+"""Elements of a pipeline stage assignment: which call of which layer is in which stage."""
 
 from __future__ import annotations
 

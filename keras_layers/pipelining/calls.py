@@ -1,4 +1,4 @@
-"""A model as one list of calls of layers, without nested models, ordered by stage."""
+"""Flattens a Keras model into one list of layer calls, ordered by stage."""
 
 from __future__ import annotations
 

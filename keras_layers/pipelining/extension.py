@@ -1,4 +1,4 @@
-"""What pipelining adds to Keras models made in the scope of an `IPUStrategy`."""
+"""Pipelining methods of Keras models made in the scope of an `IPUStrategy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages of subclasses of `Model` that are run before anybody has built them."""
+"""Pipeline stages of subclassed models that are built at their first run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pipeline stage is open, and what is made in it: the places where Keras has to know of it.
+"""Patches of Keras that note the open pipeline stage on what is made in it.
 
 Keras tells nobody that a layer is made or called. So while a `PipelineStage` is open
 

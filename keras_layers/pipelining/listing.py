@@ -1,4 +1,4 @@
-"""The assignment of a model as it is now, whatever kind of model it is."""
+"""Returns the current stage assignment of any kind of Keras model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses that layers add to that of the model, each in the stage of what it depends on."""
+"""Puts losses that layers add into the stage of the tensors they depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics that layers add to those of the model, read in the stage that updates them."""
+"""Reads metrics that layers add in the stage that updates them."""
 
 from __future__ import annotations
 

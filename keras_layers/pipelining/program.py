@@ -1,4 +1,4 @@
-"""Training, evaluation and prediction of a Keras model as a pipeline in a program."""
+"""Builds training, evaluation and prediction of a Keras model as a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assignments as values that JSON has, for the configuration of saved models."""
+"""Stage assignments as JSON values, for the configuration of saved models."""
 
 from __future__ import annotations
 

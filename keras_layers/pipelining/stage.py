@@ -1,4 +1,4 @@
-"""The scope that says in which stage of a pipeline a layer is: `ipu.keras.PipelineStage`."""
+"""`ipu.keras.PipelineStage`: the scope that assigns layers to a pipeline stage."""
 
 from __future__ import annotations
 

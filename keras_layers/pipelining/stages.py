@@ -1,4 +1,4 @@
-"""The functions of a pipeline's stages, made of the calls of a model."""
+"""Makes the stage functions of a pipeline from the layer calls of a model."""
 
 from __future__ import annotations
 

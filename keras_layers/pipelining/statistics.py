@@ -1,4 +1,4 @@
-"""Moving statistics of normalization layers, which pipelines leave as they are."""
+"""Keeps moving statistics of normalization layers unchanged in pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of layers and their pipeline stages, as text."""
+"""Prints a table of layers and their pipeline stages."""
 
 from __future__ import annotations
 

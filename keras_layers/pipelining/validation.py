@@ -1,4 +1,4 @@
-"""What assignments must be: when they are set, and when a model is run."""
+"""Validates stage assignments when they are set and when a model runs."""
 
 from __future__ import annotations
 

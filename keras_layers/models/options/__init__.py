@@ -1,1 +1,1 @@
-"""What a user can set on a model for the IPU: options, setters, checks, and saving them."""
+"""Options of a Keras model for the IPU: declaration, setters, checks and saving."""

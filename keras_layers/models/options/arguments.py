@@ -1,4 +1,4 @@
-"""Checks of what users pass to the setters of `OptionSetters`."""
+"""Checks the arguments of the setters in `OptionSetters`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user can set on a model for the IPU, in one place."""
+"""`ModelOptions`: all that users can set on a Keras model for the IPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the options of a model are saved with it, and restored.
+"""Saves the IPU options of a Keras model with it, and restores them.
 
 Files stay those of stock Keras, which loads them as ordinary models: the options are where it does
 not look.

@@ -1,4 +1,4 @@
-"""The methods of a model that set its options for the IPU."""
+"""Methods of a Keras model that set its IPU options."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stages of each kind of model: functional, Sequential, subclasses."""
+"""Pipeline stages of each kind of model: functional, Sequential and subclassed."""

@@ -1,4 +1,4 @@
-"""Stages of functional models."""
+"""Pipeline stages of functional models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages of Sequential models: one layer after the other."""
+"""Pipeline stages of Sequential models: one layer after the other."""
 
 from __future__ import annotations
 

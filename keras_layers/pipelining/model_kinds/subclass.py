@@ -1,4 +1,4 @@
-"""Stages of subclasses of `Model`: which layers their `call` calls."""
+"""Pipeline stages of subclassed models: traces `call` for the layers it calls."""
 
 from __future__ import annotations
 
