@@ -1,4 +1,4 @@
-"""Operations for IPU programs, one module for each family."""
+"""Ops for IPU programs, one module for each family; most are public as `ipu.<module>`."""
 
 from tensorflow_ipu import _api
 

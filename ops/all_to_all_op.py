@@ -1,4 +1,4 @@
-"""Exchanging data between replicas: the public module `ipu.all_to_all_op`."""
+"""All-to-all and all-gather between replicas: the public module `ipu.all_to_all_op`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order between operations: the public module `ipu.control_flow_ops`."""
+"""`barrier`, which orders operations: the public module `ipu.control_flow_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions over replicas: the public module `ipu.cross_replica_ops`."""
+"""Sums and means over replicas: the public module `ipu.cross_replica_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of the user's own: the public module `ipu.custom_ops`.
+"""Custom ops from users' libraries and expressions: the public module `ipu.custom_ops`.
 
 `docs/custom_ops.md` says how to write the libraries.
 """

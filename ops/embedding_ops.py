@@ -1,4 +1,4 @@
-"""Looking up rows of tables, in programs or on the host: the public module `ipu.embedding_ops`."""
+"""Embedding lookups, on the device or on the host: the public module `ipu.embedding_ops`."""
 
 from __future__ import annotations
 

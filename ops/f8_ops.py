@@ -1,4 +1,4 @@
-"""Numbers of 8 bits: the public module `ipu.f8_ops`.
+"""8-bit floating-point (F8) numbers: the public module `ipu.f8_ops`.
 
 They are kept as bytes with a byte of metadata, which says what the bytes mean: see `_f8_codes`.
 """

@@ -1,4 +1,4 @@
-"""Functions that a program has once and calls often: the public module `ipu.functional_ops`."""
+"""Outlined functions, compiled once and called often: the module `ipu.functional_ops`."""
 
 from __future__ import annotations
 

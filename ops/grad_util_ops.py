@@ -1,4 +1,4 @@
-"""Gradients in the middle of a model: the public module `ipu.grad_util_ops`.
+"""Captures gradients in the middle of a model: the public module `ipu.grad_util_ops`.
 
 with ipu.eager.backprop.GradientCaptureTape() as tape:
     hidden = grad_util_ops.capture_upstream_gradients(layer(x), tag="hidden")

@@ -1,4 +1,4 @@
-"""Operations on images: the public module `ipu.image_ops`."""
+"""Normalizes images: the public module `ipu.image_ops`."""
 
 from __future__ import annotations
 

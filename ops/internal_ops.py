@@ -1,4 +1,4 @@
-"""Utility operations: the public module `ipu.internal_ops`."""
+"""Prints, remapping, recomputation and FIFOs of tensors: the public module `ipu.internal_ops`."""
 
 from __future__ import annotations
 

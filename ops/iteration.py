@@ -1,4 +1,4 @@
-"""The number of the current iteration, found in the graphs that are being built."""
+"""Finds the number of the current loop iteration in the graphs that are being built."""
 
 from __future__ import annotations
 

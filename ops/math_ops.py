@@ -1,4 +1,4 @@
-"""Matrix products in pieces, and sums of segments: the public module `ipu.math_ops`."""
+"""Serialized matrix products and segment sums: the public module `ipu.math_ops`."""
 
 from __future__ import annotations
 

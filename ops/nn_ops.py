@@ -1,4 +1,4 @@
-"""Neural-network operations: the public module `ipu.nn_ops`."""
+"""Activations, softmax, CTC, multi-convolutions and losses: the public module `ipu.nn_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation over groups of channels: the public module `ipu.normalization_ops`."""
+"""Group, instance and layer normalization: the public module `ipu.normalization_ops`."""
 
 from __future__ import annotations
 

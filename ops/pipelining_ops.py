@@ -1,4 +1,4 @@
-"""Models split over several IPUs: the public module `ipu.pipelining_ops`.
+"""`pipeline`: models split over several IPUs; the public module `ipu.pipelining_ops`.
 
 A pipeline is one loop over mini-batches inside one program. Each iteration takes a mini-batch
 through all stages, forward and (in training) backward, and adds its gradients to accumulators; the

@@ -1,4 +1,4 @@
-"""Random operations: the public module `ipu.rand_ops`."""
+"""`dropout`: the public module `ipu.rand_ops`."""
 
 from __future__ import annotations
 

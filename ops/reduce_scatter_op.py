@@ -1,4 +1,4 @@
-"""Reducing over replicas, each keeping a slice: the public module `ipu.reduce_scatter_op`."""
+"""Reduces over replicas, each keeping a slice: the public module `ipu.reduce_scatter_op`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the arguments that the collectives share."""
+"""Checks the arguments that collectives share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica knows of itself and the others: the public module `ipu.replication_ops`."""
+"""Index and number of replicas, and division by it: the public module `ipu.replication_ops`."""
 
 from __future__ import annotations
 

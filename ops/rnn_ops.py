@@ -1,4 +1,4 @@
-"""Recurrent layers: the public module `ipu.rnn_ops`.
+"""LSTM and GRU layers: the public module `ipu.rnn_ops`.
 
 All have one `kernel`, `[input size + units, gates * units]`: first the rows for the inputs, then
 those for the state, and the gates side by side in the order i, f, candidate, o (LSTM) or z

@@ -1,4 +1,4 @@
-"""Loops that do one large operation as several small ones, one after the other."""
+"""Serializes a large operation into a loop of small ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries for TensorBoard: the public module `ipu.summary_ops`."""
+"""Summaries of IPU programs for TensorBoard: the public module `ipu.summary_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of codelet expressions: the public module `ipu.vertex_edsl`.
+"""Names that codelet expressions are written with: the public module `ipu.vertex_edsl`.
 
 For the functions that `custom_ops.codelet_expression_op` takes.
 """

@@ -1,1 +1,1 @@
-"""Connectionist temporal classification: the losses and the beam search."""
+"""Connectionist temporal classification (CTC): losses and beam search."""

@@ -1,4 +1,4 @@
-"""Checks of the arguments that the operations for temporal classification share."""
+"""Checks the arguments that the CTC ops share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: losses and the beam search.
+"""Calls the native kernels of CTC: losses and beam search.
 
 The losses follow Graves et al., "Connectionist Temporal Classification" (2006): the negative
 logarithm of the probability of a label sequence, summed over its alignments with the data.

@@ -1,1 +1,1 @@
-"""Operations of the user's own: the ops and the expressions behind `custom_ops`."""
+"""Custom ops of users: the ops and expressions behind `custom_ops`."""

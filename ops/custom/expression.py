@@ -1,4 +1,4 @@
-"""Elementwise expressions, which the functions for `custom_ops.codelet_expression_op` build."""
+"""Elementwise expressions that functions for `codelet_expression_op` build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ops behind `custom_ops`: checked arguments, and gradients."""
+"""Builds the ops behind `custom_ops`: checked arguments and gradients."""
 
 from __future__ import annotations
 

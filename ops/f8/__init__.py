@@ -1,1 +1,1 @@
-"""Numbers of 8 bits: their codes, tensors of them, and convolutions."""
+"""8-bit floating-point numbers: their codes, tensors and convolutions."""

@@ -1,4 +1,4 @@
-"""Numbers of 8 bits and their codes, in TensorFlow operations.
+"""Encodes and decodes 8-bit floating-point numbers in TensorFlow operations.
 
 Both formats have a sign, an exponent with a bias and a mantissa, one zero, and one NaN, whose code
 is that of a negative zero. There is no infinity:

@@ -1,4 +1,4 @@
-"""Convolutions of numbers of 8 bits, for any number of spatial dimensions."""
+"""Convolutions of 8-bit floating-point numbers, for any number of spatial dimensions."""
 
 from __future__ import annotations
 

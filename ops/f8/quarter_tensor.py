@@ -1,4 +1,4 @@
-"""A tensor of numbers of 8 bits, as `ipu.f8_ops` has it."""
+"""`QuarterTensor`: a tensor of 8-bit floating-point numbers, public in `ipu.f8_ops`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tables that stay on the host, while the device looks up rows and trains them."""
+"""Host embeddings: tables on the host that the device looks up rows in and trains."""

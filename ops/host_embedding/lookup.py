@@ -1,4 +1,4 @@
-"""Tables that stay on the host while the device looks rows up and trains them."""
+"""`HostEmbedding` and its scope: lookups and updates of tables on the host."""
 
 from __future__ import annotations
 

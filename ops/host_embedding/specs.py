@@ -1,4 +1,4 @@
-"""How tables on the host are trained: the optimizer specs of host embeddings."""
+"""Optimizer specs of host embeddings: how tables on the host are trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of host embeddings: variables on the CPU, in a graph or in eager mode."""
+"""Tables of host embeddings: CPU variables, in a graph or in eager mode."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Arithmetic of neural networks: group normalization, convolutions at once, sampled losses."""
+"""Neural-network arithmetic: group normalization, parallel convolutions, sampled losses."""

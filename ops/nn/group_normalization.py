@@ -1,4 +1,4 @@
-"""The arithmetic of group normalisation, forward and backward.
+"""Group normalization, forward and backward.
 
 Reference: Wu and He, "Group Normalization", https://arxiv.org/abs/1803.08494. Layer normalisation
 is that with one group, instance normalisation that with as many groups as channels.

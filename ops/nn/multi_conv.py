@@ -1,4 +1,4 @@
-"""Convolutions that run in parallel."""
+"""Runs convolutions in parallel (multi-convolutions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses over a sample of the classes.
+"""Losses over a sample of the classes: NCE and sampled softmax.
 
 Both follow TensorFlow's functions of the same names (`tf.nn`), and the formulas of its "Candidate
 Sampling Algorithms Reference".

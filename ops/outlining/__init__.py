@@ -1,1 +1,1 @@
-"""Functions that a program has once: which are the same, and gradients captured in them."""
+"""Outlined functions: finding equal ones, and gradients captured in them."""

@@ -1,4 +1,4 @@
-"""Finding out which outlined functions of a program are the same."""
+"""Finds the outlined function that equals a new one, so that a program has it once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where gradients are captured, and how they come out of outlined functions.
+"""Points where gradients are captured, and their way out of outlined functions.
 
 The gradient of a call of a function is computed by a function of its own, whose tensors the caller
 cannot use. What comes out of it are gradients of the arguments. So a point in an outlined

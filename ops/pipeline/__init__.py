@@ -1,1 +1,1 @@
-"""Pipelines: their arguments, the stages, the loop over mini-batches and the update."""
+"""Pipelines: arguments, stages, the loop over mini-batches and the weight update."""

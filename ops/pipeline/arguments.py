@@ -1,4 +1,4 @@
-"""What a user asked of a pipeline, checked and in one form."""
+"""Checks the arguments of a pipeline and brings them into one form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captured gradients of a pipeline: from the backward pass to the optimizer and an outfeed."""
+"""Passes captured gradients of a pipeline to the optimizer and to an outfeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop over mini-batches that a pipeline is."""
+"""Builds the loop over mini-batches that runs a pipeline."""
 
 from __future__ import annotations
 

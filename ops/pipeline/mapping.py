@@ -1,4 +1,4 @@
-"""The stages of a pipeline and the IPUs they are on, as a user gave them."""
+"""Maps pipeline stages to IPUs as the user asked."""
 
 from __future__ import annotations
 

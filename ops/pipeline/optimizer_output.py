@@ -1,4 +1,4 @@
-"""What an `OptimizerFunctionOutput` may be made of, checked whenever a part of it is set."""
+"""Checks the parts of an `OptimizerFunctionOutput` when they are set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the stages of a pipeline one after the other, each marked as what it is."""
+"""Runs the stages of a pipeline in order, each marked with stage, IPU and phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arguments of a pipeline are made of."""
+"""`PipelineStageOptions` and `OptimizerFunctionOutput`: arguments of a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weight update of a pipeline: gradients of each mini-batch, one step at the end."""
+"""The weight update of a pipeline: accumulates gradients and applies them once at the end."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The raw ops of the original: the modules `gen_*_ops`."""
+"""Raw ops of the original: the public modules `gen_*_ops`."""

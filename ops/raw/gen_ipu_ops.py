@@ -1,4 +1,4 @@
-"""Reading the trace events of the process: the public module `gen_ipu_ops`."""
+"""The raw op that reads trace events: the public module `gen_ipu_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw ops below `nn_ops`: the module `gen_popnn_ops`."""
+"""Raw ops below `nn_ops`: the public module `gen_popnn_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw ops below the collectives, slices and statistics: the module `gen_popops_ops`."""
+"""Raw ops below collectives, slices and statistics: the public module `gen_popops_ops`."""
 
 from __future__ import annotations
 

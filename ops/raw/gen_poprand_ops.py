@@ -1,4 +1,4 @@
-"""Raw ops below `rand_ops`: the module `gen_poprand_ops`."""
+"""Raw ops below `rand_ops`: the public module `gen_poprand_ops`."""
 
 from __future__ import annotations
 

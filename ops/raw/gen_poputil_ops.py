@@ -1,4 +1,4 @@
-"""Raw ops below `replication_ops` and gradient accumulation: the module `gen_poputil_ops`."""
+"""Raw ops below replication and gradient accumulation: the module `gen_poputil_ops`."""
 
 from __future__ import annotations
 

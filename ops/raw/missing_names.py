@@ -1,4 +1,4 @@
-"""Raw ops that are not there: the errors of the modules `gen_*_ops`."""
+"""Errors for the raw ops that the modules `gen_*_ops` lack."""
 
 from __future__ import annotations
 

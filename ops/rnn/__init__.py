@@ -1,1 +1,1 @@
-"""Recurrent layers: their equations, arguments, scans and gradients."""
+"""Recurrent layers: equations, arguments, scans and gradients."""

@@ -1,4 +1,4 @@
-"""The activation functions that recurrent layers take, by name or as functions."""
+"""Activation functions of recurrent layers, by name or as functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the arguments that recurrent layers share."""
+"""Checks the arguments that recurrent layers share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The equations of recurrent layers, as Keras has them.
+"""Equations of LSTM and GRU cells, as Keras has them.
 
 LSTM: `c' = f c + i g`, `h' = o act(c')`. GRU: `h' = z h + (1 - z) candidate`. The units of the
 gates are side by side in one matrix: i, f, candidate, o for LSTM, and z (update), r (reset),

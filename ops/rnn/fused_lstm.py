@@ -1,4 +1,4 @@
-"""The usual LSTM (tanh and sigmoid): TensorFlow's fused kernel, and a gradient for it.
+"""The LSTM of tanh and sigmoid by TensorFlow's fused kernel, with a gradient for it.
 
 `BlockLSTMV2` has the gate order of this package and of Keras: i, f, candidate, o. The gradient that
 TensorFlow 2.15 registers for it is that of `BlockLSTM`, which has another gate order: it is wrong,

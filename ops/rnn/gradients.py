@@ -1,4 +1,4 @@
-"""How recurrent layers make gradients of their own, and run outside programs."""
+"""Gives recurrent layers gradients of their own, and runs them outside programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GRU layers of `ipu.rnn_ops`."""
+"""GRU layers of `ipu.rnn_ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the layers of `ipu.rnn_ops` share: variables, types, checks, sequence lengths."""
+"""Base of the layers of `ipu.rnn_ops`: variables, types, checks, sequence lengths."""
 
 from __future__ import annotations
 

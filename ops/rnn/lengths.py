@@ -1,4 +1,4 @@
-"""Sequences of different lengths, padded to the longest.
+"""Masks padding of sequences that are shorter than the longest.
 
 Layers run over the padding too, whose inputs are made zero; nothing of it gets out, so no gradient
 comes back.

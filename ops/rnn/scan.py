@@ -1,4 +1,4 @@
-"""A recurrence over time, with a gradient that needs one product per weight for all time steps."""
+"""Scans a recurrence over time; its gradient has one product per weight for all steps."""
 
 from __future__ import annotations
 
