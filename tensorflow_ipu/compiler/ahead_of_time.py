@@ -1,4 +1,4 @@
-"""Compiling a Cluster before anything runs it."""
+"""Compiles a Cluster before anything runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Executables of the configuration in force."""
+"""Cache of the Executables of the attached configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Cluster: a traced function that will run on an IPU device, independent of any configuration."""
+"""`Cluster`: a traced function for an IPU device, independent of any configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiling: what the engine asks for when a Cluster runs for the first time."""
+"""Compiles a Cluster when the engine runs it for the first time."""
 
 from __future__ import annotations
 

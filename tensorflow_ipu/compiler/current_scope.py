@@ -1,4 +1,4 @@
-"""What the code that is being traced or run asks for: its device, and the attributes of scopes."""
+"""The device and the scope attributes of the code that is being traced or run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors in the words of the user's program: ops with their layer and line in place of nodes.
+"""Rewrites errors in terms of the user's program: op, layer and line.
 
 TensorFlow names nodes in messages by tags, as in `{{function_node body_42}}{{node dense/MatMul}}`.
 So do the checks of the compiler (`program.node_tag`) and the kernels of this package. When a

@@ -1,4 +1,4 @@
-"""An Executable: a Cluster compiled for one configuration."""
+"""`Executable`: a Cluster compiled for one configuration."""
 
 from __future__ import annotations
 

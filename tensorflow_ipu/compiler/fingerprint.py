@@ -1,4 +1,4 @@
-"""Hashing Programs so that equal ones are compiled once."""
+"""Hashes Programs so that equal ones are compiled once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that makes many objects, without Python's cycle collector."""
+"""Pauses Python's cycle collector during work that makes many objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting the launch of a Cluster into the user's graph, or running it at once."""
+"""Launches a Cluster: as an op in the user's graph, or at once in eager mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs for devices that are never attached: compiled and saved, but not computed."""
+"""Compiles and saves programs for a device that is not attached, without computing."""
 
 from __future__ import annotations
 

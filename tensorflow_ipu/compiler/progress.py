@@ -1,4 +1,4 @@
-"""The progress bar of a compilation."""
+"""Shows the progress bar of a compilation."""
 
 from __future__ import annotations
 

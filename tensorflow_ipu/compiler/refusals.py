@@ -1,4 +1,4 @@
-"""Errors that are known when a graph is built, but are those of the compiler."""
+"""Delays errors found while a graph is built until the op is compiled."""
 
 from __future__ import annotations
 

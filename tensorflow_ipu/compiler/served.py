@@ -1,4 +1,4 @@
-"""Exported models that run in a strategy: one part is for the device, the steps around it are not.
+"""Compiles exported models in a strategy: the marked part for the device, the rest on the host.
 
 The call of the part for the device has a mark, which is there again when the model was loaded.
 """

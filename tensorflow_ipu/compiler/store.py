@@ -1,4 +1,4 @@
-"""Executables as files: the disk cache and the serialisation folder.
+"""Saves and loads Executables: the disk cache and the serialization folder.
 
 A file is a zip archive with two members: `executable.json`, which says what the Executable is, and
 `library.pb`, its functions as a serialised `FunctionDefLibrary`.

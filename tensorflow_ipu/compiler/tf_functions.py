@@ -1,4 +1,4 @@
-"""Launching `tf.function` objects as Clusters."""
+"""Launches `tf.function` objects as Clusters."""
 
 from __future__ import annotations
 

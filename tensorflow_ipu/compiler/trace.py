@@ -1,4 +1,4 @@
-"""Tracing Python functions into Clusters."""
+"""Traces Python functions into Clusters."""
 
 from __future__ import annotations
 

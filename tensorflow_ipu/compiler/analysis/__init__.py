@@ -1,1 +1,1 @@
-"""Facts that follow from the ops of a Program: work, trip counts, layers, what replicas share."""
+"""Facts computed from a Program: FLOPs, trip counts, layers, batch dimensions, pipelines."""

@@ -1,4 +1,4 @@
-"""Which dimension of a tensor grows with the batch size, from those of an op's inputs."""
+"""Follows the batch dimension from an op's inputs to its results."""
 
 from __future__ import annotations
 

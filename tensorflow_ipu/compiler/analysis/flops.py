@@ -1,4 +1,4 @@
-"""Floating-point operations of an op, from its type, attributes and static shapes.
+"""Counts the floating-point operations of an op by type, attributes and static shapes.
 
 TensorFlow's own registered statistics (`tensorflow.python.profiler.internal.flops_registry` and
 `nn_ops`) come first; the tables here add what they lack. What is counted:

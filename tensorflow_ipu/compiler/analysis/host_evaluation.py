@@ -1,4 +1,4 @@
-"""Telling the Programs that need no device."""
+"""Finds Programs that need no device because the host can evaluate them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer of an op: the name scope that its forward, backward and update ops share."""
+"""Names the layer of an op: the name scope of its forward, backward and update ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of gradient accumulations and pipelines that say where variables are kept."""
+"""Reads and checks the offloading options of gradient accumulation and pipelines."""
 
 from __future__ import annotations
 

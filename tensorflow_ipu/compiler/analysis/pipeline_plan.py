@@ -1,4 +1,4 @@
-"""The pipeline of a Program: found by its description, checked, and given its schedule."""
+"""Finds the pipeline of a Program, checks it and builds its schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A quick upper bound of the bytes that a program's tensors take, from the sizes in its trace."""
+"""Bounds the bytes of a program's tensors from the sizes in its trace."""
 
 from __future__ import annotations
 

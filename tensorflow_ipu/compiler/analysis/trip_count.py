@@ -1,4 +1,4 @@
-"""How often a loop runs, where that can be read off its condition."""
+"""Counts the iterations of a loop where its condition tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes an op reads from and writes to the variables it holds handles of."""
+"""Counts the bytes that an op reads from and writes to variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that gradients are accumulated in loops that end with an update."""
+"""Checks that loops that accumulate gradients end with an update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a compiled program fits on its IPUs, as far as the model of the chip can tell."""
+"""Checks that a compiled program fits in the memory of its IPUs."""
 
 from __future__ import annotations
 

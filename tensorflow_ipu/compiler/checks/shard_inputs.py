@@ -1,4 +1,4 @@
-"""Checks what goes into the collectives within a replica."""
+"""Checks the inputs of collectives within a replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that updates have the types of the variables that they update."""
+"""Checks that updates have the types of their variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the custom operations of a Program against the libraries they name."""
+"""Checks custom ops of a Program against the libraries they name."""
 
 from __future__ import annotations
 

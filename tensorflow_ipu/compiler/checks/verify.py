@@ -1,4 +1,4 @@
-"""What is legal: in any Program between passes, and in the one that is launched."""
+"""Verifies a Program: its invariants between passes, and what is legal at launch."""
 
 from __future__ import annotations
 

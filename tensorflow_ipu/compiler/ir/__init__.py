@@ -1,1 +1,1 @@
-"""What passes work on: Programs of functions and nodes, and what a node says."""
+"""The compiler's intermediate representation: Programs, functions, nodes and targets."""

@@ -1,4 +1,4 @@
-"""The listing of a program as a tree: functions, their ops, the functions that these run."""
+"""The listing of a program as a tree of functions, ops and the functions they run."""
 
 from __future__ import annotations
 

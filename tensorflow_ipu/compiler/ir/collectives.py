@@ -1,4 +1,4 @@
-"""Which ops replicas do together, and in which groups."""
+"""Tells which ops are collectives, and their groups of replicas."""
 
 from __future__ import annotations
 

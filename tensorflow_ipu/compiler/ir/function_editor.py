@@ -1,4 +1,4 @@
-"""Adding nodes to a function, with float16 tensors in two forms."""
+"""Adds nodes to a function, keeping both forms of its float16 tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of a compiled program as graphs in which every shape that can be known is known."""
+"""Imports functions of a compiled program as graphs with all shapes that can be known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of functions as TensorFlow 1 writes them: the name of the function is the type of the node.
+"""Rewrites function calls of TensorFlow 1, whose node type is the function's name.
 
 `tensorflow.python.framework.function.Defun` makes such functions.
 """

@@ -1,4 +1,4 @@
-"""What a single node says about its place: IPUs, loops around it, functions it runs."""
+"""Reads facts off a single node: its IPUs, enclosing loops, functions it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of a function's nodes."""
+"""Orders the nodes of a function, inputs first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of nodes, by the names that functions have for them."""
+"""Names the results of nodes as functions do: `node:output:0`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which IPU of the device an op is on."""
+"""The sharding attribute of nodes: the IPUs of the device that a node is on."""
 
 from __future__ import annotations
 

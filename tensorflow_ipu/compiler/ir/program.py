@@ -1,4 +1,4 @@
-"""The form that compiler passes work on: a library of functions and the name of the entry."""
+"""`Program`: what passes change, a library of functions and the name of the entry."""
 
 from __future__ import annotations
 

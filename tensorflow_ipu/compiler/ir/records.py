@@ -1,4 +1,4 @@
-"""What a listing says of the arguments, ops and results of a compiled program."""
+"""Records of a listing: arguments, ops and results of a compiled program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ops of a Program use which variable or feed, through all functions."""
+"""Finds the ops of a Program that use each variable or feed, through all functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Program is compiled for."""
+"""`Target`: what a Program is compiled for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled program copies from one IPU to another.
+"""Lists the copies between IPUs that a compiled program makes.
 
 The rules:
 

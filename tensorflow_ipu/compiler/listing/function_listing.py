@@ -1,4 +1,4 @@
-"""The ops of one function of a compiled program, and of the functions it runs."""
+"""Lists the ops of one function of a compiled program and of the functions it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ops of a compiled program in order, each with its IPU, bytes, work and source line."""
+"""Lists the ops of a compiled program in order: IPU, bytes, work and source line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A listing of a compiled program as text, and the totals in it."""
+"""Formats the listing of a compiled program, with its totals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the variables of a compiled program are kept: in which memory, whole or split.
+"""Finds the memory that each variable is kept in, whole or split over replicas.
 
 Users decide with the options of gradient accumulations and pipelines. `None` leaves the choice to
 the compiler:

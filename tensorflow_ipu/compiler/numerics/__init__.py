@@ -1,1 +1,1 @@
-"""The device's floating-point arithmetic: float16, traps, and which ops it concerns."""
+"""Emulates the device's floating-point arithmetic: float16 rounding, overflow and traps."""

@@ -1,4 +1,4 @@
-"""What the configuration says of floating-point arithmetic."""
+"""The floating-point options of a configuration, and those that single nodes override."""
 
 from __future__ import annotations
 

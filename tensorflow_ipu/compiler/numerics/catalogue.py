@@ -1,4 +1,4 @@
-"""Which ops do arithmetic, and what is known of it."""
+"""Table of the ops that do floating-point arithmetic, and how they round and trap."""
 
 from __future__ import annotations
 

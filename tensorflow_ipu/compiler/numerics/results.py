@@ -1,4 +1,4 @@
-"""What is done to a result of floating-point arithmetic, so that it is the device's."""
+"""Adds rounding and trap checks to the results of floating-point ops."""
 
 from __future__ import annotations
 

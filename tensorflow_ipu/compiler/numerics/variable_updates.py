@@ -1,4 +1,4 @@
-"""Rewriting dense updates of variables, so that their new values can be checked and rounded."""
+"""Rewrites dense updates of variables so that new values are checked and rounded."""
 
 from __future__ import annotations
 

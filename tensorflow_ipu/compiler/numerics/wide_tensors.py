@@ -1,4 +1,4 @@
-"""Where float16 tensors stay in their wide form: between functions, and in lists."""
+"""Finds functions and lists whose float16 tensors stay in their wide form."""
 
 from __future__ import annotations
 

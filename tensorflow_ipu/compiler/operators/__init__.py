@@ -1,1 +1,1 @@
-"""What of TensorFlow the chip can run: a table of its ops, and the checks of programs by it."""
+"""The ops that the chip can run: their table, and the checks of programs against it."""

@@ -1,4 +1,4 @@
-"""What gradients keep of the iterations of a loop."""
+"""Finds the tensors that a loop pushes to its gradient's accumulators."""
 
 from __future__ import annotations
 

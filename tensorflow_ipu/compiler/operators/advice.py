@@ -1,4 +1,4 @@
-"""What to use in the place of ops that the chip lacks."""
+"""Advice on what to use in place of ops that the chip lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows tensors of a Program into the functions that its nodes run, and out of them."""
+"""Follows tensors of a Program into and out of the functions that its nodes run."""
 
 from __future__ import annotations
 

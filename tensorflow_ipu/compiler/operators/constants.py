@@ -1,4 +1,4 @@
-"""Which tensors of a Program are known when it is compiled: constants, and what follows from them.
+"""Finds the tensors of a Program that are known at compile time.
 
 XLA compiles programs of fixed shapes, so inputs that shapes follow from have to be known to it. It
 knows constants, shapes, and what is computed from these alone, also through the arguments of

@@ -1,4 +1,4 @@
-"""Says which of the user's checks of values a program does without."""
+"""Warns of the user's checks of values that a program drops."""
 
 from __future__ import annotations
 

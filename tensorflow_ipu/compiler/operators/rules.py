@@ -1,4 +1,4 @@
-"""What makes one op of a Program impossible on a chip of fixed shapes."""
+"""Rules by which an op is impossible on a chip of fixed shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ops that the chip has, as data: what TensorFlow's compiler XLA can compile for it.
+"""Table of the ops that the chip has: those that TensorFlow's XLA can compile for it.
 
 The IPU got its programs from XLA, in the TensorFlow 2.6 that its last release was made of. So an op
 is on the chip if that XLA had a kernel for it, unless the backend of the IPU lacked what the kernel

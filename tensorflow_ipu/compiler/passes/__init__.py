@@ -1,4 +1,4 @@
-"""The passes of the compiler, in the order in which they run.
+"""The compiler's passes, in the order in which they run.
 
 A pass is a function `run(program, target)` that changes the Program in place. Before and after it
 the Program is legal (`tensorflow_ipu.compiler.checks.verify`). Each is in a file of its own.

@@ -1,4 +1,4 @@
-"""Tells TensorFlow's graph optimizers what the arguments of a program are."""
+"""Annotates a program's arguments with types and shapes for TensorFlow's graph optimizers."""
 
 from __future__ import annotations
 

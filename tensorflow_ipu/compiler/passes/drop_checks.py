@@ -1,4 +1,4 @@
-"""Drops the ops that only check values."""
+"""Drops ops that only check values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving ops that run on the host into a conditional that only replica 0 takes."""
+"""Moves host ops into a conditional that only replica 0 takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs what is outside compilation once for all replicas."""
+"""Runs computations outside compilation once for all replicas."""
 
 from __future__ import annotations
 

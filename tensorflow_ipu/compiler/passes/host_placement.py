@@ -1,4 +1,4 @@
-"""Frees the ops from devices, because the engine runs them with the host's kernels."""
+"""Clears the devices of ops, because the engine runs them with the host's kernels."""
 
 from __future__ import annotations
 

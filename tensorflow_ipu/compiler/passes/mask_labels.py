@@ -1,4 +1,4 @@
-"""Lets labels that are no class give NaN."""
+"""Makes labels that are no class give NaN."""
 
 from __future__ import annotations
 

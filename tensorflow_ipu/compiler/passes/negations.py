@@ -1,4 +1,4 @@
-"""Negates a factor that is one number, in the place of a tensor with many."""
+"""Moves a negation from a large tensor to a scalar factor."""
 
 from __future__ import annotations
 

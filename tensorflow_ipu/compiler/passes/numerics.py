@@ -1,4 +1,4 @@
-"""Makes arithmetic behave as on the device: rounding, overflow and traps."""
+"""Lowers arithmetic to the device's: rounding, overflow and traps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts the collectives of a program, and what uses tables on the host, into one order."""
+"""Orders collectives, and lookups and updates of host tables, into one sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds an IPU for the ops of a sharded program that name none."""
+"""Places the ops of a sharded program that name no IPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drops what no result needs."""
+"""Drops ops that no result needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws the random numbers of stateful ops from the device's generator."""
+"""Rewrites stateful random ops to draw from the device's generator."""
 
 from __future__ import annotations
 

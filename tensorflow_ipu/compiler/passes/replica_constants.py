@@ -1,4 +1,4 @@
-"""Replaces what is known once the number of replicas is."""
+"""Replaces the number of replicas, and what follows from it, by constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the passes."""
+"""Runs the passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes loops run one iteration after the other."""
+"""Makes loops run one iteration at a time."""
 
 from __future__ import annotations
 

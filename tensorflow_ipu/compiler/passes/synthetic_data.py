@@ -1,4 +1,4 @@
-"""Values for the buffers of a device that receive no data from the host."""
+"""Makes up values for buffers that receive no data from the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings made-up indices and labels into the range that they index."""
+"""Brings synthetic indices and labels into the range that they index."""
 
 from __future__ import annotations
 

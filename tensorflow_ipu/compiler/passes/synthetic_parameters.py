@@ -1,4 +1,4 @@
-"""Gives a program made-up values for its variables, if it is not to get those of the host."""
+"""Replaces the values of variables by synthetic ones."""
 
 from __future__ import annotations
 

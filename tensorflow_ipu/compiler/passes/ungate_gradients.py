@@ -1,4 +1,4 @@
-"""Lets the gradients that one op has go on without waiting for each other."""
+"""Removes the gate that makes the gradients of one op wait for each other."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where ops come from in the user's program."""
+"""Finds where the ops of a program come from in the user's code."""

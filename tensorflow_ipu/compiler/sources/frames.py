@@ -1,4 +1,4 @@
-"""Which line of a stack is the user's: decided here, for reports, listings and errors alike.
+"""Decides which line of a stack is the user's, for reports, listings and errors.
 
 A frame belongs to a library (TensorFlow, Keras, Python's standard library), to this package, to an
 installed package (in `site-packages`), or else to the user. What the program is made of comes after

@@ -1,4 +1,4 @@
-"""The origins of the ops of a compiled program, which may outlive what it was traced from."""
+"""Origins of a compiled program's ops, which outlive the graph that was traced."""
 
 from __future__ import annotations
 

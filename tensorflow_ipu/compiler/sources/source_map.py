@@ -1,4 +1,4 @@
-"""Where in the user's program each op of a traced graph was made."""
+"""Maps the ops of a traced graph to lines of the user's program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes of nodes as plain data, as far as costs can depend on them."""
+"""Converts attributes of nodes that costs depend on to plain data."""
 
 from __future__ import annotations
 

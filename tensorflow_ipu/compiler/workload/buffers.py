@@ -1,4 +1,4 @@
-"""The buffers of a Workload while it is being described, and the values that are kept in them."""
+"""Assigns the tensors of a program to the buffers of its Workload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describes Executables for the planner: programs as Workloads, configurations as Settings."""
+"""Describes an Executable as a Workload and Settings: the entry to this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found out about an op while a program is followed."""
+"""Drafts of a Workload's ops, filled in while the program is followed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layer each op of a program belongs to.
+"""Assigns each op of a program to a layer.
 
 The layer of an op is, in this order,
 

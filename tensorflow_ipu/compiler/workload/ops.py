@@ -1,4 +1,4 @@
-"""From what was found out about the ops of a program to the ops of a Workload."""
+"""Turns the drafts of ops into the ops of a Workload."""
 
 from __future__ import annotations
 

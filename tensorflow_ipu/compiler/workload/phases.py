@@ -1,4 +1,4 @@
-"""Which part of a training step each op of a program is: forward, backward or update.
+"""Assigns each op of a program to a phase: forward, backward or update.
 
 Pipelines say it of their ops. Names say it of what TensorFlow makes for gradients, and of
 optimizers. What a program that updates its weights by hand does with gradients follows from its

@@ -1,4 +1,4 @@
-"""Where the results of an op are kept: with an input, in a new buffer, or nowhere."""
+"""Decides where the results of an op are kept: in an input's buffer, a new one, or none."""
 
 from __future__ import annotations
 

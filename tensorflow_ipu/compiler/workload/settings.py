@@ -1,4 +1,4 @@
-"""What a configuration says to the planner: the Settings that a program was compiled for."""
+"""Converts a configuration to the planner's Settings."""
 
 from __future__ import annotations
 

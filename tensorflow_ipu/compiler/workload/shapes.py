@@ -1,4 +1,4 @@
-"""Shapes of results that TensorFlow leaves open although those of the inputs are known.
+"""Infers shapes of results that TensorFlow leaves open.
 
 TensorFlow does not follow the shapes of a list's elements into the gradients of loops. Here the
 elements of a list are known by what was put into it, so what is computed from them is known too.

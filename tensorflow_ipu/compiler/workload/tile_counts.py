@@ -1,4 +1,4 @@
-"""Which tiles have how many elements of the results of a program's ops."""
+"""Counts the elements on each tile of the results of a program's ops."""
 
 from __future__ import annotations
 
