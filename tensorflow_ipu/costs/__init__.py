@@ -1,1 +1,1 @@
-"""What work costs on the chip: pure functions of shapes, types and the chip's data."""
+"""Costs of ops on the chip: pure functions of shapes, types and chip figures."""

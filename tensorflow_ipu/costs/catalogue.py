@@ -1,4 +1,4 @@
-"""The cost of any op, by its type."""
+"""Finds the cost of an op by its type: `cost_of`."""
 
 from __future__ import annotations
 

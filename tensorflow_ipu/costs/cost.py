@@ -1,4 +1,4 @@
-"""The cost of one execution of an op on one IPU, and what it is a function of."""
+"""`Cost` of one execution of an op on one IPU, and the `Resources` that it depends on."""
 
 from __future__ import annotations
 

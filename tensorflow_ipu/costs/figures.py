@@ -1,4 +1,4 @@
-"""How far a cost can be trusted, from the figures that it rests on."""
+"""Labels a cost by the chip figures that it rests on."""
 
 from __future__ import annotations
 

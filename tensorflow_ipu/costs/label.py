@@ -1,4 +1,4 @@
-"""How far a number of the model can be trusted."""
+"""`Label`: how far a number can be trusted (exact, modelled or assumed)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an op type's cost is found."""
+"""`Rule`: how the cost of an op type is found."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The simulated chip: which tensors are on which tiles when, and how long a program takes."""
+"""Plans a program on the simulated chip: memory of each tile, and time."""

@@ -1,4 +1,4 @@
-"""Whether a Workload and Settings that were read from a file describe a program at all.
+"""Checks that a Workload and Settings read from a file describe a program.
 
 Each value on its own is right by then (`profiler/schema.py`); here is what has to hold between
 them, so that planning needs no checks.

@@ -1,4 +1,4 @@
-"""The label of a sum."""
+"""The label (exact, modelled, assumed) of a sum of labelled numbers."""
 
 from __future__ import annotations
 

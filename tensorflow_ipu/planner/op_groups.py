@@ -1,4 +1,4 @@
-"""Under which name reports add up ops: the layer, else the function of the user's program."""
+"""Groups ops for reports: by layer, else by function of the user's program."""
 
 from __future__ import annotations
 

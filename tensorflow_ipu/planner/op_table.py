@@ -1,4 +1,4 @@
-"""The ops of a Workload as tables for JSON, and back. `serialise` is what others use."""
+"""Converts the ops of a Workload to JSON tables and back, for `serialize`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Plan: memory and time of a Workload on a chip. This is what every report is made from."""
+"""`Plan`: the memory and time of a Workload, from which every report is made."""
 
 from __future__ import annotations
 

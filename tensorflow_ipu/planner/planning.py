@@ -1,4 +1,4 @@
-"""Planning: from a Workload and Settings to memory and time."""
+"""`plan`: computes memory and time of a Workload for Settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Workload is planned for: a chip, a number of replicas, options."""
+"""`Settings`: the chip, the replicas and the options that a Workload is planned for."""
 
 from __future__ import annotations
 

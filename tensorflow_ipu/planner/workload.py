@@ -1,4 +1,4 @@
-"""A compiled program as pure data: all that memory and time on the chip depend on.
+"""`Workload`: a compiled program as pure data, all that memory and time depend on.
 
 The compiler makes a Workload from an Executable. It can be saved, changed (another batch size,
 other stages) and planned for another chip without the program that it came from.

@@ -1,4 +1,4 @@
-"""What programs are and have done: Executables, and reports made from them and trace events."""
+"""Reports of programs, made from Executables and trace events: the module `ipu.profiler`."""
 
 from __future__ import annotations
 

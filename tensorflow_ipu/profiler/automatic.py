@@ -1,4 +1,4 @@
-"""What options and flags ask for, done when a program is compiled.
+"""Writes the reports that options and flags request, when a program is compiled.
 
 Nothing here may keep a program from running: what cannot be written is one warning for each
 folder, what cannot be modelled an error in the log. Only options with values that they do not take

@@ -1,4 +1,4 @@
-"""Tables made from a Plan: by layer, by op, by type of op, of tensors and of host traffic."""
+"""Tables of a Plan: by layer, op and op type; tensors and host traffic."""
 
 from __future__ import annotations
 

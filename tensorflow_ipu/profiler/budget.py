@@ -1,4 +1,4 @@
-"""A budget: how much memory and time a program may take, kept in a file beside its tests."""
+"""Budgets: limits on a program's memory and time, kept in a file beside its tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two reports, in total and by layer."""
+"""Compares two reports, in total and by layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flags of TF_POPLAR_FLAGS ask for: liveness as CSV, tensor maps, schedules, cycle counts."""
+"""Writes what TF_POPLAR_FLAGS requests: liveness, tensor maps, schedules, cycle counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of a report wants to know first."""
+"""Summarizes a report: what its reader wants to know first."""
 
 from __future__ import annotations
 

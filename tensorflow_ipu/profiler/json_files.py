@@ -1,4 +1,4 @@
-"""Reading files of JSON that somebody else may have written."""
+"""Reads JSON files that may be damaged or foreign."""
 
 from __future__ import annotations
 

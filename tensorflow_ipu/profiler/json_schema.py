@@ -1,4 +1,4 @@
-"""The check of data against a schema in the words of JSON Schema (draft 7) that are used here.
+"""Validates data against the parts of JSON Schema (draft 7) that reports use.
 
 Libraries compile a schema of this size for as long as the command line tool takes to start, or
 need seconds for a large file. Tests compare with such a library.

@@ -1,4 +1,4 @@
-"""A Keras callback that makes reports of the programs of a training."""
+"""The Keras callback that reports on the programs of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Plan as data for JSON, and back. Long lists are columns, so that files stay small."""
+"""Converts a Plan to JSON and back, long lists as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that a program was compiled with, as data for JSON."""
+"""Converts the options that a program was compiled with to JSON."""
 
 from __future__ import annotations
 

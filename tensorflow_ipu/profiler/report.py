@@ -1,4 +1,4 @@
-"""`Report`: what is known of a compiled program, in memory, in a file and on the screen."""
+"""`Report`: a compiled program's Workload, Settings, Plan and launches, shown and saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which reports the options ask for, and where they go.
+"""Reads from the options which reports to write, and where.
 
 Engine options (`autoReport.*`) in POPLAR_ENGINE_OPTIONS win over those of
 `config.compilation_poplar_options`, and these over the private options that the legacy functions

@@ -1,4 +1,4 @@
-"""`profile`: reports of the programs that are compiled or launched inside a `with` block."""
+"""`profile`: reports on the programs compiled or launched in a `with` block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of a plan that comparisons and budgets look at."""
+"""Numbers of a Plan that comparisons and budgets use."""
 
 from __future__ import annotations
 

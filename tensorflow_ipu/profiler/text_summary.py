@@ -1,4 +1,4 @@
-"""A text summary of the attached devices and of the programs compiled for them."""
+"""Writes a text summary of attached devices and their compiled programs."""
 
 from __future__ import annotations
 

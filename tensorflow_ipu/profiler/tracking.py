@@ -1,4 +1,4 @@
-"""How often programs were launched, also after a new configuration has made the engine forget."""
+"""Counts the launches of programs, across configurations."""
 
 from __future__ import annotations
 

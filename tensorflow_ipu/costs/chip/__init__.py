@@ -1,1 +1,1 @@
-"""What parts of the chip cost in cycles: exchange, sync, links, streams, vertices, the AMP unit."""
+"""Cycles of the chip's parts: exchange, sync, links, streams, vertices and the AMP unit."""

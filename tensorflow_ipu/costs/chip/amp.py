@@ -1,4 +1,4 @@
-"""Tile cycles of the accumulating matrix product (AMP) unit and of the vertices besides it.
+"""Cycles of a tile's matrix unit (AMP) and of the vertices around it.
 
 Each function takes whole numbers or NumPy arrays of them, and returns the cycles of one tile from
 the start of the vertex to its end. Constants are those of poplibs' cost estimators (poplin,

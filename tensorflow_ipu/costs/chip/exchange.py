@@ -1,4 +1,4 @@
-"""Cycles of exchange between the tiles of one IPU."""
+"""Cycles of the exchange between the tiles of one IPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tile cycles of multiply-adds in vector arithmetic, where the matrix unit is not used.
+"""Cycles of multiply-adds in a tile's vector arithmetic, without the matrix unit.
 
 Whole numbers or NumPy arrays of them, as in `amp`. Constants are those of poplibs' estimators.
 """

@@ -1,4 +1,4 @@
-"""Cycles in which tiles and IPUs wait for each other."""
+"""Cycles that tiles and IPUs wait for each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases of a program: exchange, then vertices on the workers of every tile.
+"""Cost of one phase of a program: exchange, then vertices on the workers of every tile.
 
 Source of the constants: graphcore/poplibs, the estimators of vertices and of tile mappings.
 """

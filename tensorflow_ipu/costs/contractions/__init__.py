@@ -1,1 +1,1 @@
-"""What sums of products cost: matrix products, convolutions and recurrent layers."""
+"""Costs of matrix products, convolutions and recurrent layers."""

@@ -1,4 +1,4 @@
-"""A product of two tensors as the tiles see it: matrix multiplication or convolution."""
+"""`Contraction`: a matrix product or convolution as the tiles see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a convolution is, read from its op: field, kernel, channels, groups."""
+"""Reads the geometry of a convolution off its op: field, kernel, channels, groups."""
 
 from __future__ import annotations
 

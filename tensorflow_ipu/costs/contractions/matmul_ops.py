@@ -1,4 +1,4 @@
-"""Ops that are matrix products or made of them: products, Einsum, factorisations."""
+"""Rules for ops made of matrix products: MatMul, Einsum, factorizations."""
 
 from __future__ import annotations
 

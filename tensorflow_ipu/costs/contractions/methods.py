@@ -1,4 +1,4 @@
-"""The ways in which a tile computes its block of a product."""
+"""Cycles and memory of a tile's block of a product, by AMP or by vector arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a product is split over the tiles, and what that costs.
+"""Chooses the split of a product over the tiles, and costs it.
 
 As the planner of poplibs does: positions, output channels, input channels (whose partial sums are
 then reduced) and groups are split over the tiles. Each tile receives its part of both operands,

@@ -1,4 +1,4 @@
-"""Partitions of a product over the tiles, and what the fullest tile has in each of them."""
+"""Candidate splits of a product, and the block of the fullest tile in each."""
 
 from __future__ import annotations
 

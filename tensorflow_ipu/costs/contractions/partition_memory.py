@@ -1,4 +1,4 @@
-"""Memory of a product on each tile, in closed form: that of a balanced partition.
+"""Memory of a split product on each tile, in closed form.
 
 The memory of the cheapest partition would jump with the number of tiles. What is here is that of
 blocks with sides as equal as the dimensions allow. It never rises with the number of tiles.

@@ -1,4 +1,4 @@
-"""Recurrent layers as one op: LSTM and GRU blocks."""
+"""Cost of recurrent layers as one op: LSTM and GRU blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cost of products without matrix unit: depthwise convolutions and types that it does not have."""
+"""Cost of products without the matrix unit: depthwise convolutions and types it lacks."""
 
 from __future__ import annotations
 

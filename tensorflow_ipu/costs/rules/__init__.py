@@ -1,1 +1,1 @@
-"""What the other ops cost, one module for each family."""
+"""Cost rules of all other ops, one module for each family."""

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: its loss and its beam search."""
+"""Costs of CTC: the loss and the beam search."""
 
 from __future__ import annotations
 

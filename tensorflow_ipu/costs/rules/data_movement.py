@@ -1,4 +1,4 @@
-"""Ops that move data between tiles: transposes, concatenations, slices, paddings and the like.
+"""Costs of ops that move data: transposes, concatenations, slices, paddings.
 
 Poplar gives such an op's result as a view and copies where the next op wants another layout. The
 copy is charged here, once, to the op that changes the layout.

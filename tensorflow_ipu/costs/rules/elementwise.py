@@ -1,4 +1,4 @@
-"""Elementwise ops: each tile computes what it has, in the vertices of the `popops` library."""
+"""Costs of elementwise ops, in the vertices of the `popops` library."""
 
 from __future__ import annotations
 

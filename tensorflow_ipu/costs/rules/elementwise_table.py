@@ -1,4 +1,4 @@
-"""Cycles of elementwise functions on one worker, as data.
+"""Table of the cycles of elementwise functions on one worker.
 
 Source: graphcore/poplibs, the table of unary and binary operations of `popops` and that of the
 non-linearities of `popnn`. Rows marked `assumed` are not in them: they are taken from a function

@@ -1,4 +1,4 @@
-"""Batch, layer and group normalisation: moments by reductions, then whitening of each element."""
+"""Costs of batch, layer and group normalization: moments, then whitening."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling and its gradients, in one, two or three dimensions; resizing of images."""
+"""Costs of pooling, its gradients, and resizing of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers, and ops that draw them."""
+"""Costs of random numbers and of ops that draw them."""
 
 from __future__ import annotations
 

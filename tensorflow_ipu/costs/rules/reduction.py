@@ -1,4 +1,4 @@
-"""Reductions: each tile reduces what it has, partial results are exchanged, then reduced again."""
+"""Costs of reductions: on each tile, exchange, then over the tiles."""
 
 from __future__ import annotations
 

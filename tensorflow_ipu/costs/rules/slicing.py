@@ -1,4 +1,4 @@
-"""Slices at positions known only when the program runs: embeddings, scatters, lists in loops."""
+"""Costs of dynamic slices: embeddings, gathers, scatters, lists in loops."""
 
 from __future__ import annotations
 

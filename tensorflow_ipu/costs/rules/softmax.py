@@ -1,4 +1,4 @@
-"""Softmax, and losses that contain it."""
+"""Costs of softmax and of losses that contain it."""
 
 from __future__ import annotations
 

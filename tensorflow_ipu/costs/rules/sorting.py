@@ -1,4 +1,4 @@
-"""Sorting, the largest k, and running sums."""
+"""Costs of sorting, top-k and running sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates of variables: assignments and the rules of optimizers, in place."""
+"""Costs of variable updates: assignments and optimizer rules, in place."""
 
 from __future__ import annotations
 

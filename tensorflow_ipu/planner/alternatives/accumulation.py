@@ -1,4 +1,4 @@
-"""Sums of gradients over mini-batches, for programs that are made into pipelines."""
+"""Adds gradient accumulation to a Workload that is made into a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same program with another batch size, without building it again.
+"""Changes the batch size of a Workload without building the program again.
 
 Dimensions that grow with the batch are found by following the batch dimension of feeds and inputs
 through the ops. Variables never grow, and so neither do their gradients.

@@ -1,4 +1,4 @@
-"""Equal dimensions of the operands of products, convolutions, normalisation and lookups.
+"""Equal dimensions of operands: products, convolutions, normalization and lookups.
 
 The functions are rules as `batch_rules` describes them.
 """

@@ -1,4 +1,4 @@
-"""Which dimensions of an op's operands are the same dimension, by op family.
+"""Equal dimensions of an op's operands, by op family.
 
 A rule gets the op and yields pairs of dimensions that have the same meaning: if one grows with the
 batch size, so does the other. A dimension is `(operand, axis)`, where operands are numbered from

@@ -1,4 +1,4 @@
-"""Whether a program fits on the chip, and what is to happen if it does not."""
+"""Decides whether a plan fits on the chip, and what happens if it does not."""
 
 from __future__ import annotations
 

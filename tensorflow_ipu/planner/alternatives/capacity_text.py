@@ -1,4 +1,4 @@
-"""The report on a program that does not fit on the chip."""
+"""Writes the error report on a program that does not fit on the chip."""
 
 from __future__ import annotations
 

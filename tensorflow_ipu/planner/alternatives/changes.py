@@ -1,4 +1,4 @@
-"""The changes that remedies are made of: each to a Workload and its Settings."""
+"""Changes of a Workload and its Settings that remedies are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a program need less memory, with what each would save, by planning it again."""
+"""Remedies for a lack of memory, each with the saving found by planning again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that was compiled for one replica, as several replicas would train it together."""
+"""Turns the Workload of one replica into that of several that train together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting the layers of a program on pipeline stages or shards: ops, variables and copies."""
+"""Moves the layers of a Workload to pipeline stages or shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cycles, memory and copies of the layers of a program, and the best cut of them into stages."""
+"""`LayerTable`: cycles, memory and copies of layers, and their best cut into stages."""
 
 from __future__ import annotations
 

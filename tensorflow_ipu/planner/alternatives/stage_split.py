@@ -1,4 +1,4 @@
-"""The best cut of a training program into pipeline stages, by the cost model.
+"""Finds the best split of a training program into pipeline stages.
 
 Layers stay in order and whole. Of all ways to make N stages of them, those come first in which no
 stage has more memory than an IPU, then those whose slowest stage is fastest, then those that copy

@@ -1,4 +1,4 @@
-"""What to write in a program for a cut into stages."""
+"""Writes the code for a split into stages that users put into their program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The changes that `what_if` can make, by name: their values, and what they do to a program."""
+"""Variations that `what_if` knows, by name: legal values and effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program would need and how fast it would be with other settings, without running it."""
+"""`what_if`: plans a program with other settings, without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes to a Workload that stand for changes to the user's program."""
+"""Edits of a Workload that stand for edits of the user's program."""
 
 from __future__ import annotations
 

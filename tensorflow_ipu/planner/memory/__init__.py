@@ -1,1 +1,1 @@
-"""How much memory a Workload needs, and when: tiles, liveness, stashes, code."""
+"""Memory of a Workload: tiles, liveness, stashes and code."""

@@ -1,4 +1,4 @@
-"""What is on an IPU during the whole program: variables, constants, stashes, streams of feeds."""
+"""Lists what stays on an IPU all the time: variables, constants, stashes, stream buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of tiles that holds no tensors: code, vertex state, stacks, packet headers, gaps."""
+"""Sizes of memory without tensors: code, vertex state, stacks, packet headers, gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of one IPU: its categories, its liveness, and what is there at the peak."""
+"""Plans the memory of one IPU: categories, liveness over time, and the peak."""
 
 from __future__ import annotations
 

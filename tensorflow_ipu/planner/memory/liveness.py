@@ -1,4 +1,4 @@
-"""From when to when each piece of memory is needed, given an order of the ops."""
+"""Finds the interval in which each buffer is live, given an order of the ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which the ops of a program are executed, chosen for the least live memory.
+"""Orders the ops of a program so that the least memory is live.
 
 Within each function, ops may change places as long as each comes after those whose results it uses,
 and ops with side effects of the same kind keep their order. The ops that a loop, a branch or a call

@@ -1,4 +1,4 @@
-"""What is not always live on one IPU: how much at each op, and on which tile at the peak."""
+"""Finds the peak of an IPU's temporary memory, and the tile that it is on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When memory is needed in programs that put activations aside or compute them again.
+"""Liveness of activations that are stashed or recomputed.
 
 The base is a stretch of time for each instance of a buffer, from the op that makes it to the last
 that uses it. A stash or a recomputation splits stretches in two, with a gap in which the memory is

@@ -1,4 +1,4 @@
-"""The memory of each IPU: what is on which tile, and when."""
+"""Plans the memory of all IPUs of a replica."""
 
 from __future__ import annotations
 

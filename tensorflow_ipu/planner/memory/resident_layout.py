@@ -1,4 +1,4 @@
-"""Which tiles hold what is always live on an IPU."""
+"""Lays out what is always live on the tiles of an IPU."""
 
 from __future__ import annotations
 

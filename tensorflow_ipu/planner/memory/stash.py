@@ -1,4 +1,4 @@
-"""What the stages of a pipeline put aside between forward and backward pass of a mini-batch.
+"""Sizes of the stashes of pipeline stages between forward and backward pass.
 
 While a stage works on a mini-batch, those that passed through it before and are not back yet are in
 its stash: `depth` of them, which the schedule tells. Of each there is what the stage's forward pass

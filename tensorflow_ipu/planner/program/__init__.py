@@ -1,1 +1,1 @@
-"""What the ops of a Workload are for, where they are, and what they depend on."""
+"""Structure of a Workload: sections, layers, placement and dependences of its ops."""

@@ -1,4 +1,4 @@
-"""Who uses which memory: the part of liveness that does not depend on the order of the ops."""
+"""Finds which ops access which memory, independent of their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ops run: those of the dearest branch, those of the loop over mini-batches."""
+"""Finds the ops that count: those of the costliest branch and of the mini-batch loop."""
 
 from __future__ import annotations
 

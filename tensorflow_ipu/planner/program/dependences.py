@@ -1,4 +1,4 @@
-"""Which ops have to come before which."""
+"""Finds which ops have to run before which."""
 
 from __future__ import annotations
 

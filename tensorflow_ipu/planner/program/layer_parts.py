@@ -1,4 +1,4 @@
-"""Layers that are parts of another layer, such as the projections of an attention layer."""
+"""Finds layers that are parts of another layer, such as attention projections."""
 
 from __future__ import annotations
 

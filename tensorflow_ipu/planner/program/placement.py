@@ -1,4 +1,4 @@
-"""Which IPU has what, once the stages of a pipeline are where they are to be."""
+"""Places ops and buffers on IPUs, for a program whose stages are where they are wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Workload with the stages of its pipeline on other IPUs."""
+"""Moves the pipeline stages of a Workload to the IPUs that Settings want."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each op of a Workload has at its disposal, and what it costs with that."""
+"""Collects the resources of each op (chip, tiles, options) and prices it with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ops are the forward pass, the backward pass and the weight update of a program."""
+"""Divides ops into forward pass, backward pass and weight update."""
 
 from __future__ import annotations
 

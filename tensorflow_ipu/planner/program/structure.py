@@ -1,4 +1,4 @@
-"""What the ops of a Workload are for: forward pass, backward pass or weight update, by layer.
+"""Finds the section and the layer of each op of a Workload.
 
 Pipelines say it themselves. Other programs say it by the order and the names of their ops: those
 before the first gradient are the forward pass, what is not named after a gradient comes after it.

@@ -1,1 +1,1 @@
-"""How long a Workload takes: the timeline, and the transfers on it."""
+"""Time of a Workload: the timeline of a launch, and the transfers on it."""

@@ -1,4 +1,4 @@
-"""What takes time in a launch: ops and transfers, before they have a place on the timeline."""
+"""Ops and transfers of a launch with their cycles, before the timeline places them."""
 
 from __future__ import annotations
 

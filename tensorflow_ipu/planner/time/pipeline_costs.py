@@ -1,4 +1,4 @@
-"""What each stage of a pipeline costs for one mini-batch, by phase, IPU and kind."""
+"""Costs of one mini-batch in each pipeline stage, by phase, IPU and kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of a pipeline, by its real schedule."""
+"""Times a pipeline by its schedule."""
 
 from __future__ import annotations
 

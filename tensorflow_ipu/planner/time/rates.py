@@ -1,4 +1,4 @@
-"""How fast a launch is: floating-point operations, which share of the peak, elements of data."""
+"""Rates of a launch: FLOP/s, share of the peak, elements per second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations that are computed again in a program without a pipeline."""
+"""Time of recomputing activations in a program without a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replicas do together: collectives, and the gathering of variables split over replicas."""
+"""Collectives of replicas, and gathering of variables split over replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items one after the other: programs without a pipeline, and what is outside of one."""
+"""Times items one after the other: programs, or parts, without a pipeline."""
 
 from __future__ import annotations
 

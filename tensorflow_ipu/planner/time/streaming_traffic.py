@@ -1,4 +1,4 @@
-"""Variables that are kept in streaming memory, or split over replicas."""
+"""Transfers of variables in streaming memory, or split over replicas."""
 
 from __future__ import annotations
 

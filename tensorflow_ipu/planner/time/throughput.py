@@ -1,4 +1,4 @@
-"""How much a launch gets done: elements of data, and what each costs."""
+"""Elements of data that a launch processes: how many, how fast, at what cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline of a Workload: how long one launch takes, and what each IPU does meanwhile."""
+"""Builds the timeline of a launch: how long it takes, and what each IPU does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in and out of IPUs in a launch: the transfers, and the time that they are waited for.
+"""Collects the transfers of a launch and the time that IPUs wait for them.
 
 A transfer that goes on while the IPU computes costs the IPU one run, that which nothing hides: the
 first of what is fetched ahead, the last of what is sent behind. How long the others take together

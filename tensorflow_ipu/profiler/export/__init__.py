@@ -1,1 +1,1 @@
-"""Reports in the formats that people and tools read: text, HTML, SVG, traces, TensorBoard."""
+"""Report formats: text, HTML, SVG, traces and TensorBoard."""

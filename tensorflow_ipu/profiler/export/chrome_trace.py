@@ -1,4 +1,4 @@
-"""A report in the trace event format that Chrome and Perfetto show.
+"""Exports a report as a trace for Chrome and Perfetto.
 
 One process for each IPU of a replica: a track of what it does, in microseconds of its clock, and a
 counter of its memory. Further processes hold the transfers with the host and with streaming memory.

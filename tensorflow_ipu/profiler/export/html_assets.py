@@ -1,4 +1,4 @@
-"""Style and script of the HTML report: in the file itself, nothing is fetched."""
+"""Style and script of the HTML report, which are part of its file."""
 
 # Colours follow what the reader's system prefers, light or dark.
 STYLE = """

@@ -1,4 +1,4 @@
-"""The plots of the HTML report."""
+"""Plots of the HTML report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as one HTML file with plots and sortable tables, which needs nothing from anywhere."""
+"""Exports a report as one HTML file with plots and sortable tables."""
 
 from __future__ import annotations
 

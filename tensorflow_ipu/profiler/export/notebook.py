@@ -1,4 +1,4 @@
-"""What notebooks show of a report."""
+"""Shows a report in a notebook."""
 
 from __future__ import annotations
 

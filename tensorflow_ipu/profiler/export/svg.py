@@ -1,4 +1,4 @@
-"""Drawing charts as SVG text: axes, areas, bars and a legend."""
+"""Draws charts as SVG: axes, areas, bars and a legend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as a log directory for TensorBoard: texts, scalars, pictures and the profile's trace."""
+"""Exports a report as a TensorBoard log directory: texts, scalars, pictures and a trace."""
 
 from __future__ import annotations
 

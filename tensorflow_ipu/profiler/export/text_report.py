@@ -1,4 +1,4 @@
-"""A report as text: target, graph, memory usage, execution, pipeline, host I/O, largest and top."""
+"""Exports a report as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of the text report, and how it writes numbers."""
+"""Tables and numbers of the text report."""
 
 from __future__ import annotations
 

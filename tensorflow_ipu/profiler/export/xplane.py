@@ -1,4 +1,4 @@
-"""A report as the data of TensorBoard's profile plugin: a trace with a plane for each IPU."""
+"""Exports a report for TensorBoard's profile plugin: a trace with a plane for each IPU."""
 
 from __future__ import annotations
 
