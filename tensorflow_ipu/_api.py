@@ -1,4 +1,4 @@
-"""Where each public module is: the tables of names, which `_finder.py` imports by.
+"""Tables of all public modules and where their code is; `_finder.py` imports by them.
 
 Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts. So it
 imports nothing that the interpreter has not loaded by then, and TensorFlow least of all.

@@ -1,4 +1,4 @@
-"""The finder that imports the modules of the tables in `_api.py`, under all their names.
+"""The import finder that serves the modules of `_api.py` under all their names.
 
 Every Python interpreter of an environment with tensorflow_ipu runs this file when it starts; what
 is said in `_api.py` holds here too.

@@ -1,4 +1,4 @@
-"""Names that some release of the original had and this package has not: what to use instead.
+"""Names of older releases that this package lacks, and what to use instead.
 
 Read only when a name was not found, so that errors say more than that.
 """

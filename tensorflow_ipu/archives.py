@@ -1,4 +1,4 @@
-"""Reading zip archives that may be damaged, cut off, or somebody else's."""
+"""Reads zip archives that may be damaged, truncated or foreign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public `ipu.config`: the options of an IPU system, and configuring it."""
+"""`IPUConfig` and configuring the IPU system: the public module `ipu.config`."""
 
 from __future__ import annotations
 

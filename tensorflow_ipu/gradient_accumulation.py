@@ -1,4 +1,4 @@
-"""Summing over mini-batches before one update: the public module `ipu.gradient_accumulation`.
+"""Counters and reduction methods of mini-batches: the module `ipu.gradient_accumulation`.
 
 The gradient-accumulation optimizers and the pipeline are made of the same parts: a counter of
 mini-batches, accumulators, and an update that runs after the last mini-batch. All of that is state

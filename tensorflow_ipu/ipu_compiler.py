@@ -1,4 +1,4 @@
-"""Compiling a computation for an IPU: the public module `ipu.ipu_compiler`."""
+"""`compile`: runs a computation on an IPU; the public module `ipu.ipu_compiler`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distribution strategy for one IPU device: the public module `ipu.ipu_strategy`."""
+"""`IPUStrategy`, for one IPU device: the public module `ipu.ipu_strategy`."""
 
 from __future__ import annotations
 

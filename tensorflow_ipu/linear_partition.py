@@ -1,4 +1,4 @@
-"""Splitting a sequence into contiguous parts of about equal cost, where cutting is cheap."""
+"""Splits a sequence into contiguous parts of about equal cost."""
 
 from __future__ import annotations
 

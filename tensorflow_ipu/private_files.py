@@ -1,4 +1,4 @@
-"""Writing files: for the user only, and whole or not at all.
+"""Writes files: readable by the user only, and whole or not at all.
 
 Everything that is saved is written here. A file is written beside its place under a name of its
 own, and moved there when it is complete: a reader sees the old file or the new one, and after an

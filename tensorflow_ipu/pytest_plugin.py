@@ -1,4 +1,4 @@
-"""A plugin for pytest: the fixture `ipu_budget`, and the option to renew budgets.
+"""The pytest plugin: the fixture `ipu_budget`, and the option that renews budgets.
 
 pytest loads it wherever tensorflow_ipu is installed, so nothing is imported before a test asks.
 """

@@ -1,4 +1,4 @@
-"""Scopes that say where and how ops run: the public module `ipu.scopes`."""
+"""Scopes for devices, shards, outside compilation and types: the module `ipu.scopes`."""
 
 from __future__ import annotations
 

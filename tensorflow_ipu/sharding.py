@@ -1,4 +1,4 @@
-"""Looking at graphs, and copying shards onto gradients: the public module `ipu.sharding`."""
+"""Shards of graph ops, read and copied to gradients: the public module `ipu.sharding`."""
 
 from __future__ import annotations
 

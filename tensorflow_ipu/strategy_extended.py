@@ -1,4 +1,4 @@
-"""What an `IPUStrategy` does inside: variables, reductions, datasets."""
+"""The extended object of `IPUStrategy`: variables, reductions and datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and tables as text."""
+"""Formats numbers and tables as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public `ipu.utils`: legacy configuration, events, and small utilities."""
+"""Legacy configuration, events and small utilities: the public module `ipu.utils`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving the computation of variables' initial values from the IPU to the CPU, in graph mode."""
+"""Moves initial values of variables from the IPU to the CPU in graph mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled application is, and making it of a Cluster."""
+"""`Application`: compiles a Cluster into a program that can be saved."""
 
 from __future__ import annotations
 

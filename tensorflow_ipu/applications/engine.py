@@ -1,4 +1,4 @@
-"""Starting applications. Engines run in the native library until the process ends."""
+"""Starts engines that run applications in the native library until the process ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applications as files.
+"""Writes and reads compiled applications.
 
 A file is that of an Executable (`compiler/store.py`) with more members: `application.json`, which
 says what goes in and out, `program.pb`, the functions that the host runs, as a serialised

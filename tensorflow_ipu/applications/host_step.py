@@ -1,4 +1,4 @@
-"""Python functions as steps of the user's program: at once in eager mode, else in a graph."""
+"""Runs Python functions as host steps of a program, in eager mode or in a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values that become part of an application: captured tensors and frozen variables."""
+"""Collects captured tensors and frozen variables that become part of an application."""
 
 from __future__ import annotations
 

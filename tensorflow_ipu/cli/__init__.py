@@ -1,1 +1,1 @@
-"""The command line tool `tensorflow-ipu`: reads reports, plans again, compares. No TensorFlow."""
+"""The command line tool `tensorflow-ipu`, which needs no TensorFlow."""

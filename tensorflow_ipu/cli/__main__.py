@@ -1,4 +1,4 @@
-"""`python -m tensorflow_ipu.cli` is the same as `tensorflow-ipu`."""
+"""Runs `tensorflow-ipu` as `python -m tensorflow_ipu.cli`."""
 
 import sys
 

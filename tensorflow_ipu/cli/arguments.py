@@ -1,4 +1,4 @@
-"""Types of the numbers that commands take."""
+"""Argument types of the commands: numbers and their ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu check BUDGET`: whether a program keeps to its budget, for use in CI."""
+"""`tensorflow-ipu check BUDGET`: tests in CI that a program keeps to its budget."""
 
 from __future__ import annotations
 

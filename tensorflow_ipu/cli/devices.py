@@ -1,4 +1,4 @@
-"""`tensorflow-ipu devices`: the machine that programs attach to."""
+"""`tensorflow-ipu devices`: shows the machine that programs attach to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu diff A B`: what differs between two reports, by layer."""
+"""`tensorflow-ipu diff A B`: compares two reports by layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files that commands read: a report, or the folder that has it."""
+"""Finds the report that a command is given, as a file or in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entry of the command line tool: finds the command and runs it."""
+"""Entry of `tensorflow-ipu`: parses the arguments and runs the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu migrate FILE...`: what to change in a program for TensorFlow 1.15 or 2.6."""
+"""`tensorflow-ipu migrate FILE...`: updates a program for TensorFlow 1.15 or 2.6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu report FILE`: shows a report, or writes it in another form."""
+"""`tensorflow-ipu report FILE`: shows a report or converts it to another format."""
 
 from __future__ import annotations
 

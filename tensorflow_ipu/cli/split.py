@@ -1,4 +1,4 @@
-"""`tensorflow-ipu split FILE --stages 4`: where to cut a program into pipeline stages."""
+"""`tensorflow-ipu split FILE --stages 4`: finds the best cut into pipeline stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu whatif FILE --chip bow ...`: other settings, without running the program."""
+"""`tensorflow-ipu whatif FILE --chip bow ...`: plans a program for other settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs for TensorFlow 1.15 and 2.6 on TensorFlow 2.15.
+"""Runs and migrates programs for TensorFlow 1.15 and 2.6 on TensorFlow 2.15.
 
 `tensorflow-ipu run program.py` runs such a program as it stands; `tensorflow-ipu migrate
 program.py` says what to change in it. The same from Python, before the program imports anything:

@@ -1,4 +1,4 @@
-"""Adds what modules, classes and functions lack by the tables, when a program uses it."""
+"""Adds attributes of the tables to modules, classes and functions when they are used."""
 
 from __future__ import annotations
 

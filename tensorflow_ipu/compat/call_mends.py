@@ -1,4 +1,4 @@
-"""How arguments, shapes and methods are written today."""
+"""Rewrites calls for migration: arguments, shapes and methods."""
 
 from __future__ import annotations
 

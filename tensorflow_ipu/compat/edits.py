@@ -1,4 +1,4 @@
-"""Changes of a file by positions, so that all else in it stays as it is."""
+"""Edits a file by positions and leaves all else as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules whose names are in the tables, and resolving a full name to what it stands for."""
+"""Makes modules from the tables, and resolves a full name to its object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds modules that are no more by the tables."""
+"""The import finder for modules that no longer exist."""
 
 from __future__ import annotations
 

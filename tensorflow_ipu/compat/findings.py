@@ -1,4 +1,4 @@
-"""What is to be changed in a file of a program."""
+"""Findings of a migration: what to change in a file of a program."""
 
 from __future__ import annotations
 

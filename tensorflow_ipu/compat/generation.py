@@ -1,4 +1,4 @@
-"""Which TensorFlow a program was written for, and which generation of Keras optimizers.
+"""Detects the TensorFlow and the Keras optimizers that a program was written for.
 
 `tensorflow` and `tf.keras.optimizers` mean other things in TensorFlow 1.15, 2.6 and 2.15 under the
 same names. What a program wants is seen from what it uses: a name that only TensorFlow 1 has, a

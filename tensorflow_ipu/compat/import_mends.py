@@ -1,4 +1,4 @@
-"""How the imports of a program are written today."""
+"""Rewrites imports for migration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to change in a program, so that it runs without shims."""
+"""Finds what to change in a program so that it runs without shims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows of the tables are, and how a name of a program is looked up in them.
+"""Row types of the tables for older programs, and the lookup of names in them.
 
 A name is written in full, as if every import was one of a whole module: `tf.contrib.rnn` in a
 program with `import tensorflow as tf` is `tensorflow.contrib.rnn`. TensorFlow and Keras show the

@@ -1,4 +1,4 @@
-"""Runs a program as `python program.py` does, with the shims in place."""
+"""Runs a program as `python program.py` does, with shims installed."""
 
 from __future__ import annotations
 

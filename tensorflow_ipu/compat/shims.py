@@ -1,4 +1,4 @@
-"""Puts the shims in place in this process.
+"""Installs the shims for older programs in this process.
 
 What is missing is added where programs look for it: an import finder for modules (`finder.py`),
 `__getattr__` for names (`attributes.py`). It is looked up when it is used, so a program that uses

@@ -1,4 +1,4 @@
-"""Python sources: which names a module of today has, and which files a program is made of.
+"""Reads Python sources: the names of a module, and the files of a program.
 
 Nothing is imported for it.
 """

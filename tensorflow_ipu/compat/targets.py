@@ -1,4 +1,4 @@
-"""What the names of a program are called today, without importing any of them."""
+"""Finds today's name for a name of an older program, without importing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program has used of the shims, and where."""
+"""Records which shims a program used, and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the uses of imported names are written today."""
+"""Rewrites uses of imported names for migration."""
 
 from __future__ import annotations
 

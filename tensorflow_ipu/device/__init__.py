@@ -1,1 +1,1 @@
-"""Attaching TensorFlow's IPU devices to IPUs of the simulated machine."""
+"""Attaches TensorFlow's IPU devices to IPUs of the simulated machine."""

@@ -1,4 +1,4 @@
-"""What is configured at one moment: options, flags, and the IPUs of each TensorFlow device."""
+"""The System: options, flags and the IPUs that a configuration gives to each device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that uses IPUs. A fork of it cannot use them: it has none of the threads."""
+"""Refuses IPUs in a forked process, which has none of the engine's threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attached configuration: which IPUs each TensorFlow IPU device has, and changing that."""
+"""The attached system: which IPUs each device has; attaching and detaching it."""
 
 from __future__ import annotations
 

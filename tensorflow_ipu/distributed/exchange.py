@@ -1,4 +1,4 @@
-"""What goes from one instance to another, on the host: the one place for it.
+"""Sends data between instances: the one place where processes talk to each other.
 
 With one instance nothing does. All functions take an eager or symbolic tensor, and return one on
 the CPU.

@@ -1,4 +1,4 @@
-"""What all instances compute together on the host: `ipu.distributed.host_collective_ops`.
+"""Collectives of instances on the host: `ipu.distributed.host_collective_ops`.
 
 Each function is an operation on the CPU, eager or in a graph, which all instances have to run, in
 the same order. With one instance nothing is exchanged.

@@ -1,4 +1,4 @@
-"""Variables on the host, which programs on the IPU are given the values of."""
+"""Variables on the host whose values IPU programs receive."""
 
 from __future__ import annotations
 

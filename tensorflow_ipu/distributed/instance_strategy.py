@@ -1,4 +1,4 @@
-"""What strategies for several instances share."""
+"""Base of the strategies for several instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of a program, and which of them this one is."""
+"""Finds the processes of a program, and the index of this one."""
 
 from __future__ import annotations
 

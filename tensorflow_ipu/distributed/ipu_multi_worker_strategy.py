@@ -1,4 +1,4 @@
-"""The strategy of workers that exchange gradients: the module `ipu.ipu_multi_worker_strategy`."""
+"""`IPUMultiWorkerStrategy`: workers that exchange gradients; `ipu.ipu_multi_worker_strategy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategy of instances that run one program together: `ipu.distributed.popdist_strategy`."""
+"""`PopDistStrategy`: instances that run one program; `ipu.distributed.popdist_strategy`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to TensorFlow's eager mode, and works in graphs too: `backprop`."""
+"""The folder of `backprop`: gradient tapes, in eager mode and in graphs."""
 
 from tensorflow_ipu import _api
 

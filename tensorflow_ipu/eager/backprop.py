@@ -1,4 +1,4 @@
-"""Contexts and tapes that capture gradients: the public module `ipu.eager.backprop`.
+"""Gradient tapes that capture gradients: the public module `ipu.eager.backprop`.
 
 with backprop.GradientCaptureTape() as tape:
     hidden = ipu.grad_util_ops.capture_upstream_gradients(layer(x), tag="hidden")

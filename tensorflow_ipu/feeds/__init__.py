@@ -1,1 +1,1 @@
-"""Infeed and outfeed queues: what they share, and iterators over datasets in programs."""
+"""Infeed and outfeed queues, and iterators over datasets in programs."""

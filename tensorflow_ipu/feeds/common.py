@@ -1,4 +1,4 @@
-"""What infeed and outfeed queues share: names, devices, unsupported types, synthetic data."""
+"""Helpers of both feeds: names, devices, unsupported types, synthetic data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures how fast a dataset or an infeed queue can deliver, without a device."""
+"""Measures how fast a dataset or an infeed queue delivers, without a device."""
 
 from __future__ import annotations
 

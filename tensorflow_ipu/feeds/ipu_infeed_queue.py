@@ -1,4 +1,4 @@
-"""Infeed queues: how the elements of a dataset reach a program."""
+"""`IPUInfeedQueue`: feeds the elements of a dataset to a program."""
 
 from __future__ import annotations
 

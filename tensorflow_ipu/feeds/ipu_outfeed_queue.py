@@ -1,4 +1,4 @@
-"""Outfeed queues: how a program sends tensors to the host while it runs."""
+"""`IPUOutfeedQueue`: sends tensors from a running program to the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iterators over datasets, for programs: an infeed queue behind Python's `next`."""
+"""Iterators over datasets in programs: an infeed queue behind Python's `next`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Files: written privately and whole, archives, and named tensors in them."""
+"""Files of named tensors, of datasets and of variables."""

@@ -1,4 +1,4 @@
-"""A program's data in files; public as `ipu.utils.export_*` and `ipu.utils.import_*`."""
+"""Exports and imports a program's data: `ipu.utils.export_*` and `ipu.utils.import_*`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that write datasets to files (see `tensor_file`), and those for variables."""
+"""Ops that write datasets to files: the public module `ipu.dataset_extractor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of named tensors, for moving data and variables between programs.
+"""The file format for named tensors, to move data and variables between programs.
 
 A file is a zip archive without compression. It holds one NumPy `.npy` file per tensor, and
 `index.json`:

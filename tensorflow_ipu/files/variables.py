@@ -1,4 +1,4 @@
-"""Ops that write variables to files and read them back (see `tensor_file`)."""
+"""Ops that write variables to files and read them back."""
 
 from __future__ import annotations
 

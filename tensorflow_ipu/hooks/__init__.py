@@ -1,1 +1,1 @@
-"""The places where TensorFlow itself has to know of IPUs; `tensorflow_hooks` says what they are."""
+"""All patches of TensorFlow that the IPU needs."""

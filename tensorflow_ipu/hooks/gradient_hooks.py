@@ -1,4 +1,4 @@
-"""Where TensorFlow makes gradients: their ops follow the forward op that they are for.
+"""Patches TensorFlow so that gradient ops know the forward op that they belong to.
 
 In programs they know it, which says what layer and what line of the user they are for. And once a
 program has shards or stages, they are on the same IPU and in the same pipeline stage.

@@ -1,4 +1,4 @@
-"""The places where TensorFlow itself has to know of IPUs: here, in `gradient_hooks`, `call_hooks`.
+"""Patches of TensorFlow that the IPU needs; see also `gradient_hooks` and `call_hooks`.
 
 A hook replaces a function of TensorFlow, or registers one with it, for the rest of the process.
 Each has its reason in its docstring, and says when it does something of its own. At all other times

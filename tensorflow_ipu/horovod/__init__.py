@@ -1,4 +1,4 @@
-"""Training in several processes, as Horovod has it: the public module `ipu.horovod`.
+"""Horovod's functions for several processes: the public module `ipu.horovod`.
 
 The processes are the instances of `tensorflow_ipu.distributed`; Horovod calls the index of one its
 rank. Its functions and modules are imported when first used: `_api.py` says where they are.

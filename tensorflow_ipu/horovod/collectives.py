@@ -1,4 +1,4 @@
-"""What processes compute together on the host: collectives of the public module `ipu.horovod`."""
+"""Horovod's collectives between processes, on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategy of processes that exchange gradients: `ipu.horovod.ipu_horovod_strategy`."""
+"""`IPUHorovodStrategy`: processes that exchange gradients on the host."""
 
 from __future__ import annotations
 

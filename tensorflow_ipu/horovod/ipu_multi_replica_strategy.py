@@ -1,4 +1,4 @@
-"""The strategy of processes that run one program: `ipu.horovod.ipu_multi_replica_strategy`."""
+"""`IPUMultiReplicaStrategy`: processes that run one program together."""
 
 from __future__ import annotations
 

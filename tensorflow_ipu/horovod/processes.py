@@ -1,4 +1,4 @@
-"""Which processes there are: `init`, `size`, `rank` and others of the module `ipu.horovod`."""
+"""`init`, `size`, `rank` and other functions of `ipu.horovod` about the processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both generations of gradient-accumulation optimizers have in common."""
+"""Base of both generations of gradient-accumulation optimizers."""
 
 from __future__ import annotations
 

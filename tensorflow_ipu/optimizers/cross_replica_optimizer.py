@@ -1,4 +1,4 @@
-"""Training on several replicas: the public module `ipu.cross_replica_optimizer`."""
+"""An optimizer that sums over replicas: the public module `ipu.cross_replica_optimizer`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of the optimizers that wrap another one."""
+"""Base of the optimizers that wrap another one."""
 
 from __future__ import annotations
 

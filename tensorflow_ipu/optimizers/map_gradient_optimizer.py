@@ -1,4 +1,4 @@
-"""Changing gradients before they are applied: the public module `ipu.map_gradient_optimizer`."""
+"""An optimizer that changes gradients first: the public module `ipu.map_gradient_optimizer`."""
 
 from __future__ import annotations
 

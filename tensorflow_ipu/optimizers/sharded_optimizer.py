@@ -1,4 +1,4 @@
-"""Training a sharded model: the public module `ipu.sharded_optimizer`."""
+"""An optimizer for sharded models: the public module `ipu.sharded_optimizer`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The Python side of the native engine."""
+"""The Python side of the native engine: its ops, trace events and errors."""

@@ -1,4 +1,4 @@
-"""Errors of this package's ops without what the eager runtime puts around their messages."""
+"""Strips what the eager runtime puts around the error messages of our ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building trace events, one function for each type."""
+"""Builds trace events, one function for each type."""
 
 from __future__ import annotations
 

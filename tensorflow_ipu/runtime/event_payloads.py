@@ -1,4 +1,4 @@
-"""The JSON texts inside trace events, made from the listing of a program."""
+"""Builds the JSON texts inside trace events from the listing of a program."""
 
 from __future__ import annotations
 

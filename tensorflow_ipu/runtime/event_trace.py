@@ -1,4 +1,4 @@
-"""Reading trace events: the `extract_*` functions of `ipu.utils`."""
+"""Decodes trace events: the `extract_*` functions of `ipu.utils`."""
 
 from __future__ import annotations
 

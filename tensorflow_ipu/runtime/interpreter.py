@@ -1,4 +1,4 @@
-"""What the engine has to know of the interpreter: the handlers of signals, and its end."""
+"""Tells the engine about Python's signal handlers and the end of the interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ops of the native library, and the functions of its C interface as Python functions."""
+"""Ops of the native library, and its C interface as Python functions."""
 
 from __future__ import annotations
 

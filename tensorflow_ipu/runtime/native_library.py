@@ -1,4 +1,4 @@
-"""The native library as a file that ctypes loads: where it is, and the types of its functions."""
+"""Loads the native library with ctypes, and declares the types of its functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which a pipeline does its work: a table of who does what when.
+"""Pipeline schedules: tables of which stage of which mini-batch runs when on which IPU.
 
 `build(description)` makes a `Schedule`; `timed(schedule, costs)` says how long it takes;
 `check(description)` refuses what a schedule does not support; `fewest(description)` is the least

@@ -1,4 +1,4 @@
-"""Makes the table of a schedule from the formula of its slots."""
+"""Builds the table of a schedule from the formula of its slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline's schedule does not support, found when the program is compiled."""
+"""Refuses pipelines that their schedule does not support."""
 
 from __future__ import annotations
 

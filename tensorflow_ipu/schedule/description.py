@@ -1,4 +1,4 @@
-"""What a schedule is built from: a pipeline's stages, counts and options."""
+"""The input of a schedule: a pipeline's stages, counts and options."""
 
 from __future__ import annotations
 

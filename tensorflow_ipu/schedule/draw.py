@@ -1,4 +1,4 @@
-"""A schedule as a picture in SVG."""
+"""Draws a schedule as SVG."""
 
 from __future__ import annotations
 

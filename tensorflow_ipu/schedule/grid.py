@@ -1,4 +1,4 @@
-"""What the text and the picture of a schedule have in common."""
+"""The part of a schedule that its text and its picture show: steps, letters, labels, title."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choices a pipeline has: its schedule and its recomputation, and the phases of its work."""
+"""Enumerations of a pipeline: schedules, recomputation modes and phases."""
 
 from __future__ import annotations
 

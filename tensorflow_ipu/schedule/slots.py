@@ -1,4 +1,4 @@
-"""When a stage handles a mini-batch: one formula for all schedules.
+"""The formula of when a stage handles a mini-batch, for all schedules.
 
 A mini-batch walks down the stages, `hop` slots from a stage to the next, turns round at the last
 stage and walks back at the same speed. A new one starts every `period` slots. With d the distance

@@ -1,4 +1,4 @@
-"""A schedule: the table of what each IPU does in each step, and what follows from the table."""
+"""`Schedule`: the table of what each IPU does in each step, and what follows from it."""
 
 from __future__ import annotations
 

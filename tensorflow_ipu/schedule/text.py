@@ -1,4 +1,4 @@
-"""A schedule as a table of text."""
+"""Formats a schedule as a table of text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a schedule takes, given what each stage costs."""
+"""Times a schedule from the cost of each stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exporting models for serving: the public module `ipu.serving`.
+"""Exports models for serving: the public module `ipu.serving`.
 
 Each function writes a SavedModel whose signature `serving_default` takes the tensors of one
 mini-batch and returns a dict of outputs. It has TensorFlow's own operations and the weights as they

@@ -1,4 +1,4 @@
-"""The program that an exported model is compiled to."""
+"""Compiles the program of an exported model."""
 
 from __future__ import annotations
 

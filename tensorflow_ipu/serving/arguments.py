@@ -1,4 +1,4 @@
-"""What the steps of an exported model take: names, types and shapes of their tensors."""
+"""Arguments of the steps of an exported model: names, types and shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting the steps of an exported model together."""
+"""Exports a model: puts its preprocessing, device and postprocessing steps together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exported steps with the values of their variables as constants."""
+"""Turns the variables of exported steps into constants."""
 
 from __future__ import annotations
 

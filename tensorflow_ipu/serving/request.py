@@ -1,4 +1,4 @@
-"""What a user asks for when a model is exported."""
+"""`Request`: what a user asks for when a model is exported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing an exported model: the SavedModel and the compiled program among its assets."""
+"""Writes an exported model: the SavedModel with the compiled program as an asset."""
 
 from __future__ import annotations
 

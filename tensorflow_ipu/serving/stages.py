@@ -1,4 +1,4 @@
-"""Pipelines to export: their stages as one function, and the program that runs them."""
+"""Exports pipelines: their stages as one function, and the program that runs them."""
 
 from __future__ import annotations
 

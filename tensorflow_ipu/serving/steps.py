@@ -1,4 +1,4 @@
-"""The steps of an exported model, each traced once, and what they capture."""
+"""Traces the steps of an exported model once each, with what they capture."""
 
 from __future__ import annotations
 

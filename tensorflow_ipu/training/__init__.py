@@ -1,1 +1,1 @@
-"""What code that trains shares: sums over mini-batches, and the halves of an optimizer step."""
+"""Accumulators over mini-batches and the halves of an optimizer step."""

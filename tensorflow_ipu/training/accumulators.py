@@ -1,4 +1,4 @@
-"""Sums over mini-batches, kept in variables that live as long as one run of the program."""
+"""Accumulators over mini-batches: variables that live for one run of the program."""
 
 from __future__ import annotations
 

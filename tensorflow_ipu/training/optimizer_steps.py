@@ -1,4 +1,4 @@
-"""One step of any optimizer in two halves, for code that has something to do in between.
+"""Splits one step of any optimizer into two: computing gradients and applying them.
 
 Gradient accumulation, pipelines and gradient capture come between the gradients and the update.
 Here the gradients are computed by the optimizer itself, so that one that scales the loss does so

@@ -1,1 +1,1 @@
-"""Code that takes the place of what stock TensorFlow, Keras and Python dropped."""
+"""Replacements of what TensorFlow, Keras and Python dropped."""

@@ -1,4 +1,4 @@
-"""Default arguments of functions within a scope: `arg_scope` of `tensorflow.contrib.framework`."""
+"""`arg_scope` of `tensorflow.contrib.framework`: default arguments in a scope."""
 
 from __future__ import annotations
 

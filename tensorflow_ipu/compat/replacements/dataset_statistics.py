@@ -1,4 +1,4 @@
-"""Statistics of datasets, which TensorFlow 2.15 does not collect: all of it has no effect."""
+"""Dataset statistics as no-ops: TensorFlow 2.15 does not collect them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transformations of `tensorflow.contrib.data`."""
+"""Dataset transformations of `tensorflow.contrib.data`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hyperparameters by name: `HParams` of `tensorflow.contrib.training`."""
+"""`HParams` of `tensorflow.contrib.training`: hyperparameters by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions and pools of `tensorflow.contrib.layers`."""
+"""Convolution and pooling layers of `tensorflow.contrib.layers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers of `tensorflow.contrib.layers` have in common."""
+"""Helpers that the layers of `tensorflow.contrib.layers` share."""
 
 from __future__ import annotations
 

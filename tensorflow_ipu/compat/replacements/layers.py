@@ -1,4 +1,4 @@
-"""Layers of `tensorflow.contrib.layers`: functions that make variables in scopes."""
+"""Layer functions of `tensorflow.contrib.layers` that make variables in scopes."""
 
 from __future__ import annotations
 

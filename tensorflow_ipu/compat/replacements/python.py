@@ -1,4 +1,4 @@
-"""What Python and NumPy dropped, and has no equal of the same form."""
+"""Functions that Python and NumPy dropped without an equivalent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables: what programs for TensorFlow 1.15 and 2.6 use and is elsewhere, or nowhere, now.
+"""Tables of names of TensorFlow 1.15 and 2.6 that moved or are gone.
 
 One module has the rows of one subject. A new row needs nothing else: `tensorflow-ipu run`,
 `tensorflow-ipu migrate` and the tests read the tables. Nothing here imports TensorFlow.

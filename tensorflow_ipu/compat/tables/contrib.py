@@ -1,4 +1,4 @@
-"""What takes the place of the parts of `tensorflow.contrib` that IPU programs use.
+"""Table of replacements for the parts of `tensorflow.contrib` that IPU programs use.
 
 A key of the table is a module below `tensorflow.contrib`. Its value says for each name what the
 full name is now; `{}` stands for the name itself.

@@ -1,4 +1,4 @@
-"""Where the modules of Keras 2.6, and of `tensorflow.python.keras`, are in Keras 2.15.
+"""Table of modules of Keras 2.6 and `tensorflow.python.keras`, and their place in Keras 2.15.
 
 In TensorFlow 1.15 `tensorflow.python.keras` was what `tf.keras` is made of. What has this name in
 TensorFlow 2.15 is an old copy, whose layers and models do not go together with those of `tf.keras`:

@@ -1,4 +1,4 @@
-"""What NumPy dropped up to 1.26."""
+"""Table of what NumPy dropped up to 1.26."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python dropped between 3.6 and 3.11, and programs of that time use."""
+"""Table of what Python dropped between 3.6 and 3.11."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets for IPU programs: `dataset_ops`."""
+"""The folder of `dataset_ops`: datasets for IPU programs."""
 
 from tensorflow_ipu import _api
 

@@ -1,4 +1,4 @@
-"""Datasets that shape how an input pipeline works for the IPU."""
+"""`BufferDataset`, which produces the elements of another dataset in groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program knows of the instances it runs in: the public package `popdist`.
+"""Index and number of the instances of a program: the public package `popdist`.
 
 Without a launcher there is one instance, with index 0 and one replica. Importing this imports no
 TensorFlow.

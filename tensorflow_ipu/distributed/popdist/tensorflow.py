@@ -1,4 +1,4 @@
-"""Configuring the IPUs of an instance: the public module `popdist.tensorflow`."""
+"""Configures the IPUs of an instance: the public module `popdist.tensorflow`."""
 
 from __future__ import annotations
 
