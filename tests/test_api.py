@@ -63,12 +63,12 @@ def test_modules_are_attributes_of_their_packages(run_python):
 
 
 @pytest.mark.parametrize("name", _api.POPLAR_MODULES)
-def test_module_below_the_poplar_plugin(name):
+def test_modules_below_the_poplar_plugin_are_found(name):
     module = importlib.import_module(f"tensorflow.compiler.plugin.poplar.{name}")
     assert module is sys.modules[f"tensorflow_ipu.{_api.POPLAR_MODULES[name]}"]
 
 
-def test_the_package_itself():
+def test_the_package_has_both_names():
     from tensorflow.python import ipu
 
     assert ipu is tensorflow_ipu
@@ -103,7 +103,7 @@ def test_former_name_says_what_to_use(name):
 
 
 @pytest.mark.parametrize("package", ["tensorflow.keras.ipu", "tensorflow_ipu.keras"])
-def test_former_name_under_other_names(package):
+def test_a_former_name_says_what_to_use_under_other_names(package):
     module = importlib.import_module(package)
     assert not hasattr(module, "PipelineModel")
     with pytest.raises(AttributeError, match="no .*keras.PipelineModel: it was a Keras class"):
@@ -121,13 +121,13 @@ def test_former_name_under_other_names(package):
         "tensorflow_ipu.no_such_module",
     ],
 )
-def test_unknown_module(name):
+def test_an_unknown_module_is_not_found(name):
     with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'") as raised:
         importlib.import_module(name)
     assert raised.value.name == name
 
 
-def test_unknown_attribute():
+def test_an_unknown_attribute_is_an_error():
     with pytest.raises(AttributeError, match="module 'tensorflow_ipu' has no attribute 'nothing'"):
         tensorflow_ipu.nothing  # noqa: B018
 
@@ -137,7 +137,7 @@ def test_installing_twice_changes_nothing():
     assert sys.meta_path.count(_finder.Finder) == 1
 
 
-def test_bare_interpreter(run_python):
+def test_modules_are_imported_by_a_bare_interpreter(run_python):
     run_python(
         "from tensorflow.python.ipu.config import IPUConfig\n"
         "import tensorflow.python.ipu.ops.internal_ops\n"

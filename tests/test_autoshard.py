@@ -80,7 +80,7 @@ def _forward(loss: tf.Tensor, x: tf.Tensor) -> list[tf.Operation]:
 
 @pytest.mark.parametrize("shards", [1, 2, 4])
 @pytest.mark.parametrize("model", MODELS)
-def test_distribution(model: str, shards: int) -> None:
+def test_ops_are_spread_over_all_shards(model: str, shards: int) -> None:
     build, data = MODELS[model]
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, data.shape)
@@ -118,7 +118,7 @@ def _plain(model: str) -> list[np.ndarray]:
 @pytest.mark.parametrize("when", ["before the gradients", "after the gradients", "colocated"])
 @pytest.mark.parametrize("shards", [2, 4])
 @pytest.mark.parametrize("model", MODELS)
-def test_training(model: str, shards: int, when: str) -> None:
+def test_sharded_training_equals_unsharded_training(model: str, shards: int, when: str) -> None:
     build, data = MODELS[model]
     _configure(shards)
     optimizer: Any = tf1.train.GradientDescentOptimizer(0.1)
@@ -156,7 +156,7 @@ def test_training(model: str, shards: int, when: str) -> None:
         assert neighbours | {(b, a, size) for a, b, _ in neighbours} <= moved
 
 
-def test_with_a_tape() -> None:
+def test_gradients_of_a_tape_are_sharded() -> None:
     _configure(2)
     strategy = ipu_strategy.IPUStrategy()
     values = [np.full([4, 4], value, np.float32) for value in (0.1, 0.2)]
@@ -256,7 +256,7 @@ class TestRules:
         autoshard.automatic_sharding(1, x, y)
         assert [_shard(op) for op in (y.op, y.op.inputs[0].op, other.op)] == [0, 0, 5]
 
-    def test_unknown_dimensions(self) -> None:
+    def test_unknown_dimensions_do_not_stop_sharding(self) -> None:
         x = tf1.placeholder(tf.float32, [None, 4])
         y = tf.exp(tf.sin(x))
         autoshard.automatic_sharding(2, x, y)
@@ -272,38 +272,38 @@ class TestRules:
         autoshard.automatic_sharding(2, x, c, frozen_inference=True)
         assert [_shard(t.op) for t in (a, b, c)] == [0, 1, 1]
 
-    def test_structures_of_tensors(self) -> None:
+    def test_structures_of_tensors_are_sharded(self) -> None:
         x, y = tf1.placeholder(tf.float32, [4]), tf1.placeholder(tf.float32, [4])
         z = tf.exp(x) + tf.sin(y)
         autoshard.automatic_sharding(2, {"x": x, "y": y}, [z, tf.cos(z)])
         assert None not in [_shard(op) for op in (z.op, *(t.op for t in z.op.inputs))]
 
     @pytest.mark.parametrize("shards", [0, -1, 1.5, None, True, "2"])
-    def test_bad_number(self, shards: Any) -> None:
+    def test_a_wrong_number_of_shards_is_refused(self, shards: Any) -> None:
         x = tf1.placeholder(tf.float32, [])
         with pytest.raises(ValueError, match="num_shards must be an int >= 1"):
             autoshard.automatic_sharding(shards, x, tf.exp(x))
 
     @pytest.mark.parametrize("bad", [None, 3.0, [], "x"])
-    def test_bad_tensors(self, bad: Any) -> None:
+    def test_wrong_tensors_are_refused(self, bad: Any) -> None:
         x = tf1.placeholder(tf.float32, [])
         with pytest.raises(TypeError, match="input_ts must be a tensor of a graph"):
             autoshard.automatic_sharding(2, bad, tf.exp(x))
         with pytest.raises(TypeError, match="loss_ts must be a tensor of a graph"):
             autoshard.automatic_sharding(2, x, bad)
 
-    def test_bad_filter(self) -> None:
+    def test_a_filter_that_is_no_function_is_refused(self) -> None:
         x = tf1.placeholder(tf.float32, [])
         with pytest.raises(TypeError, match="edge_filter must be a function"):
             autoshard.automatic_sharding(2, x, tf.exp(x), edge_filter=3)  # type: ignore[arg-type]
 
-    def test_loss_without_input(self) -> None:
+    def test_a_loss_that_does_not_depend_on_the_input_is_refused(self) -> None:
         x = tf1.placeholder(tf.float32, [])
         tf.exp(x)
         with pytest.raises(ValueError, match="Expected a loss that depends on the input"):
             autoshard.automatic_sharding(2, x, tf.exp(tf1.placeholder(tf.float32, [])))
 
-    def test_two_graphs(self) -> None:
+    def test_tensors_of_two_graphs_are_refused(self) -> None:
         x = tf1.placeholder(tf.float32, [])
         with tf.Graph().as_default():
             y = tf.exp(tf1.placeholder(tf.float32, []))
@@ -311,7 +311,7 @@ class TestRules:
             autoshard.automatic_sharding(2, x, y)
 
 
-def test_more_shards_than_ipus() -> None:
+def test_more_shards_than_ipus_are_refused() -> None:
     _configure(2)
 
     def net(x: tf.Tensor) -> tf.Tensor:

@@ -25,7 +25,7 @@ from tests.support.training import tf1
 SUM, MEAN, RUNNING_MEAN = GradientAccumulationReductionMethod
 
 
-def test_methods() -> None:
+def test_methods_are_those_of_the_reference() -> None:
     assert [method.name for method in GradientAccumulationReductionMethod] == [
         "SUM",
         "MEAN",
@@ -34,12 +34,12 @@ def test_methods() -> None:
 
 
 @pytest.mark.parametrize("value", [MEAN, "MEAN", "mean", "Mean"])
-def test_parse(value: Any) -> None:
+def test_methods_are_parsed_by_name_value_and_member(value: Any) -> None:
     assert GradientAccumulationReductionMethod.parse(value) is MEAN
 
 
 @pytest.mark.parametrize("value", ["average", "", 1, None])
-def test_parse_refuses(value: Any) -> None:
+def test_unknown_methods_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="as one of GradientAccumulationReductionMethod"):
         GradientAccumulationReductionMethod.parse(value)
 
@@ -56,12 +56,12 @@ def test_parse_refuses(value: Any) -> None:
         (lambda v: None, tf.float16),
     ],
 )
-def test_accumulator_dtype(dtype: Any, expected: tf.DType) -> None:
+def test_the_accumulator_type_follows_the_argument(dtype: Any, expected: tf.DType) -> None:
     assert accumulator_dtype(dtype, tf.Variable(tf.zeros([3], tf.float16))) == expected
 
 
 @pytest.mark.parametrize("dtype", ["huge", 3.5, lambda v: "huge"])
-def test_accumulator_dtype_refuses(dtype: Any) -> None:
+def test_unsupported_accumulator_types_are_refused(dtype: Any) -> None:
     with pytest.raises(TypeError, match="type of an accumulator must be None"):
         accumulator_dtype(dtype, tf.Variable([1.0]))
 
@@ -107,7 +107,9 @@ def _values(count: int, dtype: Any = np.float32) -> np.ndarray:
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("method", GradientAccumulationReductionMethod)
-def test_totals(method: GradientAccumulationReductionMethod, count: int) -> None:
+def test_totals_equal_sums_or_means(
+    method: GradientAccumulationReductionMethod, count: int
+) -> None:
     training.configure()
     x = _values(6)
     totals = _totals(x, count, lambda b, v: b.accumulate(v, tf.float32, method))
@@ -126,7 +128,7 @@ def test_a_running_mean_stays_in_the_range_of_its_type() -> None:
         np.testing.assert_allclose(totals, np.full([1, 3], expected), rtol=5e-3)
 
 
-def test_another_type() -> None:
+def test_totals_may_have_another_type() -> None:
     training.configure()
     x = np.full([64, 3], 3000, np.float16)
     totals = _totals(x, 64, lambda b, v: b.accumulate(v, tf.float32))
@@ -166,7 +168,7 @@ def test_a_shape_that_is_not_known() -> None:
         accumulators.program_variable([None, 3], tf.float32, "total")
 
 
-def test_outside_of_a_program() -> None:
+def test_accumulating_outside_of_a_program_is_refused() -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         total = accumulators.Accumulator([3], tf.float32, "total")
         with pytest.raises(tf.errors.FailedPreconditionError, match="run of an IPU program only"):

@@ -79,12 +79,12 @@ class TestResults:
         np.testing.assert_array_equal(_run(result)[0], X * 2)
 
     @pytest.mark.parametrize("kind", [list, tuple])
-    def test_sequence_of_one(self, kind: type) -> None:
+    def test_a_sequence_of_one_stays_a_sequence(self, kind: type) -> None:
         result = _compile(lambda x: kind([x * 2]), [X])
         assert len(result) == 1
         np.testing.assert_array_equal(_run(result)[0], X * 2)
 
-    def test_one_value(self) -> None:
+    def test_a_python_number_becomes_a_tensor(self) -> None:
         (result,) = _compile(lambda: 3.5)
         assert isinstance(result, tf.Tensor)
         assert _run(result) == np.float32(3.5)
@@ -164,7 +164,7 @@ class TestResults:
 class TestInputs:
     """What goes into a computation."""
 
-    def test_structures(self) -> None:
+    def test_nested_inputs_keep_their_structure(self) -> None:
         def net(pair: Any, table: Any) -> Any:
             first, second = pair
             return first + second * table["scale"]
@@ -188,11 +188,11 @@ class TestInputs:
         (result,) = _compile(lambda x: x * outer, [X])
         np.testing.assert_array_equal(_run(result, {outer: X}), X * X)
 
-    def test_not_a_list(self) -> None:
+    def test_inputs_that_are_no_list_are_refused(self) -> None:
         with pytest.raises(TypeError, match="list"):
             _compile(lambda x: x, X)
 
-    def test_wrong_number(self) -> None:
+    def test_a_wrong_number_of_inputs_is_refused(self) -> None:
         with pytest.raises(TypeError, match="argument"):
             _compile(lambda x: x, [X, X])
 
@@ -204,7 +204,7 @@ class TestInputs:
         np.testing.assert_array_equal(_run(result, {x: values}), wrapped.astype(np.int64))
 
     @pytest.mark.parametrize("dtype", [np.float16, np.int32, np.bool_, np.uint8, np.int8])
-    def test_types(self, dtype: Any) -> None:
+    def test_tensors_keep_their_types(self, dtype: Any) -> None:
         x = tf1.placeholder(dtype, [2])
         same, cast = _compile(lambda x: (tf.identity(x), tf.cast(x, tf.float32)), [x])
         values = np.array([0, 1], dtype)
@@ -275,7 +275,7 @@ class TestRefusals:
         np.testing.assert_array_equal(_run(result), X * 2)
 
     @pytest.mark.parametrize("wrap", [lambda spec: spec, lambda s: [s], lambda s: (1.0, {"a": s})])
-    def test_estimator_spec(self, wrap: Callable[[Any], Any]) -> None:
+    def test_an_estimator_spec_is_refused(self, wrap: Callable[[Any], Any]) -> None:
         def net() -> Any:
             return wrap(tf.estimator.EstimatorSpec("infer", predictions=tf.constant(1.0)))
 
@@ -301,7 +301,7 @@ class TestRefusals:
         ],
         ids=["float64", "fft", "qr", "py_func", "complex", "float64_constant"],
     )
-    def test_unsupported_ops(self, computation: Callable[[tf.Tensor], Any]) -> None:
+    def test_unsupported_ops_are_refused(self, computation: Callable[[tf.Tensor], Any]) -> None:
         x = tf1.placeholder(tf.float32, [4])
         result = _compile(computation, [x])
         with tf1.Session() as session:
@@ -309,7 +309,7 @@ class TestRefusals:
                 session.run(result, {x: X})
 
     @pytest.mark.parametrize("wide", [tf.float64, tf.complex64])
-    def test_unsupported_inputs(self, wide: tf.DType) -> None:
+    def test_unsupported_inputs_are_refused(self, wide: tf.DType) -> None:
         x = tf1.placeholder(wide, [4])
         result = _compile(lambda x: tf.identity(x), [x])
         with tf1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError):
@@ -321,7 +321,7 @@ class TestRefusals:
             with pytest.raises(tf.errors.FailedPreconditionError, match="No device target"):
                 session.run(result)
 
-    def test_uninitialised_variable(self) -> None:
+    def test_an_uninitialized_variable_is_refused(self) -> None:
         (result,) = _compile(lambda: _counter() + 1.0)
         with tf1.Session() as session:
             with pytest.raises(tf.errors.FailedPreconditionError, match="counter"):
@@ -329,7 +329,7 @@ class TestRefusals:
             session.run(tf1.global_variables_initializer())
             assert session.run(result) == 1.0
 
-    def test_variable_on_the_cpu(self) -> None:
+    def test_a_variable_on_the_cpu_is_refused(self) -> None:
         with tf.device("/device:CPU:0"):
             variable = tf1.get_variable("on_cpu", initializer=X, use_resource=True)
         with pytest.raises(tf.errors.InvalidArgumentError, match="the variable 'on_cpu' on"):
@@ -407,13 +407,13 @@ class TestVariables:
             saver.restore(session, path)
             assert session.run(result) == 2.0
 
-    def test_made_outside_but_in_the_ipu_scope(self) -> None:
+    def test_variables_made_outside_in_the_ipu_scope_are_on_the_device(self) -> None:
         with scopes.ipu_scope(IPU):
             variable = tf1.get_variable("outer", initializer=X)
         (result,) = _compile(lambda: variable * 2)
         np.testing.assert_array_equal(_run(result), X * 2)
 
-    def test_in_control_flow(self) -> None:
+    def test_variables_are_updated_in_control_flow(self) -> None:
         def net(flag: tf.Tensor) -> tf.Tensor:
             variable = _counter()
             return tf.cond(flag, lambda: variable.assign_add(1.0), lambda: variable.assign_sub(1.0))
@@ -517,12 +517,12 @@ class TestWhenItCompiles:
             assert [first.run(result), first.run(result), second.run(result)] == [1.0, 2.0, 1.0]
         assert len(cache.executables()) == 1
 
-    def test_session_after_session(self) -> None:
+    def test_sessions_one_after_the_other_run_one_program(self) -> None:
         (result,) = _compile(lambda x: tf.exp(x), [X])
         for _ in range(3):
             np.testing.assert_allclose(_run(result), np.exp(X), rtol=1e-6)
 
-    def test_several_threads(self) -> None:
+    def test_several_threads_run_one_program(self) -> None:
         x = tf1.placeholder(tf.float32, [4])
         (result,) = _compile(lambda x: loops.repeat(10, lambda v: v + 1.0, [x]), [x])
         results: dict[int, np.ndarray] = {}
@@ -540,7 +540,7 @@ class TestWhenItCompiles:
             np.testing.assert_array_equal(results[number], X + number + 10)
         assert len(cache.executables()) == 1
 
-    def test_programs_on_two_devices(self) -> None:
+    def test_two_devices_run_their_own_programs(self) -> None:
         config = IPUConfig()
         config.auto_select_ipus = [1, 1]
         config.configure_ipu_system()
@@ -565,7 +565,7 @@ class TestComposition:
         (second,) = _compile(lambda x: x * 3, [on_host])
         np.testing.assert_array_equal(_run(second), (X * 2 + 1) * 3)
 
-    def test_control_dependencies_outside(self) -> None:
+    def test_control_dependencies_outside_are_kept(self) -> None:
         with tf.device("/device:CPU:0"):
             variable = tf1.get_variable("host", initializer=0.0, use_resource=True)
             with tf.control_dependencies([variable.assign_add(1.0)]):
@@ -589,7 +589,7 @@ class TestComposition:
         np.testing.assert_array_equal(_run(result), X**3 + X**2)
 
     @pytest.mark.parametrize("version", [1, 2])
-    def test_control_flow_of_both_versions(self, version: int) -> None:
+    def test_control_flow_of_both_versions_runs(self, version: int) -> None:
         def net(x: tf.Tensor) -> Any:
             _, y = tf.while_loop(lambda i, _: i < 3, lambda i, v: (i + 1, v * 2), [0, x])
             z = tf.cond(tf.reduce_sum(x) > 0, lambda: y, lambda: -y)
@@ -618,7 +618,7 @@ class TestComposition:
 
 
 @pytest.mark.parametrize("in_scope", [True, False], ids=["scope", "named by an op"])
-def test_functions_of_tensorflow_1(in_scope: bool) -> None:
+def test_functions_of_tensorflow_1_run(in_scope: bool) -> None:
     @legacy_function.Defun(tf.float32, tf.float32)
     def both(x: tf.Tensor, y: tf.Tensor) -> Any:
         return x + y, x - y

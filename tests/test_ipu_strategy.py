@@ -47,16 +47,16 @@ def _double(x: tf.Tensor) -> tf.Tensor:
 class TestAttributes:
     """What a strategy says of itself."""
 
-    def test_names(self) -> None:
+    def test_the_class_has_both_names(self) -> None:
         assert ipu_strategy.IPUStrategy is ipu_strategy.IPUStrategyV1
         assert issubclass(ipu_strategy.IPUStrategy, tf.compat.v1.distribute.Strategy)
 
     @pytest.mark.parametrize("ipus", [1, 4])
-    def test_replicas_in_sync(self, ipus: int) -> None:
+    def test_one_replica_is_in_sync(self, ipus: int) -> None:
         _configure(ipus)
         assert ipu_strategy.IPUStrategy().num_replicas_in_sync == 1
 
-    def test_options(self) -> None:
+    def test_options_are_attributes(self) -> None:
         strategy = ipu_strategy.IPUStrategy(
             "/device:IPU:1", enable_dataset_iterators=False, enable_keras_extensions=False
         )
@@ -66,7 +66,7 @@ class TestAttributes:
         assert not strategy.enable_custom_train_step
         assert strategy.supports_loss_scaling
 
-    def test_current(self) -> None:
+    def test_the_scope_sets_the_current_strategy(self) -> None:
         assert strategy_scope.current() is None
         assert strategy_scope.current_ordinal() == 0
         strategy = ipu_strategy.IPUStrategy("/device:IPU:2")
@@ -114,12 +114,16 @@ class TestVariables:
             expected = tf.keras.initializers.GlorotUniform(seed=3)([4, 4])
         np.testing.assert_array_equal(variable.numpy(), expected)
 
-    def test_keras_layers(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_variables_of_keras_layers_are_on_the_device(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         layer = tf.keras.layers.Dense(3, kernel_initializer=tf.keras.initializers.HeNormal(seed=1))
         layer.build([None, 2])
         assert all(variable.device.endswith(IPU) for variable in layer.variables)
 
-    def test_optimizer(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_variables_of_optimizers_are_on_the_device(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         optimizer = tf.keras.optimizers.legacy.Adam()
         variable = tf.Variable([1.0])
 
@@ -159,17 +163,21 @@ class TestRun:
     """`run` with every kind of function."""
 
     @pytest.mark.parametrize("jit_compile", [True, None])
-    def test_tf_function(self, strategy: ipu_strategy.IPUStrategy, jit_compile: Any) -> None:
+    def test_a_tf_function_is_one_program(
+        self, strategy: ipu_strategy.IPUStrategy, jit_compile: Any
+    ) -> None:
         step = tf.function(lambda x: tf.exp(x), jit_compile=jit_compile)
         np.testing.assert_allclose(strategy.run(step, [tf.constant(X)]), np.exp(X), rtol=1e-6)
         assert len(cache.executables()) == 1
 
-    def test_concrete_function(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_a_concrete_function_is_one_program(self, strategy: ipu_strategy.IPUStrategy) -> None:
         step = tf.function(lambda x: tf.exp(x)).get_concrete_function(tf.TensorSpec([4]))
         np.testing.assert_allclose(strategy.run(step, [tf.constant(X)]), np.exp(X), rtol=1e-6)
         assert len(cache.executables()) == 1
 
-    def test_method(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_a_method_is_one_program_for_each_object(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         class Model(tf.Module):
             def __init__(self) -> None:
                 self.weights = tf.Variable(X)
@@ -183,12 +191,12 @@ class TestRun:
         np.testing.assert_array_equal(strategy.run(model.step, [X]), X * X)
         np.testing.assert_array_equal(strategy.run(other.step, [X]), X * X * 2)
 
-    def test_outside_the_scope(self) -> None:
+    def test_run_works_outside_the_scope(self) -> None:
         result = ipu_strategy.IPUStrategy().run(_double, [tf.constant(X)])
         np.testing.assert_array_equal(result, X * 2)
         assert len(cache.executables()) == 1
 
-    def test_keyword_arguments(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_keyword_arguments_are_passed(self, strategy: ipu_strategy.IPUStrategy) -> None:
         @tf.function(jit_compile=True)
         def step(x: tf.Tensor, scale: float = 1.0, shift: float = 0.0) -> tf.Tensor:
             return x * scale + shift
@@ -200,7 +208,7 @@ class TestRun:
         ]
         np.testing.assert_array_equal(results, [X, X * 2, X + 5])
 
-    def test_structures_and_variables_as_arguments(
+    def test_arguments_may_be_structures_and_variables(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         variable = tf.Variable(X)
@@ -215,7 +223,7 @@ class TestRun:
         np.testing.assert_array_equal(variable.numpy(), X * 2)
 
     @pytest.mark.parametrize("decorate", [tf.function, lambda f: f])
-    def test_in_another_tf_function(
+    def test_run_works_in_another_tf_function(
         self, strategy: ipu_strategy.IPUStrategy, decorate: Callable[..., Any]
     ) -> None:
         inner = decorate(lambda x: tf.exp(x))
@@ -227,7 +235,7 @@ class TestRun:
         np.testing.assert_allclose(outer(tf.constant(X)), np.exp(X) + 1, rtol=1e-6)
         assert len(cache.executables()) == 1
 
-    def test_in_a_jit_compiled_function(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_run_works_in_a_jit_compiled_function(self, strategy: ipu_strategy.IPUStrategy) -> None:
         @tf.function(jit_compile=True)
         def outer(x: tf.Tensor) -> tf.Tensor:
             return strategy.run(lambda y: tf.exp(y), [x]) + strategy.run(_double, [x])
@@ -235,7 +243,7 @@ class TestRun:
         np.testing.assert_allclose(outer(tf.constant(X)), np.exp(X) + X * 2, rtol=1e-6)
         assert len(cache.executables()) == 1
 
-    def test_of_a_function_without_results_in_another(
+    def test_a_function_without_results_runs_in_another(
         self, strategy: ipu_strategy.IPUStrategy
     ) -> None:
         variable = tf.Variable(0.0)
@@ -252,29 +260,29 @@ class TestRun:
         assert outer().numpy() == 3.0
 
     @pytest.mark.parametrize("function", [lambda x: x, len, print])
-    def test_plain_function_in_eager_mode(
+    def test_a_plain_function_in_eager_mode_is_refused(
         self, strategy: ipu_strategy.IPUStrategy, function: Callable[..., Any]
     ) -> None:
         with pytest.raises(ValueError, match="does not support eager execution"):
             strategy.run(function, [tf.constant(1.0)])
 
-    def test_float64_input(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_float64_inputs_are_refused(self, strategy: ipu_strategy.IPUStrategy) -> None:
         step = tf.function(lambda x: tf.cast(x, tf.float32), jit_compile=True)
         with pytest.raises(TypeError, match="Unsupported data type for input: float64"):
             strategy.run(step, [tf.constant(1.0, tf.float64)])
 
-    def test_float64_output(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_float64_outputs_are_refused(self, strategy: ipu_strategy.IPUStrategy) -> None:
         step = tf.function(lambda x: tf.cast(x, tf.float64), jit_compile=True)
         with pytest.raises(TypeError, match="Unsupported data type for output: float64"):
             strategy.run(step, [tf.constant(1.0)])
 
-    def test_unsupported_op(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_unsupported_ops_are_refused(self, strategy: ipu_strategy.IPUStrategy) -> None:
         step = tf.function(lambda x: tf.abs(tf.signal.rfft(x)), jit_compile=True)
         with pytest.raises(tf.errors.InvalidArgumentError, match="for IPU devices"):
             strategy.run(step, [X])
         np.testing.assert_array_equal(strategy.run(_double, [X]), X * 2)
 
-    def test_variable_of_the_cpu(self) -> None:
+    def test_a_variable_of_the_cpu_is_refused(self) -> None:
         variable = tf.Variable(1.0)
         step = tf.function(lambda: variable + 1.0, jit_compile=True)
         strategy = ipu_strategy.IPUStrategy()
@@ -282,11 +290,13 @@ class TestRun:
             with pytest.raises(tf.errors.InvalidArgumentError, match="variables on the IPU"):
                 strategy.run(step)
 
-    def test_experimental_run_v2(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_experimental_run_v2_has_been_deleted(self, strategy: ipu_strategy.IPUStrategy) -> None:
         with pytest.raises(RuntimeError, match="has been deleted"):
             strategy.experimental_run_v2(_double, [X])
 
-    def test_exception_of_the_function(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_an_exception_of_the_function_reaches_the_caller(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         @tf.function(jit_compile=True)
         def step() -> None:
             raise KeyError("mine")
@@ -313,7 +323,7 @@ class TestResults:
         ],
     )
     @pytest.mark.parametrize("nested", [False, True])
-    def test_structures(
+    def test_results_keep_their_structure(
         self,
         strategy: ipu_strategy.IPUStrategy,
         function: Callable[..., Any],
@@ -332,7 +342,7 @@ class TestResults:
             else:
                 np.testing.assert_array_equal(one, other)
 
-    def test_no_wrapper(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_results_are_plain_tensors(self, strategy: ipu_strategy.IPUStrategy) -> None:
         assert isinstance(strategy.run(_double, [X]), tf.Tensor)
 
     def test_side_effects_happen_without_results(self, strategy: ipu_strategy.IPUStrategy) -> None:
@@ -351,18 +361,22 @@ class TestResults:
 class TestDirectCalls:
     """A jit-compiled function called without `run` is a program too."""
 
-    def test_in_the_scope(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_a_function_called_in_the_scope_is_one_program(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         np.testing.assert_array_equal(_double(tf.constant(X)), X * 2)
         assert len(cache.executables()) == 1
 
     @pytest.mark.parametrize("ordinal", [0, 1])
-    def test_under_the_device(self, ordinal: int) -> None:
+    def test_a_function_called_under_a_device_runs_there(self, ordinal: int) -> None:
         _configure([1, 1])
         with tf.device(f"/device:IPU:{ordinal}"):
             np.testing.assert_array_equal(_double(tf.constant(X)), X * 2)
         assert [executable.ordinal for executable in cache.executables()] == [ordinal]
 
-    def test_in_a_plain_function(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_a_function_called_in_a_plain_function_is_one_program(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         @tf.function
         def outer(x: tf.Tensor) -> tf.Tensor:
             return _double(x) + 1.0
@@ -406,7 +420,7 @@ class TestDirectCalls:
         with pytest.raises(NotImplementedError, match="Cannot differentiate"):
             differentiate(tf.constant(X))
 
-    def test_autograph_loop_with_variable(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_an_autograph_loop_updates_a_variable(self, strategy: ipu_strategy.IPUStrategy) -> None:
         total = tf.Variable(0.0)
 
         @tf.function(jit_compile=True)
@@ -434,7 +448,9 @@ class TestDirectCalls:
 
         np.testing.assert_array_equal(step(tf.constant(X)), X * 6)
 
-    def test_input_signature(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_an_input_signature_makes_one_program_for_each_shape(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([None], tf.float32)])
         def step(x: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(x)
@@ -447,7 +463,9 @@ class TestDirectCalls:
 class TestRetracing:
     """When a function is traced and compiled again."""
 
-    def test_shapes_types_and_python_values(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_new_shapes_types_and_python_values_trace_again(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         traces: list[Any] = []
 
         @tf.function(jit_compile=True)
@@ -480,7 +498,7 @@ class TestRetracing:
 class TestGraphMode:
     """The strategy in TensorFlow 1 style."""
 
-    def test_variables_and_run(self) -> None:
+    def test_variables_and_run_work_in_graph_mode(self) -> None:
         with tf.Graph().as_default():
             strategy = ipu_strategy.IPUStrategy()
             with strategy.scope():
@@ -495,7 +513,7 @@ class TestGraphMode:
 
 class TestDatasets:
     @pytest.mark.parametrize("kind", [ipu_strategy.IPUStrategy, ipu_strategy.IPUStrategyV1])
-    def test_from_a_function(self, kind: Any) -> None:
+    def test_datasets_are_made_from_a_function(self, kind: Any) -> None:
         contexts: list[tf.distribute.InputContext] = []
         dataset = tf.data.Dataset.range(6).batch(2)
 

@@ -24,7 +24,7 @@ from tensorflow_ipu.linear_partition import SLACK, partition
         ([4, 4, 1, 8], [9, 9, 1], 2, [0, 0, 0, 1]),
     ],
 )
-def test_examples(
+def test_cuts_of_small_sequences_by_hand(
     costs: list[int], cuts: list[int | None], parts: int, expected: list[int]
 ) -> None:
     assert partition(costs, cuts, parts) == expected

@@ -63,7 +63,7 @@ class TestRepeat:
 
     @pytest.mark.parametrize("version", [True, False])
     @pytest.mark.parametrize("n", [0, 1, 7])
-    def test_number_of_iterations(self, n: int, version: bool) -> None:
+    def test_repeat_runs_the_number_of_iterations(self, n: int, version: bool) -> None:
         def net(x: tf.Tensor) -> Any:
             return loops.repeat(n, lambda v: v + 1.0, [x], use_while_v1=version)
 
@@ -75,13 +75,13 @@ class TestRepeat:
         results, _ = _run(lambda i: loops.repeat(i, lambda v: v * 2.0, [1.0]), [count], {count: n})
         assert results == [2.0**n]
 
-    def test_several_values(self) -> None:
+    def test_several_values_are_carried(self) -> None:
         def net() -> Any:
             return loops.repeat(10, lambda a, b: (b, a + b), [tf.constant(0), tf.constant(1)])
 
         assert _run(net)[0] == [55, 89]
 
-    def test_single_input_without_a_list(self) -> None:
+    def test_a_single_input_needs_no_list(self) -> None:
         assert _run(lambda: loops.repeat(3, lambda v: v + 1.0, 1.0))[0] == [4.0]
 
     def test_returned_numbers_become_tensors(self) -> None:
@@ -93,7 +93,7 @@ class TestRepeat:
 
         np.testing.assert_array_equal(_run(net, [np.float32([1, 2])])[0][0], [3, 6])
 
-    def test_nested(self) -> None:
+    def test_nested_loops_multiply(self) -> None:
         def inner(total: tf.Tensor) -> tf.Tensor:
             return loops.repeat(4, lambda v: v + 1.0, [total])
 
@@ -105,7 +105,7 @@ class TestRepeat:
 
         assert _run(lambda: loops.repeat(5, outer, [tf.constant(0), 0.0]))[0] == [5, 10.0]
 
-    def test_tensor_array(self) -> None:
+    def test_a_tensor_array_is_carried(self) -> None:
         def net() -> tf.Tensor:
             array = tf.TensorArray(tf.float32, size=4, element_shape=[])
 
@@ -116,7 +116,7 @@ class TestRepeat:
 
         np.testing.assert_array_equal(_run(net)[0][0], [0, 1, 4, 9])
 
-    def test_gradient_through_a_loop(self) -> None:
+    def test_gradients_go_through_a_loop(self) -> None:
         def net(x: tf.Tensor) -> Any:
             y = loops.repeat(3, lambda v: v * x, [1.0])
             return y, tf1.gradients(y, x)[0]
@@ -155,16 +155,16 @@ class TestResults:
 
     @pytest.mark.parametrize("inputs", [None, [], ()])
     @pytest.mark.parametrize("returned", [[], ()])
-    def test_no_tensor(self, inputs: Any, returned: Any) -> None:
+    def test_a_loop_without_results_is_an_operation(self, inputs: Any, returned: Any) -> None:
         assert isinstance(self._of_a_loop(lambda: returned, inputs), tf.Operation)
 
-    def test_only_operations(self) -> None:
+    def test_a_loop_of_operations_is_an_operation(self) -> None:
         assert isinstance(self._of_a_loop(tf.no_op, None), tf.Operation)
 
-    def test_one_tensor(self) -> None:
+    def test_a_loop_of_one_tensor_returns_it(self) -> None:
         assert isinstance(self._of_a_loop(lambda v: v, [1.0]), tf.Tensor)
 
-    def test_several_tensors(self) -> None:
+    def test_a_loop_of_several_tensors_returns_a_list(self) -> None:
         result = self._of_a_loop(lambda a, b: (a, b), [1.0, 2.0])
         assert isinstance(result, list)
         assert len(result) == 2
@@ -174,7 +174,7 @@ class TestResults:
 class TestOperations:
     """Operations that a body returns run in every iteration; others do not."""
 
-    def test_after_tensors(self) -> None:
+    def test_operations_after_tensors_run_in_every_iteration(self) -> None:
         def body(v: tf.Tensor) -> Any:
             return v + 1.0, _counter().assign_add(v).op
 
@@ -183,17 +183,17 @@ class TestOperations:
         assert variables == [10.0]
 
     @pytest.mark.parametrize("wrap", [lambda op: op, lambda op: [op], lambda op: (op, tf.no_op())])
-    def test_alone(self, wrap: Callable[..., Any]) -> None:
+    def test_operations_alone_run_in_every_iteration(self, wrap: Callable[..., Any]) -> None:
         _, variables = _run(lambda: loops.repeat(4, lambda: wrap(_counter().assign_add(1.0).op)))
         assert variables == [4.0]
 
-    def test_of_a_nested_loop(self) -> None:
+    def test_operations_of_a_nested_loop_run_in_every_iteration(self) -> None:
         def body(v: tf.Tensor) -> Any:
             return v, loops.repeat(3, lambda: _counter().assign_add(v).op)
 
         assert _run(lambda: loops.repeat(2, body, [2.0]))[1] == [12.0]
 
-    def test_not_returned(self) -> None:
+    def test_operations_that_are_not_returned_do_not_run(self) -> None:
         def body(v: tf.Tensor) -> tf.Tensor:
             _counter().assign_add(1.0)
             return v + 1.0
@@ -228,7 +228,7 @@ class TestWhile:
         assert _run(lambda: loops.while_loop(lambda v: v < 0.0, lambda v: v * 2, [3.0]))[0] == [3.0]
 
     @pytest.mark.parametrize(("most", "expected"), [(0, 1.0), (3, 8.0), (50, 128.0)])
-    def test_maximum_iterations(self, most: int, expected: float) -> None:
+    def test_maximum_iterations_end_the_loop(self, most: int, expected: float) -> None:
         def net() -> Any:
             return loops.while_loop(
                 lambda v: v < 100.0, lambda v: v * 2.0, [1.0], maximum_iterations=most
@@ -236,7 +236,7 @@ class TestWhile:
 
         assert _run(net)[0] == [expected]
 
-    def test_several_values_and_operations(self) -> None:
+    def test_several_values_and_operations_are_carried(self) -> None:
         def body(i: tf.Tensor, v: tf.Tensor) -> Any:
             return i + 1, v * 2.0, _counter().assign_add(1.0).op
 
@@ -246,13 +246,13 @@ class TestWhile:
         assert results == [4, 16.0]
         assert variables == [4.0]
 
-    def test_condition_on_a_variable(self) -> None:
+    def test_the_condition_may_read_a_variable(self) -> None:
         def net() -> Any:
             return loops.while_loop(lambda: _counter() < 5.0, lambda: _counter().assign_add(2.0).op)
 
         assert _run(net)[1] == [6.0]
 
-    def test_nested_in_repeat(self) -> None:
+    def test_while_loop_runs_inside_repeat(self) -> None:
         def body(v: tf.Tensor) -> tf.Tensor:
             return loops.while_loop(lambda a: a < v * 3.0, lambda a: a + 1.0, [v])
 
@@ -285,7 +285,7 @@ class TestInfeeds:
         dataset = tf.data.Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]))
         assert self._sum(dataset, lambda total, x, y: total + x * y) == 32.0
 
-    def test_dict_is_expanded(self) -> None:
+    def test_a_dict_element_becomes_keyword_arguments(self) -> None:
         dataset = tf.data.Dataset.from_tensor_slices({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0]})
         assert self._sum(dataset, lambda total, y, x: total + x / y) == pytest.approx(1.15)
 
@@ -293,11 +293,11 @@ class TestInfeeds:
         dataset = tf.data.Dataset.from_tensor_slices(({"x": [1.0, 2.0]}, [4.0, 5.0]))
         assert self._sum(dataset, lambda total, d, y: total + d["x"] * y, 2) == 14.0
 
-    def test_variadic_body(self) -> None:
+    def test_a_variadic_body_gets_all_elements(self) -> None:
         dataset = tf.data.Dataset.from_tensor_slices(([1.0, 2.0], [4.0, 5.0]))
         assert self._sum(dataset, lambda total, *xs: total + xs[0] * xs[1], 2) == 14.0
 
-    def test_inner_loop_reads(self) -> None:
+    def test_an_inner_loop_reads_its_infeed(self) -> None:
         queue = _queue()
 
         def outer(total: tf.Tensor) -> tf.Tensor:
@@ -308,7 +308,7 @@ class TestInfeeds:
             session.run(queue.initializer)
             assert session.run(result) == [15.0]
 
-    def test_outfeed_in_every_iteration(self) -> None:
+    def test_an_outfeed_is_filled_in_every_iteration(self) -> None:
         outfeed = IPUOutfeedQueue()
 
         def body(v: tf.Tensor) -> Any:
@@ -349,7 +349,7 @@ class TestErrors:
         with pytest.raises(TypeError, match=pattern):
             _compile(lambda: loops.repeat(2, lambda v: v, [1.0], queue))
 
-    def test_body_lacks_a_key_of_the_infeed(self) -> None:
+    def test_a_body_that_lacks_a_key_of_the_infeed_is_refused(self) -> None:
         queue = IPUInfeedQueue(tf.data.Dataset.from_tensors({"x": 1.0, "y": 2.0}))
         pattern = f"{self._CALL.format('body')}.* and 2 additional inputs from infeed"
         with pytest.raises(TypeError, match=pattern):
@@ -365,13 +365,13 @@ class TestErrors:
         [lambda v: (tf.no_op(), v), lambda v: (v, tf.no_op(), v), lambda v: object()],
         ids=["before", "between", "object"],
     )
-    def test_body_returns_other_things(self, body: Callable[..., Any]) -> None:
+    def test_a_body_that_returns_other_things_is_refused(self, body: Callable[..., Any]) -> None:
         pattern = "IPU loop body must return zero or more Tensor values"
         with pytest.raises(ValueError, match=pattern):
             _compile(lambda: loops.repeat(2, body, [1.0]))
 
     @pytest.mark.parametrize("inputs", [None, [1.0]])
-    def test_body_returns_none(self, inputs: Any) -> None:
+    def test_a_body_that_returns_none_is_refused(self, inputs: Any) -> None:
         with pytest.raises(ValueError, match="IPU loop body"):
             _compile(lambda: loops.repeat(2, lambda *_: None, inputs))
 
@@ -380,12 +380,12 @@ class TestErrors:
         [lambda v: (v, v), lambda v: [], lambda v: tf.cast(v, tf.int32), lambda v: tf.no_op()],
         ids=["more", "fewer", "dtype", "operation"],
     )
-    def test_body_returns_other_types(self, body: Callable[..., Any]) -> None:
+    def test_a_body_that_returns_other_types_is_refused(self, body: Callable[..., Any]) -> None:
         pattern = "Mismatch between input types and output types for loop"
         with pytest.raises(TypeError, match=pattern):
             _compile(lambda: loops.repeat(2, body, [1.0]))
 
-    def test_body_returns_another_shape(self) -> None:
+    def test_a_body_that_returns_another_shape_is_refused(self) -> None:
         with pytest.raises(ValueError, match="shape"):
             _compile(lambda: loops.repeat(2, lambda v: tf.stack([v, v]), [1.0]))
 
@@ -393,7 +393,7 @@ class TestErrors:
 class TestInFunctions:
     """The same loops in TensorFlow 2."""
 
-    def test_repeat(self) -> None:
+    def test_repeat_runs_in_a_function(self) -> None:
         strategy = ipu_strategy.IPUStrategy()
         with strategy.scope():
             total = tf.Variable(0.0)
@@ -406,7 +406,7 @@ class TestInFunctions:
             assert strategy.run(step, [tf.constant(0), tf.constant(5.0)]).numpy() == 5.0
         assert total.numpy() == 7.0
 
-    def test_while_loop(self) -> None:
+    def test_while_loop_runs_in_a_function(self) -> None:
         strategy = ipu_strategy.IPUStrategy()
 
         @tf.function(jit_compile=True)

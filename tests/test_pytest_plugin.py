@@ -55,7 +55,7 @@ def run_pytest(run_python, tmp_path):
     return run
 
 
-def test_budget_of_a_test(run_pytest, tmp_path):
+def test_a_budget_belongs_to_its_test(run_pytest, tmp_path):
     path = tmp_path / "budgets" / "step.json"
     out = run_pytest(64)
     assert "--update-ipu-budgets" in out and "code 1" in out  # there is none yet

@@ -74,7 +74,7 @@ def _shard(op: tf.Operation | None = None) -> list[int] | None:
 class TestIpuScope:
     """`ipu_scope` and `ipu_jit_scope`."""
 
-    def test_attributes_and_device(self) -> None:
+    def test_the_scope_sets_device_and_attributes(self) -> None:
         with scopes.ipu_scope("/device:IPU:1"):
             op = _op()
         assert op.device == "/device:IPU:1"
@@ -82,7 +82,7 @@ class TestIpuScope:
         assert op.get_attr("_XlaScope") == b"jit_scope_ipu_0"
         assert op.get_attr("_XlaSeparateCompiledGradients") is False
 
-    def test_ends(self) -> None:
+    def test_attributes_end_with_the_scope(self) -> None:
         with scopes.ipu_scope(IPU):
             pass
         op = _op()
@@ -95,7 +95,7 @@ class TestIpuScope:
             raise KeyError
         assert _op().device == ""
 
-    def test_makes_resource_variables(self) -> None:
+    def test_the_scope_makes_resource_variables(self) -> None:
         with scopes.ipu_scope(IPU):
             variable = tf1.get_variable("w", [2])
         assert variable.handle.dtype == tf.resource
@@ -122,7 +122,7 @@ class TestIpuScope:
     @pytest.mark.parametrize(
         ("scope", "expected"), [(3, b"jit_scope_ipu_3"), ("a", b"jit_scope_ipu_a")]
     )
-    def test_jit_scope(self, scope: int | str, expected: bytes) -> None:
+    def test_a_jit_scope_sets_its_attributes(self, scope: int | str, expected: bytes) -> None:
         with scopes.ipu_jit_scope(scope):
             op = _op()
         assert op.get_attr("_XlaCompile") is True
@@ -144,24 +144,24 @@ class TestShard:
     @pytest.mark.parametrize(
         ("index", "expected"), [(0, [0]), (3, [3]), ([0, 1], [0, 1]), (np.int64(2), [2])]
     )
-    def test_attribute(self, index: Any, expected: list[int]) -> None:
+    def test_a_shard_sets_its_attribute(self, index: Any, expected: list[int]) -> None:
         with scopes.ipu_shard(index):
             assert _shard() == expected
         assert _shard() is None
 
-    def test_inner_overrides_outer(self) -> None:
+    def test_an_inner_shard_overrides_the_outer(self) -> None:
         with scopes.ipu_shard(0):
             with scopes.ipu_shard(1):
                 assert _shard() == [1]
             assert _shard() == [0]
 
     @pytest.mark.parametrize("index", [-2, 1.5, "0", None, [0, -2], [0, -1], True])
-    def test_bad_index(self, index: Any) -> None:
+    def test_wrong_shards_are_refused(self, index: Any) -> None:
         with pytest.raises((ValueError, TypeError)):
             with scopes.ipu_shard(index):
                 pass
 
-    def test_all_ipus(self) -> None:
+    def test_the_index_minus_1_stands_for_all_ipus(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:
             with scopes.ipu_shard(0):
                 y = tf.exp(x)
@@ -178,7 +178,7 @@ class TestShard:
         ipus = {record.type: record.ipus for record in executable.ops}
         assert (ipus["Exp"], ipus["Sin"], ipus["Cos"]) == ((0,), (0, 1), (1,))
 
-    def test_all_ipus_of_a_program_with_one(self) -> None:
+    def test_all_ipus_of_one_are_that_one(self) -> None:
         def net() -> tf.Tensor:
             with scopes.ipu_shard(-1):
                 return tf.sin(tf.constant([1.0]))
@@ -201,7 +201,9 @@ class TestShard:
         assert (executable.ipus_used, executable.replicas) == (2, 1)
 
     @pytest.mark.parametrize(("ipus", "highest", "replicas"), [(4, 0, 4), (4, 1, 2), (4, 2, 1)])
-    def test_decides_on_the_replicas(self, ipus: int, highest: int, replicas: int) -> None:
+    def test_shards_decide_on_the_number_of_replicas(
+        self, ipus: int, highest: int, replicas: int
+    ) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:
             with scopes.ipu_shard(highest):
                 return tf.exp(x)
@@ -212,7 +214,7 @@ class TestShard:
             session.run(result)
         assert [executable.replicas for executable in cache.executables()] == [replicas]
 
-    def test_more_shards_than_ipus(self) -> None:
+    def test_more_shards_than_ipus_are_refused(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:
             with scopes.ipu_shard(1):
                 return tf.exp(x)
@@ -227,7 +229,7 @@ class TestShard:
 class TestFrontendAttribute:
     """`frontend_attribute` and what is built on it."""
 
-    def test_sets_and_removes(self) -> None:
+    def test_a_frontend_attribute_ends_with_its_scope(self) -> None:
         with scopes.frontend_attribute("KEY", "value"):
             assert _frontend() == {"KEY": "value"}
         assert _frontend() is None
@@ -271,7 +273,7 @@ class TestFrontendAttribute:
     @pytest.mark.parametrize(
         ("override", "value"), [(True, "THREESTATE_ON"), (False, "THREESTATE_OFF")]
     )
-    def test_stochastic_rounding(self, override: bool, value: str) -> None:
+    def test_stochastic_rounding_sets_its_attribute(self, override: bool, value: str) -> None:
         with scopes.stochastic_rounding(override):
             assert _frontend() == {"STOCHASTIC_ROUNDING": value}
         assert _frontend() == {"STOCHASTIC_ROUNDING": "THREESTATE_UNDEFINED"}
@@ -286,18 +288,18 @@ class TestFrontendAttribute:
         ("dtype", "value"),
         [(np.float16, "F16"), (np.float32, "F32"), (tf.float16, "F16"), (tf.float32, "F32")],
     )
-    def test_partials_type(self, dtype: Any, value: str) -> None:
+    def test_partials_type_sets_its_attribute(self, dtype: Any, value: str) -> None:
         with scopes.partials_type(dtype):
             assert _frontend() == {"PARTIALS_TYPE": value}
         assert _frontend() == {"PARTIALS_TYPE": "PRIMITIVE_TYPE_INVALID"}
 
     @pytest.mark.parametrize("dtype", [np.float64, np.int32, tf.bfloat16, "nonsense", None])
-    def test_partials_of_another_type(self, dtype: Any) -> None:
+    def test_partials_of_another_type_are_refused(self, dtype: Any) -> None:
         with pytest.raises(ValueError, match="Only support float16, float32"):
             with scopes.partials_type(dtype):
                 pass
 
-    def test_inside_a_program(self) -> None:
+    def test_attributes_are_set_inside_a_program(self) -> None:
         found: list[Any] = []
 
         def net(x: tf.Tensor) -> tf.Tensor:
@@ -363,7 +365,7 @@ class TestOutsideCompilation:
             np.testing.assert_array_equal(session.run(result), X**2 + (X**2)[::-1])
         np.testing.assert_array_equal(seen, [X**2])
 
-    def test_ops_that_the_device_lacks(self) -> None:
+    def test_the_host_runs_ops_that_the_device_lacks(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:
             with scopes.outside_compilation_scope():
                 wide = tf.cast(x, tf.float64)
@@ -376,7 +378,7 @@ class TestOutsideCompilation:
             expected = np.abs(np.fft.fft(X)) * 2
             np.testing.assert_allclose(session.run(result), expected, rtol=1e-5)
 
-    def test_in_every_iteration_of_a_loop(self) -> None:
+    def test_the_host_runs_in_every_iteration_of_a_loop(self) -> None:
         seen: list[float] = []
 
         def on_host(value: np.ndarray) -> np.ndarray:
@@ -394,7 +396,7 @@ class TestOutsideCompilation:
             assert session.run(result) == 15.0
         assert seen == [1.0, 3.0, 7.0]
 
-    def test_only_an_output(self) -> None:
+    def test_a_host_computation_may_have_an_output_only(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:
             with scopes.outside_compilation_scope():
                 constant = tf1.py_func(lambda: np.float32(5), [], tf.float32)
@@ -405,7 +407,7 @@ class TestOutsideCompilation:
         with tf1.Session() as session:
             np.testing.assert_array_equal(session.run(result), X * 5)
 
-    def test_only_an_input(self) -> None:
+    def test_a_host_computation_may_have_an_input_only(self) -> None:
         seen: list[float] = []
 
         def net(x: tf.Tensor) -> Any:
@@ -426,7 +428,7 @@ class TestOutsideCompilation:
             with scopes.outside_compilation_scope():
                 pass
 
-    def test_nested(self) -> None:
+    def test_nested_scopes_are_refused(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:
             with scopes.outside_compilation_scope(), scopes.outside_compilation_scope():
                 return x + 1
@@ -455,7 +457,7 @@ class TestOutsideCompilation:
 
         _compile(net, [X])
 
-    def test_nested_through_a_loop(self) -> None:
+    def test_nesting_through_a_loop_is_refused(self) -> None:
         def body(v: tf.Tensor) -> tf.Tensor:
             with scopes.outside_compilation_scope():
                 return v + 1.0
@@ -467,7 +469,7 @@ class TestOutsideCompilation:
         with pytest.raises(ValueError, match="Illegal nesting of outside_compilation_scope"):
             _compile(net)
 
-    def test_neither_input_nor_output(self) -> None:
+    def test_a_host_computation_without_input_and_output_is_refused(self) -> None:
         def net(x: tf.Tensor) -> Any:
             with scopes.outside_compilation_scope():
                 alone = tf1.py_func(lambda: None, [], [])
@@ -479,7 +481,7 @@ class TestOutsideCompilation:
             with pytest.raises(tf.errors.InvalidArgumentError, match=pattern):
                 session.run(result)
 
-    def test_output_of_unknown_shape(self) -> None:
+    def test_an_output_of_unknown_shape_is_refused(self) -> None:
         def net(x: tf.Tensor) -> tf.Tensor:
             with scopes.outside_compilation_scope():
                 y = tf1.py_func(lambda value: value, [x], tf.float32)
@@ -510,7 +512,7 @@ class TestOutsideCompilation:
 class TestInFunctions:
     """Scopes in TensorFlow 2."""
 
-    def test_outside_compilation(self) -> None:
+    def test_outside_compilation_runs_on_the_host_in_a_function(self) -> None:
         seen: list[np.ndarray] = []
 
         def on_host(value: tf.Tensor) -> tf.Tensor:
@@ -531,7 +533,7 @@ class TestInFunctions:
         np.testing.assert_array_equal(result, [100] * 4)
         np.testing.assert_array_equal(seen, [X * 2])
 
-    def test_outside_compilation_in_a_plain_function(self) -> None:
+    def test_outside_compilation_in_a_plain_function_is_refused(self) -> None:
         @tf.function
         def step(x: tf.Tensor) -> tf.Tensor:
             with scopes.outside_compilation_scope():
@@ -540,7 +542,7 @@ class TestInFunctions:
         with pytest.raises(ValueError, match="only allowed in XLA context"):
             step(tf.constant(X))
 
-    def test_shard_and_attributes(self) -> None:
+    def test_shard_and_attributes_are_set_in_a_function(self) -> None:
         found: list[Any] = []
 
         @tf.function(jit_compile=True)

@@ -57,7 +57,7 @@ def _colocate(op: tf.Operation, *names: str) -> None:
 
 @pytest.mark.usefixtures("graph")
 class TestDependencies:
-    def test_ancestors_and_roots_each_once(self) -> None:
+    def test_ancestors_and_roots_are_found_once_each(self) -> None:
         a = tf1.placeholder(tf.float32, [])
         b = tf.exp(a)
         c = b + b
@@ -65,7 +65,7 @@ class TestDependencies:
         assert sharding.dependencies([c.op]) == [c.op, b.op, a.op]
         assert other.op not in sharding.dependencies([c.op])
 
-    def test_several_roots_tensors_and_control_inputs(self) -> None:
+    def test_roots_may_be_several_tensors(self) -> None:
         a = tf.exp(tf1.placeholder(tf.float32, []))
         with tf.control_dependencies([a]):
             b = tf.constant(1.0)
@@ -73,17 +73,17 @@ class TestDependencies:
         found = sharding.dependencies([b, c.op])
         assert set(found) == {a.op, a.op.inputs[0].op, b.op, c.op}
 
-    def test_none(self) -> None:
+    def test_no_roots_have_no_dependencies(self) -> None:
         assert sharding.dependencies([]) == []
 
-    def test_bad_root(self) -> None:
+    def test_a_root_that_is_no_operation_is_refused(self) -> None:
         with pytest.raises(TypeError, match="Expected the roots to be operations"):
             sharding.dependencies([3])  # type: ignore[list-item]
 
 
 @pytest.mark.usefixtures("graph")
 class TestAttributes:
-    def test_has_attr(self) -> None:
+    def test_has_attr_tells_whether_there_is_one(self) -> None:
         op = tf.exp(tf1.placeholder(tf.float32, [])).op
         assert sharding.has_attr(op, "T") is True
         assert sharding.has_attr(op, "_XlaSharding") is False
@@ -96,7 +96,7 @@ class TestAttributes:
         assert sharding.get_shard_from_colocation(op) == 3
         assert sharding.get_shard_from_colocation(forward) is None
 
-    def test_shard_of_another_member_of_the_group(self) -> None:
+    def test_a_group_has_the_shard_of_any_member(self) -> None:
         first, second, third = (tf.constant(1.0, name=name).op for name in ("a", "b", "c"))
         with scopes.ipu_shard([2, 1]):
             placed = tf.constant(1.0).op
@@ -107,13 +107,13 @@ class TestAttributes:
         assert sharding.get_shard_from_colocation(first) == 2
         assert sharding.get_shard_from_colocation(third) is None
 
-    def test_get_sharding(self, graph: tf.Graph) -> None:
+    def test_get_sharding_returns_the_list_of_shards(self, graph: tf.Graph) -> None:
         assert sharding.get_sharding(tf.constant(1.0).op) is None
         for index, expected in ((1, [1]), ([0, 2], [0, 2]), (-1, [-1])):
             with scopes.ipu_shard(index):
                 assert sharding.get_sharding(tf.constant(1.0).op) == expected
 
-    def test_propagate(self, graph: tf.Graph) -> None:
+    def test_shards_are_propagated_to_colocated_ops(self, graph: tf.Graph) -> None:
         with scopes.ipu_shard(1):
             tf.constant(1.0, name="forward")
         with scopes.ipu_shard(0):
@@ -124,7 +124,7 @@ class TestAttributes:
         sharding.propagate_sharding(graph)
         assert [_shard(op) for op in (colocated, kept, free)] == [[1], [0], None]
 
-    def test_propagate_to_gradients(self, graph: tf.Graph) -> None:
+    def test_shards_are_propagated_to_gradients(self, graph: tf.Graph) -> None:
         x = tf1.placeholder(tf.float32, [])
         y = tf.tanh(tf.sin(x))
         before = len(graph.get_operations())
@@ -180,7 +180,7 @@ class TestGradients:
         self.text = str(executable)
         return found
 
-    def test_stage_and_phase(self, kind: str) -> None:
+    def test_gradients_have_the_stage_of_their_forward_op(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             with _stage(0, 2):
                 y = tf.tanh(x)
@@ -208,7 +208,7 @@ class TestGradients:
         found = self._records(lambda x: _gradient(kind, function, x))
         assert found["TanhGrad"] == [(1, None, "")]
 
-    def test_sums_of_gradients(self, kind: str) -> None:
+    def test_sums_of_gradients_have_the_stage_of_the_tensor(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             with _stage(0, 1):
                 y = tf.tanh(x)
@@ -219,7 +219,7 @@ class TestGradients:
         found = self._records(lambda x: _gradient(kind, function, x))
         assert found["AddN"] == [(1, 0, "backward")]
 
-    def test_custom_gradients_and_functions(self, kind: str) -> None:
+    def test_gradients_of_functions_have_the_stage_of_their_forward_op(self, kind: str) -> None:
         @tf.custom_gradient
         def custom(x: tf.Tensor) -> Any:
             return tf.exp(x), tf.sin
@@ -238,7 +238,7 @@ class TestGradients:
         assert found["Sin"] == [(1, 0, "backward")]
         assert found["TanhGrad"] == [(2, 1, "backward")]
 
-    def test_in_a_loop(self, kind: str) -> None:
+    def test_gradients_in_a_loop_have_the_stage_of_their_forward_op(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             def body(i: tf.Tensor, y: tf.Tensor) -> Any:
                 with _stage(0, 1):
@@ -252,7 +252,7 @@ class TestGradients:
         assert set(found["TanhGrad"]) == {(1, 0, "backward")}
         assert set(found["SigmoidGrad"]) == {(2, 1, "backward")}
 
-    def test_in_a_conditional(self, kind: str) -> None:
+    def test_gradients_in_a_conditional_have_the_stage_of_their_forward_op(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             def branch() -> tf.Tensor:
                 with _stage(0, 1):
@@ -263,7 +263,7 @@ class TestGradients:
         found = self._records(lambda x: _gradient(kind, function, x))
         assert set(found["TanhGrad"]) == {(1, 0, "backward")}
 
-    def test_a_loop_in_a_stage(self, kind: str) -> None:
+    def test_gradients_of_a_loop_in_a_stage_are_in_the_stage(self, kind: str) -> None:
         def function(x: tf.Tensor) -> tf.Tensor:
             with _stage(2, 1):
                 return loops.repeat(3, tf.tanh, [x])
@@ -306,7 +306,7 @@ class TestIpusAndReplicas:
     @pytest.mark.parametrize(
         ("devices", "expected"), [([0, 1, 2], 3), ([0, 0], 1), ([0, [1, 5], 2], 6), ([], 1)]
     )
-    def test_pipeline_devices_count(self, devices: Any, expected: int) -> None:
+    def test_devices_of_a_pipeline_count_as_used(self, devices: Any, expected: int) -> None:
         assert compiler_sharding.ipus_used(self._program(devices)) == expected
 
     @staticmethod
@@ -344,7 +344,9 @@ class TestIpusAndReplicas:
         ("ipus", "highest", "replicas"),
         [(1, 1, None), (2, 1, 1), (4, 1, 2), (4, 2, 1), (2, 2, None), (4, 4, None)],
     )
-    def test_replicas(self, way: str, ipus: int, highest: int, replicas: int | None) -> None:
+    def test_replicas_follow_from_the_shards_in_use(
+        self, way: str, ipus: int, highest: int, replicas: int | None
+    ) -> None:
         _configure(ipus)
         with tf.Graph().as_default(), scopes.ipu_scope("/device:IPU:0"):
             fetches = ipu_compiler.compile(lambda x: getattr(self, way)(x, highest), [X])

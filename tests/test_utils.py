@@ -52,7 +52,7 @@ def test_every_name_is_there_and_documented() -> None:
         ("use_synthetic_data_for", "synthetic_data_category"),
     ],
 )
-def test_signatures(name: str, parameters: str) -> None:
+def test_signatures_are_those_of_the_reference(name: str, parameters: str) -> None:
     assert list(inspect.signature(getattr(utils, name)).parameters) == parameters.split()
 
 
@@ -61,7 +61,7 @@ def test_no_data_is_synthetic_by_default() -> None:
         assert utils.use_synthetic_data_for(category) is False
 
 
-def test_synthetic_data_of_some_categories(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_choose_categories_of_synthetic_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(flags.VARIABLE, "--synthetic_data_categories=infeed,seed")
     synthetic = {c.name for c in utils.SyntheticDataCategory if utils.use_synthetic_data_for(c)}
     assert synthetic == {"Infeed", "Seed"}
@@ -83,7 +83,7 @@ def test_a_category_must_be_one() -> None:
         ("--max_infeed_threads=2 --use_ipu_model", True),
     ],
 )
-def test_running_on_the_model(
+def test_running_on_ipu_model_follows_the_flags(
     value: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if value is not None:
@@ -101,7 +101,7 @@ def test_a_seed_reaches_the_engine(seeds: list[tuple[int, int, bool]]) -> None:
 
 
 @pytest.mark.parametrize("device", ["IPU", "/device:CPU:0", "", "/device:IPU:x"])
-def test_a_bad_device_name(device: str, seeds: list[tuple[int, int, bool]]) -> None:
+def test_a_wrong_device_name_is_refused(device: str, seeds: list[tuple[int, int, bool]]) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid device name"):
         utils.reset_ipu_seed(1, device)
     assert seeds == []

@@ -87,7 +87,7 @@ def test_ops_that_use_a_resource_are_left(graph: tf.Graph) -> None:
     assert _is_moved(second.initializer.inputs[1].op)
 
 
-def test_another_graph_than_the_default() -> None:
+def test_only_the_given_graph_changes() -> None:
     with tf.Graph().as_default() as other:
         _variable(use_resource=True)
     with tf.Graph().as_default() as default:

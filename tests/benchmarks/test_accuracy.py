@@ -82,7 +82,7 @@ def test_a_file_without_a_column_is_refused(tmp_path):
         ("not stated (Mk2 class)", MK2, MK2.clock),
     ],
 )
-def test_chips(text, chip, clock):
+def test_rows_name_their_chip_and_clock(text, chip, clock):
     found = chip_of(row("w", chip=text))
     assert (found.name, found.clock) == (chip.name, clock)
 
@@ -95,7 +95,7 @@ def test_chips(text, chip, clock):
         ("GC2 (software model, not hardware)", "not measured on hardware"),
     ],
 )
-def test_no_single_chip(text, reason):
+def test_rows_without_a_single_chip_are_not_expressible(text, reason):
     with pytest.raises(NotExpressible, match=reason):
         chip_of(row("w", chip=text))
 
@@ -124,7 +124,7 @@ def test_no_single_chip(text, reason):
         ("BERT-Base Ph2 SL384", "Pod16;global batch=16320", (BERT_BASE, 4, 8, 510, 384, 1.0, 0)),
     ],
 )
-def test_configurations(workload, options, expected):
+def test_options_give_the_configuration_of_a_row(workload, options, expected):
     found = configuration(row(workload, options, unit="items/s"))
     assert found[:1] + found[2:] == expected
     assert found.items == expected[1] * expected[2] * expected[3] * expected[5]
@@ -191,7 +191,7 @@ def test_on_tile_products_have_the_asymptote_of_the_chip(positions):
         ("no exchange", "", ("float32", "float32")),
     ],
 )
-def test_types_of_a_product(words, options, types):
+def test_types_are_read_from_the_words_of_a_row(words, options, types):
     assert on_tile._types(row(f"on-tile matmul [N,16]x[16,16], {words}", options)) == types
 
 
@@ -213,7 +213,7 @@ def test_a_row_that_fails_does_not_stop_the_others(monkeypatch, capsys):
     assert "of this row" in capsys.readouterr().err
 
 
-def test_other_tiles_and_units_of_a_product():
+def test_tiles_and_units_of_a_product_are_read():
     cycles = on_tile.predict(row(MATMUL, "N=640;tiles=736", "tile cycles", "cycles")).value
     rate = on_tile.predict(row(MATMUL, "N=640;tiles=736", unit="GFLOP/s")).value
     assert rate == pytest.approx(2 * 640 * 256 * 736 / (cycles / 1.85e9) / 1e9)
@@ -243,7 +243,7 @@ def test_other_tiles_and_units_of_a_product():
         ("a new program", "N=4", "no program"),
     ],
 )
-def test_rows_that_lack_something(workload, options, reason):
+def test_rows_that_lack_something_are_listed_with_the_reason(workload, options, reason):
     outcome = predict([row(workload, options)])
     assert not outcome.predictions
     assert re.search(reason, outcome.refused[0][1])
@@ -253,7 +253,7 @@ def test_rows_that_lack_something(workload, options, reason):
     ("group", "limit"),
     [(on_tile.AMP, 0.2), (on_tile.ELEMENTWISE, 0.2), (stencils.CONVOLUTION, 0.3)],
 )
-def test_targets_of_small_programs(group, limit):
+def test_predictions_of_small_programs_meet_their_targets(group, limit):
     outcome = predict(one for one in ROWS if not is_whole_model(one))
     found = statistics([p for p in outcome.predictions if p.group == group])
     assert found.rows >= 3
@@ -263,7 +263,7 @@ def test_targets_of_small_programs(group, limit):
 # Statistics and what is printed.
 
 
-def test_spearman():
+def test_spearman_is_the_correlation_of_ranks():
     one = np.array([1.0, 2.0, 3.0, 4.0])
     assert spearman(one, one**3) == pytest.approx(1)
     assert spearman(one, -one) == pytest.approx(-1)
@@ -273,7 +273,7 @@ def test_spearman():
     assert np.isnan(spearman(np.ones(3), np.arange(3.0)))
 
 
-def test_errors():
+def test_statistics_of_errors_are_ratio_median_and_percentile():
     members = [Prediction(row("w", value=10.0), "g", BOW, value) for value in (9.0, 10.0, 13.0)]
     found = statistics(members)
     assert (found.rows, found.ratio, found.median) == (3, 1.0, pytest.approx(0.1))

@@ -41,7 +41,7 @@ def count(workload, op_type: str, phase: str | None = None) -> int:
     return sum(o.type == op_type and phase in (None, o.phase) for o in workload.ops)
 
 
-def test_layers_are_repeated(workload):
+def test_replicating_layers_repeats_their_ops(workload):
     more = replicated(workload, {0: 3})
     # Each layer has a product, and two in the backward pass but for the first.
     assert count(workload, "MatMul", "") == 2
@@ -69,7 +69,7 @@ def test_repeated_layers_take_longer(workload):
     assert once < thrice < 3 * once + 1
 
 
-def test_more_mini_batches(workload):
+def test_a_larger_count_runs_more_mini_batches(workload):
     settings = Settings(chip=BOW, replicas=2)
     more = with_count(workload, 40)
     assert more.pipeline.count == 40
@@ -95,7 +95,7 @@ def test_a_program_without_pipeline_has_no_count(workload):
         (BERT_BASE, 0, (0, 4, 4, 4)),
     ],
 )
-def test_layers_on_ipus(model, stages, layers):
+def test_encoder_layers_are_dealt_to_ipus(model, stages, layers):
     config = Configuration(model, BOW, 2, 2, 10, 128, 1.0, stages)
     assert training.encoder_layers(config) == layers
 

@@ -65,40 +65,40 @@ class TestDevices:
         assert len(data["configurations"][30]["ipus"]) == 16
 
     @pytest.mark.parametrize("chip", ["mk1", "mk2", "bow"])
-    def test_figures_name_units_and_sources(self, capsys, chip):
+    def test_figures_have_names_units_and_sources(self, capsys, chip):
         data = json.loads(run(capsys, "devices", "--chip", chip, "--figures", "--json")[1])
         figures = chips.get(chip).figures()
         assert list(data["figures"]) == [figure.name for figure in figures]
         text = run(capsys, "devices", "--chip", chip, "--figures")[1]
         assert all(figure.source.text in text for figure in figures)
 
-    def test_chip_of_the_environment(self, capsys, monkeypatch):
+    def test_the_environment_chooses_the_chip(self, capsys, monkeypatch):
         monkeypatch.setenv("TENSORFLOW_IPU_CHIP", "bow")
         assert json.loads(run(capsys, "devices", "--json")[1])["chip"] == "bow"
 
 
 class TestReport:
-    def test_text(self, capsys, report):
+    def test_report_prints_its_sections_as_text(self, capsys, report):
         code, out = run(capsys, "report", report)
         assert code == 0 and "Memory usage" in out and "Execution" in out
 
     @pytest.mark.parametrize("form, begin", [("json", "{"), ("html", "<!DOCTYPE"), ("trace", "{")])
-    def test_writes_other_forms(self, capsys, report, tmp_path, form, begin):
+    def test_a_report_is_written_in_other_forms(self, capsys, report, tmp_path, form, begin):
         path = tmp_path / "out"
         assert run(capsys, "report", report, "--format", form, "-o", str(path))[0] == 0
         assert path.read_text().lower().startswith(begin.lower())
 
-    def test_takes_folders(self, capsys, report, tmp_path):
+    def test_a_folder_stands_for_the_report_in_it(self, capsys, report, tmp_path):
         assert run(capsys, "report", str(tmp_path))[0] == 0
         assert run(capsys, "report", str(tmp_path.parent))[0] in (0, 2)
 
 
 class TestDiff:
-    def test_nothing_differs_from_itself(self, capsys, report):
+    def test_a_report_does_not_differ_from_itself(self, capsys, report):
         assert run(capsys, "diff", report, report) == (0, "no differences\n")
         assert json.loads(run(capsys, "diff", "--json", report, report)[1]) == {"differences": []}
 
-    def test_names_layers_and_totals(self, capsys, report, wider):
+    def test_differences_name_layers_and_totals(self, capsys, report, wider):
         data = json.loads(run(capsys, "diff", "--json", report, wider)[1])["differences"]
         grown = {(change["layer"], change["metric"]): change["growth"] for change in data}
         assert grown[None, "cycles"] > 0
@@ -112,7 +112,7 @@ class TestDiff:
 
 
 class TestWhatif:
-    def test_a_line_for_each_combination(self, capsys, report):
+    def test_every_combination_has_a_line(self, capsys, report):
         out = run(
             capsys, "whatif", report, "--json", "--chip", "mk2", "bow", "--replicas", "1", "8"
         )[1]
@@ -141,7 +141,7 @@ class TestWhatif:
         [("--tiles", "0"), ("--chip", "mk9"), ("--recompute", "perhaps"), ("--schedule", "x")],
         ids=lambda arguments: arguments[0],
     )
-    def test_wrong_values(self, capsys, report, arguments):
+    def test_wrong_values_are_usage_errors_that_name_the_option(self, capsys, report, arguments):
         assert main(["whatif", report, *arguments]) == 2
         assert arguments[1] in capsys.readouterr().err
 
@@ -162,14 +162,14 @@ class TestWhatif:
 
 
 class TestSplit:
-    def test_stages_with_balance_and_bubbles(self, capsys, report):
+    def test_stages_have_balance_and_bubbles(self, capsys, report):
         data = json.loads(run(capsys, "split", report, "--stages", "2", "--json")[1])
         assert len(data["stages"]) == 2
         assert 0 < data["balance"] <= 1 and 0 <= data["bubble_share"] < 1
         out = run(capsys, "split", report, "--stages", "2")[1]
         assert "balance" in out and "bubbles" in out
 
-    def test_more_stages_than_layers(self, capsys, report):
+    def test_more_stages_than_layers_are_a_usage_error(self, capsys, report):
         assert main(["split", report, "--stages", "50"]) == 2
         assert "50" in capsys.readouterr().err
 
@@ -181,10 +181,10 @@ class TestCheck:
         assert run(capsys, "check", path, "--report", report, "--update")[0] == 0
         return path
 
-    def test_passes_for_the_same_program(self, capsys, report, budget):
+    def test_the_same_program_is_within_budget(self, capsys, report, budget):
         assert run(capsys, "check", budget, "--report", report) == (0, "within budget\n")
 
-    def test_fails_and_prints_what_grew(self, capsys, wider, budget):
+    def test_a_grown_program_fails_with_what_grew(self, capsys, wider, budget):
         code, out = run(capsys, "check", budget, "--report", wider)
         assert code == 1 and "cycles" in out and "+" in out
         data = json.loads(run(capsys, "check", budget, "--report", wider, "--json")[1])
@@ -207,11 +207,11 @@ class TestCheck:
         assert main(arguments) == 2 and not path.exists()
         assert "tolerance_percent" in capsys.readouterr().err
 
-    def test_without_a_report(self, capsys, budget):
+    def test_a_check_without_a_report_is_a_usage_error(self, capsys, budget):
         assert main(["check", budget]) == 2
         assert "--report" in capsys.readouterr().err
 
-    def test_tolerance_without_update(self, capsys, report, budget):
+    def test_a_tolerance_without_update_is_a_usage_error(self, capsys, report, budget):
         assert main(["check", budget, "--report", report, "--tolerance", "3"]) == 2
 
 
@@ -223,12 +223,12 @@ class TestFiles:
         assert main(["report", str(path)]) == 2
         assert str(path) in capsys.readouterr().err
 
-    def test_missing_files(self, capsys, tmp_path):
+    def test_missing_files_are_usage_errors(self, capsys, tmp_path):
         assert main(["report", str(tmp_path / "none.json")]) == 2
         assert main(["report", str(tmp_path)]) == 2
         assert "autoReport.directory" in capsys.readouterr().err
 
-    def test_folder_with_several_reports(self, capsys, tmp_path):
+    def test_a_folder_with_several_reports_is_a_usage_error(self, capsys, tmp_path):
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
             write(tmp_path / name / "report.json")
@@ -249,7 +249,7 @@ class TestFiles:
         printed = capsys.readouterr()
         assert printed.err.count("\n") == 1 and str(path) in printed.err and not printed.out
 
-    def test_folders_in_the_place_of_files(self, capsys, tmp_path, report):
+    def test_folders_in_the_place_of_files_are_usage_errors(self, capsys, tmp_path, report):
         (tmp_path / "folder" / "report.json").mkdir(parents=True)
         folder = str(tmp_path / "folder")
         for arguments in (
@@ -346,7 +346,7 @@ class TestOutput:
     ],
     ids=range(17),
 )
-def test_mistakes_on_the_command_line(capsys, report, arguments):
+def test_mistakes_on_the_command_line_are_usage_errors(capsys, report, arguments):
     arguments = [word.replace("REPORT", report) for word in arguments]
     try:
         code = main(arguments)
@@ -357,12 +357,12 @@ def test_mistakes_on_the_command_line(capsys, report, arguments):
     assert code == 1 or error.splitlines()[-1].startswith("tensorflow-ipu")
 
 
-def test_needs_a_command(capsys):
+def test_a_missing_command_is_a_usage_error(capsys):
     with pytest.raises(SystemExit, match="2"):
         main([])
 
 
-def test_works_without_tensorflow(run_python, report):
+def test_commands_work_without_tensorflow(run_python, report):
     process = run_python(
         "import sys; from tensorflow_ipu.cli.main import main; main(['whatif', sys.argv[1], "
         "'--tiles', '64']); print('tensorflow' in sys.modules)",

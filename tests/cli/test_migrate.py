@@ -37,7 +37,7 @@ def run(capsys, *arguments):
     return code, printed.out, printed.err
 
 
-def test_a_line_for_each_use(capsys, program):
+def test_every_use_has_a_line(capsys, program):
     code, out, _ = run(capsys, "migrate", "program.py")
     lines = out.splitlines()
     assert code == 1

@@ -32,7 +32,7 @@ def names():
 
 
 class TestLayers:
-    def test_fully_connected(self, graph):
+    def test_fully_connected_equals_numpy_and_reuses_variables(self, graph):
         y = layers.fully_connected(X, 2, biases_initializer=tf.ones_initializer())
         again = layers.fully_connected(X, 2, scope="fully_connected", reuse=True)
         assert names() == ["fully_connected/weights", "fully_connected/biases"]
@@ -42,13 +42,13 @@ class TestLayers:
         np.testing.assert_array_equal(result, same)
         assert len(framework.get_model_variables()) == 2
 
-    def test_fully_connected_of_any_rank(self, graph):
+    def test_linear_takes_inputs_of_any_rank(self, graph):
         y = layers.linear(np.stack([X, X]), 2, biases_initializer=None, scope="a")
         result, weights = run([y, *tf1.trainable_variables()])
         np.testing.assert_allclose(result, np.stack([X, X]) @ weights, rtol=1e-5)
         assert names() == ["a/weights"]
 
-    def test_conv2d_and_pools(self, graph):
+    def test_conv2d_and_pools_equal_numpy(self, graph):
         y = layers.conv2d(IMAGES, 2, 3, stride=2, activation_fn=None, padding="VALID")
         result, weights, biases, most, mean = run(
             [
@@ -64,13 +64,13 @@ class TestLayers:
         np.testing.assert_allclose(most, parts.max((2, 4)))
         np.testing.assert_allclose(mean, parts.mean((2, 4)))
 
-    def test_layer_norm(self, graph):
+    def test_layer_norm_equals_numpy(self, graph):
         y = layers.layer_norm(X, activation_fn=tf.nn.relu)
         assert names() == ["LayerNorm/beta", "LayerNorm/gamma"]
         expected = (X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True)
         np.testing.assert_allclose(run(y), np.maximum(expected, 0), rtol=1e-5)
 
-    def test_batch_norm(self, graph):
+    def test_batch_norm_updates_moving_statistics(self, graph):
         y = layers.batch_norm(X, decay=0.5, scale=True, epsilon=0.0, updates_collections=None)
         assert set(names()) == {
             f"BatchNorm/{name}" for name in ("beta", "gamma", "moving_mean", "moving_variance")
@@ -81,12 +81,12 @@ class TestLayers:
             moving = framework.get_unique_variable("BatchNorm/moving_mean")
             np.testing.assert_allclose(session.run(moving), X.mean(0) / 2, rtol=1e-5)
 
-    def test_batch_norm_collects_its_updates(self, graph):
+    def test_batch_norm_collects_its_updates_for_training(self, graph):
         layers.fully_connected(X, 2, normalizer_fn=layers.batch_norm)
         assert len(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)) == 2
         assert "fully_connected/biases" not in names()
 
-    def test_small_ones(self, graph):
+    def test_flatten_one_hot_bias_add_and_dropout_equal_numpy(self, graph):
         flat = layers.flatten(IMAGES)
         hot = layers.one_hot_encoding([1, 0], 3, on_value=2.0)
         added = layers.bias_add(X, initializer=tf.ones_initializer(), activation_fn=tf.abs)
@@ -99,17 +99,17 @@ class TestLayers:
         np.testing.assert_array_equal(kept, X)
         assert set(dropped) == {0.0, 4.0} and 150 < np.count_nonzero(dropped) < 350
 
-    def test_stacks(self, graph):
+    def test_stack_and_repeat_number_their_scopes(self, graph):
         layers.stack(X, layers.fully_connected, [4, 2], scope="fc")
         assert names()[::2] == ["fc/fc_1/weights", "fc/fc_2/weights"]
         layers.repeat(X, 2, layers.fully_connected, 3, scope="r")
         assert names()[4::2] == ["r/r_1/weights", "r/r_2/weights"]
 
-    def test_wrong_layout(self, graph):
+    def test_an_unknown_data_format_is_refused(self, graph):
         with pytest.raises(ValueError, match="data_format has to be either NCHW or NHWC"):
             layers.max_pool2d(IMAGES, 2, data_format="CHWN")
 
-    def test_in_a_scope_of_arguments(self, graph):
+    def test_an_arg_scope_sets_arguments_of_layers(self, graph):
         with framework.arg_scope([layers.fully_connected], activation_fn=tf.nn.tanh):
             y = layers.fully_connected(X, 2)
         result, weights, _ = run([y, *tf1.trainable_variables()])
@@ -117,14 +117,14 @@ class TestLayers:
 
 
 class TestInitializersAndRegularizers:
-    def test_xavier(self, graph):
+    def test_xavier_has_the_range_and_spread_of_its_formula(self, graph):
         uniform = layers.xavier_initializer(seed=1)([300, 100])
         normal = layers.xavier_initializer_conv2d(uniform=False, seed=1)([3, 3, 20, 30])
         uniform, normal = run([uniform, normal])
         assert abs(uniform).max() <= np.sqrt(6 / 400) < abs(uniform).max() * 1.01
         assert normal.std() == pytest.approx(np.sqrt(2 / (9 * 50)), rel=0.05)
 
-    def test_variance_scaling(self, graph):
+    def test_variance_scaling_has_the_spread_of_its_mode(self, graph):
         values = run(layers.variance_scaling_initializer(mode="FAN_OUT", seed=2)([50, 200]))
         assert values.std() == pytest.approx(np.sqrt(2 / 200), rel=0.05)
         with pytest.raises(TypeError, match=r"Unknown mode x \[FAN_IN, FAN_OUT, FAN_AVG\]"):
@@ -132,7 +132,7 @@ class TestInitializersAndRegularizers:
         with pytest.raises(TypeError, match="non-floating point type"):
             layers.xavier_initializer(dtype=tf.int32)
 
-    def test_regularizers(self, graph):
+    def test_regularizers_equal_their_formulas_and_are_collected(self, graph):
         with tf1.variable_scope("a", regularizer=layers.l1_l2_regularizer(0.5, 0.25)):
             tf1.get_variable("w", initializer=X)
         loss = layers.apply_regularization(layers.l2_regularizer(2.0), [tf.constant(X)])
@@ -162,7 +162,7 @@ class TestVariables:
         with pytest.raises(ValueError, match="Variable c does not uniquely identify a variable"):
             framework.get_unique_variable("c")
 
-    def test_are_set(self, graph, tmp_path):
+    def test_values_and_checkpoints_are_assigned(self, graph, tmp_path):
         w = tf1.get_variable("w", [2])
         with tf1.Session() as session:
             framework.assign_from_values_fn({"w": np.array([1.0, 2.0])})(session)
@@ -195,7 +195,7 @@ class TestOptimizers:
             return session.run(w)
 
     @pytest.mark.parametrize("use_resource", [False, True])
-    def test_momentum_with_decay(self, graph, use_resource):
+    def test_momentum_with_decay_follows_its_formula(self, graph, use_resource):
         result = self.train(opt.MomentumWOptimizer(0.1, 0.5, 0.9), use_resource)
         w, m = np.float32([1.0, -2.0]), 0.0
         for _ in range(2):
@@ -203,14 +203,14 @@ class TestOptimizers:
             w = w - 0.1 * w - 0.5 * m
         np.testing.assert_allclose(result, w, rtol=1e-5)
 
-    def test_decay_of_some_variables(self, graph):
+    def test_only_chosen_variables_decay(self, graph):
         optimizer = opt.extend_with_decoupled_weight_decay(tf1.train.GradientDescentOptimizer)
         result = self.train(optimizer(0.1, learning_rate=0.5), True, decay_var_list=[])
         np.testing.assert_allclose(result, [0.25, -0.5])
 
     @pytest.mark.parametrize("use_resource", [False, True])
     @pytest.mark.parametrize("kind", ["AdamW", "Nadam", "LazyAdam"])
-    def test_adam(self, graph, kind, use_resource):
+    def test_adam_variants_follow_their_formulas(self, graph, kind, use_resource):
         decay = {"weight_decay": 0.1} if kind == "AdamW" else {}
         optimizer = getattr(opt, f"{kind}Optimizer")(learning_rate=0.1, **decay)
         result = self.train(optimizer, use_resource)
@@ -235,7 +235,7 @@ class TestOptimizers:
             np.testing.assert_allclose(session.run(table), [[1, 1], [0.9, 0.9], [1, 1]], rtol=1e-4)
 
     @pytest.mark.parametrize("use_resource", [False, True])
-    def test_lars(self, graph, use_resource):
+    def test_lars_follows_its_formula(self, graph, use_resource):
         optimizer = opt.LARSOptimizer(0.5, momentum=0.9, weight_decay=0.1, eeta=0.2)
         result = self.train(optimizer, use_resource)
         w, m = np.float64([1.0, -2.0]), 0.0
@@ -247,7 +247,7 @@ class TestOptimizers:
 
 
 class TestTraining:
-    def test_sequence_loss(self, graph):
+    def test_sequence_loss_is_the_weighted_mean_of_cross_entropies(self, graph):
         logits = np.float32([[[0, 1], [2, 0]], [[1, 1], [0, 3]]])
         targets, weights = np.array([[1, 0], [0, 1]]), np.float32([[1, 1], [1, 0]])
         own = (
@@ -267,7 +267,7 @@ class TestTraining:
         with pytest.raises(ValueError, match="Logits must be a 3-dimensional tensor"):
             seq2seq.sequence_loss(weights, targets, weights)
 
-    def test_steps(self, graph):
+    def test_training_steps_clip_and_count(self, graph):
         w = tf1.get_variable("w", initializer=np.float32([3.0, 4.0]), use_resource=True)
         loss = tf.reduce_sum(tf.square(w)) / 2
         step = tf1.train.get_or_create_global_step()
@@ -286,7 +286,7 @@ class TestTraining:
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated:UserWarning")
 class TestRecurrent:
-    def test_bidirectional_layers(self, graph):
+    def test_bidirectional_layers_stack_both_directions(self, graph):
         cells = [[tf1.nn.rnn_cell.GRUCell(2) for _ in range(2)] for _ in range(2)]
         outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(
             *cells, tf.ones([3, 4, 5]), dtype=tf.float32
@@ -297,7 +297,7 @@ class TestRecurrent:
         with pytest.raises(ValueError, match="must have the same depth, at least 1"):
             rnn.stack_bidirectional_dynamic_rnn([], [], outputs)
 
-    def test_small_ones(self, graph):
+    def test_helpers_transpose_and_infer_batch_sizes(self, graph):
         x = tf1.placeholder(tf.float32, [2, None, 4])
         assert rnn.transpose_batch_time(x).shape.as_list() == [None, 2, 4]
         assert rnn.best_effort_input_batch_size([x, tf.ones([5, 6])]) == 6

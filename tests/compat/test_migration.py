@@ -203,7 +203,7 @@ def migrated(path, program):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_is_changed(tmp_path, name):
+def test_old_code_becomes_the_expected_new_code(tmp_path, name):
     before, after = CASES[name]
     path = tmp_path / "program.py"
     assert migrated(path, before) == (after, 0)
@@ -213,7 +213,7 @@ def test_is_changed(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", UNCHANGED)
-def test_is_left_alone(tmp_path, name):
+def test_code_of_today_is_left_alone(tmp_path, name):
     assert found(tmp_path / "program.py", UNCHANGED[name])[1] == []
 
 

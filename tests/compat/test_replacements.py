@@ -12,7 +12,7 @@ from tensorflow_ipu.compat.contrib import framework, training
 from tensorflow_ipu.compat.replacements import dataset_statistics, mixed_precision, python
 
 
-def test_getargspec():
+def test_getargspec_lists_arguments_and_refuses_keyword_only_ones():
     def f(a, b=2, *c, **d):
         pass
 
@@ -21,7 +21,7 @@ def test_getargspec():
         python.getargspec(lambda *, a: a)
 
 
-def test_coroutine():
+def test_coroutine_makes_generators_awaitable():
     @python.coroutine
     def generator():
         yield from asyncio.sleep(0)
@@ -38,7 +38,7 @@ def test_coroutine():
     assert python.coroutine(new) is new
 
 
-def test_asscalar():
+def test_asscalar_returns_the_element():
     assert python.asscalar(np.array([[3]])) == 3
 
 
@@ -46,7 +46,7 @@ class TestHParams:
     def hparams(self):
         return training.HParams(rate=0.1, width=8, layers=[4, 2], name="a", flag=False)
 
-    def test_are_attributes(self):
+    def test_hyperparameters_are_attributes(self):
         hparams = self.hparams()
         hparams.add_hparam("more", 1)
         assert hparams.rate == 0.1 and hparams.more == 1 and "more" in hparams
@@ -56,14 +56,14 @@ class TestHParams:
             *("flag", "layers", "name", "rate", "width"),
         ]
 
-    def test_are_read(self):
+    def test_hyperparameters_are_parsed_from_text(self):
         hparams = self.hparams().parse("rate=1e-3,layers=[8, 4],name=b c,flag=true")
         hparams.parse("layers[0]=3")
         assert str(hparams) == (
             "[('flag', True), ('layers', [3, 4]), ('name', 'b c'), ('rate', 0.001), ('width', 8)]"
         )
 
-    def test_json(self):
+    def test_hyperparameters_make_a_json_round_trip(self):
         hparams = self.hparams()
         text = hparams.to_json(sort_keys=True)
         assert text == ('{"flag": false, "layers": [4, 2], "name": "a", "rate": 0.1, "width": 8}')
@@ -80,11 +80,11 @@ class TestHParams:
             ("width=[1]", "must be not a list"),
         ],
     )
-    def test_wrong_text(self, text, words):
+    def test_wrong_text_is_refused(self, text, words):
         with pytest.raises(ValueError, match=words):
             self.hparams().parse(text)
 
-    def test_wrong_values(self):
+    def test_wrong_values_are_refused(self):
         with pytest.raises(ValueError, match="Could not cast hparam 'width' of type 'int'"):
             self.hparams().set_hparam("width", 1.5)
         with pytest.raises(ValueError, match="Hyperparameter name is reserved: width"):
@@ -94,7 +94,7 @@ class TestHParams:
 
 
 class TestArgScope:
-    def test_sets_defaults(self):
+    def test_arg_scope_sets_default_arguments(self):
         @framework.add_arg_scope
         def f(a, b=1, *, c=2):
             return a, b, c
@@ -113,7 +113,7 @@ class TestArgScope:
         assert framework.arg_scoped_arguments(f) == ("a", "b", "c")
         assert framework.current_arg_scope() == {}
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_of_arg_scope_are_refused(self):
         with pytest.raises(ValueError, match="is not decorated with @add_arg_scope"):
             with framework.arg_scope([len], a=1):
                 pass
@@ -148,14 +148,14 @@ class TestLossScaleOptimizer:
         ],
         ids=["number", "dynamic", "fixed", "object"],
     )
-    def test_scales(self, scale, expected, dynamic):
+    def test_the_loss_scale_is_kept_in_the_configuration(self, scale, expected, dynamic):
         optimizer = mixed_precision.LossScaleOptimizer(tf.keras.optimizers.legacy.SGD(0.1), scale)
         again = mixed_precision.LossScaleOptimizer.from_config(optimizer.get_config())
         for one in (optimizer, again):
             assert float(one.loss_scale) == expected and one.dynamic == dynamic
             assert one.inner_optimizer.get_config()["learning_rate"] == pytest.approx(0.1)
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_of_the_loss_scale_optimizer_are_refused(self):
         with pytest.raises(ValueError, match='"optimizer" must be an instance of OptimizerV2'):
             mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), 2)
         with pytest.raises(ValueError, match='Expected "loss_scale" to be a number'):

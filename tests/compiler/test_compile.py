@@ -167,7 +167,7 @@ def test_one_feed_on_two_ipus_is_refused():
         _run(computation, np.ones(2, np.float32))
 
 
-def test_serialization_folder(tmp_path):
+def test_the_serialization_folder_gets_program_and_description(tmp_path):
     _configure(serialization_output_folder=str(tmp_path))
     _run(_loop(2), np.ones(3, np.float32))
     fingerprint = cache.executables()[0].fingerprint

@@ -115,7 +115,7 @@ def _run_in_a_session(function: Callable[..., Any], specs: Any, values: list[Any
 
 @pytest.mark.parametrize("run", [_run_eagerly, _run_in_a_function, _run_in_a_session])
 @pytest.mark.parametrize("case", _RUN_TIME)
-def test_errors_of_kernels(case: str, run: Callable[..., None]) -> None:
+def test_errors_of_kernels_name_op_and_line(case: str, run: Callable[..., None]) -> None:
     function, specs, values, line, words = _RUN_TIME[case]
     if case == "loop" and run is _run_in_a_session:
         function = tf.function(function)  # for AutoGraph
@@ -206,7 +206,7 @@ _COMPILE_TIME: dict[str, tuple[Any, int, list[str], type[Exception]]] = {
 
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("case", _COMPILE_TIME)
-def test_refusals_and_divergence(case: str, in_session: bool) -> None:
+def test_refusals_and_divergence_name_the_line(case: str, in_session: bool) -> None:
     function, count, lines, error = _COMPILE_TIME[case]
     with pytest.raises(error) as caught:
         replicas.run(count, lambda: function(tf.constant([1.0])), in_session)
@@ -215,7 +215,7 @@ def test_refusals_and_divergence(case: str, in_session: bool) -> None:
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-def test_floating_point_exceptions(in_session: bool) -> None:
+def test_floating_point_exceptions_name_op_and_line(in_session: bool) -> None:
     def program() -> tf.Tensor:
         def body(x: tf.Tensor) -> tf.Tensor:
             return tf.math.log(x - 1.0)
@@ -239,14 +239,14 @@ def test_floating_point_exceptions(in_session: bool) -> None:
     assert place_of(program, "tf.math.log") in str(caught.value)
 
 
-def test_placement_on_the_device_in_a_session() -> None:
+def test_a_placement_error_of_a_session_names_op_and_line() -> None:
     replicas.configure(1)
     with tf.Graph().as_default(), tf1.Session() as session:
         with scopes.ipu_scope("/device:IPU:0"):
             wide = tf.Variable(1.0, dtype=tf.float64, use_resource=True)
         with pytest.raises(tf.errors.OpError, match="Cannot assign a device") as caught:
             session.run(wide.initializer)
-    line = place_of(test_placement_on_the_device_in_a_session, "dtype=tf.float64")
+    line = place_of(test_a_placement_error_of_a_session_names_op_and_line, "dtype=tf.float64")
     file, number = line.strip().rsplit(":", 1)
     assert f'File "{file}", line {number}' in str(caught.value)
 

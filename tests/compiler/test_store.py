@@ -46,7 +46,7 @@ def _executable() -> Executable:
     )
 
 
-def test_round_trip(tmp_path):
+def test_a_saved_executable_comes_back_as_it_was(tmp_path):
     executable = _executable()
     path = tmp_path / "e.poplar_exec"
     store.save(executable, path)
@@ -189,7 +189,7 @@ class TestProgramsRun:
         flags._reset_for_tests()
 
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_with_a_damaged_file(self, run, folder, warnings, damage):
+    def test_a_damaged_file_is_compiled_again(self, run, folder, warnings, damage):
         path = folder / f"{run()}.poplar_exec"
         assert store.load(path)
         DAMAGES[damage](path)
@@ -202,7 +202,7 @@ class TestProgramsRun:
         assert len(warnings) == 1
         assert not list(folder.glob(".*"))
 
-    def test_with_a_folder_in_its_place(self, run, folder, warnings):
+    def test_a_folder_in_the_place_of_a_file_is_warned_about(self, run, folder, warnings):
         path = folder / f"{run()}.poplar_exec"
         path.unlink()
         path.mkdir()
@@ -210,7 +210,7 @@ class TestProgramsRun:
         assert len(warnings) == 2  # it is not read, and not replaced
         assert all(str(path) in warning for warning in warnings)
 
-    def test_without_a_folder(self, run, folder, warnings):
+    def test_programs_run_where_the_folder_cannot_be_made(self, run, folder, warnings):
         folder.write_text("a file")
         run()
         run()

@@ -60,7 +60,7 @@ def config():
         (Dict[str, int], "typing.Dict[str, int]"),
     ],
 )
-def test_type_text(hint, text):
+def test_types_are_shown_as_text(hint, text):
     assert type_text(hint) == text
 
 
@@ -98,7 +98,7 @@ def test_values_can_be_set_and_read(config):
     ("path", "value"),
     [("count", True), ("count", [1.0]), ("paint.colour", 7), ("paint.coat", 1), ("old", 0)],
 )
-def test_wrong_type(config, path, value):
+def test_a_value_of_the_wrong_type_is_refused(config, path, value):
     *parents, leaf = path.split(".")
     node = config
     for parent in parents:
@@ -154,7 +154,7 @@ def test_reading_a_deprecated_attribute_is_silent(config, caplog):
     assert caplog.text == ""
 
 
-def test_metadata_of_an_option(config):
+def test_metadata_of_an_option_has_type_and_default(config):
     metadata = config.get_attribute_metadata("paint.colour")
     assert isinstance(metadata, AttributeMetadata)
     assert (metadata.name, metadata.type, metadata.default) == (
@@ -170,7 +170,7 @@ def test_metadata_of_an_option(config):
         metadata.check_type(7)
 
 
-def test_metadata_of_a_category(config, caplog):
+def test_metadata_of_a_category_has_no_value(config, caplog):
     metadata = config.get_attribute_metadata("paint.can")
     assert (metadata.name, metadata.type, metadata.default, metadata.effect) == (
         "paint.can",
@@ -194,7 +194,7 @@ def test_metadata_default_is_a_copy(config):
 
 
 @pytest.mark.parametrize("name", ["colour", "paint.nothing", "", "paint."])
-def test_metadata_of_an_unknown_name(config, name):
+def test_an_unknown_name_has_no_metadata(config, name):
     with pytest.raises(ValueError, match="Could not get attribute metadata for"):
         config.get_attribute_metadata(name)
 
@@ -218,7 +218,7 @@ def test_new_configs_share_nothing(config):
     assert other.paint.can.labels == {} and other.count == []
 
 
-def test_dict_round_trip(config):
+def test_a_dict_makes_a_round_trip(config):
     config.paint.colour = Colour.BLUE
     config.paint.either = Colour.BLUE
     config.count = (1, 2)
@@ -229,7 +229,7 @@ def test_dict_round_trip(config):
     assert dict(other.items()) == dict(config.items())
 
 
-def test_json_round_trip(config):
+def test_json_makes_a_round_trip(config):
     config.paint.either = True
     other = Category(TREE, TREE)
     other.from_json(config.to_json())

@@ -23,22 +23,22 @@ from tensorflow_ipu.configs.chips import BOW, CHIPS, MK1, MK2, Source, Status
         ("gc200", MK2),
     ],
 )
-def test_names(name, chip):
+def test_chips_are_found_by_their_names(name, chip):
     assert chips.get(name) is chip
 
 
 @pytest.mark.parametrize("name", ["ipu3", "", "bwo"])
-def test_unknown_name(name):
+def test_an_unknown_name_lists_the_choices(name):
     with pytest.raises(ValueError, match=f"Unknown IPU chip '{name}': choose one of mk1, ipu1"):
         chips.get(name)
 
 
-def test_near_miss():
+def test_a_near_miss_is_suggested():
     with pytest.raises(ValueError, match="Did you mean 'bow'?"):
         chips.get("bows")
 
 
-def test_default_is_mk2():
+def test_the_default_chip_is_mk2():
     assert chips.DEFAULT is MK2
 
 
@@ -78,11 +78,11 @@ def test_a_figure_without_source_is_rejected():
         (2 * MK2.link_bandwidth_total, 320e9),
     ],
 )
-def test_published_totals(computed, published):
+def test_computed_totals_equal_the_published_ones(computed, published):
     assert computed == pytest.approx(published, rel=0.01)
 
 
-def test_with_tiles():
+def test_the_number_of_tiles_can_be_changed():
     assert MK2.with_tiles(4).memory == 4 * 624 * 1024
     for tiles in (0, 1473):
         with pytest.raises(ValueError, match="1 to 1472"):

@@ -62,7 +62,7 @@ def test_the_table_is_complete():
 
 
 @pytest.mark.parametrize("info", flags.describe(), ids=lambda info: info.name)
-def test_type_default_and_effect(info):
+def test_flags_have_the_documented_type_and_default(info):
     assert (info.type, info.default) == DOCUMENTED[info.name][:2]
     assert isinstance(info.effect, Effect) and info.doc
     assert info.hashed is (info.name in HASHED)
@@ -76,12 +76,12 @@ def test_no_text_gives_the_defaults():
     ("name", "text", "value"),
     [(name, row[2], row[3]) for name, row in DOCUMENTED.items() if row[3] is not None],
 )
-def test_values(name, text, value):
+def test_values_are_parsed(name, text, value):
     word = f"--{name}" if text is None else f"--{name}={text}"
     assert getattr(flags.parse(word), name) == value
 
 
-def test_several_flags_and_quotes():
+def test_several_flags_and_quotes_are_parsed():
     parsed = flags.parse("  --use_ipu_model --executable_cache_path='/tmp/a b' --use_ipu_model=0 ")
     assert parsed.executable_cache_path == "/tmp/a b" and parsed.use_ipu_model is False
 
@@ -114,20 +114,20 @@ def test_several_flags_and_quotes():
         ("--ipu_model_tiles=4", "only applies together with --use_ipu_model"),
     ],
 )
-def test_errors(text, message):
+def test_wrong_flags_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         flags.parse(text)
 
 
 @pytest.mark.parametrize("value", ["uniform", "normal", "random", "10", "-1.5"])
-def test_initializers(value):
+def test_synthetic_data_initializers_are_parsed(value):
     parsed = flags.parse(
         f"--synthetic_data_categories=parameters --synthetic_data_initializer={value}"
     )
     assert parsed.synthetic_data_initializer == value
 
 
-def test_model_tiles():
+def test_the_number_of_model_tiles_is_parsed():
     assert flags.parse("--use_ipu_model --ipu_model_tiles=4").ipu_model_tiles == 4
 
 
@@ -138,7 +138,7 @@ def test_parsed_is_fixed_at_first_use(monkeypatch):
     assert flags.parsed().log_cycle_count == 1 == flags.preview().log_cycle_count
 
 
-def test_preview_fixes_nothing(monkeypatch):
+def test_a_preview_does_not_fix_the_flags(monkeypatch):
     assert flags.preview().log_cycle_count == -1
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--log_cycle_count=2")
     assert flags.parsed().log_cycle_count == 2
@@ -171,14 +171,14 @@ def test_ignored_and_deprecated_flags_warn_once(monkeypatch, caplog):
     assert len(caplog.records) == 2
 
 
-def test_executable_key():
+def test_the_executable_key_has_only_flags_that_change_programs():
     first = flags.parse("--max_infeed_threads=2").executable_key()
     assert first == flags.Flags().executable_key() and set(first) == HASHED
     assert flags.parse("--use_synthetic_data").executable_key() != first
 
 
 @pytest.mark.parametrize("text", ["", "--log_cycle_count=1", "--use_ipu_model", "x--use_ipu_model"])
-def test_running_on_ipu_model_reads_the_text(monkeypatch, text):
+def test_running_on_ipu_model_follows_the_flags(monkeypatch, text):
     monkeypatch.setenv("TF_POPLAR_FLAGS", text)
     assert flags.running_on_ipu_model() is ("--use_ipu_model" in text)
 
@@ -194,13 +194,13 @@ def test_running_on_ipu_model_reads_the_text(monkeypatch, text):
         ),
     ],
 )
-def test_synthetic_categories(monkeypatch, text, synthetic):
+def test_categories_of_synthetic_data_follow_the_flags(monkeypatch, text, synthetic):
     monkeypatch.setenv("TF_POPLAR_FLAGS", text)
     found = {c for c in SyntheticDataCategory if flags.parsed().synthetic(c)}
     assert found == synthetic
 
 
-def test_chip(monkeypatch):
+def test_the_chip_is_read_from_the_environment(monkeypatch):
     assert flags.chip() is chips.MK2
     monkeypatch.setenv("TENSORFLOW_IPU_CHIP", "bow")
     assert flags.chip() is chips.BOW
@@ -213,7 +213,7 @@ VARIABLES = [flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS]
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
-def test_library_options(monkeypatch, variable):
+def test_library_options_are_read_from_the_environment(monkeypatch, variable):
     assert flags.library_options(variable) == {}
     monkeypatch.setenv(variable, '{"debug.instrument": "true", "b": "2"}')
     assert flags.library_options(variable) == {"debug.instrument": "true", "b": "2"}
@@ -229,7 +229,7 @@ def test_library_options(monkeypatch, variable):
         ('{"a": 1}', "Write it in quotes"),
     ],
 )
-def test_library_options_errors(monkeypatch, variable, text, message):
+def test_wrong_library_options_are_refused(monkeypatch, variable, text, message):
     monkeypatch.setenv(variable, text)
     with pytest.raises(ValueError, match=f"{variable}.*{message}"):
         flags.library_options(variable)

@@ -110,7 +110,7 @@ def test_the_table_is_the_whole_tree():
 
 
 @pytest.mark.parametrize(("name", "expected"), DOCUMENTED.items())
-def test_type_and_default(name, expected):
+def test_options_have_the_documented_type_and_default(name, expected):
     config = IPUConfig()
     node, leaf = owner(config, name)
     metadata = config.get_attribute_metadata(name)
@@ -150,7 +150,7 @@ def test_every_option_rejects_an_object_of_no_documented_type(name):
 
 
 @pytest.mark.parametrize(("value", "name"), [(True, "ON"), (False, "OFF"), (1, "ON"), (0, "OFF")])
-def test_stochastic_rounding_from_a_flag(value, name):
+def test_stochastic_rounding_is_made_from_a_flag(value, name):
     assert StochasticRoundingBehaviour.from_bool(value) is StochasticRoundingBehaviour[name]
 
 
@@ -168,7 +168,7 @@ def test_stochastic_rounding_takes_bools_and_members(value):
 
 
 @pytest.mark.parametrize("value", [3, [1, 2], (4,)])
-def test_selecting_ipus(value):
+def test_ipus_are_selected_by_a_number_or_a_list(value):
     config = IPUConfig()
     config.auto_select_ipus = value
     assert config.auto_select_ipus == value
@@ -181,12 +181,12 @@ def test_fast_math_is_deprecated(caplog):
     assert config.get_attribute_metadata("optimizations.enable_fast_math").deprecated
 
 
-def test_takes_no_options():
+def test_the_constructor_takes_no_options():
     with pytest.raises(TypeError):
         IPUConfig(auto_select_ipus=1)
 
 
-def test_round_trip_through_json():
+def test_a_configuration_makes_a_round_trip_through_json():
     config = IPUConfig()
     config.floating_point_behaviour.esr = StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
     config.convolutions.poplar_options = {"partialsType": "half"}

@@ -144,7 +144,7 @@ def test_an_empty_config_has_the_defaults(opts):
         ),
     ],
 )
-def test_create_ipu_config(arguments, expected):
+def test_create_ipu_config_sets_the_documented_fields(arguments, expected):
     assert changes(legacy.create_ipu_config(**arguments)) == expected
 
 
@@ -164,7 +164,7 @@ def test_control_dependencies_are_recorded():
         ({"selection_order": "SNAKE"}, TypeError, "must be of type SelectionOrder"),
     ],
 )
-def test_create_ipu_config_errors(arguments, error, message):
+def test_wrong_arguments_of_create_ipu_config_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         legacy.create_ipu_config(**arguments)
 
@@ -281,7 +281,7 @@ def test_create_ipu_config_errors(arguments, error, message):
         ),
     ],
 )
-def test_setters(opts, function, arguments, expected):
+def test_setters_change_only_their_fields(opts, function, arguments, expected):
     assert getattr(legacy, function)(opts, *arguments) is opts
     assert changes(opts) == expected
 
@@ -295,7 +295,7 @@ def test_setters(opts, function, arguments, expected):
         (MergeRemoteBuffersBehaviour.MERGE, MergeRemoteBuffersBehaviour.MERGE),
     ],
 )
-def test_merge_remote_buffers(opts, value, expected):
+def test_merge_remote_buffers_is_translated_to_the_option(opts, value, expected):
     legacy.set_optimization_options(opts, merge_remote_buffers=value)
     assert translate.get_option(opts, "optimizations.merge_remote_buffers") is expected
 
@@ -311,7 +311,7 @@ DICTIONARIES = [
 
 
 @pytest.mark.parametrize(("function", "name", "error"), DICTIONARIES)
-def test_dictionaries_accumulate(opts, function, name, error):
+def test_dictionaries_of_options_accumulate(opts, function, name, error):
     setter = getattr(legacy, function)
     setter(opts, {"a": "1", "b": "2"})
     setter(opts, {"b": "3"})
@@ -345,7 +345,7 @@ def test_dictionaries_accumulate(opts, function, name, error):
         ("set_serialization_options", (3,), TypeError, "serialization_output_folder"),
     ],
 )
-def test_errors(opts, function, arguments, error, message):
+def test_wrong_arguments_are_refused_and_change_nothing(opts, function, arguments, error, message):
     with pytest.raises(error, match=message):
         getattr(legacy, function)(opts, *arguments)
     assert changes(opts) == {}
@@ -353,7 +353,7 @@ def test_errors(opts, function, arguments, error, message):
 
 @pytest.mark.parametrize("second", ["auto_select_ipus", "select_ipus"])
 @pytest.mark.parametrize("first", ["auto_select_ipus", "select_ipus"])
-def test_selecting_twice(opts, first, second):
+def test_selecting_ipus_twice_is_refused(opts, first, second):
     getattr(legacy, first)(opts, [1])
     with pytest.raises(Exception, match=r"IPU devices have already been configured\."):
         getattr(legacy, second)(opts, [2])
@@ -391,7 +391,7 @@ def test_each_wants_an_options_message_first(function):
         function(IPUConfig(), *ARGUMENTS.get(function.__name__, ()))
 
 
-def test_none_leaves_values(opts):
+def test_none_leaves_earlier_values(opts):
     legacy.set_io_tile_options(opts, 4, True)
     legacy.set_io_tile_options(opts, 6, None)
     assert opts.place_ops_on_io_tiles and opts.num_io_tiles == 6
@@ -400,7 +400,7 @@ def test_none_leaves_values(opts):
     assert opts.ipu_model_config.tiles_per_ipu == 8
 
 
-def test_verified_transfers(opts):
+def test_verified_transfers_are_recorded(opts):
     keys = VerificationOptions()
     keys.inputs = KeyId(1, 2)
     keys.infeeds["feed"].key = 3

@@ -67,24 +67,24 @@ def expected_listing():
     return "\n".join(lines)
 
 
-def test_listing():
+def test_the_listing_has_all_configurations():
     assert Machine().listing() == expected_listing()
 
 
-def test_listing_samples():
+def test_lines_of_the_listing_are_those_documented():
     lines = Machine().listing().splitlines()
     assert lines[2] == "-+- Id:  [0], type:      [PCIe], PCI Domain: [0000:1a:00.0]"
     assert lines[-1] == "|--- PCIe Id:  [8], DNC Id: [15], PCI Domain: [0000:8b:00.0]"
     assert sum(line.startswith("-+-") for line in lines) == 31
 
 
-def test_sizes():
+def test_a_machine_has_devices_of_up_to_16_ipus():
     assert Machine().sizes == (1, 2, 4, 8, 16)
     assert Machine().num_ipus == 16
 
 
 @pytest.mark.parametrize(("count", "first"), [(1, 0), (2, 16), (4, 24), (8, 28), (16, 30)])
-def test_selecting_by_count(count, first):
+def test_the_first_device_of_a_size_is_selected(count, first):
     assert Machine().by_count(count).id == first
 
 
@@ -97,7 +97,7 @@ def test_selecting_by_count_avoids_busy_ipus():
 
 
 @pytest.mark.parametrize(("index", "ipus"), [(8, (8,)), (25, (3, 1, 2, 0)), (31, None), (-1, None)])
-def test_selecting_by_id(index, ipus):
+def test_a_device_is_selected_by_its_id(index, ipus):
     entry = Machine().by_id(index)
     assert (entry.ipus if entry else None) == ipus
 
@@ -116,7 +116,7 @@ def test_the_model_has_no_listing():
         (SelectionOrder.HOOF, "0 2 4 6 8 10 12 14 15 13 11 9 7 5 3 1"),
     ],
 )
-def test_orders(order, expected):
+def test_each_selection_order_gives_its_permutation(order, expected):
     assert " ".join(map(str, selection_permutation(order, 16))) == expected
 
 
@@ -128,7 +128,7 @@ def test_orders_are_permutations(order, count):
 
 @pytest.mark.parametrize("order", [SelectionOrder.SNAKE, SelectionOrder.HOOF])
 @pytest.mark.parametrize("count", [2, 4, 8, 16])
-def test_neighbours_are_linked(order, count):
+def test_neighbors_are_linked(order, count):
     """Linked are the two IPUs of a rung, and IPUs on the same side of rungs that touch."""
     permutation = selection_permutation(order, count)
     for left, right in zip(permutation, permutation[1:]):
@@ -149,7 +149,7 @@ def test_advice_for_more_ipus_than_there_are():
     )
 
 
-def test_offer():
+def test_the_offer_says_which_sizes_there_are():
     assert Machine().offer == "The machine of 16 IPUs has devices with 1, 2, 4, 8 or 16 IPUs."
 
 

@@ -67,5 +67,5 @@ def test_warnings_go_through_warn_once(folder):
     assert not others
 
 
-def test_table_names_files_that_warn():
+def test_the_table_of_warnings_names_files_that_warn():
     assert all(len(_warnings(ROOT / name)) == 1 for name in SAID_ONCE_FOR)

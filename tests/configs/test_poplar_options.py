@@ -41,7 +41,7 @@ def config_with(dictionary, options):
         ("gcl_poplar_options", {"method": "auto"}),
     ],
 )
-def test_known_options(dictionary, options):
+def test_known_options_are_accepted(dictionary, options):
     poplar_options.check(config_with(dictionary, options))
 
 
@@ -76,6 +76,6 @@ def test_known_options(dictionary, options):
         ("convolutions.poplar_options", {"availableMemoryProportion": "0,5"}, "received '0,5'"),
     ],
 )
-def test_errors(dictionary, options, message):
+def test_unknown_options_and_values_are_refused(dictionary, options, message):
     with pytest.raises(errors.InvalidArgumentError, match=message):
         poplar_options.check(config_with(dictionary, options))

@@ -185,7 +185,7 @@ def test_any_flag_is_taken_or_refused_by_name(info: flags.FlagInfo, text: object
         info.allowed.check(info.name, getattr(parsed, info.name))
 
 
-def test_a_huge_number_of_threads() -> None:
+def test_a_huge_number_of_threads_is_refused() -> None:
     message = "--max_compilation_threads must be in the range -1 to .* threads; received 99999"
     with pytest.raises(ValueError, match=message):
         flags.parse("--max_compilation_threads=99999999999999999999")
@@ -204,7 +204,7 @@ def test_a_huge_number_of_threads() -> None:
         ({"debug.instrument": "yes"}, "'debug.instrument' takes true or false; received 'yes'"),
     ],
 )
-def test_engine_options_of_the_environment(monkeypatch, options, message) -> None:
+def test_wrong_engine_options_of_the_environment_are_refused(monkeypatch, options, message) -> None:
     monkeypatch.setenv(flags.ENGINE_OPTIONS, json.dumps(options))
     with pytest.raises(errors.InvalidArgumentError, match=message):
         poplar_options.check_environment()
@@ -275,7 +275,7 @@ def test_arguments_may_be_any_integers() -> None:
     assert Range(1, 255).whole("depth", Integer()) == 3
 
 
-def test_words_and_digits() -> None:
+def test_words_digits_and_folders_are_checked() -> None:
     Words(("a", "b")).check("x", "a")
     Digits(Range(0, 5)).check("x", "3")
     Digits(Range(0.0, 1.0)).check("x", "1e-3")

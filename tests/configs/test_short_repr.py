@@ -31,7 +31,7 @@ def function():
         ({"array": np.zeros([2, 2])}, "Name(array=array([[0., 0.], [0., 0.]]))"),
     ],
 )
-def test_line(attributes, line):
+def test_attributes_are_on_one_line(attributes, line):
     assert short_repr("Name", attributes) == line
 
 
@@ -84,7 +84,7 @@ def test_configuration_with_everything_changed_is_short():
     assert repr(config).endswith(" more)")
 
 
-def test_metadata():
+def test_metadata_of_an_option_is_on_one_line():
     metadata = IPUConfig().get_attribute_metadata("optimizations.math.fast")
     assert isinstance(metadata, AttributeMetadata)
     assert repr(metadata) == (

@@ -57,7 +57,7 @@ def test_every_field_is_used_once():
     assert len(set(paths)) == len(paths)
 
 
-def test_defaults_round_trip():
+def test_defaults_make_a_round_trip():
     assert str(translate.from_options(translate.to_options(IPUConfig()))) == str(IPUConfig())
 
 
@@ -65,7 +65,7 @@ def test_defaults_round_trip():
     ("attribute", "field"), [("auto_select_ipus", "auto_count"), ("select_ipus", "cfg_index")]
 )
 @pytest.mark.parametrize(("value", "devices"), [(0, [0]), (2, [2]), ([1, 2], [1, 2]), ((4,), [4])])
-def test_selection(attribute, field, value, devices):
+def test_selecting_ipus_sets_one_field_for_each_device(attribute, field, value, devices):
     config = IPUConfig()
     setattr(config, attribute, value)
     before = dict(config.items())
@@ -95,7 +95,7 @@ def test_set_all_turns_everything_on():
     ("value", "stored"),
     [(False, 0), (True, 1), *((member, member.value) for member in StochasticRoundingBehaviour)],
 )
-def test_stochastic_rounding(value, stored):
+def test_stochastic_rounding_is_stored_as_its_number(value, stored):
     config = IPUConfig()
     config.floating_point_behaviour.esr = value
     assert translate.to_options(config).floating_point_behaviour.esr == stored
@@ -126,7 +126,7 @@ def test_library_options_are_strings(options):
         translate.to_options(config)
 
 
-def test_numbers_too_large_for_the_message():
+def test_numbers_too_large_for_the_message_are_refused():
     config = IPUConfig()
     config.io_tiles.num_io_tiles = 2**70
     with pytest.raises(ValueError, match="'io_tiles.num_io_tiles' must be in the range 0 to 192"):

@@ -100,7 +100,7 @@ def config_with(settings):
         ),
     ],
 )
-def test_errors(settings, on_model, error, message):
+def test_contradictory_options_are_refused(settings, on_model, error, message):
     with pytest.raises(error, match=message):
         validation.check(config_with(settings), on_model)
 
@@ -131,5 +131,5 @@ def test_errors(settings, on_model, error, message):
         ),
     ],
 )
-def test_allowed(settings, on_model):
+def test_consistent_options_are_accepted(settings, on_model):
     validation.check(config_with(settings), on_model)

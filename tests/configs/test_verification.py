@@ -25,6 +25,6 @@ def test_instances_share_nothing():
 
 
 @pytest.mark.parametrize("arguments", [("1",), (True,), (1, 2.0)])
-def test_key_types(arguments):
+def test_keys_must_be_integers(arguments):
     with pytest.raises(TypeError, match="but it must be of type int"):
         KeyId(*arguments)

@@ -139,7 +139,7 @@ def test_einsum_of_one_operand_moves_or_sums():
 
 
 @pytest.mark.parametrize("name", ["transpose_a", "adj_x"])
-def test_transposed_operands(name):
+def test_transposed_operands_cost_as_much(name):
     spec = op("MatMul", (f16(40, 30), f16(40, 50)), f16(30, 50), **{name: True})
     assert cost_of(spec, ALL) == matmul(1, 30, 40, 50, "float16", ALL)
 
@@ -163,7 +163,7 @@ def test_recurrent_layers_go_step_by_step():
     assert (ten.temporary, ten.vertex_state) == (one.temporary, one.vertex_state)
 
 
-def test_scaled_add():
+def test_scaled_add_cycles_by_hand():
     assert variable_updates.scaled_add_cycles(1024, "float32", BOW) == 38 + 6 * (21 + 3 * 86)
     assert variable_updates.scaled_add_cycles(1024, "float16", BOW) == 38 + 6 * (21 + 3 * 43)
 

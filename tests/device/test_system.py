@@ -60,7 +60,7 @@ def ipus():
     return [device.ipus for device in system.current().devices]
 
 
-def test_nothing_configured():
+def test_without_a_configuration_there_is_one_ipu():
     current = system.current()
     assert not system.is_configured()
     assert (current.generation, current.config) == (0, None)
@@ -88,7 +88,7 @@ def test_nothing_configured():
         ({"select_ipus": [24, 25]}, [(5, 7, 4, 6), (3, 1, 2, 0)]),
     ],
 )
-def test_devices(settings, expected):
+def test_the_configuration_decides_on_the_devices(settings, expected):
     configure(**settings)
     assert ipus() == expected
     assert [device.ordinal for device in system.current().devices] == list(range(len(expected)))
@@ -96,7 +96,7 @@ def test_devices(settings, expected):
 
 
 @pytest.mark.parametrize("count", [0, -1, 3, 17, 32])
-def test_unsupported_number_of_ipus(count):
+def test_an_unsupported_number_of_ipus_is_refused(count):
     with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported number of IPUs"):
         configure(auto_select_ipus=[1, count])
     assert not system.is_configured()
@@ -112,7 +112,7 @@ def test_unsupported_number_of_ipus(count):
         {"select_ipus": [16, 5]},
     ],
 )
-def test_no_matching_device(settings):
+def test_a_size_that_no_device_has_is_refused(settings):
     with pytest.raises(
         tf.errors.InvalidArgumentError,
         match="No device matches the requested configuration for ordinal",
@@ -122,7 +122,7 @@ def test_no_matching_device(settings):
 
 
 @pytest.mark.parametrize("config", [None, {}, "ipu", IPUConfig])
-def test_neither_config_nor_options(config):
+def test_what_is_neither_config_nor_options_is_refused(config):
     with pytest.raises(TypeError, match="`config` must be an IpuOptions instance"):
         system.configure_ipu_system(config)
 
@@ -132,12 +132,12 @@ def test_device_must_be_a_name():
         system.configure_ipu_system(IPUConfig(), device=0)
 
 
-def test_hand_made_options():
+def test_options_made_by_hand_are_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match="Badly initialized IpuOptions object"):
         system.configure_ipu_system(ipu_options_pb2.IpuOptions())
 
 
-def test_legacy_options():
+def test_legacy_options_are_accepted():
     opts = legacy.auto_select_ipus(legacy.create_ipu_config(), [2, 4])
     system.configure_ipu_system(opts)
     assert [device.num_ipus for device in system.current().devices] == [2, 4]
@@ -147,7 +147,7 @@ def test_legacy_options():
     assert configure(auto_select_ipus=[2, 4]) is before
 
 
-def test_the_method_of_the_config():
+def test_the_config_configures_the_system_itself():
     config_with(auto_select_ipus=2).configure_ipu_system(device="/device:CPU:0")
     assert system.device(0).num_ipus == 2
 
@@ -167,7 +167,7 @@ def test_same_settings_change_nothing(caplog):
     assert caplog.text == ""
 
 
-def test_other_settings_replace(caplog):
+def test_other_settings_replace_the_attached_ones(caplog):
     before = configure(auto_select_ipus=2)
     after = configure(auto_select_ipus=4)
     assert after.generation > before.generation
@@ -175,7 +175,7 @@ def test_other_settings_replace(caplog):
     assert "Resetting existing IPU configuration before applying new configuration" in caplog.text
 
 
-def test_other_settings_without_reset():
+def test_other_settings_are_refused_without_reset():
     before = configure(auto_select_ipus=2)
     with pytest.raises(
         tf.errors.FailedPreconditionError,
@@ -209,7 +209,7 @@ def test_attached_options_are_private():
     assert system.current().options.num_io_tiles == 0
 
 
-def test_reset():
+def test_a_reset_forgets_the_configuration():
     system.reset_ipu_configuration()
     assert system.current().generation == 0
     generation = configure(auto_select_ipus=2).generation
@@ -251,7 +251,7 @@ def test_subscribing_does_not_fix_the_flags(monkeypatch):
     assert system.current().machine.is_model
 
 
-def test_get_ipu_config():
+def test_get_ipu_config_returns_the_options_of_each_device():
     with pytest.raises(RuntimeError, match=r"No IPU devices configured\."):
         system.get_ipu_config()
     configure(auto_select_ipus=[1, 2])
@@ -270,7 +270,7 @@ def test_get_ipu_config_with_a_session():
         system.get_ipu_config(session)
 
 
-def test_unknown_ordinal():
+def test_an_unknown_ordinal_is_refused():
     configure(auto_select_ipus=[1, 1])
     for ordinal in (2, -1):
         with pytest.raises(
@@ -289,7 +289,7 @@ def test_get_num_of_ipus_in_device(name):
 
 
 @pytest.mark.parametrize("name", ["/device:CPU:0", "", "IPU", "/device:IPU:x", 0])
-def test_invalid_device_name(name):
+def test_an_invalid_device_name_is_refused(name):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid device name"):
         system.get_num_of_ipus_in_device(name)
 
@@ -298,7 +298,7 @@ def test_invalid_device_name(name):
     ("available", "used", "replicas"),
     [(4, 1, 4), (4, 2, 2), (4, 3, 1), (4, 4, 1), (1, 1, 1), (16, 5, 2), (16, 1, 16), (2, 0, 2)],
 )
-def test_replication_factor(available, used, replicas):
+def test_replicas_are_available_by_used_ipus(available, used, replicas):
     configure(auto_select_ipus=available)
     assert system.current().replication_factor(0, used) == replicas
 
@@ -331,7 +331,7 @@ def test_shards_that_do_not_fit_where_nothing_is_attached():
         system.current().replication_factor(0, 33)
 
 
-def test_replication_over_processes():
+def test_replicas_are_counted_over_processes():
     configure(
         auto_select_ipus=4,
         experimental__multi_replica_distribution__process_count=3,
@@ -346,7 +346,7 @@ def test_io_tiles_are_rounded_up():
     assert configure(io_tiles__num_io_tiles=32).num_io_tiles == 32
 
 
-def test_the_model(on_model):
+def test_the_model_has_the_tiles_and_version_of_its_options(on_model):
     current = configure(
         auto_select_ipus=[3, 2], ipu_model__tiles_per_ipu=4, ipu_model__version="ipu1"
     )
@@ -369,7 +369,7 @@ def test_the_model_cannot_be_selected_from(on_model):
         configure(select_ipus=[0])
 
 
-def test_model_tiles_of_the_flags(monkeypatch):
+def test_the_flags_set_the_tiles_of_the_model(monkeypatch):
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --ipu_model_tiles=8")
     assert configure().machine.chip.tiles == 8
     assert configure(ipu_model__tiles_per_ipu=16).machine.chip.tiles == 16
@@ -388,7 +388,7 @@ def test_the_chip_can_be_chosen(monkeypatch):
     assert configure().machine.chip is chips.BOW
 
 
-def test_engine_options_of_the_environment_override(monkeypatch):
+def test_engine_options_of_the_environment_override_the_config(monkeypatch):
     monkeypatch.setenv(flags.ENGINE_OPTIONS, '{"debug.instrument": "true", "opt.a": "1"}')
     current = configure(compilation_poplar_options={"debug.instrument": "false", "prng.b": "2"})
     merged = {"debug.instrument": "true", "opt.a": "1", "prng.b": "2"}
@@ -402,7 +402,7 @@ def test_engine_options_of_the_environment_override(monkeypatch):
 @pytest.mark.parametrize(
     "variable", [flags.ENGINE_OPTIONS, flags.TARGET_OPTIONS, flags.RUNTIME_OPTIONS]
 )
-def test_badly_written_environment(monkeypatch, variable):
+def test_a_badly_written_environment_is_refused(monkeypatch, variable):
     monkeypatch.setenv(variable, "{")
     with pytest.raises(ValueError, match=variable):
         configure()
@@ -410,7 +410,7 @@ def test_badly_written_environment(monkeypatch, variable):
 
 
 @pytest.mark.parametrize("configured", [False, True])
-def test_unknown_engine_options_of_the_environment(monkeypatch, configured):
+def test_unknown_engine_options_of_the_environment_are_refused(monkeypatch, configured):
     monkeypatch.setenv(flags.ENGINE_OPTIONS, '{"autoReport.al": "true"}')
     message = "'autoReport.al' in POPLAR_ENGINE_OPTIONS. Did you mean 'autoReport.all'"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
@@ -425,7 +425,7 @@ def test_numbers_of_ipus_that_no_model_has(on_model, count):
         configure(auto_select_ipus=2**63)
 
 
-def test_connections_without_a_device():
+def test_connections_without_a_device_attach_nothing():
     for connection in (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE):
         current = configure(
             device_connection__type=connection,
@@ -444,7 +444,7 @@ def test_connections_without_a_device():
         )
 
 
-def test_remote_buffers():
+def test_remote_buffers_depend_on_the_connection():
     assert configure().remote_buffers
     on_demand = DeviceConnectionType.ON_DEMAND
     assert not configure(device_connection__type=on_demand).remote_buffers
@@ -453,7 +453,7 @@ def test_remote_buffers():
     ).remote_buffers
 
 
-def test_ensure_attached():
+def test_a_device_that_is_never_attached_is_refused():
     configure(auto_select_ipus=2)
     assert system.ensure_attached(0) is system.device(0)
     configure(device_connection__type=DeviceConnectionType.NEVER, device_connection__version="ipu2")
@@ -542,7 +542,7 @@ def test_options_that_change_what_programs_compute_are_not_taken_in_silence():
     }
 
 
-def test_configuring_from_threads():
+def test_threads_may_configure_at_the_same_time():
     threads = [
         threading.Thread(target=configure, kwargs={"auto_select_ipus": 2 ** (i % 3)})
         for i in range(8)

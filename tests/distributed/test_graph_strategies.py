@@ -39,7 +39,7 @@ def strategy(request):
     ipu.horovod.shutdown()
 
 
-def test_properties(strategy):
+def test_a_strategy_of_one_worker_has_one_replica(strategy):
     assert strategy.num_replicas_in_sync == 1
     assert isinstance(strategy.update_config_proto(tf1.ConfigProto()), tf1.ConfigProto)
     assert float(strategy.reduce(tf.distribute.ReduceOp.SUM, tf.constant(2.0), axis=None)) == 2.0
@@ -83,7 +83,7 @@ def _trained_pipeline(strategy, count, executions):
                 return dict(zip(names, session.run(variables)))
 
 
-def test_pipeline_in_a_loop_of_its_own(strategy):
+def test_a_pipeline_trains_in_a_loop_of_its_own(strategy):
     replicas.configure(2)
     found = _trained_pipeline(strategy, 4, 3)
     want = pipelines.expected(4, 3).weights
@@ -135,7 +135,7 @@ def test_only_multi_replica_reduces_over_replicas(strategy):
 
 
 @pytest.mark.parametrize("num_replicas", [1, 2])
-def test_estimator(strategy, num_replicas):
+def test_an_estimator_trains_with_the_strategy(strategy, num_replicas):
     contexts = []
 
     def input_fn(input_context):
@@ -157,7 +157,7 @@ def test_estimator(strategy, num_replicas):
     assert len(list(trained.predict(estimator_models.dataset))) > 0
 
 
-def test_pipeline_estimator(strategy):
+def test_a_pipeline_estimator_trains_with_the_strategy(strategy):
     """Runs of several steps are allowed: what is exchanged, is so once for each update."""
 
     def model_fn(mode):
@@ -181,19 +181,19 @@ def test_pipeline_estimator(strategy):
     pipelines.assert_same_weights(pipelines.Outcome(None, got), want)
 
 
-def test_estimator_with_loops(strategy):
+def test_an_estimator_with_loops_is_refused(strategy):
     config = estimator_models.run_config(2, train_distribute=strategy)
     with pytest.raises(NotImplementedError, match="iterations_per_loop > 1"):
         estimator_models.estimator(config)
 
 
-def test_cluster_of_one_worker():
+def test_a_cluster_of_one_worker_is_accepted():
     made = IPUMultiWorkerStrategyV1(resolver(worker=["localhost:1"]))
     assert made.num_replicas_in_sync == 1
     assert made.cluster_resolver.cluster_spec().num_tasks("worker") == 1
 
 
-def test_several_workers():
+def test_several_workers_are_refused():
     with pytest.raises(NotImplementedError, match="one process, but .* has 2 workers"):
         IPUMultiWorkerStrategy(resolver(worker=["a:1", "b:1"]))
 
@@ -211,7 +211,7 @@ def test_variables_on_the_host_are_for_graph_mode(make):
 
 
 @pytest.mark.parametrize("make", ON_HOST)
-def test_variables_on_the_host_with_an_estimator(make):
+def test_an_estimator_updates_variables_on_the_host(make):
     """The program computes gradients, and the function of `host_call` applies them."""
     devices = []
 

@@ -12,7 +12,7 @@ SUM, MEAN = tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN
 TYPES = [tf.float16, tf.float32, tf.int32, tf.int64, tf.uint8]
 
 
-def test_names():
+def test_functions_are_public_in_ipu_distributed():
     assert distributed is ipu.distributed
     assert distributed.allreduce is distributed.host_collective_ops.allreduce
     assert {"allgather", "allreduce", "broadcast", "popdist_strategy"} <= set(dir(distributed))
@@ -20,7 +20,7 @@ def test_names():
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("graph", [False, True])
-def test_values_of_one_instance(dtype, graph):
+def test_values_of_one_instance_are_unchanged(dtype, graph):
     def compute(value):
         return [
             distributed.allgather(value),
@@ -45,7 +45,7 @@ def test_on_the_host_in_the_scope_of_an_ipu():
 
 @pytest.mark.parametrize("name", ["allgather", "broadcast"])
 @pytest.mark.parametrize("dtype", [tf.float64, tf.string])
-def test_other_types(name, dtype):
+def test_other_types_are_refused(name, dtype):
     value = tf.constant("a") if dtype == tf.string else tf.constant(1, dtype)
     with pytest.raises(TypeError, match=f"{name} takes integers.* type {dtype.name}"):
         getattr(distributed, name)(value)
@@ -53,7 +53,7 @@ def test_other_types(name, dtype):
         distributed.allreduce(tf.constant(True), SUM)
 
 
-def test_other_arguments():
+def test_other_arguments_are_refused():
     with pytest.raises(ValueError, match="Unsupported reduce op"):
         distributed.allreduce(1.0, "MAX")
     with pytest.raises(ValueError, match="root_rank=1"):

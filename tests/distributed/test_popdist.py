@@ -10,7 +10,7 @@ from tensorflow.python import ipu
 from tensorflow_ipu.configs.machine import Machine
 
 
-def test_one_instance_with_one_replica():
+def test_there_is_one_instance_with_one_replica():
     popdist.init()
     assert popdist.isPopdistEnvSet() is False
     assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (1, 0)
@@ -30,19 +30,19 @@ def test_import_loads_no_tensorflow(run_python):
 
 
 @pytest.mark.parametrize(("ipus", "size"), [(None, 1), (2, 2), (16, 16)])
-def test_device_id(ipus, size):
+def test_the_device_id_has_the_ipus_asked_for(ipus, size):
     entry = Machine().by_id(popdist.getDeviceId(ipus))
     assert entry is not None and len(entry.ipus) == size
 
 
 @pytest.mark.parametrize("ipus", [0, 3, 32, "2"])
-def test_no_such_device(ipus):
+def test_a_size_that_no_device_has_is_refused(ipus):
     with pytest.raises(ValueError, match="num_ipus_per_replica"):
         popdist.getDeviceId(ipus)
 
 
 @pytest.mark.parametrize("ipus", [None, 4])
-def test_configuration(ipus):
+def test_the_configuration_selects_the_ipus_of_a_replica(ipus):
     config = ipu.config.IPUConfig()
     assert popdist.tensorflow.set_ipu_config(config, ipus_per_replica=ipus) is config
     assert config.auto_select_ipus == (ipus or 1)
@@ -51,7 +51,7 @@ def test_configuration(ipus):
     config.configure_ipu_system()
 
 
-def test_configuration_without_the_device():
+def test_what_is_no_configuration_is_refused():
     config = ipu.config.IPUConfig()
     config.select_ipus = [3]
     popdist.tensorflow.set_ipu_config(config, 2, configure_device=False)
@@ -62,7 +62,7 @@ def test_configuration_without_the_device():
         popdist.tensorflow.set_ipu_config(config, 0)
 
 
-def test_code_for_certain_instances():
+def test_code_for_certain_instances_runs_there_only():
     done = []
 
     @popdist.execute_on_instances({0})

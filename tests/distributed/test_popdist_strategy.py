@@ -19,7 +19,7 @@ def strategy(request):
     return PopDistStrategy()
 
 
-def test_names():
+def test_the_class_is_public_under_horovod_too():
     from tensorflow.python.ipu.horovod import popdist_strategy
 
     assert popdist_strategy.PopDistStrategy is PopDistStrategy
@@ -100,7 +100,7 @@ def test_broadcast_is_for_the_host():
             strategy.extended.broadcast_to(tf.constant(2.0), "/device:IPU:0")
 
 
-def test_launcher(monkeypatch):
+def test_a_launcher_with_several_instances_is_refused(monkeypatch):
     monkeypatch.setenv("POPDIST_NUM_INSTANCES", "4")
     with pytest.raises(NotImplementedError, match="POPDIST_NUM_INSTANCES=4"):
         PopDistStrategy()

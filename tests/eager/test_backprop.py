@@ -36,7 +36,7 @@ def _assert_captured(results: Any, count: int = 1) -> None:
     np.testing.assert_allclose(results[1], [12 * X**3] * count)
 
 
-def test_public_names() -> None:
+def test_classes_are_public_in_backprop_and_grad_util_ops() -> None:
     assert ipu.eager.backprop.GradientCaptureTape is GradientCaptureTape
     assert ipu.eager.backprop.GradientCaptureContext is GradientCaptureContext
     assert ipu.grad_util_ops.GradientCaptureContext is GradientCaptureContext
@@ -55,7 +55,7 @@ class TestTape:
         with pytest.raises(RuntimeError, match="can only be used to compute one set"):
             tape.gradient(loss, x)
 
-    def test_persistent(self) -> None:
+    def test_a_persistent_tape_captures_for_each_gradient(self) -> None:
         x = tf.constant(X)
         with GradientCaptureTape(persistent=True) as tape:
             tape.watch(x)
@@ -82,7 +82,7 @@ class TestTape:
 
 @each_form
 @pytest.mark.parametrize("count", [1, 2])
-def test_tapes_in_programs(form: Any, count: int) -> None:
+def test_tapes_capture_in_programs(form: Any, count: int) -> None:
     def program() -> list[tf.Tensor]:
         x = tf.constant(X)
         with GradientCaptureTape() as tape:
@@ -95,7 +95,7 @@ def test_tapes_in_programs(form: Any, count: int) -> None:
 
 
 @each_form
-def test_gradients_of_graphs_after_the_context(form: Any) -> None:
+def test_gradients_of_graphs_are_captured_after_the_context(form: Any) -> None:
     def program() -> list[tf.Tensor]:
         x = tf.constant(X)
         with GradientCaptureContext() as context:
@@ -106,7 +106,7 @@ def test_gradients_of_graphs_after_the_context(form: Any) -> None:
     _assert_captured(replicas.run(1, program, False))
 
 
-def test_gradients_that_the_function_computes_itself() -> None:
+def test_gradients_inside_a_function_are_captured() -> None:
     def program() -> list[tf.Tensor]:
         @outlined_function
         def gradient_of(x: tf.Tensor) -> tf.Tensor:
@@ -122,7 +122,7 @@ def test_gradients_that_the_function_computes_itself() -> None:
     _assert_captured(replicas.run(1, program, False))
 
 
-def test_a_function_in_a_function() -> None:
+def test_gradients_in_nested_functions_are_captured() -> None:
     def program() -> list[tf.Tensor]:
         @outlined_function
         def triple(x: tf.Tensor) -> tf.Tensor:
@@ -228,7 +228,7 @@ class TestOptimizersInLoops:
         np.testing.assert_allclose(kernel, w, rtol=1e-5)
         np.testing.assert_allclose(captured, found, rtol=1e-5)
 
-    def test_gradients_that_the_optimizer_computes(self) -> None:
+    def test_gradients_that_the_optimizer_computes_are_captured(self) -> None:
         def body(layer: Any, queue: Any, optimizer: Any) -> tf.Operation:
             with GradientCaptureContext() as context:
                 loss = tf.reduce_sum(layer(tf.constant(X[None])) ** 2)
@@ -238,7 +238,7 @@ class TestOptimizersInLoops:
 
         self._assert_trained(*self._train(lambda: tf.keras.optimizers.legacy.SGD(0.01), body))
 
-    def test_automatic_loss_scaling(self) -> None:
+    def test_captured_gradients_scale_the_loss_in_loops(self) -> None:
         def make_optimizer() -> Any:
             return ipu.keras.optimizers.ALSOptimizer(
                 tf.keras.optimizers.legacy.SGD(0.01), initial_loss_scaling_factor=2

@@ -74,7 +74,7 @@ def test_checkpoints_at_ends_of_runs(tmp_path, own_hook: bool) -> None:
     assert estimator.latest_checkpoint() == f"{folder}/model.ckpt-10"
 
 
-def test_summaries(tmp_path) -> None:
+def test_the_loss_of_each_run_is_summarized(tmp_path) -> None:
     """The loss of each run is in the event files."""
     estimator = models.estimator(
         models.run_config(2, model_dir=str(tmp_path), save_summary_steps=1)
@@ -93,7 +93,7 @@ def test_summaries(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("settings", [False, True])
-def test_warm_start(tmp_path, settings: bool) -> None:
+def test_a_warm_start_takes_values_but_not_the_step(tmp_path, settings: bool) -> None:
     """Values come from a checkpoint, the step does not."""
     source = models.estimator(models.run_config(2, model_dir=str(tmp_path)))
     source.train(models.repeated, steps=4)
@@ -112,7 +112,7 @@ def test_warm_start(tmp_path, settings: bool) -> None:
 
 
 @pytest.mark.parametrize("method", ["export_saved_model", "export_savedmodel"])
-def test_export_for_serving(tmp_path, method: str) -> None:
+def test_an_export_for_serving_takes_any_batch_size(tmp_path, method: str) -> None:
     """A SavedModel of ordinary ops, which takes batches of any size."""
     estimator = models.estimator(models.run_config(2, replicas=2))
     estimator.train(models.repeated, steps=2)
@@ -128,7 +128,7 @@ def _path(exported: bytes | str) -> pathlib.Path:
     return pathlib.Path(os.fsdecode(exported))
 
 
-def test_export_loads_in_stock_tensorflow(tmp_path, run_python) -> None:
+def test_an_export_loads_in_stock_tensorflow(tmp_path, run_python) -> None:
     """In a process without this package and its plugin."""
     estimator = models.estimator()
     estimator.train(models.repeated, steps=2)
@@ -139,7 +139,7 @@ def test_export_loads_in_stock_tensorflow(tmp_path, run_python) -> None:
     np.testing.assert_allclose(found[path]["y"], expected, rtol=1e-5)
 
 
-def test_export_of_all_modes(tmp_path) -> None:
+def test_all_modes_are_exported(tmp_path) -> None:
     """Metrics of the host get one iteration, and a host call trains."""
 
     def model(features, labels, mode):
@@ -178,7 +178,7 @@ def test_export_of_all_modes(tmp_path) -> None:
             assert tf1.saved_model.load(session, {tag}, os.fsdecode(path)).signature_def
 
 
-def test_model_function_with_bound_parameters() -> None:
+def test_a_model_function_may_have_bound_parameters() -> None:
     estimator = models.estimator(params={"optimizer": _adam})
     with tf.Graph().as_default():
         features, labels = tf.constant(models.X[0]), tf.constant(models.Y[0])
@@ -187,7 +187,7 @@ def test_model_function_with_bound_parameters() -> None:
         assert any("Adam" in variable.name for variable in tf1.global_variables())
 
 
-def test_train_and_evaluate(tmp_path) -> None:
+def test_train_and_evaluate_trains_as_if_not_evaluated(tmp_path) -> None:
     """Evaluations come in between, and training goes on as if they did not."""
     estimator = models.estimator(
         models.run_config(2, replicas=2, model_dir=str(tmp_path), save_checkpoints_steps=4),

@@ -25,7 +25,7 @@ ModeKeys = tf.estimator.ModeKeys
         ({"params": [1]}, "`params` must be a dict"),
     ],
 )
-def test_constructor(arguments, phrase: str) -> None:
+def test_wrong_arguments_of_the_constructor_are_refused(arguments, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
         models.estimator(models.run_config(replicas=2), **arguments)
 
@@ -40,7 +40,7 @@ def test_constructor(arguments, phrase: str) -> None:
         ({"max_steps": 0}, "max_steps > 0"),
     ],
 )
-def test_training_steps(arguments, phrase: str) -> None:
+def test_wrong_numbers_of_training_steps_are_refused(arguments, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
         models.estimator(models.run_config(4)).train(models.repeated, **arguments)
 
@@ -53,7 +53,7 @@ def test_training_steps(arguments, phrase: str) -> None:
         (0, "steps > 0"),
     ],
 )
-def test_evaluation_steps(steps, phrase: str) -> None:
+def test_wrong_numbers_of_evaluation_steps_are_refused(steps, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
         models.estimator(models.run_config(4)).evaluate(models.repeated, steps=steps)
 
@@ -68,7 +68,7 @@ def test_evaluation_steps(steps, phrase: str) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["train", "evaluate", "predict"])
-def test_input(input_fn, phrase: str, method: str) -> None:
+def test_wrong_input_functions_are_refused(input_fn, phrase: str, method: str) -> None:
     estimator = models.estimator()
     with pytest.raises(ValueError, match=phrase):
         if method == "predict":
@@ -77,7 +77,7 @@ def test_input(input_fn, phrase: str, method: str) -> None:
             getattr(estimator, method)(input_fn, steps=1)
 
 
-def test_input_function_without_params() -> None:
+def test_an_input_function_without_params_is_refused() -> None:
     """Needed only where it has to know the size of batches."""
     estimator = models.estimator(train_batch_size=4)
     with pytest.raises(ValueError, match="does not include params argument"):
@@ -114,7 +114,7 @@ def test_labels_that_the_model_does_not_take() -> None:
     ],
 )
 @pytest.mark.parametrize("iterations", [1, 2])
-def test_training_models(spec, phrase: str, iterations: int) -> None:
+def test_wrong_specifications_for_training_are_refused(spec, phrase: str, iterations: int) -> None:
     def model(features, labels, mode):
         return spec(mode, models.squared_error(labels, models.prediction(features)))
 
@@ -122,7 +122,7 @@ def test_training_models(spec, phrase: str, iterations: int) -> None:
         models.estimator(models.run_config(iterations), model).train(models.repeated, steps=2)
 
 
-def test_increment_in_a_branch() -> None:
+def test_an_increment_in_a_branch_is_refused() -> None:
     def model(features, labels, mode):
         loss = models.squared_error(labels, models.prediction(features))
         step = tf1.train.get_or_create_global_step()
@@ -134,7 +134,7 @@ def test_increment_in_a_branch() -> None:
 
 
 @pytest.mark.parametrize("iterations", [1, 2])
-def test_replicas_that_would_part_ways(iterations: int) -> None:
+def test_replicas_that_would_part_ways_are_refused(iterations: int) -> None:
     def model(features, labels, mode):
         loss = models.squared_error(labels, models.prediction(features))
         return StockSpec(mode, loss=loss, train_op=models.sgd().minimize(loss))
@@ -174,14 +174,14 @@ def test_host_call_that_returns_nothing() -> None:
         ((tf.group, ()), TypeError, "second element"),
     ],
 )
-def test_host_functions(name: str, value, error, phrase: str) -> None:
+def test_wrong_host_functions_are_refused(name: str, value, error, phrase: str) -> None:
     with tf.Graph().as_default():
         loss = tf.constant(0.0)
         with pytest.raises(error, match=phrase):
             Spec(ModeKeys.TRAIN, loss=loss, train_op=loss.op, **{name: value})
 
 
-def test_containers_of_host_functions() -> None:
+def test_wrong_containers_of_host_functions_are_refused() -> None:
     """A dict is for metrics only."""
     with tf.Graph().as_default():
         loss = tf.constant(0.0)
@@ -218,7 +218,7 @@ def test_containers_of_host_functions() -> None:
         ),
     ],
 )
-def test_evaluation_models(spec, error, phrase: str) -> None:
+def test_wrong_specifications_for_evaluation_are_refused(spec, error, phrase: str) -> None:
     def model(features, labels, mode):
         return Spec(mode, **spec(models.squared_error(labels, models.prediction(features))))
 
@@ -226,7 +226,7 @@ def test_evaluation_models(spec, error, phrase: str) -> None:
         models.estimator(model=model).evaluate(models.repeated, steps=1)
 
 
-def test_prediction_without_predictions() -> None:
+def test_a_specification_without_predictions_is_refused() -> None:
     with pytest.raises(ValueError, match="Missing predictions"):
         next(models.estimator(model=lambda features, mode: Spec(mode)).predict(models.repeated))
 

@@ -19,7 +19,7 @@ def _errors(replicas: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("iterations", "replicas"), CONFIGURATIONS)
-def test_metrics_on_the_device(iterations: int, replicas: int) -> None:
+def test_metrics_on_the_device_are_averaged_over_replicas(iterations: int, replicas: int) -> None:
     """They accumulate over iterations and runs, and are averaged over replicas."""
 
     def model(features, labels, mode):
@@ -48,7 +48,9 @@ def test_metrics_on_the_device(iterations: int, replicas: int) -> None:
 
 @pytest.mark.parametrize("container", [list, dict])
 @pytest.mark.parametrize(("iterations", "replicas"), CONFIGURATIONS)
-def test_metrics_on_the_host(iterations: int, replicas: int, container: type) -> None:
+def test_metrics_on_the_host_get_all_iterations(
+    iterations: int, replicas: int, container: type
+) -> None:
     """They get the tensors of all iterations and replicas of a run, and accumulate over runs."""
     leading = [iterations, replicas] if replicas > 1 else [iterations]
 
@@ -88,7 +90,7 @@ def test_integers_are_averaged_over_replicas() -> None:
     assert estimator.evaluate(models.repeated, steps=1)["index"] == 0.5
 
 
-def test_keras_metric() -> None:
+def test_a_keras_metric_is_evaluated() -> None:
     def model(features, labels, mode):
         predictions = models.prediction(features)
         metric = tf.keras.metrics.MeanAbsoluteError()
@@ -127,7 +129,7 @@ def test_the_global_step_goes_on(iterations: int, expected: list[int]) -> None:
         estimator.train(models.repeated, steps=4)
 
 
-def test_summaries_hooks_and_checkpoints() -> None:
+def test_values_hooks_and_checkpoints_belong_to_the_evaluation() -> None:
     """The values are in the event files of the evaluation; hooks are called for each run."""
     runs = []
 

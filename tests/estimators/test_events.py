@@ -37,7 +37,7 @@ def estimator(kind: str, **config: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", ["one", "replicas", "pipeline"])
-def test_training_and_evaluation(tmp_path: Path, kind: str) -> None:
+def test_event_files_have_training_and_evaluation(tmp_path: Path, kind: str) -> None:
     made, data = estimator(
         kind, model_dir=str(tmp_path), save_summary_steps=1, log_step_count_steps=1
     )

@@ -146,13 +146,13 @@ def test_trains_like_a_plain_session(
 
 
 @pytest.mark.parametrize(("method", "scale"), [("MEAN", 0.25), ("running_mean", 0.25)])
-def test_reduction_methods(method: str, scale: float) -> None:
+def test_reduction_methods_scale_the_update(method: str, scale: float) -> None:
     trained = estimator(8, params={"reduction_method": method})
     trained.train(repeated, steps=16)
     assert_trained_like(trained, pipelines.expected(4, 4, scale=scale))
 
 
-def test_trains_on() -> None:
+def test_training_goes_on_from_the_last_checkpoint() -> None:
     """From the last checkpoint, with another estimator, up to max_steps."""
     trained = estimator(4)
     trained.train(repeated, steps=8)
@@ -162,7 +162,7 @@ def test_trains_on() -> None:
     assert again.get_variable_value("global_step") == 16
 
 
-def test_warm_start() -> None:
+def test_a_warm_start_takes_the_weights() -> None:
     trained = estimator(4)
     trained.train(repeated, steps=4)
     warm = estimator(4, warm_start_from=trained.latest_checkpoint())
@@ -173,7 +173,7 @@ def test_warm_start() -> None:
 
 
 @pytest.mark.parametrize("dtype", [None, tf.float32])
-def test_loss_accumulator_dtype(dtype: Any) -> None:
+def test_the_loss_accumulates_in_the_type_asked_for(dtype: Any) -> None:
     """The sum of losses of 30000 is beyond float16."""
 
     def last(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -185,7 +185,7 @@ def test_loss_accumulator_dtype(dtype: Any) -> None:
     assert (losses.values == [30000.0]) == (dtype is not None)
 
 
-def test_batch_serialization() -> None:
+def test_batch_serialization_makes_more_mini_batches() -> None:
     """A run is still iterations_per_loop mini-batches, and the loss that of one."""
     params = {"gradient_accumulation_count": 2, "batch_serialization_iterations": 2}
     trained = estimator(16, shards=1, params=params)
@@ -196,7 +196,7 @@ def test_batch_serialization() -> None:
     np.testing.assert_allclose(losses.values, [want.outfeed.mean()], rtol=1e-5)
 
 
-def test_device_mapping_and_further_arguments() -> None:
+def test_stages_are_mapped_to_devices() -> None:
     """Four stages on two IPUs, and arguments that only the pipeline knows."""
     params = {
         "stages": 4,
@@ -238,7 +238,7 @@ def test_model_fn_gets_what_it_takes() -> None:
     assert seen["mode"] == ModeKeys.PREDICT
 
 
-def test_hooks_of_the_model() -> None:
+def test_hooks_of_the_model_run_in_their_mode() -> None:
     """Run once for each run of the session, in the mode that they are for."""
     counts = dict.fromkeys(("training", "evaluation", "prediction"), 0)
 
@@ -304,7 +304,7 @@ def test_evaluation_gets_outputs_by_name_and_stacked(replicas: int) -> None:
     np.testing.assert_allclose(loss, want, rtol=1e-6)
 
 
-def test_evaluation_of_a_single_output_after_training() -> None:
+def test_a_single_output_is_evaluated_after_training() -> None:
     def last(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return pipelines.loss_of(logits_of(x), labels)
 
@@ -334,7 +334,7 @@ def test_predicts_a_finite_dataset_to_its_end(mini_batches: int) -> None:
 
 
 @pytest.mark.parametrize("single", [True, False])
-def test_predicts_with_replicas(single: bool) -> None:
+def test_replicas_predict_their_own_batches(single: bool) -> None:
     """Items are the batches of replicas, or what all of them predict in an iteration."""
     made = estimator(4, replicas=2)
     predictions = list(made.predict(features_only, yield_single_examples=single))
@@ -345,7 +345,7 @@ def test_predicts_with_replicas(single: bool) -> None:
 
 
 @pytest.mark.parametrize("keys", [None, ["class"]])
-def test_predicts_a_dict(keys: Any) -> None:
+def test_a_dict_of_predictions_is_split_by_example(keys: Any) -> None:
     def last(x: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"logits": logits_of(x), "class": tf.argmax(logits_of_again(x), -1, tf.int32)}
 
@@ -375,7 +375,7 @@ def test_predicts_without_the_labels_of_the_dataset() -> None:
     np.testing.assert_array_equal([item["labels"] for item in items], pipelines.data(4)[1])
 
 
-def test_predicts_with_tensorflow_1_behaviour(run_python: Any) -> None:
+def test_predictions_work_with_tensorflow_1_behavior(run_python: Any) -> None:
     """Where pipelines enqueue a single tensor as a list."""
     output = run_python(_TENSORFLOW_1).stdout
     assert "(8, 2) (2,) 28.0" in output
@@ -463,7 +463,7 @@ def test_exports_stages_as_the_pipeline_has_them() -> None:
         np.testing.assert_array_equal(np.stack([served["x"], served["y"]], -1), got)
 
 
-def test_exports_all_modes() -> None:
+def test_all_modes_are_exported() -> None:
     trained = estimator(4)
     trained.train(repeated, steps=4)
 
@@ -527,7 +527,7 @@ def _unknown() -> tf.Tensor:
         ("other", {}, ValueError, "ModeKeys"),
     ],
 )
-def test_errors_of_the_specification(
+def test_wrong_specifications_are_refused(
     mode: str, arguments: dict[str, Any], error: type[Exception], phrase: str
 ) -> None:
     defaults = {"computational_stages": STAGES, "gradient_accumulation_count": 4}
@@ -542,12 +542,12 @@ def test_errors_of_the_specification(
         (None, "model_fn must be provided"),
     ],
 )
-def test_errors_of_model_functions(model: Any, phrase: str) -> None:
+def test_wrong_model_functions_are_refused(model: Any, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
         IPUPipelineEstimator(model, config=models.run_config())
 
 
-def test_errors_of_the_constructor() -> None:
+def test_params_without_a_parameter_for_them_are_refused() -> None:
     with pytest.raises(ValueError, match="does not include params"):
         IPUPipelineEstimator(lambda mode: None, config=models.run_config(), params={"a": 1})
     with pytest.raises(ValueError, match="must be provided with type"):
@@ -556,7 +556,7 @@ def test_errors_of_the_constructor() -> None:
         IPUPipelineEstimator(lambda mode: None, train_batch_size=4)
 
 
-def test_wrong_result_of_the_model_function() -> None:
+def test_a_wrong_result_of_the_model_function_is_refused() -> None:
     made = estimator(4, model=lambda mode, params: {"mode": mode})
     with pytest.raises(TypeError, match="must return `IPUPipelineEstimatorSpec`"):
         made.train(repeated, steps=4)
@@ -595,7 +595,7 @@ def test_devices_are_checked_before_the_stages(
         made.train(repeated, steps=4)
 
 
-def test_one_stage() -> None:
+def test_one_stage_is_refused() -> None:
     made = estimator(4, shards=1, params={"computational_stages": STAGES[:1]})
     with pytest.raises(ValueError, match="Pipeline requires at least two computational stages"):
         made.train(repeated, steps=4)
@@ -605,7 +605,7 @@ def test_one_stage() -> None:
 @pytest.mark.parametrize(
     "model", [lambda features, mode: None, lambda labels, mode: None], ids=["features", "labels"]
 )
-def test_model_functions_for_data(model: Any, method: str) -> None:
+def test_model_functions_for_data_are_refused(model: Any, method: str) -> None:
     made = IPUPipelineEstimator(model, config=models.run_config())
     with pytest.raises(ValueError, match="must not have `features` or `labels` arguments"):
         if method == "predict":
@@ -614,7 +614,7 @@ def test_model_functions_for_data(model: Any, method: str) -> None:
             getattr(made, method)(repeated, steps=1)
 
 
-def test_one_device_for_all_stages() -> None:
+def test_one_device_may_have_all_stages() -> None:
     trained = estimator(16, shards=1, params={"device_mapping": [0, 0]})
     trained.train(repeated, steps=16)
     assert_trained_like(trained, pipelines.expected(4, 4))
@@ -657,7 +657,9 @@ def test_loss_is_a_scalar() -> None:
         ({"loss": (1, 2)}, TypeError, "must be a tensor"),
     ],
 )
-def test_errors_of_metrics_functions(returned: Any, error: type[Exception], phrase: str) -> None:
+def test_wrong_metrics_functions_are_refused(
+    returned: Any, error: type[Exception], phrase: str
+) -> None:
     made = estimator(4, params={"eval_metrics_fn": lambda *outputs: returned})
     with pytest.raises(error, match=phrase):
         made.evaluate(repeated, steps=4)

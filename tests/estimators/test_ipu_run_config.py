@@ -19,7 +19,7 @@ def _options(**values):
     return options
 
 
-def test_defaults() -> None:
+def test_defaults_are_those_of_the_reference() -> None:
     config = IPURunConfig()
     assert config == (1, None, False, 1, 1, 0, None)
     assert RunConfig().ipu_run_config == config
@@ -86,7 +86,7 @@ def test_run_config_keeps_what_it_is_given() -> None:
         ({"ordinal": -1}, ValueError, ["ordinal"]),
     ],
 )
-def test_errors(arguments, error, phrases) -> None:
+def test_wrong_arguments_are_refused(arguments, error, phrases) -> None:
     with pytest.raises(error) as raised:
         IPURunConfig(**arguments)
     for phrase in phrases:
@@ -98,7 +98,7 @@ def test_run_config_of_something_else() -> None:
         RunConfig({"num_replicas": 1})
 
 
-def test_options_as_a_message() -> None:
+def test_contradictory_options_of_a_message_are_refused() -> None:
     options = ipu.utils.auto_select_ipus(ipu.utils.create_ipu_config(), [1, 2])
     assert IPURunConfig(ipu_options=options, num_replicas=2, ordinal=1).num_ipus == 2
     with pytest.raises(ValueError, match="but `ipu_options` configured with 2"):
@@ -121,7 +121,7 @@ def test_stock_configuration_is_no_configuration_for_ipus() -> None:
 
 
 @pytest.mark.parametrize("argument", ["train_distribute", "eval_distribute"])
-def test_distribution_strategies_of_others(argument: str) -> None:
+def test_distribution_strategies_of_others_are_refused(argument: str) -> None:
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     with pytest.raises(NotImplementedError, match=f"OneDeviceStrategy: {argument} must be None"):
         models.estimator(models.run_config(**{argument: strategy}))

@@ -97,14 +97,16 @@ def run(
         (9, ["x = 10.0"]),
     ],
 )
-def test_every_n_runs(lines: list[str], every: int, expected: list[str]) -> None:
+def test_lines_are_logged_every_n_runs(lines: list[str], every: int, expected: list[str]) -> None:
     """The last iteration of a run, and runs are what counts."""
     run(Hook(every_n_iter=every), 5)
     assert lines == [line + (" (0.000 sec)" if i else "") for i, line in enumerate(expected)]
 
 
 @pytest.mark.parametrize("seconds", [10, 10.0])
-def test_every_n_seconds(lines: list[str], clock: list[float], seconds: float) -> None:
+def test_lines_are_logged_every_n_seconds(
+    lines: list[str], clock: list[float], seconds: float
+) -> None:
     def tick(number: int) -> None:
         clock[0] = 1000.0 + 4.125 * number
 
@@ -124,13 +126,15 @@ def test_every_n_seconds(lines: list[str], clock: list[float], seconds: float) -
         (3, ALL, ["x = [ 0. 10.]", "x = [20. 30. 40. 50.] (0.000 sec)"]),
     ],
 )
-def test_at_the_end(lines: list[str], every: Any, mode: Any, expected: list[str]) -> None:
+def test_the_end_logs_what_the_mode_says(
+    lines: list[str], every: Any, mode: Any, expected: list[str]
+) -> None:
     """LAST says the newest values once more; ALL what has not been logged yet."""
     run(Hook(every_n_iter=every, at_end=True, logging_mode=mode), 3)
     assert lines == expected
 
 
-def test_all_values_since_the_last_line() -> None:
+def test_all_values_since_the_last_line_are_logged() -> None:
     seen: list[dict[str, Any]] = []
     hook = Hook(every_n_iter=2, logging_mode=ALL, formatter=lambda v: str(seen.append(v)))
     run(hook, 5)
@@ -139,13 +143,13 @@ def test_all_values_since_the_last_line() -> None:
     np.testing.assert_array_equal(seen[2]["x"], [60, 70, 80, 90])
 
 
-def test_formatter(lines: list[str]) -> None:
+def test_the_formatter_makes_the_whole_line(lines: list[str]) -> None:
     """Its text is all there is, percent signs too."""
     run(Hook(every_n_iter=1, formatter=lambda values: f"100%s {values['x']}"), 2)
     assert lines == ["100%s 10.0", "100%s 30.0"]
 
 
-def test_names(lines: list[str]) -> None:
+def test_values_are_named_by_key_or_tensor(lines: list[str]) -> None:
     """Keys of a dict in its order; else the names of the tensors."""
 
     def several(step: tf.Tensor) -> list[tf.Tensor]:
@@ -174,7 +178,7 @@ def test_replicas_are_a_leading_dimension(lines: list[str], mode: Any, expected:
     assert lines == [expected]
 
 
-def test_another_device(lines: list[str]) -> None:
+def test_tensors_of_another_device_are_logged(lines: list[str]) -> None:
     run(Hook(every_n_iter=1), 1, device="/device:IPU:1")
     assert lines == ["x = 10.0"]
 
@@ -189,7 +193,7 @@ def test_runs_that_log_nothing(lines: list[str], mode: Any) -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_in_an_estimator(lines: list[str]) -> None:
+def test_an_estimator_runs_the_hook(lines: list[str]) -> None:
     """Mini-batches of 2 runs with 4 iterations each."""
 
     def model(features: Any, labels: Any, mode: str) -> Any:
@@ -204,7 +208,7 @@ def test_in_an_estimator(lines: list[str]) -> None:
     assert lines == ["() 0", "() 4"]
 
 
-def test_in_a_pipelined_estimator(lines: list[str]) -> None:
+def test_a_pipelined_estimator_runs_the_hook(lines: list[str]) -> None:
     """The hook may be made outside of the model function, and log in the last stage."""
     hook = Hook(at_end=True, logging_mode=ALL, formatter=lambda v: str(list(v["sum"])))
     data = np.arange(8, dtype=np.float32)
@@ -230,7 +234,7 @@ def test_in_a_pipelined_estimator(lines: list[str]) -> None:
     assert lines == [str(list(data))]
 
 
-def test_another_session_on_the_same_graph(lines: list[str]) -> None:
+def test_another_session_counts_from_the_start(lines: list[str]) -> None:
     """Starts to count again."""
     pipelines.configure(1)
     hook = Hook(every_n_iter=2)
@@ -255,17 +259,17 @@ def test_another_session_on_the_same_graph(lines: list[str]) -> None:
         {"every_n_iter": 1, "logging_mode": "all"},
     ],
 )
-def test_wrong_arguments(arguments: dict[str, Any]) -> None:
+def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Received"):
         Hook(**arguments)
 
 
-def test_deprecated_arguments(caplog: pytest.LogCaptureFixture) -> None:
+def test_deprecated_arguments_give_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     Hook(at_end=True, feed_name="feed", replication_factor=2)
     assert ["feed_name" in caplog.text, "replication_factor" in caplog.text] == [True, True]
 
 
-def test_log_once() -> None:
+def test_a_second_log_of_one_hook_is_refused() -> None:
     hook = Hook(at_end=True)
     with tf.Graph().as_default():
         hook.log(tf.constant(1))
@@ -275,7 +279,7 @@ def test_log_once() -> None:
             hook.log(tf.constant(1))
 
 
-def test_log_once_in_each_graph() -> None:
+def test_a_second_log_in_one_graph_is_refused() -> None:
     hook = Hook(at_end=True)
     for value in (1, 2):
         with tf.Graph().as_default():
@@ -287,7 +291,7 @@ def test_log_once_in_each_graph() -> None:
         hook.begin()
 
 
-def test_log_is_required() -> None:
+def test_a_hook_without_log_is_refused() -> None:
     with (
         tf.Graph().as_default(),
         pytest.raises(RuntimeError, match=r"Did you forget to call the log function\?"),
@@ -307,7 +311,7 @@ def test_log_is_required() -> None:
         ({}, ValueError),
     ],
 )
-def test_log_takes_tensors(tensors: Any, error: type[Exception]) -> None:
+def test_log_refuses_what_is_no_tensor(tensors: Any, error: type[Exception]) -> None:
     hook = Hook(at_end=True)
     with tf.Graph().as_default():
         with pytest.raises(error, match="[tT]ensor"):

@@ -35,7 +35,7 @@ def test_finite_datasets_are_drained(iterations: int, replicas: int, items: int)
 
 
 @pytest.mark.parametrize(("iterations", "replicas"), CONFIGURATIONS)
-def test_iterations_instead_of_examples(iterations: int, replicas: int) -> None:
+def test_iterations_are_predicted_instead_of_examples(iterations: int, replicas: int) -> None:
     estimator = models.estimator(models.run_config(iterations, replicas), tensor_model)
     predictions = estimator.predict(
         lambda: models.dataset(labels=False).repeat(),
@@ -52,7 +52,7 @@ def test_incomplete_groups_of_replicas_are_dropped() -> None:
     assert len(list(estimator.predict(lambda: models.dataset().take(5)))) == 4
 
 
-def test_empty_dataset() -> None:
+def test_an_empty_dataset_has_no_predictions() -> None:
     estimator = models.estimator(models.run_config(2), tensor_model)
     assert list(estimator.predict(lambda: models.dataset().take(0))) == []
 
@@ -72,7 +72,7 @@ def test_labels_are_dropped_on_the_host() -> None:
         np.testing.assert_allclose(found, _expected(1)[0], rtol=1e-5)
 
 
-def test_keys_and_number() -> None:
+def test_only_the_keys_and_number_asked_for_are_predicted() -> None:
     """A number in the middle of a run; no run more than is needed; hooks come to their end."""
     calls = []
 
@@ -93,7 +93,7 @@ def test_keys_and_number() -> None:
     assert calls == ["run", "run", "end"]
 
 
-def test_callers_graph_between_items() -> None:
+def test_the_graph_of_the_caller_is_its_own_between_items() -> None:
     """A generator that is not finished leaves no graph behind, and other ones may run."""
     estimator = models.estimator(model=tensor_model)
     with tf.Graph().as_default() as graph:
@@ -106,7 +106,7 @@ def test_callers_graph_between_items() -> None:
         next(second)
 
 
-def test_trained_weights_and_batch_size() -> None:
+def test_trained_weights_and_batch_size_are_used() -> None:
     def input_fn(params):
         data = models.dataset().unbatch()
         return data.batch(params["batch_size"], drop_remainder=True).repeat()
@@ -122,7 +122,7 @@ def test_trained_weights_and_batch_size() -> None:
     np.testing.assert_allclose([item["y"] for item in items], expected, rtol=1e-5)
 
 
-def test_predictions_of_different_lengths() -> None:
+def test_predictions_of_different_lengths_are_refused() -> None:
     def model(features, mode):
         predictions = models.prediction(features)
         return tf.estimator.EstimatorSpec(
@@ -136,11 +136,11 @@ def test_predictions_of_different_lengths() -> None:
     assert (item["y"].shape, item["total"].shape) == ((models.BATCH, 1), (1,))
 
 
-def test_keys_of_a_tensor() -> None:
+def test_keys_of_a_single_tensor_are_refused() -> None:
     with pytest.raises(ValueError, match="predict_keys"):
         next(models.estimator(model=tensor_model).predict(models.repeated, predict_keys=["y"]))
 
 
-def test_hook_of_another_type() -> None:
+def test_a_hook_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match="Hooks must be a SessionRunHook"):
         next(models.estimator(model=tensor_model).predict(models.repeated, hooks=[print]))

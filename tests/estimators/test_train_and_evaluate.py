@@ -12,7 +12,7 @@ from tests.estimators.test_events import events, scalars
 from tests.support import pipelines
 
 
-def test_pipelines(tmp_path: Path) -> None:
+def test_pipelines_train_as_if_not_evaluated_in_between(tmp_path: Path) -> None:
     """Evaluations come in between, training goes on as if they did not, and can go on later."""
 
     def run(updates: int) -> Any:

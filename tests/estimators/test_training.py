@@ -53,7 +53,7 @@ def test_equals_a_session_on_the_cpu(optimizer: str, iterations: int, replicas: 
     assert (step, step.dtype) == (STEPS, np.int64)
 
 
-def test_sharded_model() -> None:
+def test_a_sharded_model_trains_on_two_replicas() -> None:
     """A model on two IPUs, twice."""
 
     def sharded(features, labels, mode, params):
@@ -106,7 +106,7 @@ def test_model_sees_the_step_at_the_start_of_the_run() -> None:
         np.testing.assert_array_equal(session.run(seen.dequeue()), [0, 0, 0, 3, 3, 3])
 
 
-def test_devices_that_a_model_function_sees() -> None:
+def test_a_model_function_sees_the_devices_of_its_ops() -> None:
     seen = {}
 
     def on_host(loss):
@@ -127,7 +127,7 @@ def test_devices_that_a_model_function_sees() -> None:
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_host_call_trains(replicas: int) -> None:
+def test_a_host_call_trains(replicas: int) -> None:
     """Gradients leave the device, averaged there, and are applied on the host."""
 
     def model(features, labels, mode):
@@ -207,7 +207,7 @@ def test_hooks_run_once_for_each_run() -> None:
     ids=["dict and labels", "tuple and labels", "dict"],
 )
 @pytest.mark.parametrize("iterations", [1, 2])
-def test_elements_of_the_dataset(features, iterations: int) -> None:
+def test_elements_keep_the_structure_of_the_dataset(features, iterations: int) -> None:
     """Nested as the dataset has them; without labels, the model takes what it needs."""
 
     def model(features, mode, labels=None):

@@ -42,7 +42,7 @@ def test_trains_to_97_percent_and_reports(run_python, name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "schedule"), list(zip(NAMES, ["Interleaved", "Sequential"])), ids=["TF2", "TF1"]
 )
-def test_options(run_python, name, schedule):
+def test_options_choose_schedule_and_recomputation(run_python, name, schedule):
     output = _run(run_python, name, "--launches", "1", "--schedule", schedule, "--recompute")
     assert f"{schedule} training: 4 stages" in output
     assert "recompute" in output

@@ -42,7 +42,7 @@ def check(statistics: Any, epochs: int, elements: int) -> None:
 
 
 @pytest.mark.parametrize("do_memcpy", [True, False])
-def test_a_dataset_in_graph_mode(do_memcpy: bool) -> None:
+def test_a_dataset_is_measured_in_graph_mode(do_memcpy: bool) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         benchmark = dataset_benchmark(images(), 5, 20, print_stats=False, do_memcpy=do_memcpy)
         assert benchmark.shape == [1] and benchmark.dtype == tf.string
@@ -50,7 +50,7 @@ def test_a_dataset_in_graph_mode(do_memcpy: bool) -> None:
             check(session.run(benchmark), 5, 20)
 
 
-def test_an_infeed_queue_in_eager_mode() -> None:
+def test_an_infeed_queue_is_measured_in_eager_mode() -> None:
     queue = IPUInfeedQueue(images())
     check(infeed_benchmark(queue, 2, 50, print_stats=False).numpy(), 2, 50)
 

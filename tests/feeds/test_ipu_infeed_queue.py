@@ -512,7 +512,7 @@ def test_only_datasets_are_accepted() -> None:
         IPUInfeedQueue([1, 2, 3])  # type: ignore[arg-type]
 
 
-def test_properties() -> None:
+def test_properties_tell_elements_and_dequeueing() -> None:
     queue = IPUInfeedQueue(numbers(4).map(lambda x: (x, {"a": x, "b": x})))
     assert queue.number_of_tuple_elements == 3
     assert not queue.dequeued
@@ -600,7 +600,7 @@ def test_restart_wants_elements_of_the_same_form(configure: Any) -> None:
 # Eager mode and iterators.
 
 
-def test_eager_mode(configure: Any) -> None:
+def test_a_queue_feeds_programs_in_eager_mode(configure: Any) -> None:
     configure(2)
     strategy = ipu_strategy.IPUStrategy()
     with strategy.scope():

@@ -91,14 +91,14 @@ def expected(mode: IPUOutfeedMode, replicas: int) -> np.ndarray:
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 @pytest.mark.parametrize("mode", list(IPUOutfeedMode))
-def test_a_single_tensor(configure: Any, mode: IPUOutfeedMode, replicas: int) -> None:
+def test_a_single_tensor_is_stacked(configure: Any, mode: IPUOutfeedMode, replicas: int) -> None:
     configure(replicas)
     outfed = run_and_dequeue(mode, lambda output: output)
     np.testing.assert_array_equal(outfed, expected(mode, replicas))
 
 
 @pytest.mark.parametrize("mode", list(IPUOutfeedMode))
-def test_a_tuple_of_tensors(configure: Any, mode: IPUOutfeedMode) -> None:
+def test_a_tuple_of_tensors_stays_a_tuple(configure: Any, mode: IPUOutfeedMode) -> None:
     configure(1)
     outfed = run_and_dequeue(mode, lambda output: (output, tf.reduce_sum(output)))
     assert isinstance(outfed, tuple)
@@ -108,7 +108,7 @@ def test_a_tuple_of_tensors(configure: Any, mode: IPUOutfeedMode) -> None:
 
 
 @pytest.mark.parametrize("mode", list(IPUOutfeedMode))
-def test_a_dictionary_of_tensors(configure: Any, mode: IPUOutfeedMode) -> None:
+def test_a_dictionary_of_tensors_keeps_its_keys(configure: Any, mode: IPUOutfeedMode) -> None:
     configure(8)
     outfed = run_and_dequeue(mode, lambda output: {"y": tf.reduce_sum(output), "x": output})
     values = expected(mode, 8)
@@ -172,7 +172,7 @@ def test_the_last_value_is_there_once_for_each_run(configure: Any) -> None:
                 assert session.run(dequeue) == 21
 
 
-def test_several_outfeeds_in_one_program(configure: Any) -> None:
+def test_several_outfeeds_work_in_one_program(configure: Any) -> None:
     configure(1)
     with tf.Graph().as_default():
         every, last = IPUOutfeedQueue(), IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST)
@@ -226,7 +226,7 @@ def test_enqueued_variables_keep_the_value_they_had(configure: Any) -> None:
     np.testing.assert_array_equal(outfed[:, 1, 2], [0, 1, 2, 3])
 
 
-def test_static_shapes(configure: Any) -> None:
+def test_dequeued_tensors_have_static_shapes(configure: Any) -> None:
     configure(1)
     with tf.Graph().as_default():
         every, last = IPUOutfeedQueue(), IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST)
@@ -276,7 +276,7 @@ def test_dequeuing_from_another_thread_while_the_program_runs(configure: Any) ->
 
 
 @pytest.mark.parametrize("mode", list(IPUOutfeedMode))
-def test_waiting_for_completion(configure: Any, mode: IPUOutfeedMode) -> None:
+def test_dequeueing_waits_for_completion(configure: Any, mode: IPUOutfeedMode) -> None:
     configure(1)
     started, release = threading.Event(), threading.Event()
 
@@ -433,7 +433,7 @@ def test_deprecated_arguments_are_ignored_with_a_warning(
 # Life of a queue.
 
 
-def test_deleting(configure: Any) -> None:
+def test_a_deleted_queue_has_no_elements(configure: Any) -> None:
     configure(1)
     with tf.Graph().as_default():
         queue = IPUOutfeedQueue()
@@ -446,7 +446,7 @@ def test_deleting(configure: Any) -> None:
             assert session.run(dequeue).shape == (0,)
 
 
-def test_iterating(configure: Any) -> None:
+def test_iterating_yields_each_element_once(configure: Any) -> None:
     configure(2)
     queue = IPUOutfeedQueue()
     strategy = ipu_strategy.IPUStrategy()
@@ -580,7 +580,7 @@ def test_an_empty_tensor_is_refused(configure: Any, in_strategy: bool) -> None:
             program.run(session)
 
 
-def test_the_iterator_of_a_queue(configure: Any) -> None:
+def test_the_iterator_of_a_queue_ends_when_it_is_empty(configure: Any) -> None:
     configure(1)
     strategy = ipu_strategy.IPUStrategy()
     queue = IPUOutfeedQueue()
@@ -608,7 +608,9 @@ def test_a_scoped_queue_is_for_eager_mode() -> None:
 # Synthetic data.
 
 
-def test_synthetic_data(configure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_synthetic_data_leave_the_queue_empty(
+    configure: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configure(1)
     monkeypatch.setenv(flags.VARIABLE, "--synthetic_data_categories=outfeed")
     flags._reset_for_tests()

@@ -67,7 +67,7 @@ def test_the_extractor_writes_one_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Wrote 2 tensors" in capsys.readouterr().out
 
 
-def test_too_few_elements(tmp_path: Path) -> None:
+def test_too_few_elements_are_refused(tmp_path: Path) -> None:
     with pytest.raises(tf.errors.OutOfRangeError, match="reached the end of the dataset"):
         data.export_dataset_to_file(pairs(), tmp_path / "x", 11)
     assert list(tmp_path.iterdir()) == []
@@ -112,7 +112,7 @@ def test_variables_make_a_round_trip(tmp_path: Path, is_input: bool) -> None:
     assert values(target) == values(source)
 
 
-def test_variables_from_several_files(tmp_path: Path) -> None:
+def test_variables_are_imported_from_several_files(tmp_path: Path) -> None:
     source, target = make_variables(1.5), make_variables(-3.0)
     dataset_extractor.export_variables(source[:2], tmp_path / "1")
     dataset_extractor.export_variables(source[2:], tmp_path / "2")
@@ -190,7 +190,7 @@ def test_a_model_makes_a_round_trip(tmp_path: Path) -> None:
     np.testing.assert_array_equal(source(inputs), target(inputs))
 
 
-def test_inputs(tmp_path: Path) -> None:
+def test_inputs_are_exported_with_their_fed_values(tmp_path: Path) -> None:
     path = tmp_path / "inputs"
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [2], name="x")

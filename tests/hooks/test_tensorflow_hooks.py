@@ -109,7 +109,7 @@ def test_jit_compiled_function_with_a_variable_of_an_ipu() -> None:
     np.testing.assert_array_equal(tf.function(lambda: variable + 1.0)(), X + 1)
 
 
-def test_jit_compiled_function_in_another_function() -> None:
+def test_a_jit_compiled_function_runs_in_another_function() -> None:
     inner = tf.function(lambda x: x * 2, jit_compile=True)
     outer = tf.function(lambda x: inner(x) + 1)
     np.testing.assert_array_equal(outer(tf.constant(X)), X * 2 + 1)
@@ -159,19 +159,19 @@ def test_attributes_of_functions_are_those_of_tensorflow() -> None:
     assert polymorphic_function.Function.__call__.__name__ == "__call__"
 
 
-def test_iterating_a_dataset() -> None:
+def test_iterating_a_dataset_without_ipus_is_stock() -> None:
     iterator = iter(tf.data.Dataset.range(3))
     assert type(iterator) is iterator_ops.OwnedIterator
     assert [int(value) for value in iterator] == [0, 1, 2]
 
 
-def test_iterating_a_dataset_after_a_strategy() -> None:
+def test_iterating_a_dataset_after_a_strategy_is_stock() -> None:
     with ipu_strategy.IPUStrategy().scope():
         pass
     assert type(iter(tf.data.Dataset.range(3))) is iterator_ops.OwnedIterator
 
 
-def test_iterating_a_dataset_in_another_strategy() -> None:
+def test_iterating_a_dataset_in_another_strategy_is_stock() -> None:
     with tf.distribute.get_strategy().scope():
         assert type(iter(tf.data.Dataset.range(3))) is iterator_ops.OwnedIterator
     with tf.distribute.OneDeviceStrategy("/device:CPU:0").scope():
@@ -184,7 +184,7 @@ def test_iterating_a_dataset_when_the_strategy_does_not_care() -> None:
     assert type(iterator) is iterator_ops.OwnedIterator
 
 
-def test_iterating_a_dataset_in_a_function() -> None:
+def test_iterating_a_dataset_in_a_function_is_stock() -> None:
     @tf.function
     def total() -> tf.Tensor:
         result = tf.constant(0, tf.int64)

@@ -15,7 +15,7 @@ def initialised():
     hvd.shutdown()
 
 
-def test_one_process():
+def test_one_process_is_rank_0_of_1():
     hvd.init()  # again
     hvd.init(comm=[0])
     assert hvd.is_initialized()
@@ -45,7 +45,7 @@ def test_one_process():
         lambda: hvd.broadcast(1.0, 0),
     ],
 )
-def test_before_init(call):
+def test_functions_before_init_are_refused(call):
     hvd.shutdown()
     assert not hvd.is_initialized()
     with pytest.raises(ValueError, match=r"Horovod has not been initialized; use hvd.init\(\)\."):
@@ -54,7 +54,7 @@ def test_before_init(call):
 
 @pytest.mark.parametrize("op", [None, hvd.Average, hvd.Sum])
 @pytest.mark.parametrize("graph", [False, True])
-def test_values_of_one_process(op, graph):
+def test_values_of_one_process_are_unchanged(op, graph):
     def compute(value):
         return hvd.allreduce(value, op), hvd.allgather(value), hvd.broadcast(value, 0, name="same")
 
@@ -63,7 +63,7 @@ def test_values_of_one_process(op, graph):
         np.testing.assert_array_equal(found, value)
 
 
-def test_variables_and_slices():
+def test_variables_and_slices_are_reduced():
     assert float(hvd.allreduce(tf.Variable(2.0))) == 2.0
     slices = tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([2]), tf.constant([4, 1]))
     found = hvd.allreduce(slices)
@@ -71,7 +71,7 @@ def test_variables_and_slices():
     np.testing.assert_array_equal(tf.convert_to_tensor(found), tf.convert_to_tensor(slices))
 
 
-def test_errors():
+def test_wrong_arguments_are_refused():
     with pytest.raises(NotImplementedError, match="Adasum reduction is not supported"):
         hvd.allreduce(1.0, hvd.Adasum)
     with pytest.raises(ValueError, match="op must be Average or Sum"):

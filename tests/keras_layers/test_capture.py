@@ -51,7 +51,7 @@ def test_captures_and_changes_nothing(wrapper: Any) -> None:
     assert inner.activation is keras.activations.relu
 
 
-def test_where_the_two_differ() -> None:
+def test_upstream_and_activation_gradients_differ() -> None:
     upstream, y, _ = _captured(Upstream(_dense(2, "tanh", name="s")), X)
     activation, _, _ = _captured(Activation(_dense(2, "tanh", name="s")), X)
     np.testing.assert_allclose(upstream["s_cug"], 2 * y, rtol=1e-6)
@@ -59,20 +59,20 @@ def test_where_the_two_differ() -> None:
 
 
 @each_wrapper
-def test_tags(wrapper: Any) -> None:
+def test_captures_are_found_by_their_tag(wrapper: Any) -> None:
     captured, _, _ = _captured(wrapper(_dense(), tag="mine"), X)
     assert list(captured) == ["mine" if wrapper is Upstream else "mine_activation"]
 
 
 @each_wrapper
-def test_float16(wrapper: Any) -> None:
+def test_captures_have_the_type_of_the_layer(wrapper: Any) -> None:
     captured, _, _ = _captured(wrapper(_dense(dtype="float16"), tag="g"), X.astype(np.float16))
     assert [one.dtype for one in captured.values()] == [tf.float16]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 @each_wrapper
-def test_in_a_program(wrapper: Any, count: int) -> None:
+def test_gradients_are_captured_in_a_program(wrapper: Any, count: int) -> None:
     with tf.device("/device:IPU:0"):
         layer = wrapper(_dense(), tag="g")
         layer.build([None, 3])
@@ -84,7 +84,7 @@ def test_in_a_program(wrapper: Any, count: int) -> None:
 @each_wrapper
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
 @pytest.mark.filterwarnings("ignore:.*HDF5 file.*:UserWarning")
-def test_models_are_saved(wrapper: Any, suffix: str, tmp_path: Any) -> None:
+def test_models_with_captures_are_saved(wrapper: Any, suffix: str, tmp_path: Any) -> None:
     inputs = keras.Input([3])
     outputs = keras.layers.Dropout(0.5)(wrapper(_dense(), tag="t")(inputs))
     model = keras.Model(inputs, outputs)
@@ -97,14 +97,14 @@ def test_models_are_saved(wrapper: Any, suffix: str, tmp_path: Any) -> None:
 
 
 @each_wrapper
-def test_configuration(wrapper: Any) -> None:
+def test_a_configuration_makes_the_same_layer(wrapper: Any) -> None:
     layer = wrapper(_dense(name="d"), name="outer")
     again = wrapper.from_config(layer.get_config())
     assert (again.tag, again.name, again.layer.name) == (layer.tag, "outer", "d")
     assert again.get_config() == layer.get_config()
 
 
-def test_arguments_of_the_layer() -> None:
+def test_arguments_of_the_wrapped_layer_are_passed() -> None:
     layer = Upstream(keras.layers.Dropout(0.5, seed=1), tag="d")
     assert np.count_nonzero(layer(X, training=False)) == X.size
     assert np.count_nonzero(layer(X, training=True)) < X.size
@@ -118,7 +118,7 @@ def test_arguments_of_the_layer() -> None:
 
 @each_wrapper
 @pytest.mark.parametrize("layer", [None, "dense", keras.layers.InputLayer([3])])
-def test_unsupported(wrapper: Any, layer: Any) -> None:
+def test_unsupported_layers_are_refused(wrapper: Any, layer: Any) -> None:
     with pytest.raises(ValueError, match="is not supported"):
         wrapper(layer)
 
@@ -185,7 +185,9 @@ class TestLayerIsSupported:
         ],
         ids=lambda value: getattr(value, "name", None),
     )
-    def test_with_functions(self, layer: Any, keys: list[str]) -> None:
+    def test_layers_with_activation_functions_are_supported(
+        self, layer: Any, keys: list[str]
+    ) -> None:
         assert Activation.layer_is_supported(layer) is True
         wrapped = Activation(layer).layer
         assert type(wrapped) is type(layer)
@@ -210,7 +212,7 @@ class TestLayerIsSupported:
         ],
         ids=lambda layer: layer.name,
     )
-    def test_without(self, layer: Any) -> None:
+    def test_layers_without_activation_functions_are_refused(self, layer: Any) -> None:
         assert Activation.layer_is_supported(layer) is False
         with pytest.raises(
             ValueError, match=f"Layer {layer.name} does not use an activation function"
@@ -218,7 +220,7 @@ class TestLayerIsSupported:
             Activation(layer)
 
     @pytest.mark.parametrize("layer", [None, "dense", keras.layers.Dense])
-    def test_no_layer(self, layer: Any) -> None:
+    def test_what_is_no_layer_is_refused(self, layer: Any) -> None:
         with pytest.raises(ValueError, match="is for instances of tf.keras.layers.Layer"):
             Activation.layer_is_supported(layer)
 
@@ -226,7 +228,7 @@ class TestLayerIsSupported:
 class TestSeveralActivations:
     """Each is captured, under the key that the configuration has it by."""
 
-    def test_custom_layers(self) -> None:
+    def test_custom_layers_capture_at_each_activation(self) -> None:
         captured, y, _ = _captured(Activation(_Through(), name="w"), X)
         z = 3.0 * np.maximum(X, 0)
         np.testing.assert_allclose(y, np.tanh(z), rtol=1e-5)
@@ -239,7 +241,9 @@ class TestSeveralActivations:
     @pytest.mark.parametrize("in_function", [False, True])
     @pytest.mark.parametrize("unroll", [False, True])
     @pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
-    def test_recurrent_layers(self, name: str, unroll: bool, in_function: bool) -> None:
+    def test_recurrent_layers_capture_at_each_activation(
+        self, name: str, unroll: bool, in_function: bool
+    ) -> None:
         """Against the derivatives by what stock layers add to the inputs of their functions."""
         x = tf.constant(np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32))
         keys = ONE if name == "SimpleRNN" else TWO
@@ -269,20 +273,20 @@ class TestSeveralActivations:
         with pytest.raises(ValueError, match="Set the sizes of the inputs"):
             keras.Sequential([keras.Input([3, None, 2]), layer])
 
-    def test_functional_models_of_recurrent_layers(self) -> None:
+    def test_functional_models_of_recurrent_layers_capture(self) -> None:
         inputs = keras.Input([3, 4])
         model = keras.Model(inputs, Activation(_layers.LSTM(2, name="r"))(inputs))
         captured, _, _ = _captured(model, np.ones([2, 3, 4], np.float32))
         assert captured["r_cag_activation"].shape == [2, 2]
 
-    def test_weights_stay(self) -> None:
+    def test_wrapping_keeps_the_weights(self) -> None:
         layer = _dense()
         layer.build([None, 3])
         layer.set_weights([np.full([3, 2], 0.5, np.float32), np.ones(2, np.float32)])
         np.testing.assert_array_equal(Activation(layer)(X), layer(X))
 
     @pytest.mark.parametrize("suffix", ["", ".keras"])
-    def test_models_are_saved(self, suffix: str, tmp_path: Any) -> None:
+    def test_models_with_several_activations_are_saved(self, suffix: str, tmp_path: Any) -> None:
         inputs = keras.Input([3, 4])
         model = keras.Model(inputs, Activation(_layers.GRU(2, name="g"), tag="t")(inputs))
         path = str(tmp_path / f"model{suffix}")
@@ -313,7 +317,7 @@ class TestSteps:
 
     @pytest.mark.parametrize("family", ["new", "legacy"])
     @pytest.mark.parametrize("wrap", [False, True])
-    def test_passes_captured_gradients(self, family: str, wrap: bool) -> None:
+    def test_steps_pass_captured_gradients_to_the_optimizer(self, family: str, wrap: bool) -> None:
         keras_optimizers = keras.optimizers if family == "new" else keras.optimizers.legacy
         layer = Upstream(_dense(dtype="float16"))
         layer.build([None, 3])
@@ -348,7 +352,7 @@ class TestSteps:
         step.minimize(Mine(), loss, [], tape)
         assert called == [tape]
 
-    def test_in_a_loop(self) -> None:
+    def test_captures_work_in_a_loop(self) -> None:
         replicas.configure(1)
         strategy = ipu_strategy.IPUStrategy()
         with strategy.scope():

@@ -80,7 +80,7 @@ def test_policies_do_not_change_data(policy: str) -> None:
 
 @pytest.mark.parametrize("blank", [0, C - 1, -1])
 @pytest.mark.parametrize("from_logits", [True, False])
-def test_search_finds_the_most_likely(blank: int, from_logits: bool) -> None:
+def test_the_search_finds_the_most_likely_sequence(blank: int, from_logits: bool) -> None:
     paths = 3
     layer = layers.CTCInferenceLayer(blank, top_paths=paths, from_logits=from_logits)
     scores, lengths, found = layer(data(from_logits), STEPS)
@@ -98,7 +98,7 @@ def test_search_finds_the_most_likely(blank: int, from_logits: bool) -> None:
         np.testing.assert_array_equal(predictions[entry], padded)
 
 
-def test_search_equals_tensorflows() -> None:
+def test_the_search_equals_tensorflows() -> None:
     """Which has the blank last, and scores that are not normalised."""
     stock, wanted = tf.nn.ctc_beam_search_decoder(LOGITS, STEPS, beam_width=100, top_paths=2)
     layer = layers.CTCInferenceLayer(C - 1, top_paths=2, from_logits=True)
@@ -110,7 +110,7 @@ def test_search_equals_tensorflows() -> None:
 
 
 @pytest.mark.parametrize("kind", ["CTCInferenceLayer", "CTCPredictionsLayer"])
-def test_configuration_of_searches(kind: str) -> None:
+def test_configurations_of_searches_make_the_same_layer(kind: str) -> None:
     layer = getattr(layers, kind)(2, 7, 3, True, name="search")
     config = layer.get_config()
     wanted = {"blank_index": 2, "beam_width": 7, "top_paths": 3, "from_logits": True}
@@ -122,7 +122,7 @@ def test_configuration_of_searches(kind: str) -> None:
     assert default.from_logits is False
 
 
-def test_configuration_of_the_loss() -> None:
+def test_a_configuration_makes_the_same_loss() -> None:
     layer = CTCLoss(1, True, name="loss")
     assert {"blank_index": 1, "from_logits": True}.items() <= layer.get_config().items()
     again = tf.keras.layers.deserialize(tf.keras.layers.serialize(layer))
@@ -139,13 +139,13 @@ def test_configuration_of_the_loss() -> None:
         ({"beam_width": True}, TypeError, "beam_width must be an int"),
     ],
 )
-def test_errors_of_searches(arguments: Any, error: Any, message: str) -> None:
+def test_wrong_arguments_of_searches_are_refused(arguments: Any, error: Any, message: str) -> None:
     for kind in (layers.CTCInferenceLayer, layers.CTCPredictionsLayer):
         with pytest.raises(error, match=message):
             kind(**arguments)
 
 
-def test_errors_of_calls() -> None:
+def test_wrong_calls_are_refused() -> None:
     with pytest.raises(TypeError, match="blank_index must be an int"):
         CTCLoss("a")
     with pytest.raises(ValueError, match="blank_index must be in the range"):
@@ -202,7 +202,7 @@ def fit(model: tf.keras.Model, steps: int, **options: Any) -> list[float]:
     return model.fit(elements, epochs=1, verbose=0).history["loss"]
 
 
-def test_model_fits_with_stock_keras() -> None:
+def test_a_model_fits_with_stock_keras() -> None:
     losses, weights = stock_training(3)
     model = loss_model()
     np.testing.assert_allclose(fit(model, 3), [np.mean(losses)], rtol=1e-5)
@@ -217,7 +217,7 @@ def strategy() -> IPUStrategy:
     return IPUStrategy()
 
 
-def test_model_fits_on_the_ipu() -> None:
+def test_a_model_fits_on_the_ipu() -> None:
     _, weights = stock_training(4)
     with strategy().scope():
         model = loss_model()

@@ -38,7 +38,7 @@ def test_training_may_be_a_tensor(training: bool) -> None:
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-def test_on_replicas_with_gradient(in_session: bool) -> None:
+def test_replicas_have_masks_of_their_own(in_session: bool) -> None:
     layer = layers.Dropout(0.5)
 
     def program() -> list[tf.Tensor]:
@@ -51,7 +51,7 @@ def test_on_replicas_with_gradient(in_session: bool) -> None:
     assert (y[0] != y[1]).any()
 
 
-def test_in_a_model_on_the_device() -> None:
+def test_a_model_drops_on_the_device() -> None:
     replicas.configure(1)
     strategy = ipu_strategy.IPUStrategy()
     with strategy.scope():
@@ -68,7 +68,7 @@ def test_in_a_model_on_the_device() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, [1, 2], (1, 2), np.array([1, 2])])
-def test_configuration(seed: Any) -> None:
+def test_a_configuration_makes_the_same_layer(seed: Any) -> None:
     layer = layers.Dropout(0.25, noise_shape=(None, 1), seed=seed, ref=True, name="drop")
     config = layer.get_config()
     assert config["rate"] == 0.25 and config["noise_shape"] == [None, 1]
@@ -77,7 +77,7 @@ def test_configuration(seed: Any) -> None:
 
 
 @pytest.mark.parametrize("rate", [1.0, -0.5])
-def test_errors(rate: float) -> None:
+def test_rates_out_of_range_are_refused(rate: float) -> None:
     with pytest.raises(ValueError, match=r"The rate must be in the range \[0, 1\)"):
         layers.Dropout(rate)
 
@@ -101,7 +101,7 @@ def test_recomputation_checkpoint_marks_its_inputs() -> None:
     "layer_class, arguments",
     [(layers.RecomputationCheckpoint, {}), (layers.AssumeEqualAcrossReplicas, {"inplace": True})],
 )
-def test_identities_on_replicas(layer_class: Any, arguments: dict[str, Any]) -> None:
+def test_identities_change_nothing_on_replicas(layer_class: Any, arguments: dict[str, Any]) -> None:
     layer = layer_class(**arguments)
 
     def program() -> list[tf.Tensor]:

@@ -57,7 +57,7 @@ def test_serial_dense_equals_keras(use_bias, shape, dimension):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_in_a_program(count):
+def test_embedding_and_serial_dense_train_in_a_program(count):
     replicas.configure(count)
     table, kernel = _random(12, 6), _random(6, 8)
     strategy = ipu_strategy.IPUStrategy()
@@ -86,7 +86,7 @@ def test_in_a_program(count):
     np.testing.assert_allclose(of_kernel, expected, rtol=1e-5)
 
 
-def test_in_a_model_with_unknown_batch_size():
+def test_models_may_have_an_unknown_batch_size():
     ids = tf.keras.Input([4], dtype=tf.int32)
     outputs = layers.SerialDense(8, 2, "input_columns")(layers.Embedding(12, 6)(ids))
     model = tf.keras.Model(ids, outputs)
@@ -108,7 +108,7 @@ def test_configuration_makes_the_same_layer(layer):
     assert copy.serialization_factor == layer.serialization_factor
 
 
-def test_shape_of_results():
+def test_results_have_the_computed_shape():
     assert layers.Embedding(12, 5).compute_output_shape([2, 3]) == [2, 3, 5]
     assert layers.SerialDense(8, 2, "kernel_rows").compute_output_shape([2, 3]) == [2, 8]
 

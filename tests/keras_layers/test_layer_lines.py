@@ -71,7 +71,7 @@ def _sources(op_type: str = "MatMul") -> collections.Counter[tuple[str, str]]:
     return collections.Counter((op.source, op.phase) for op in ops if op.type == op_type)
 
 
-def test_functional_models() -> None:
+def test_ops_of_functional_models_have_the_line_of_the_call() -> None:
     with keras_models.strategy().scope():
         _trained(_functional())
     found = _sources()
@@ -101,7 +101,7 @@ def test_loss_metrics_and_optimizer_have_the_line_of_compile() -> None:
     assert not [op.name for op in cache.executables()[-1].ops if "model.fit" in str(op.source)]
 
 
-def test_reports_and_listings() -> None:
+def test_reports_and_listings_show_lines_of_the_model() -> None:
     with keras_models.strategy().scope():
         _trained(_functional())
     executable = cache.executables()[-1]
@@ -121,7 +121,7 @@ def test_reports_and_listings() -> None:
 
 
 @pytest.mark.parametrize("input_shape", [None, (4, 3)])
-def test_sequential_models(input_shape: Any) -> None:
+def test_ops_of_sequential_models_have_the_line_of_the_layer(input_shape: Any) -> None:
     with keras_models.strategy().scope():
         model = _sequential()
         if input_shape:
@@ -147,7 +147,7 @@ def _staged(stages: bool = False) -> tf.keras.Model:
     return tf.keras.Model(x, y)
 
 
-def test_stages_of_pipelines() -> None:
+def test_ops_of_pipelines_have_the_line_of_the_layer() -> None:
     with keras_models.strategy(2).scope():
         model = _staged(stages=True)
         model.set_pipelining_options(gradient_accumulation_steps_per_replica=12)
@@ -156,7 +156,7 @@ def test_stages_of_pipelines() -> None:
     assert {line for line, _ in _sources()} == lines
 
 
-def test_layers_in_functions_of_the_user() -> None:
+def test_layers_in_functions_of_the_user_have_their_line() -> None:
     strategy = keras_models.strategy()
     with strategy.scope():
         model = _functional()

@@ -72,7 +72,9 @@ def policy() -> Iterator[Any]:
 @pytest.mark.parametrize("suffix", ["", ".h5", ".keras"])
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
-def test_saved_and_loaded_without_custom_objects(kind: str, suffix: str, tmp_path: Path) -> None:
+def test_models_are_saved_and_loaded_without_custom_objects(
+    kind: str, suffix: str, tmp_path: Path
+) -> None:
     make, x = MODELS[kind]
     model = seeded(make())
     path = str(tmp_path / f"model{suffix}")
@@ -94,7 +96,7 @@ def test_saved_names_are_not_those_of_keras(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mixed_float16", "float16"])
 @pytest.mark.parametrize("kind", MODELS)
-def test_policies(kind: str, name: str, policy: Any) -> None:
+def test_policies_set_the_types_of_layers(kind: str, name: str, policy: Any) -> None:
     make, x = MODELS[kind]
     whole = seeded(make())
     policy(name)
@@ -111,7 +113,7 @@ def test_policies(kind: str, name: str, policy: Any) -> None:
     assert np.isfinite(fit(model, x)).all()
 
 
-def test_same_training_as_keras() -> None:
+def test_training_equals_that_of_stock_layers() -> None:
     """The model of stock layers, the same of ours on the CPU, and on the IPU."""
     stock = seeded(text_model(tf.keras.layers))
     start = stock.get_weights()
@@ -132,7 +134,7 @@ def test_same_training_as_keras() -> None:
         np.testing.assert_allclose(on_ipu, want, rtol=1e-5, atol=1e-5)
 
 
-def test_dropout_with_a_batch_of_any_size() -> None:
+def test_dropout_takes_a_batch_of_any_size() -> None:
     """The mask is that of the same layer in a program whose shapes are known."""
     layer = layers.Dropout(0.5, noise_shape=[None, 1, 4], seed=[3, 4])
     x = tf.constant(GENERATOR.normal(size=(B, T, 4)), tf.float32)

@@ -85,13 +85,15 @@ class TestAgainstStockKeras:
         expected = outputs(stock, tf.constant(x.astype(np.float32)), weights)
         return layer, x, weights, [np.asarray(array) for array in expected]
 
-    def test_eagerly(self, make, make_stock, shape, dtype):
+    def test_results_and_gradients_equal_stock_keras_eagerly(self, make, make_stock, shape, dtype):
         layer, x, weights, expected = self.prepare(make, make_stock, shape, dtype)
         actual = outputs(layer, tf.constant(x), weights)
         assert [a.dtype for a in actual] == [dtype, dtype, "float32", "float32"]
         normalization.assert_close(actual, expected, dtype)
 
-    def test_two_replicas(self, make, make_stock, shape, dtype):
+    def test_results_and_gradients_equal_stock_keras_on_two_replicas(
+        self, make, make_stock, shape, dtype
+    ):
         replicas.configure(2)
         prepared = self.prepare(make, make_stock, shape, dtype, "/device:IPU:0")
         layer, x, weights, expected = prepared
@@ -101,7 +103,7 @@ class TestAgainstStockKeras:
         # The other replica has the same samples in another order, and another loss.
         normalization.assert_close([actual[0][1]], [actual[0][0][::-1]], dtype)
 
-    def test_in_a_session(self, make, make_stock, shape, dtype):
+    def test_results_equal_stock_keras_in_a_session(self, make, make_stock, shape, dtype):
         x = normalization.values(*shape, dtype=dtype)
         expected = make_stock()(tf.constant(x.astype(np.float32)))
         with tf.Graph().as_default():
@@ -116,7 +118,7 @@ class TestAgainstStockKeras:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_strided_groups(dtype):
+def test_groups_are_strided_by_default(dtype):
     x = normalization.values(2, 3, 8, dtype=dtype)
     layer = layers.GroupNormalization(groups=4)
     expected = normalization.reference(
@@ -132,10 +134,10 @@ class TestLayer:
     def make(self, kind, **kwargs):
         return getattr(layers, f"{kind}Normalization")(**kwargs)
 
-    def test_short_name(self, kind):
+    def test_the_short_name_is_the_same_class(self, kind):
         assert getattr(layers, f"{kind}Norm") is getattr(layers, f"{kind}Normalization")
 
-    def test_weights(self, kind):
+    def test_weights_are_gamma_and_beta(self, kind):
         layer = self.make(kind, name="mine")
         layer.build([None, 3, 4])
         assert [w.name.split("/")[-1] for w in layer.weights] == ["gamma:0", "beta:0"]
@@ -144,19 +146,19 @@ class TestLayer:
 
     @pytest.mark.parametrize("center", [True, False])
     @pytest.mark.parametrize("scale", [True, False])
-    def test_without_weights(self, kind, center, scale):
+    def test_center_and_scale_decide_on_the_weights(self, kind, center, scale):
         layer = self.make(kind, center=center, scale=scale)
         x = normalization.values(2, 3, 4)
         np.testing.assert_array_equal(layer(x), self.make(kind)(x))
         assert len(layer.weights) == center + scale
 
-    def test_not_trainable(self, kind):
+    def test_weights_of_a_frozen_layer_are_not_trainable(self, kind):
         layer = self.make(kind, trainable=False)
         layer.build([2, 4])
         assert not layer.trainable_weights and len(layer.non_trainable_weights) == 2
 
     @pytest.mark.parametrize("dtype", [tf.float16, "float16", None, tf.float32])
-    def test_type_of_weights(self, kind, dtype):
+    def test_weights_have_the_type_of_the_layer(self, kind, dtype):
         layer = self.make(kind, dtype=dtype)
         x = normalization.values(2, 3, 4)
         y = layer(x)
@@ -164,13 +166,13 @@ class TestLayer:
         assert y.dtype == tf.float32
         np.testing.assert_allclose(y, self.make(kind)(x), atol=5e-3)
 
-    def test_initializers_and_epsilon(self, kind):
+    def test_initializers_and_epsilon_are_used(self, kind):
         layer = self.make(
             kind, beta_initializer=tf.constant_initializer(3.0), gamma_initializer="zeros"
         )
         np.testing.assert_array_equal(layer(normalization.values(2, 4)), np.full([2, 4], 3))
 
-    def test_config(self, kind):
+    def test_a_configuration_makes_the_same_layer(self, kind):
         layer = self.make(kind, epsilon=0.5, center=False, gamma_initializer="zeros", name="mine")
         config = layer.get_config()
         again = type(layer).from_config(config)
@@ -181,14 +183,14 @@ class TestLayer:
         layer, x = self.make(kind), normalization.values(2, 3, 4)
         np.testing.assert_array_equal(layer(x, training=True), layer(x, training=False))
 
-    def test_in_a_model(self, kind):
+    def test_layers_are_part_of_a_model(self, kind):
         inputs = tf.keras.Input([3, 4])
         model = tf.keras.Model(inputs, self.make(kind)(inputs))
         x = normalization.values(2, 3, 4)
         assert model.output_shape == (None, 3, 4)
         np.testing.assert_allclose(model.predict(x, verbose=0), self.make(kind)(x), atol=1e-6)
 
-    def test_type_of_inputs(self, kind):
+    def test_inputs_of_other_types_are_refused(self, kind):
         with pytest.raises(TypeError, match=f"{kind}Normalization takes .*float16, float32"):
             self.make(kind)(tf.ones([2, 4], tf.int32))
 
@@ -196,16 +198,16 @@ class TestLayer:
 class TestErrors:
     """Mistakes that are found when a layer is built."""
 
-    def test_groups(self):
+    def test_a_number_of_groups_that_does_not_divide_is_refused(self):
         with pytest.raises(ValueError, match="4 channels is not commensurate with 3 groups"):
             layers.GroupNormalization(groups=3).build([2, 4])
 
     @pytest.mark.parametrize("layer", [layers.GroupNormalization, layers.InstanceNormalization])
-    def test_channels_axis(self, layer):
+    def test_an_unsupported_channels_axis_is_refused(self, layer):
         with pytest.raises(ValueError, match="Unsupported data format"):
             layer(channels_axis=2).build([2, 4, 4, 4])
 
-    def test_axis(self):
+    def test_an_axis_beyond_the_rank_is_refused(self):
         with pytest.raises(ValueError, match="axis"):
             layers.LayerNormalization(axis=3).build([2, 4])
 

@@ -70,7 +70,7 @@ def assert_close(actual: Any, wanted: Any, tolerance: float = 1e-5) -> None:
 @pytest.mark.parametrize("with_states", [False, True])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_equals_keras(kind, options, with_states):
+def test_results_and_gradients_equal_keras(kind, options, with_states):
     layer, stock = pair(kind, **options)
     x = np.swapaxes(X, 0, 1) if options.get("time_major") else X
     initial = states(kind) if with_states else []
@@ -104,7 +104,7 @@ def test_first_weights_are_those_of_keras(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_of_rnn_ops(kind):
+def test_weights_are_those_of_rnn_ops(kind):
     layer, _ = pair(
         kind, return_sequences=True, **({"reset_after": False} if kind == "GRU" else {})
     )
@@ -117,7 +117,7 @@ def test_weights_of_rnn_ops(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_checkpoints_of_keras(kind, tmp_path):
+def test_checkpoints_of_keras_are_loaded(kind, tmp_path):
     layer, stock = pair(kind)
     models = [tf.keras.Sequential([tf.keras.Input([T, SIZE]), each]) for each in (layer, stock)]
     for name in ("weights.h5", "checkpoint"):
@@ -127,7 +127,7 @@ def test_checkpoints_of_keras(kind, tmp_path):
         assert_close(layer.weights, stock.weights)
 
 
-def test_state_tuple():
+def test_an_lstm_state_tuple_is_an_initial_state():
     layer, stock = pair("LSTM")
     h, c = STATES
     state = rnn_ops.LSTMStateTuple(c=tf.constant(c), h=tf.constant(h))
@@ -149,7 +149,7 @@ def test_functional_model_with_states_trains(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_on_two_replicas(kind):
+def test_results_and_gradients_equal_keras_on_two_replicas(kind):
     _, stock = pair(kind, return_sequences=True)
     weights = stock.get_weights()
     made: list[Any] = []
@@ -170,7 +170,7 @@ def test_on_two_replicas(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_stateful(kind):
+def test_a_stateful_layer_keeps_its_state_until_a_reset(kind):
     layer, stock = pair(kind, stateful=True)
     for _ in range(3):
         assert_close(layer(X), stock(X))
@@ -180,7 +180,7 @@ def test_stateful(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_stateful_in_programs(kind):
+def test_stateful_layers_keep_their_state_between_programs(kind):
     config = IPUConfig()
     config.auto_select_ipus = 1
     config.configure_ipu_system()
@@ -244,7 +244,7 @@ def test_dropout_differs_between_steps_and_replicas(kind):
 
 @pytest.mark.parametrize("partials", [tf.float16, tf.float32])
 @pytest.mark.parametrize("kind", KINDS)
-def test_float16(kind, partials):
+def test_float16_layers_equal_keras_within_rounding(kind, partials):
     layer = ours(kind, U, dtype="float16", partials_dtype=partials, return_state=True)
     stock = getattr(tf.keras.layers, kind)(U, return_state=True)
     for each in (layer, stock):
@@ -258,7 +258,7 @@ def test_float16(kind, partials):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_config(kind):
+def test_a_configuration_makes_the_same_layer(kind):
     options = {"dropout_seed": [1, 2], "seed": 3, "partials_dtype": "float16", "stateful": True}
     layer = ours(kind, U, activation="relu", dropout=0.25, name="encoder", **options)
     config = layer.get_config()
@@ -294,7 +294,7 @@ def test_config(kind):
     ],
     ids=str,
 )
-def test_unsupported_arguments(kind, option):
+def test_unsupported_arguments_are_refused(kind, option):
     name = next(iter(option))
     message = {"partials_dtype": "Only support", "dtype": "Only support", "dropout": "rate"}
     with pytest.raises(ValueError, match=message.get(name, name)):
@@ -310,7 +310,7 @@ def test_masks_are_not_supported(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_wrong_shapes(kind):
+def test_wrong_shapes_are_refused(kind):
     layer = ours(kind, U)
     for shape in ([B, SIZE], [B, T, None]):
         with pytest.raises(ValueError, match="Expecting input_shape with 3 dims"):

@@ -32,27 +32,27 @@ class TestAllGather:
 
     @pytest.mark.parametrize("in_session", [False, True])
     @pytest.mark.parametrize("count", COUNTS)
-    def test_values(self, count, in_session):
+    def test_every_replica_gathers_the_values_of_all(self, count, in_session):
         x = replicas.rows(count, [2, 3])
         result = replicas.run(count, lambda: all_gather(replicas.own_row(x), count), in_session)
         np.testing.assert_array_equal(result, gathered(x, count))
 
     @pytest.mark.parametrize(("count", "size"), [(4, 2), (8, 4), (16, 2), (2, 1)])
-    def test_groups(self, count, size):
+    def test_groups_gather_among_themselves(self, count, size):
         x = replicas.rows(count, [3])
         result = replicas.run(count, lambda: all_gather(replicas.own_row(x), size))
         np.testing.assert_array_equal(result, gathered(x, size))
 
     @pytest.mark.parametrize("dtype", TYPES)
     @pytest.mark.parametrize("shape", [[], [1], [5]])
-    def test_types_and_shapes(self, dtype, shape):
+    def test_all_types_and_shapes_are_gathered(self, dtype, shape):
         x = replicas.rows(4, shape, dtype)
         result = replicas.run(4, lambda: all_gather(replicas.own_row(x), 4))
         assert result.dtype == dtype
         np.testing.assert_array_equal(result, gathered(x, 4))
 
     @pytest.mark.parametrize("kind", [list, tuple])
-    def test_a_list(self, kind):
+    def test_lists_of_tensors_are_gathered(self, kind):
         x, y = replicas.rows(2, [3]), replicas.rows(2, [], np.int32)
 
         def program():
@@ -64,7 +64,7 @@ class TestAllGather:
         np.testing.assert_array_equal(first, gathered(x, 2))
         np.testing.assert_array_equal(second, gathered(y, 2))
 
-    def test_in_a_loop(self):
+    def test_all_gather_runs_in_a_loop(self):
         x = replicas.rows(4, [3], np.int32)
 
         def body(v):
@@ -75,12 +75,12 @@ class TestAllGather:
             x = np.repeat(x.sum(0, keepdims=True) % 7, 4, axis=0)
         np.testing.assert_array_equal(result, x)
 
-    def test_static_shape(self):
+    def test_the_static_shape_has_the_replicas_first(self):
         with tf.Graph().as_default():
             assert all_gather(tf.zeros([2, 3]), 4).shape == [4, 2, 3]
 
     @pytest.mark.parametrize(("count", "size"), [(1, 1), (2, 2), (4, 2), (4, 4)])
-    def test_gradient(self, count, size):
+    def test_gradients_equal_finite_differences(self, count, size):
         x = replicas.rows(count, [2, 2])
         weights = replicas.rows(count, [size, 2, 2], seed=1)
 
@@ -102,7 +102,7 @@ class TestAllToAll:
 
     @pytest.mark.parametrize("in_session", [False, True])
     @pytest.mark.parametrize("count", COUNTS)
-    def test_values(self, count, in_session):
+    def test_parts_are_exchanged_between_replicas(self, count, in_session):
         x = replicas.rows(count, [count, 3])
         result = replicas.run(
             count, lambda: all_to_all(replicas.own_row(x), 0, 1, count), in_session
@@ -112,18 +112,18 @@ class TestAllToAll:
     @pytest.mark.parametrize("split", [0, 1, 2])
     @pytest.mark.parametrize("concat", [0, 1, 2])
     @pytest.mark.parametrize("shape", [[4, 8, 12], [8, 4, 4]])
-    def test_dimensions(self, split, concat, shape):
+    def test_any_dimensions_are_split_and_joined(self, split, concat, shape):
         x = replicas.rows(4, shape)
         result = replicas.run(4, lambda: all_to_all(replicas.own_row(x), split, concat, 4))
         np.testing.assert_array_equal(result, exchanged(x, split, concat))
 
     @pytest.mark.parametrize("dtype", TYPES)
-    def test_types(self, dtype):
+    def test_all_types_are_exchanged(self, dtype):
         x = replicas.rows(2, [2, 5], dtype)
         result = replicas.run(2, lambda: all_to_all(replicas.own_row(x), 0, 0, 2))
         np.testing.assert_array_equal(result, exchanged(x, 0, 0))
 
-    def test_there_and_back(self):
+    def test_the_inverse_exchange_gives_the_input(self):
         x = replicas.rows(4, [4, 3, 8])
 
         def program():
@@ -134,7 +134,7 @@ class TestAllToAll:
         np.testing.assert_array_equal(replicas.run(4, program), x)
 
     @pytest.mark.parametrize(("split", "concat"), [(0, 1), (1, 0), (0, 0)])
-    def test_gradient(self, split, concat):
+    def test_gradients_equal_finite_differences(self, split, concat):
         x = replicas.rows(2, [2, 4])
         weights = replicas.rows(2, exchanged(x, split, concat).shape[1:], seed=1)
 
@@ -156,25 +156,25 @@ class TestErrors:
     """Mistakes of the user."""
 
     @pytest.mark.parametrize("factor", [0, -2])
-    def test_factor(self, factor):
+    def test_a_factor_below_one_is_refused(self, factor):
         with pytest.raises(ValueError, match="replication_factor must be at least 1"):
             all_gather(tf.zeros([2]), factor)
 
     @pytest.mark.parametrize("factor", [None, 1.0, "2"])
-    def test_type_of_factor(self, factor):
+    def test_a_factor_that_is_no_int_is_refused(self, factor):
         with pytest.raises(TypeError, match="replication_factor must be an int"):
             all_to_all(tf.zeros([2]), 0, 0, factor)
 
-    def test_type(self):
+    def test_strings_are_refused(self):
         with pytest.raises(TypeError, match=r"all_gather takes tensors .* bool\. Received: string"):
             all_gather("text", 2)
 
     @pytest.mark.parametrize(("split", "concat"), [(2, 0), (0, 2), (-1, 0), (0, -1)])
-    def test_dimension(self, split, concat):
+    def test_a_dimension_beyond_the_rank_is_refused(self, split, concat):
         with pytest.raises(ValueError, match="_dimension must be at least 0 and less than"):
             all_to_all(tf.zeros([2, 2]), split, concat, 2)
 
-    def test_type_of_dimension(self):
+    def test_a_dimension_that_is_no_int_is_refused(self):
         with pytest.raises(TypeError, match="split_dimension must be an int"):
             all_to_all(tf.zeros([2, 2]), 1.0, 0, 2)
 

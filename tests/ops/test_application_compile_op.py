@@ -41,7 +41,7 @@ class TestInputs:
         path = compiled(lambda x: x * 2.0, tmp_path / "x", tf.ones([3]))
         assert [spec.shape for spec in file.load(path).signature.inputs] == [[3]]
 
-    def test_names_differ(self, tmp_path: Path) -> None:
+    def test_variables_of_one_name_are_numbered(self, tmp_path: Path) -> None:
         variables = [tf.Variable([1.0, float(i)], name="same") for i in range(2)]
         path = compiled(lambda: variables[0] - variables[1], tmp_path / "x")
         assert _names(path) == ["XLA_Args/same", "XLA_Args/same_1"]
@@ -62,7 +62,7 @@ class TestInputs:
 
 
 class TestFunctions:
-    def test_in_the_scope_of_a_strategy(self, tmp_path: Path) -> None:
+    def test_a_function_is_compiled_in_the_scope_of_a_strategy(self, tmp_path: Path) -> None:
         configure()
         with ipu_strategy.IPUStrategy(enable_keras_extensions=False).scope():
             weight = tf.Variable([2.0, 3.0], name="w")
@@ -79,7 +79,7 @@ class TestFunctions:
         )
         np.testing.assert_array_equal(call(context)[0], [8.0, 27.0])
 
-    def test_an_iterator_of_the_device(self, tmp_path: Path) -> None:
+    def test_an_iterator_of_the_device_becomes_a_feed(self, tmp_path: Path) -> None:
         configure()
         with ipu_strategy.IPUStrategy(enable_keras_extensions=False).scope():
             dataset = tf.data.Dataset.from_tensors(np.zeros(2, np.float32)).repeat()
@@ -114,7 +114,7 @@ class TestFunctions:
             np.testing.assert_array_equal(session.run(weight), [1.0, 2.0])
         assert file.load(tmp_path / "x").results == ()
 
-    def test_in_a_function(self, tmp_path: Path) -> None:
+    def test_functions_of_tensorflow_compile_applications(self, tmp_path: Path) -> None:
         weight = tf.Variable([1.0, 2.0])
         target = str(tmp_path / "x")
 
@@ -129,7 +129,7 @@ class TestFunctions:
 
 
 class TestFiles:
-    def test_a_temporary_file(self) -> None:
+    def test_without_a_path_a_private_temporary_file_is_made(self) -> None:
         path = Path(
             experimental_application_compile_op(lambda x: x * 2.0, tf.ones([2])).numpy().decode()
         )
@@ -171,7 +171,7 @@ class TestFiles:
             file.load(path)
 
     @pytest.mark.parametrize("connection", ["NEVER", "PRE_COMPILE"])
-    def test_without_hardware(self, tmp_path: Path, connection: str) -> None:
+    def test_compiling_needs_no_attached_device(self, tmp_path: Path, connection: str) -> None:
         config = IPUConfig()
         config.auto_select_ipus = 1
         config.device_connection.type = DeviceConnectionType[connection]

@@ -24,7 +24,7 @@ def gradients(with_barrier: bool) -> list[tf.Tensor]:
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("with_barrier", [False, True])
-def test_values_and_gradients(with_barrier, count, in_session):
+def test_a_barrier_changes_no_values_and_gradients(with_barrier, count, in_session):
     results = replicas.run(count, lambda: gradients(with_barrier), in_session)
     for got, want in zip(results, [[1, 4], 3, [6, 12], 5]):
         np.testing.assert_array_equal(got, [want] * count)
@@ -44,13 +44,13 @@ def test_one_operation_takes_all_tensors(with_barrier):
 
 
 @pytest.mark.parametrize("with_barrier", [False, True])
-def test_eagerly(with_barrier):
+def test_eager_gradients_are_those_without_a_barrier(with_barrier):
     for got, want in zip(gradients(with_barrier), [[1, 4], 3, [6, 12], 5]):
         np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("with_barrier", [False, True])
-def test_types_and_structures(with_barrier):
+def test_types_and_structures_are_kept(with_barrier):
     tensors = {"a": tf.constant(1, tf.int32), "b": (tf.constant([True]), tf.constant(1.5, "half"))}
     result = control_flow_ops.barrier(tensors, with_barrier)
     tf.nest.assert_same_structure(tensors, result)
@@ -59,7 +59,7 @@ def test_types_and_structures(with_barrier):
         np.testing.assert_array_equal(got, want)
 
 
-def test_a_gradient_that_nothing_asks_for():
+def test_an_unused_result_has_no_gradient():
     x, y = tf.constant(1.0), tf.constant(2.0)
     with tf.GradientTape() as tape:
         tape.watch([x, y])
@@ -70,6 +70,6 @@ def test_a_gradient_that_nothing_asks_for():
     assert got[1].numpy() == 0
 
 
-def test_nothing():
+def test_a_barrier_of_nothing_is_refused():
     with pytest.raises(ValueError, match="at least one tensor"):
         control_flow_ops.barrier([])

@@ -42,7 +42,7 @@ class TestSum:
 
     @pytest.mark.parametrize("in_session", [False, True])
     @pytest.mark.parametrize("count", COUNTS)
-    def test_all_replicas(self, count, in_session):
+    def test_the_sum_is_over_all_replicas(self, count, in_session):
         x = replicas.rows(count, [3, 5])
         result = replicas.run(count, lambda: cross_replica_sum(replicas.own_row(x)), in_session)
         np.testing.assert_array_equal(result, left_to_right(x, count))
@@ -50,13 +50,13 @@ class TestSum:
     @pytest.mark.parametrize(
         ("count", "size"), [(2, 1), (4, 2), (8, 2), (8, 4), (8, 8), (16, 4), (16, 1)]
     )
-    def test_groups(self, count, size):
+    def test_groups_sum_among_themselves(self, count, size):
         x = replicas.rows(count, [6])
         result = replicas.run(count, lambda: cross_replica_sum(replicas.own_row(x), size))
         np.testing.assert_array_equal(result, left_to_right(x, size))
 
     @pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
-    def test_types(self, dtype):
+    def test_all_types_are_summed(self, dtype):
         x = replicas.rows(4, [700], dtype)
 
         def program():
@@ -68,7 +68,7 @@ class TestSum:
         np.testing.assert_array_equal(replicas.run(4, program), expected)
 
     @pytest.mark.parametrize("dtype", INTEGERS)
-    def test_integers_wrap(self, dtype):
+    def test_integer_sums_wrap(self, dtype):
         limit = tf.as_dtype(dtype).max if dtype != "int64" else 2**31 - 1
         x = np.full([2, 1], limit, dtype)
 
@@ -80,7 +80,7 @@ class TestSum:
         np.testing.assert_array_equal(result, exported(tf.constant(x)))
 
     @pytest.mark.parametrize("shape", [[], [1], [511], [512], [513], [3, 1, 2], [300, 1000]])
-    def test_shapes(self, shape):
+    def test_any_shape_is_summed(self, shape):
         x = replicas.rows(4, shape)
         result = replicas.run(4, lambda: cross_replica_sum(replicas.own_row(x)))
         np.testing.assert_array_equal(result, left_to_right(x, 4))
@@ -105,11 +105,11 @@ class TestSum:
         result = replicas.run(2, program)
         np.testing.assert_array_equal(result, [[[1, 1], [1, 1], [0, 0], [0, 0]]] * 2)
 
-    def test_name(self):
+    def test_the_op_has_the_given_name(self):
         with tf.Graph().as_default():
             assert cross_replica_sum(1.0, name="total").op.name == "total"
 
-    def test_outside_a_program(self):
+    def test_outside_a_program_the_sum_is_the_value(self):
         assert cross_replica_sum(3.0).numpy() == 3.0
         with tf.device("/device:IPU:0"):
             assert cross_replica_sum(tf.constant(3.0)).numpy() == 3.0
@@ -134,12 +134,12 @@ class TestMean:
     """Sum divided by the number of replicas that sum together."""
 
     @pytest.mark.parametrize("count", [1, 2, 4])
-    def test_all_replicas(self, count):
+    def test_the_mean_is_over_all_replicas(self, count):
         x = replicas.rows(count, [7])
         result = replicas.run(count, lambda: cross_replica_mean(replicas.own_row(x)))
         np.testing.assert_array_equal(result, left_to_right(x, count) / np.float32(count))
 
-    def test_groups(self):
+    def test_groups_average_among_themselves(self):
         x = replicas.rows(4, [7])
         result = replicas.run(4, lambda: cross_replica_mean(replicas.own_row(x), 2))
         np.testing.assert_array_equal(result, left_to_right(x, 2) / np.float32(2))
@@ -169,7 +169,7 @@ class TestMean:
         np.testing.assert_array_equal(result, [expected] * 4)
 
     @pytest.mark.parametrize("size", [None, 2])
-    def test_gradient(self, size):
+    def test_the_gradient_of_a_mean_equals_finite_differences(self, size):
         x = replicas.rows(4, [3])
 
         def program():
@@ -185,7 +185,7 @@ class TestMean:
 
     @pytest.mark.parametrize("op", ["SUM", "MEAN"])
     @pytest.mark.parametrize("count", [1, 2, 4])
-    def test_reduction_of_a_strategy(self, count, op):
+    def test_a_strategy_reduces_over_replicas(self, count, op):
         x = replicas.rows(count, [7])
 
         def program():
@@ -198,7 +198,7 @@ class TestMean:
         np.testing.assert_array_equal(result["b"], -expected)
 
     @pytest.mark.parametrize("op", ["SUM", "MEAN"])
-    def test_reduction_outside_run(self, op):
+    def test_a_reduction_outside_run_is_over_replicas(self, op):
         replicas.configure(4)
         strategy = ipu_strategy.IPUStrategy()
         with strategy.scope():
@@ -210,7 +210,7 @@ class TestMean:
             assert program().numpy() == {"SUM": 12, "MEAN": 3}[op]
 
     @pytest.mark.parametrize("optimizers", ["optimizers", "legacy"])
-    def test_keras_optimizer_adds_the_gradients_of_replicas(self, optimizers):
+    def test_a_keras_optimizer_adds_the_gradients_of_replicas(self, optimizers):
         x = replicas.rows(4, [3])
         replicas.configure(4)
         strategy = ipu_strategy.IPUStrategy()
@@ -235,7 +235,7 @@ class TestControlFlow:
 
     @pytest.mark.parametrize("in_session", [False, True])
     @pytest.mark.parametrize("count", COUNTS)
-    def test_loop(self, count, in_session):
+    def test_collectives_run_in_a_loop(self, count, in_session):
         x = replicas.rows(count, [3], np.int32)
 
         def body(v):
@@ -250,7 +250,7 @@ class TestControlFlow:
         np.testing.assert_array_equal(result, expected)
 
     @pytest.mark.parametrize("in_session", [False, True])
-    def test_nested_loops_with_conditionals_and_functions(self, in_session):
+    def test_collectives_run_in_nested_loops_and_conditionals(self, in_session):
         @tf.function
         def exchange(v):
             return cross_replica_sum(v) % 1000
@@ -275,7 +275,7 @@ class TestControlFlow:
             expected = np.full(4, expected.sum() % 1000) + np.arange(4)
         np.testing.assert_array_equal(replicas.run(4, program, in_session), expected)
 
-    def test_condition_of_a_loop(self):
+    def test_collectives_run_in_the_condition_of_a_loop(self):
         """Replicas count up at different speeds until their sum is large enough."""
 
         def program():
@@ -295,7 +295,7 @@ class TestControlFlow:
         for result, size in zip(replicas.run(4, program), range(1, 30)):
             np.testing.assert_array_equal(result, np.full([4, size], 6.0 + 4 * size))
 
-    def test_collectives_whose_results_nobody_uses(self):
+    def test_collectives_whose_results_nobody_uses_run(self):
         def body(v):
             cross_replica_sum(tf.ones([3]))
             return cross_replica_sum(v) / 2
@@ -308,7 +308,7 @@ class TestPromise:
     """assume_equal_across_replicas."""
 
     @pytest.mark.parametrize("inplace", [False, True])
-    def test_structure(self, inplace):
+    def test_the_structure_of_tensors_is_kept(self, inplace):
         def program():
             tensors = {"a": [tf.constant([1.0, 2.0]), tf.constant(3)], "b": tf.constant(True)}
             marked = cross_replica_ops.assume_equal_across_replicas(tensors, inplace)
@@ -328,7 +328,7 @@ class TestPromise:
 
         np.testing.assert_array_equal(replicas.run(4, program), [6] * 4)
 
-    def test_gradient(self):
+    def test_gradients_pass_through(self):
         def program():
             x = tf.constant([1.0, 2.0])
             with tf.GradientTape() as tape:
@@ -340,7 +340,7 @@ class TestPromise:
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, None), (2, None), (4, None), (4, 2), (8, 4)])
-def test_gradient_of_sum(count, size):
+def test_gradients_of_sums_equal_finite_differences(count, size):
     """Against finite differences of the sum of all replicas' losses."""
     x, weights = replicas.rows(count, [3]), replicas.rows(count, [3], seed=1)
 
@@ -358,7 +358,7 @@ def test_gradient_of_sum(count, size):
     np.testing.assert_allclose(replicas.run(count, program), expected, atol=1e-4)
 
 
-def test_gradient_through_a_loop():
+def test_gradients_go_through_a_loop():
     x = replicas.rows(2, [3])
 
     def program():
@@ -384,16 +384,16 @@ class TestErrors:
     """Mistakes of the user."""
 
     @pytest.mark.parametrize("value", [True, tf.constant([True]), "text", np.float64(1)])
-    def test_type(self, value):
+    def test_unsupported_types_are_refused(self, value):
         with pytest.raises(TypeError, match="cross_replica_sum takes tensors of the types float16"):
             cross_replica_sum(value)
 
-    def test_group_size(self):
+    def test_a_negative_group_size_is_refused(self):
         with pytest.raises(ValueError, match="replica_group_size must be at least 0"):
             cross_replica_sum(1.0, -1)
 
     @pytest.mark.parametrize("size", [1.5, "2", True])
-    def test_type_of_group_size(self, size):
+    def test_a_group_size_that_is_no_int_is_refused(self, size):
         with pytest.raises(TypeError, match="replica_group_size must be an int"):
             cross_replica_mean(1.0, size)
 
@@ -407,6 +407,6 @@ class TestErrors:
         with pytest.raises(tf.errors.InvalidArgumentError, match=pattern):
             replicas.run(count, lambda: cross_replica_sum(tf.constant(1.0), size), in_session)
 
-    def test_group_size_outside_a_program(self):
+    def test_groups_outside_a_program_are_refused(self):
         with pytest.raises(tf.errors.InvalidArgumentError, match="Groups of 2 replicas"):
             cross_replica_sum(1.0, 2)

@@ -129,7 +129,7 @@ def test_impossible_labels_have_an_infinite_loss_and_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("out_dtype", [None, tf.float16, tf.float32])
-def test_float16(out_dtype: Any) -> None:
+def test_float16_losses_equal_the_reference_within_rounding(out_dtype: Any) -> None:
     logits, labels, counts = case(1, np.float16)
     x = tf.constant(logits)
     with tf.GradientTape() as tape:
@@ -152,7 +152,7 @@ def test_second_derivative_is_refused() -> None:
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-def test_on_replicas(in_session: bool) -> None:
+def test_losses_and_paths_are_right_on_replicas(in_session: bool) -> None:
     logits = replicas.rows(2, (STEPS, BATCH, CLASSES))
     _, labels, counts = case(2)
 
@@ -178,7 +178,7 @@ def test_on_replicas(in_session: bool) -> None:
             np.testing.assert_allclose(got[f"path{i}"][replica], path, rtol=1e-6)
 
 
-def test_in_a_loop() -> None:
+def test_a_loop_descends_the_gradient_of_the_loss() -> None:
     """Descends the gradient of the loss, which a program on the CPU does too."""
     logits, labels, counts = case(0)
 
@@ -275,7 +275,7 @@ def test_beams_equal_those_of_tensorflow(width: int) -> None:
         assert labels[b, 0, : lengths[b, 0]].numpy().tolist() == want
 
 
-def test_beam_search_in_float16() -> None:
+def test_beam_search_in_float16_equals_float32_within_rounding() -> None:
     logits = case(0, np.float16)[0]
     scores, lengths, labels = nn_ops.ctc_beam_search_decoder(logits, [4, 4, 4], 20, 2)
     want = nn_ops.ctc_beam_search_decoder(logits.astype(np.float32), [4, 4, 4], 20, 2)
@@ -325,7 +325,9 @@ LABELS = np.ones([3, 2], np.int32)
         ({"logit_length": tf.constant([4, 4, 4], tf.int64)}, TypeError, "logit_length must be of"),
     ],
 )
-def test_loss_errors(change: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_arguments_of_losses_are_refused(
+    change: dict[str, Any], error: type[Exception], message: str
+) -> None:
     arguments = {
         "labels": LABELS,
         "logits": LOGITS,
@@ -348,7 +350,9 @@ def test_loss_errors(change: dict[str, Any], error: type[Exception], message: st
         ({"logits_lengths": [5, 1, 1]}, ValueError, "logits_lengths must be in the range"),
     ],
 )
-def test_beam_search_errors(change: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_arguments_of_beam_search_are_refused(
+    change: dict[str, Any], error: type[Exception], message: str
+) -> None:
     arguments = {"logits": LOGITS, "logits_lengths": [4, 4, 4]}
     with pytest.raises(error, match=message):
         nn_ops.ctc_beam_search_decoder(**{**arguments, **change})

@@ -97,11 +97,11 @@ class TestValues:
     """Both kinds, everywhere."""
 
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_product(self, product, where):
+    def test_a_product_of_the_library_equals_numpy(self, product, where):
         (result,) = RUNNERS[where](lambda x, y: [product(x, y)], [X, Y])
         np.testing.assert_array_equal(result, X * Y)
 
-    def test_eager_on_the_device(self, product):
+    def test_an_eager_tensor_of_the_device_is_passed(self, product):
         replicas.configure(1)
         with tf.device("/device:IPU:0"):
             result = product(tf.constant(X), tf.constant(Y))
@@ -109,26 +109,26 @@ class TestValues:
         np.testing.assert_array_equal(result, X * Y)
 
     @pytest.mark.parametrize("session", [False, True])
-    def test_replicas(self, product, session):
+    def test_every_replica_calls_the_library(self, product, session):
         x, y = replicas.rows(2, [5], seed=1), replicas.rows(2, [5], seed=2)
         result = replicas.run(
             2, lambda: product(replicas.own_row(x), replicas.own_row(y)), in_session=session
         )
         np.testing.assert_array_equal(result, x * y)
 
-    def test_loop(self, product):
+    def test_a_loop_calls_the_library(self, product):
         (result,) = in_session(
             lambda x, y: loops.repeat(5, lambda v: product(v, y), [x], use_while_v1=False), [X, Y]
         )
         np.testing.assert_allclose(result, X * Y**5, rtol=1e-6)
 
-    def test_single_input(self, precompiled):
+    def test_a_single_tensor_is_a_list_of_one(self, precompiled):
         (result,) = custom_ops.precompiled_user_op(
             tf.constant(X), precompiled, outs=outs([4]), op_name="Double"
         )
         np.testing.assert_array_equal(result, 2 * X)
 
-    def test_relative_path(self, precompiled, monkeypatch):
+    def test_a_relative_path_is_found(self, precompiled, monkeypatch):
         monkeypatch.chdir(Path(precompiled).parent)
         (result,) = in_strategy(
             lambda x: custom_ops.precompiled_user_op(
@@ -138,7 +138,7 @@ class TestValues:
         )
         np.testing.assert_array_equal(result, 2 * X)
 
-    def test_empty(self, product):
+    def test_empty_tensors_are_passed(self, product):
         assert product(tf.zeros([0]), tf.zeros([0])).shape == [0]
 
 
@@ -151,7 +151,7 @@ class TestGradient:
     """The derivatives that libraries compute."""
 
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_tape(self, product, where):
+    def test_a_tape_calls_the_gradient_of_the_library(self, product, where):
         def gradients(x, y):
             with tf.GradientTape() as tape:
                 tape.watch([x, y])
@@ -161,14 +161,14 @@ class TestGradient:
         for result, expected in zip(RUNNERS[where](gradients, [X, Y]), reference(X, Y)):
             np.testing.assert_array_equal(result, expected)
 
-    def test_tf_gradients(self, product):
+    def test_tf_gradients_calls_the_gradient_of_the_library(self, product):
         results = in_session(
             lambda x, y: tf.gradients(product(x, y), [x, y], tf.constant(UPSTREAM)), [X, Y]
         )
         for result, expected in zip(results, reference(X, Y)):
             np.testing.assert_array_equal(result, expected)
 
-    def test_loop(self, product):
+    def test_gradients_go_through_a_loop(self, product):
         """The derivative of x * y^3, through a loop."""
 
         def gradients(x, y):
@@ -179,7 +179,7 @@ class TestGradient:
         np.testing.assert_allclose(by_x, Y**3, rtol=1e-6)
         np.testing.assert_allclose(by_y, 3 * X * Y**2, rtol=1e-6)
 
-    def test_replicas(self, product):
+    def test_gradients_are_right_on_replicas(self, product):
         x, y = replicas.rows(2, [5], seed=1), replicas.rows(2, [5], seed=2)
 
         def gradients():
@@ -191,7 +191,7 @@ class TestGradient:
         np.testing.assert_array_equal(by_y, x)
 
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_gradient_attributes(self, product, where):
+    def test_gradient_attributes_reach_the_gradient(self, product, where):
         def gradients(x, y):
             with tf.GradientTape() as tape:
                 tape.watch([x, y])
@@ -203,7 +203,7 @@ class TestGradient:
 
     @pytest.mark.parametrize("kind", ["host", "precompiled"])
     @pytest.mark.parametrize("indices", [None, [0, 1], [1], [0]])
-    def test_separate(self, host, precompiled, kind, indices):
+    def test_separate_gradients_equal_the_reference(self, host, precompiled, kind, indices):
         def gradients(x, y):
             options = {"separate_gradients": True, "inputs_with_gradients": indices}
             with tf.GradientTape() as tape:
@@ -226,7 +226,7 @@ class TestGradient:
             wanted = indices is None or i in indices
             np.testing.assert_array_equal(result, expected if wanted else np.zeros(4))
 
-    def test_some_inputs(self, host):
+    def test_inputs_without_gradients_have_none(self, host):
         def gradients(x, y):
             (z,) = custom_ops.cpu_user_operation(
                 [x, y], host, outs([4]), op_name="Second", inputs_with_gradients=[1]
@@ -237,7 +237,7 @@ class TestGradient:
 
         np.testing.assert_array_equal(in_session(gradients, [X, Y])[0], UPSTREAM * X)
 
-    def test_no_inputs(self, precompiled):
+    def test_no_input_with_a_gradient_means_none(self, precompiled):
         x = tf.constant(X)
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -248,7 +248,7 @@ class TestGradient:
 
     @pytest.mark.parametrize("used", [[0], [1], [0, 1]])
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_two_outputs(self, host, used, where):
+    def test_gradients_of_two_outputs_add_up(self, host, used, where):
         def gradients(x, y):
             with tf.GradientTape() as tape:
                 tape.watch([x, y])
@@ -263,7 +263,7 @@ class TestGradient:
         np.testing.assert_array_equal(by_x, np.full(4, first + second))
         np.testing.assert_array_equal(by_y, np.full(4, first - second))
 
-    def test_forward_outputs(self, precompiled):
+    def test_the_gradient_gets_the_outputs_of_the_forward_op(self, precompiled):
         def gradients(x):
             (z,) = custom_ops.precompiled_user_op(
                 [x], precompiled, outs=outs([4]), op_name="Double"
@@ -272,7 +272,7 @@ class TestGradient:
 
         np.testing.assert_allclose(in_session(gradients, [X])[0], 2 * UPSTREAM)
 
-    def test_training(self, product):
+    def test_a_variable_is_trained_through_the_library(self, product):
         """Descent on the squared error of w * x."""
 
         def program():
@@ -292,7 +292,7 @@ class TestGradient:
             expected -= 0.02 * 2 * (expected * Y - X) * Y
         np.testing.assert_allclose(result, expected, rtol=1e-5)
 
-    def test_second_order(self, product):
+    def test_second_order_gradients_are_refused(self, product):
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [4])
             (gradient,) = tf.gradients(product(x, x), x)
@@ -306,7 +306,7 @@ class TestWhatLibrariesGet:
     @pytest.mark.parametrize(
         "dtype", ["float16", "bfloat16", "float32", "int8", "uint8", "int32", "uint32", "bool"]
     )
-    def test_types(self, host, dtype):
+    def test_libraries_get_each_type(self, host, dtype):
         dtype = tf.as_dtype(dtype)
         x = replicas.rows(1, [3, 2], dtype)[0]
 
@@ -323,7 +323,7 @@ class TestWhatLibrariesGet:
         ("dtype", "shape"),
         [("float32", [2, 3, 4]), ("float16", [5]), ("int32", []), ("bool", [0, 2]), ("int8", [1])],
     )
-    def test_shapes(self, precompiled, dtype, shape):
+    def test_libraries_get_the_shapes_of_inputs(self, precompiled, dtype, shape):
         x = tf.zeros(shape, dtype)
         (result,) = custom_ops.precompiled_user_op(
             [x], precompiled, outs=outs([8], dtype=tf.int64), op_name="Shape"
@@ -331,7 +331,7 @@ class TestWhatLibrariesGet:
         expected = [x.dtype.as_datatype_enum, len(shape), *shape, int(np.prod(shape)), -1]
         assert result.numpy()[: len(expected)].tolist() == expected
 
-    def test_texts(self, host):
+    def test_libraries_get_attributes_and_name(self, host):
         def texts():
             return custom_ops.cpu_user_operation(
                 [], host, outs([32], [32], dtype=tf.int32), "Mine", "Texts", attributes='{"a": 1}'
@@ -343,7 +343,7 @@ class TestWhatLibrariesGet:
         assert attributes == '{"a": 1}'
         assert name.endswith("Mine")
 
-    def test_replica(self, precompiled):
+    def test_libraries_get_the_replica(self, precompiled):
         def index():
             return custom_ops.precompiled_user_op(
                 [], precompiled, outs=outs([2], dtype=tf.int32), op_name="Replica"
@@ -365,7 +365,7 @@ class TestWhatLibrariesGet:
 class TestNoOutputs:
     """Operations for what they do."""
 
-    def test_program(self, host):
+    def test_an_op_without_outputs_runs_in_each_iteration(self, host):
         def logged():
             return custom_ops.cpu_user_operation(
                 [], host, outs([], dtype=tf.int32), op_name="Logged"
@@ -387,7 +387,7 @@ class TestMetadata:
     """What libraries say of their operations."""
 
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_shared_memory(self, precompiled, where):
+    def test_outputs_may_share_memory_with_inputs(self, precompiled, where):
         def add_one(x):
             (z,) = custom_ops.precompiled_user_op(
                 [x], precompiled, outs=outs([4]), op_name="InPlace"
@@ -402,7 +402,7 @@ class TestMetadata:
         np.testing.assert_array_equal(z, X + 1)
         np.testing.assert_array_equal(again, X + 2)
 
-    def test_shared_memory_of_a_variable(self, precompiled):
+    def test_results_may_share_memory_with_a_variable(self, precompiled):
         replicas.configure(1)
         strategy = ipu_strategy.IPUStrategy()
         with strategy.scope():
@@ -422,13 +422,15 @@ class TestMetadata:
         ("op_name", "shape", "phrase"),
         [("InPlace", [2], "shares memory"), ("Hashable", [2], "is elementwise")],
     )
-    def test_other_shapes(self, precompiled, op_name, shape, phrase):
+    def test_metadata_that_do_not_fit_the_shapes_are_refused(
+        self, precompiled, op_name, shape, phrase
+    ):
         with pytest.raises(tf.errors.InvalidArgumentError, match=phrase):
             custom_ops.precompiled_user_op(
                 [tf.constant(X)], precompiled, outs=outs(shape), op_name=op_name
             )
 
-    def test_allocator(self, precompiled):
+    def test_libraries_may_allocate_inputs(self, precompiled):
         (result,) = custom_ops.precompiled_user_op(
             [tf.constant(X)], precompiled, outs=outs([4]), op_name="Allocates"
         )
@@ -462,7 +464,7 @@ class TestChangedLibrary:
             lambda x, y: custom_ops.cpu_user_operation([x, y], library, outs([4])), [X, Y]
         )[0]
 
-    def test_same_path(self, folder):
+    def test_a_library_that_changed_is_another_program(self, folder):
         library = compiled("host.cc", folder / "libchanging.so")
         np.testing.assert_array_equal(self.run(library), X * Y)
         compiled("host.cc", folder / "libchanging.so", "-DOFFSET=10")
@@ -470,7 +472,7 @@ class TestChangedLibrary:
         compiled("host.cc", folder / "libchanging.so")
         np.testing.assert_array_equal(self.run(library), X * Y)
 
-    def test_eagerly(self, folder):
+    def test_a_library_that_changed_is_loaded_again_eagerly(self, folder):
         library = folder / "libeager.so"
         for offset in (0, 10, 0):
             compiled("host.cc", library, f"-DOFFSET={offset}")
@@ -515,12 +517,12 @@ class TestCompileErrors:
     @pytest.mark.parametrize(
         "function", [custom_ops.cpu_user_operation, custom_ops.precompiled_user_op]
     )
-    def test_no_library(self, where, function):
+    def test_a_missing_library_is_refused(self, where, function):
         with pytest.raises(tf.errors.NotFoundError, match="/nowhere/lib.so.* cannot be read"):
             self.run(where, function, "/nowhere/lib.so", outs=outs([4]))
 
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_no_symbol(self, where, host, precompiled):
+    def test_a_missing_symbol_is_refused(self, where, host, precompiled):
         for function, library in (
             (custom_ops.cpu_user_operation, host),
             (custom_ops.precompiled_user_op, precompiled),
@@ -529,14 +531,14 @@ class TestCompileErrors:
                 self.run(where, function, library, outs=outs([4]), op_name="Missing")
 
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_level(self, where, folder):
+    def test_another_api_level_is_refused(self, where, folder):
         for level in (4, 6):
             library = compiled("precompiled.cc", folder / f"level{level}.so", f"-DLEVEL={level}")
             message = f"Api level of module {library}: expected 5, received {level}"
             with pytest.raises(tf.errors.InternalError, match=message):
                 self.run(where, custom_ops.precompiled_user_op, library, outs=outs([4]))
 
-    def test_no_level(self, folder):
+    def test_a_library_without_api_level_is_refused(self, folder):
         library = compiled("precompiled.cc", folder / "no_level.so", "-DNO_LEVEL")
         with pytest.raises(tf.errors.NotFoundError, match="no symbol custom_op_api_level"):
             self.run("session", custom_ops.precompiled_user_op, library, outs=outs([4]))
@@ -545,12 +547,12 @@ class TestCompileErrors:
         (result,) = custom_ops.cpu_user_operation([X, Y], host, outs([4]))
         np.testing.assert_array_equal(result, X * Y)
 
-    def test_not_a_library(self, tmp_path):
+    def test_a_file_that_is_no_library_is_refused(self, tmp_path):
         (tmp_path / "text.so").write_text("not a library")
         with pytest.raises(tf.errors.InvalidArgumentError, match="does not load"):
             self.run("session", custom_ops.cpu_user_operation, tmp_path / "text.so", outs([4]))
 
-    def test_no_gradient(self, precompiled):
+    def test_a_missing_gradient_symbol_is_refused(self, precompiled):
         def gradients(x):
             (z,) = custom_ops.precompiled_user_op(
                 [x], precompiled, outs=outs([4]), op_name="Forward"
@@ -568,7 +570,7 @@ class TestCompileErrors:
             ("TwoAliases", tf.errors.InvalidArgumentError, "inputs 0 and 1 both share"),
         ],
     )
-    def test_metadata(self, precompiled, op_name, error, message):
+    def test_wrong_metadata_are_refused(self, precompiled, op_name, error, message):
         with pytest.raises(error, match=message):
             in_session(
                 lambda x: custom_ops.precompiled_user_op(
@@ -578,7 +580,9 @@ class TestCompileErrors:
             )
 
     @pytest.mark.parametrize("kind", ["host", "unhashable", "hashable"])
-    def test_pre_compilation(self, run_python, host, precompiled, kind, tmp_path):
+    def test_pre_compilation_takes_hashable_ops_only(
+        self, run_python, host, precompiled, kind, tmp_path
+    ):
         run_python(
             PRE_COMPILE,
             args=[host if kind == "host" else precompiled, kind],
@@ -624,7 +628,7 @@ class TestRunErrors:
     @pytest.mark.parametrize(
         ("op_name", "message"), [("Throw", "out of ideas"), ("ThrowNumber", "unknown type")]
     )
-    def test_exception(self, host, where, op_name, message):
+    def test_an_exception_of_the_library_ends_the_program(self, host, where, op_name, message):
         name = ".*" if where == "eager" else ".*Mine"  # TensorFlow adds the name
         message = f"The custom operation {name} of {host} failed: .*{message}"
         with pytest.raises(tf.errors.InternalError, match=message):
@@ -633,7 +637,7 @@ class TestRunErrors:
             )
 
     @pytest.mark.parametrize("where", RUNNERS)
-    def test_error(self, precompiled, where):
+    def test_an_error_of_the_library_ends_the_program(self, precompiled, where):
         with pytest.raises(tf.errors.InternalError, match="failed: too late"):
             RUNNERS[where](
                 lambda x: custom_ops.precompiled_user_op(
@@ -675,23 +679,23 @@ class TestArguments:
     @pytest.mark.parametrize(
         "function", [custom_ops.cpu_user_operation, custom_ops.precompiled_user_op]
     )
-    def test_values(self, function, options, message):
+    def test_wrong_values_are_refused(self, function, options, message):
         arguments = {"library_path": "lib.so", "outs": outs([4]), **options}
         with pytest.raises(ValueError, match=message):
             function([X, Y], **arguments)
 
-    def test_inputs(self, host):
+    def test_wrong_inputs_are_refused(self, host):
         with pytest.raises(TypeError, match="inputs must be a list of tensors"):
             custom_ops.cpu_user_operation("x", host)
         with pytest.raises(TypeError, match="Received: float64. Cast"):
             custom_ops.cpu_user_operation([np.zeros(3)], host)
 
-    def test_gp_path(self, precompiled):
+    def test_a_gp_path_that_is_no_path_is_refused(self, precompiled):
         with pytest.raises(ValueError, match="gp_path must be a path"):
             custom_ops.precompiled_user_op([X, Y], precompiled, gp_path=3)
 
 
-def test_header_is_c(tmp_path):
+def test_the_header_is_c(tmp_path):
     source = tmp_path / "header.c"
     source.write_text('#include "tensorflow_ipu/custom_op.h"\n')
     options = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c"]
@@ -708,7 +712,7 @@ def test_header_says_where_it_is_missing(monkeypatch, tmp_path):
     assert custom_ops.include_dir() == str(tmp_path / "package" / "include")
 
 
-def test_modules():
+def test_the_module_is_public_under_both_names():
     from tensorflow.python import ipu
 
     assert ipu.custom_ops is ipu.ops.custom_ops is custom_ops

@@ -52,7 +52,7 @@ class TestCalls:
         assert [spec.dtype for spec in signature.streamed_outputs] == [tf.float32]
         assert repr(context).startswith("EmbeddedRuntimeContext('said'")
 
-    def test_start_and_call(self, squares: str) -> None:
+    def test_start_and_call_gives_results_and_context(self, squares: str) -> None:
         results, context = embedded_runtime.embedded_runtime_start_and_call(
             squares, [], [_batch(3)], "both"
         )
@@ -83,7 +83,7 @@ class TestCalls:
         (got,) = call(context, np.array([5, 2**33 + 7]))
         np.testing.assert_array_equal(got, [6, 8])
 
-    def test_results_without_outfeeds(self, tmp_path: Path) -> None:
+    def test_results_come_without_outfeeds(self, tmp_path: Path) -> None:
         path = compiled(lambda x, y: (x + y, x - y), tmp_path / "x", [_batch(0), _batch(0)])
         context = start(path, [_batch(5), _batch(2)], f"results {tmp_path}")
         for _ in range(2):
@@ -157,7 +157,7 @@ class TestFlushing:
         for value in range(11):
             np.testing.assert_array_equal(call(context, _batch(value))[0], _batch(2 * value + 1))
 
-    def test_replicas_that_wait_for_each_other(self, tmp_path: Path) -> None:
+    def test_a_call_is_flushed_where_replicas_wait_for_each_other(self, tmp_path: Path) -> None:
         configure(2)
 
         def body(x: tf.Tensor) -> Any:
@@ -168,7 +168,7 @@ class TestFlushing:
         for value in range(8):
             np.testing.assert_array_equal(call(context, _batch(value)), [_batch(value)] * 2)
 
-    def test_one_answer_for_many_batches(self, tmp_path: Path) -> None:
+    def test_many_batches_may_have_one_answer(self, tmp_path: Path) -> None:
         source, sink = infeed((2,)), IPUOutfeedQueue()
 
         def program() -> Any:
@@ -180,7 +180,7 @@ class TestFlushing:
 
 
 class TestManyAtOnce:
-    def test_threads_and_engines(self, squares: str) -> None:
+    def test_threads_call_several_engines(self, squares: str) -> None:
         contexts = [start(squares, [], f"engine {number}") for number in range(3)]
 
         def calls(thread: int) -> None:
@@ -192,7 +192,7 @@ class TestManyAtOnce:
             for future in [pool.submit(calls, thread) for thread in range(6)]:
                 future.result()
 
-    def test_sessions(self, squares: str) -> None:
+    def test_several_sessions_call_one_engine(self, squares: str) -> None:
         def calls(thread: int) -> None:
             with tf.Graph().as_default(), tf1.Session() as session:
                 x = tf1.placeholder(tf.float32, [2])
@@ -249,7 +249,7 @@ embedded_runtime.embedded_runtime_call([x], context)
 """
 
 
-def test_a_process_without_the_model(run_python: Any, tmp_path: Path) -> None:
+def test_applications_run_in_a_process_without_the_model(run_python: Any, tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         source, sink = infeed((1, 2)), IPUOutfeedQueue()
 

@@ -20,7 +20,7 @@ def _table(*inner, dtype=np.float32):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
 @pytest.mark.parametrize("inner", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("factor", FACTORS)
-def test_rows(factor, inner, dtype):
+def test_rows_are_looked_up(factor, inner, dtype):
     table = (_table(*inner) * 9).astype(dtype)
     ids = np.array([[0, 11, 4], [4, 5, 7]], np.int32)
     result = embedding_ops.embedding_lookup(table, ids, serialization_factor=factor)
@@ -31,7 +31,7 @@ def test_rows(factor, inner, dtype):
 
 @pytest.mark.parametrize("ids", [5, [], [3, 3, 3]])
 @pytest.mark.parametrize("factor", FACTORS)
-def test_shapes_of_ids(factor, ids):
+def test_ids_may_have_any_shape(factor, ids):
     table, ids = _table(3), np.array(ids, np.int32)
     result = embedding_ops.embedding_lookup(table, ids, serialization_factor=factor)
     np.testing.assert_array_equal(result, table[ids])
@@ -76,7 +76,7 @@ def test_gradient_is_finite_differences(factor):
 
 
 @pytest.mark.parametrize("factor", [1, 3])
-def test_second_derivative(factor):
+def test_second_derivatives_equal_those_of_gather(factor):
     table = tf.constant(_table(2))
     with tf.GradientTape() as outer:
         outer.watch(table)
@@ -93,7 +93,7 @@ def test_second_derivative(factor):
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("factor", [1, 4])
-def test_in_a_program(factor, in_session, count):
+def test_lookups_and_gradients_are_right_in_a_program(factor, in_session, count):
     tables = replicas.rows(count, [12, 3])
     ids = [[2, 2, 9], [1, 5, 1]]
 
@@ -130,7 +130,7 @@ def test_serialized_lookup_and_gradient_are_loops_over_parts():
     assert nodes["UnsortedSegmentSum"] in loops
 
 
-def test_order_of_arguments():
+def test_arguments_are_in_the_order_of_the_reference():
     rows = embedding_ops.embedding_lookup(_table(3), [1], "name", 2, indices_are_sorted=True)
     np.testing.assert_array_equal(rows, _table(3)[[1]])
 

@@ -56,20 +56,20 @@ class TestMetadata:
             (0, 31, 159),
         ],
     )
-    def test_byte(self, fmt, scale, byte):
+    def test_format_and_scale_make_the_byte(self, fmt, scale, byte):
         assert f8_ops.create_metadata(fmt, scale) == byte
 
-    def test_defaults(self):
+    def test_the_default_scale_is_zero(self):
         assert f8_ops.create_metadata(Format.F143) == 128
         assert [Format.F143.value, Format.F152.value] == [0, 1]
 
     @pytest.mark.parametrize("scale", [-33, 32, 0.5, True, None])
-    def test_scale(self, scale):
+    def test_a_scale_out_of_range_is_refused(self, scale):
         with pytest.raises(ValueError, match="scale must be an int from -32 to 31"):
             f8_ops.create_metadata(Format.F143, scale)
 
     @pytest.mark.parametrize("fmt", [2, "F143"])
-    def test_format(self, fmt):
+    def test_an_unknown_format_is_refused(self, fmt):
         with pytest.raises(ValueError, match=r"fmt must be Format.F143 or Format.F152"):
             f8_ops.create_metadata(fmt)
 
@@ -77,7 +77,7 @@ class TestMetadata:
 class TestQuarterTensor:
     """Data and metadata together."""
 
-    def test_parts(self):
+    def test_a_tensor_is_a_pair_of_data_and_metadata(self):
         data, metadata = np.uint8([[1, 2, 3]]), np.uint8(128)
         tensor = QuarterTensor(data, metadata)
         assert tensor.shape == (1, 3)
@@ -92,7 +92,7 @@ class TestQuarterTensor:
         ("data", "metadata", "argument"),
         [(np.int8([1]), np.uint8(0), "data"), (np.uint8([1]), np.int32(0), "metadata")],
     )
-    def test_other_types(self, data, metadata, argument):
+    def test_other_types_are_refused(self, data, metadata, argument):
         with pytest.raises(TypeError, match=f"The {argument} of a QuarterTensor must be .*uint8"):
             QuarterTensor(data, metadata)
 
@@ -102,7 +102,7 @@ class TestConversion:
 
     @FORMATS
     @pytest.mark.parametrize("scale", [0, 1, -3, 12, 31, -32])
-    def test_every_half(self, fmt, scale):
+    def test_every_half_has_the_code_of_the_reference(self, fmt, scale):
         result = f8_ops.convert_to_f8(ALL_HALVES, f8_ops.create_metadata(fmt, scale))
         np.testing.assert_array_equal(
             result.numpy()[0], expected_codes(ALL_HALVES, fmt, scale), strict=True
@@ -111,7 +111,7 @@ class TestConversion:
 
     @FORMATS
     @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-    def test_every_code(self, fmt, dtype):
+    def test_every_code_has_the_value_of_the_reference(self, fmt, dtype):
         codes = np.arange(256, dtype=np.uint8)
         tensor = QuarterTensor(codes, np.uint8(f8_ops.create_metadata(fmt, -1)))
         result = f8_ops.convert_from_f8(tensor, dtype).numpy()
@@ -120,7 +120,7 @@ class TestConversion:
 
     @FORMATS
     @pytest.mark.parametrize("scale", [-2, 0, 3])
-    def test_there_and_back(self, fmt, scale):
+    def test_converting_there_and_back_rounds_once(self, fmt, scale):
         values = numbers(100)
         metadata = f8_ops.create_metadata(fmt, scale)
         back = f8_ops.convert_from_f8(f8_ops.convert_to_f8(values, metadata))
@@ -156,7 +156,7 @@ class TestConversion:
         expected = (rounded(once, fmt, 1) + 1).astype(np.float16)
         np.testing.assert_array_equal(got, expected)
 
-    def test_in_a_program_on_two_replicas(self):
+    def test_conversions_run_in_a_program_on_two_replicas(self):
         def program():
             half = tf.constant(ALL_HALVES[:1000])
             return list(f8_ops.convert_to_f8(half, f8_ops.create_metadata(Format.F143)))
@@ -166,7 +166,7 @@ class TestConversion:
         np.testing.assert_array_equal(data, [expected] * 2)
         assert metadata.tolist() == [128, 128]
 
-    def test_errors(self):
+    def test_wrong_arguments_are_refused(self):
         with pytest.raises(TypeError, match="Expected a QuarterTensor"):
             f8_ops.convert_from_f8(tf.constant(1.0))
         with pytest.raises(ValueError, match="metadata must be a byte"):
@@ -194,7 +194,7 @@ class TestProducts:
 
     @pytest.mark.parametrize("plain", [None, 0, 1])
     @pytest.mark.parametrize("batch", [(), (4,)])
-    def test_matmul(self, batch, plain):
+    def test_products_equal_numpy(self, batch, plain):
         a, b, left, right = pair(numbers(*batch, 5, 6), numbers(*batch, 6, 7), plain)
         result = f8_ops.f8_matmul(a, b)
         assert result.dtype == tf.float16
@@ -205,7 +205,7 @@ class TestProducts:
         ("rank", "strides", "dilations"),
         [(rank, *window) for rank in (1, 2, 3) for window in ((1, 1), (2, 1), (1, 2))],
     )
-    def test_convolution(self, rank, strides, dilations, padding):
+    def test_convolutions_equal_tensorflow(self, rank, strides, dilations, padding):
         x, kernel = numbers(2, *[7, 6, 5][:rank], 3), numbers(*[3, 2, 2][:rank], 3, 4)
         a, b, left, right = pair(x, kernel, None)
         convolve = getattr(f8_ops, f"f8_conv_{rank}d")
@@ -215,7 +215,7 @@ class TestProducts:
         np.testing.assert_allclose(result, expected, rtol=1e-3, atol=5e-3)
 
     @pytest.mark.parametrize("rank", [1, 2, 3])
-    def test_channels_first(self, rank):
+    def test_channels_first_equals_channels_last(self, rank):
         x, kernel = numbers(2, *[5] * rank, 3), numbers(*[2] * rank, 3, 4)
         a, b, left, right = pair(x, kernel, 0)
         turned = tf.transpose(a, [0, rank + 1, *range(1, rank + 1)])
@@ -227,7 +227,7 @@ class TestProducts:
         np.testing.assert_allclose(back, expected, rtol=1e-3, atol=5e-3)
 
     @pytest.mark.parametrize("padding", [[[0, 0], [1, 2], [0, 1], [0, 0]], [[1, 2], [0, 1]]])
-    def test_explicit_padding(self, padding):
+    def test_explicit_padding_equals_padded_inputs(self, padding):
         a, b, left, right = pair(numbers(1, 4, 4, 2), numbers(2, 2, 2, 3), None)
         result = f8_ops.f8_conv_2d(a, b, 1, padding)
         padded = np.pad(left, [[0, 0], [1, 2], [0, 1], [0, 0]])
@@ -235,7 +235,7 @@ class TestProducts:
         np.testing.assert_allclose(result, expected, rtol=1e-3, atol=5e-3)
 
     @pytest.mark.parametrize("in_session", [False, True])
-    def test_in_a_program(self, in_session):
+    def test_products_and_convolutions_run_in_a_program(self, in_session):
         values = numbers(2, 4, 4, 2), numbers(2, 2, 2, 3)
 
         def program():
@@ -254,7 +254,7 @@ class TestProducts:
 class TestProductErrors:
     """What is refused."""
 
-    def test_unknown_shapes(self):
+    def test_unknown_shapes_are_refused(self):
         @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float16)])
         def product(x):
             return f8_ops.f8_matmul(x, tf.ones([2, 2]))
@@ -262,15 +262,15 @@ class TestProductErrors:
         with pytest.raises(ValueError, match="f8_matmul needs operands of known shape.*lhs"):
             product(tf.ones([1, 2], tf.float16))
 
-    def test_data_format(self):
+    def test_an_unknown_data_format_is_refused(self):
         with pytest.raises(ValueError, match="data_format must be NHWC or NCHW"):
             f8_ops.f8_conv_2d(tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 1, 1]), data_format="NWC")
 
     @pytest.mark.parametrize("strides", [[2, 1, 1, 1], [1, 2, 3], []])
-    def test_strides(self, strides):
+    def test_wrong_strides_are_refused(self, strides):
         with pytest.raises(ValueError, match="strides must be an int, 2 of them, or 4"):
             f8_ops.f8_conv_2d(tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 1, 1]), strides)
 
-    def test_padding(self):
+    def test_wrong_padding_is_refused(self):
         with pytest.raises(ValueError, match='padding must be "SAME", "VALID", or a pair'):
             f8_ops.f8_conv_2d(tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 1, 1]), 1, [[1, 1]])

@@ -215,7 +215,7 @@ def test_random_numbers_differ_between_calls_and_replicas():
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-def test_collectives_and_replica_index_inside(in_session):
+def test_functions_may_have_collectives_and_replica_index(in_session):
     @outlined_function
     def total(x):
         own = x * tf.cast(replication_ops.replication_index() + 1, tf.float32)
@@ -230,7 +230,7 @@ def test_collectives_and_replica_index_inside(in_session):
     assert len(set(calls())) == 1
 
 
-def test_in_a_loop_with_its_counter():
+def test_a_function_knows_the_counter_of_its_loop():
     @outlined_function
     def next_value(x):
         return 10 * x + internal_ops.get_current_iteration_counter()
@@ -281,7 +281,7 @@ def test_custom_gradients_are_part_of_a_function(in_session):
     assert len(set(calls())) == 4  # two factors, there and back
 
 
-def test_gradients_of_loops_and_gradients_of_gradients():
+def test_gradients_of_loops_and_of_gradients_equal_inlined_ones():
     def model(layer):
         x = tf.constant([[0.1, 0.2, 0.3]])
         with tf.GradientTape() as outer:
@@ -309,7 +309,7 @@ def test_gradients_of_loops_and_gradients_of_gradients():
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-def test_stages_of_a_pipeline():
+def test_stages_of_a_pipeline_are_outlined():
     count = 4
     outlined = [
         lambda x, labels, stage=stage: outlined_function(stage)(x, labels)
@@ -320,7 +320,7 @@ def test_stages_of_a_pipeline():
     pipelines.assert_same_weights(got, want)
 
 
-def test_structures_none_and_operations_among_the_results():
+def test_results_may_be_structures_none_and_operations():
     @outlined_function(name="structured")
     def function(x):
         return {"a": x + 1, "b": (x * 2, None)}
@@ -341,7 +341,7 @@ def test_structures_none_and_operations_among_the_results():
     assert [value.item() for value in replicas.run(1, program)] == [4, 6, 6]
 
 
-def test_shards_inside_and_unique_sharding():
+def test_functions_may_have_shards_inside():
     @outlined_function(unique_sharding=True)
     def function(x, y):
         with scopes.ipu_shard(0):
@@ -371,7 +371,7 @@ def test_outside_of_programs_it_is_called():
     assert traced(tf.constant(1)).numpy() == 2
 
 
-def test_names_in_the_package():
+def test_the_function_has_both_public_names():
     assert tensorflow_ipu.outlined_function is outlined_function
     assert tensorflow_ipu.function is outlined_function
     assert {"function", "outlined_function"} <= set(dir(tensorflow_ipu))
@@ -391,11 +391,11 @@ class TestErrors:
     """What is refused, and how."""
 
     @pytest.mark.parametrize("returned", [None, [], (None,)])
-    def test_no_tensor_returned(self, returned):
+    def test_a_function_that_returns_no_tensor_is_refused(self, returned):
         with pytest.raises(ValueError, match="must return at least one tensor"):
             outlined_function(lambda: returned)()
 
-    def test_keyword_arguments(self):
+    def test_keyword_arguments_are_refused(self):
         with pytest.raises(TypeError, match="takes positional arguments only.*x"):
             outlined_function(lambda x: x)(x=1)
 
@@ -408,10 +408,10 @@ class TestErrors:
             outlined_function(lambda x: object())(1)
 
     @pytest.mark.parametrize("options", [{"unique_sharding": 2}, {"keep_input_layouts": "no"}])
-    def test_options(self, options):
+    def test_wrong_options_are_refused(self, options):
         with pytest.raises(TypeError, match=next(iter(options))):
             outlined_function(lambda x: x, **options)
 
-    def test_no_function(self):
+    def test_what_is_no_function_is_refused(self):
         with pytest.raises(TypeError, match="func must be a function"):
             outlined_function(3)

@@ -34,7 +34,7 @@ def captured_and_gradient(x: tf.Tensor) -> list[tf.Tensor]:
     return [*context.captured_gradients["hidden"], gradient]
 
 
-def test_eagerly():
+def test_eager_gradients_are_captured():
     captured, gradient = captured_and_gradient(tf.constant(X))
     np.testing.assert_allclose(captured, 6 * X**2)
     np.testing.assert_allclose(gradient, 12 * X**3)
@@ -42,13 +42,13 @@ def test_eagerly():
 
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("count", [1, 2])
-def test_in_a_program(count, in_session):
+def test_gradients_are_captured_in_a_program(count, in_session):
     results = replicas.run(count, lambda: captured_and_gradient(tf.constant(X)), in_session)
     np.testing.assert_allclose(results[0], [6 * X**2] * count)
     np.testing.assert_allclose(results[1], [12 * X**3] * count)
 
 
-def test_with_the_gradients_of_a_graph():
+def test_gradients_of_a_graph_are_captured():
     def program(x):
         with GradientCaptureContext() as context:
             (gradient,) = tf.gradients(model(x), x)
@@ -63,12 +63,12 @@ def test_with_the_gradients_of_a_graph():
     np.testing.assert_allclose(gradient, 12 * X**3)
 
 
-def test_float16():
+def test_captures_have_the_type_of_the_tensor():
     captured, _ = captured_and_gradient(tf.constant(X, tf.float16))
     assert captured.dtype == tf.float16
 
 
-def test_structures():
+def test_structures_of_tensors_are_captured():
     x = {"a": tf.constant(1.0), "b": tf.constant(2.0)}
     with GradientCaptureContext() as context, tf.GradientTape() as tape:
         tape.watch(x)

@@ -29,7 +29,7 @@ def reference(image, scale):
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (5, 6, 3), (2, 5, 6, 3), (0, 3)])
 @pytest.mark.parametrize("scale", [1, 1 / 255])
-def test_values(shape, dtype, scale):
+def test_images_are_normalized_as_by_numpy(shape, dtype, scale):
     image = images(*shape, dtype=dtype)
     result = normalise_image(image, OFFSETS, SCALES, scale)
     expected = reference(image, scale)
@@ -39,7 +39,7 @@ def test_values(shape, dtype, scale):
 
 @pytest.mark.parametrize("in_session", [True, False])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
-def test_two_replicas(dtype, in_session):
+def test_images_are_normalized_on_two_replicas(dtype, in_session):
     image = images(2, 2, 3, 3, dtype=dtype)
 
     def program():
@@ -50,7 +50,7 @@ def test_two_replicas(dtype, in_session):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_gradient(dtype):
+def test_gradients_are_scaled(dtype):
     image = tf.constant(images(2, 2, 3, dtype=dtype))
     upstream = np.arange(16).reshape(2, 2, 4).astype(dtype)
     with tf.GradientTape() as tape:
@@ -61,7 +61,7 @@ def test_gradient(dtype):
     np.testing.assert_allclose(gradient, upstream[..., :3] * 2 * SCALES, rtol=1e-3)
 
 
-def test_gradient_of_the_parameters():
+def test_gradients_reach_the_parameters():
     image = images(2, 2, 3, dtype="float32")
     offsets, scales = tf.constant(OFFSETS), tf.constant(SCALES)
     with tf.GradientTape() as tape:
@@ -73,25 +73,25 @@ def test_gradient_of_the_parameters():
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float64", "int8"])
-def test_type(dtype):
+def test_other_types_are_refused(dtype):
     with pytest.raises(TypeError, match=f"uint8, float16, float32. Received: image of {dtype}"):
         normalise_image(tf.zeros([2, 3], dtype), OFFSETS, SCALES)
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 1)])
-def test_image_shape(shape):
+def test_images_without_three_channels_are_refused(shape):
     match = f"The image has {shape[-1]} channels, expected 3."
     with pytest.raises(tf.errors.InvalidArgumentError, match=match):
         normalise_image(np.zeros(shape, np.float32), OFFSETS, SCALES)
 
 
-def test_image_without_a_dimension():
+def test_an_image_without_a_dimension_is_refused():
     with pytest.raises(ValueError, match="image must have a last dimension"):
         normalise_image(np.float32(0), OFFSETS, SCALES)
 
 
 @pytest.mark.parametrize("wrong", [1.0, [1.0, 2.0], [[1.0, 2.0, 3.0]]])
-def test_shapes_of_the_parameters(wrong):
+def test_wrong_shapes_of_the_parameters_are_refused(wrong):
     image = np.zeros([2, 3], np.float32)
     must = "must be the same size as the number of image channels 3, but was"
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"The channel_offsets {must}"):

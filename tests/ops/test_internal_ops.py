@@ -174,7 +174,7 @@ def _sections(text: str) -> dict[str, list[str]]:
 Printed = dict[str, tuple[list[str], list[str]]]
 
 
-def test_returned_from_the_program(printed: Printed) -> None:
+def test_a_returned_operation_prints(printed: Printed) -> None:
     output, errors = printed["returned"]
     assert output == ["[[6.0, 6.0], [6.0, 6.0]]"]
     assert "".join(errors).count("5") == 4
@@ -190,13 +190,13 @@ def test_fetched_by_the_session(printed: Printed) -> None:
     assert errors == ["a:0: [[1.0000000 1.0000000]", " [1.0000000 1.0000000]]"]
 
 
-def test_control_dependency(printed: Printed) -> None:
+def test_a_control_dependency_prints(printed: Printed) -> None:
     output, errors = printed["dependency"]
     assert output == ["[[4.0, 4.0], [4.0, 4.0]]"]
     assert errors[0].startswith("mine: [[3.0000000 3.0000000]")
 
 
-def test_every_iteration_of_a_loop_in_order(printed: Printed) -> None:
+def test_every_iteration_of_a_loop_prints_in_order(printed: Printed) -> None:
     output, errors = printed["loop"]
     assert output == ["16.0"]
     assert errors == [f"step: {value}.0000000" for value in (1, 2, 4, 8)]
@@ -206,7 +206,7 @@ def test_not_printed_unless_the_operation_runs(printed: Printed) -> None:
     assert printed["not returned"] == (["2.0"], [])
 
 
-def test_types(printed: Printed) -> None:
+def test_all_types_are_printed(printed: Printed) -> None:
     lines = sorted(printed["types"][1])
     assert lines == ["v0: [ 1 -2]", "v1: 1", "v2: [0.5000000]", "v3: []"]
 
@@ -249,7 +249,7 @@ def test_in_a_function_no_operation_has_to_be_returned(printed: Printed) -> None
     assert printed["function"] == (["8.0"], ["traced: 7.0000000"])
 
 
-def test_in_eager_mode(printed: Printed) -> None:
+def test_eager_tensors_are_printed(printed: Printed) -> None:
     assert printed["eager"][1] == ["now: [1.5000000]"]
 
 
@@ -262,10 +262,10 @@ class TestOperation:
             yield
         system.reset_ipu_configuration()
 
-    def test_is_an_operation(self) -> None:
+    def test_the_result_is_an_operation(self) -> None:
         assert isinstance(internal_ops.print_tensor(tf.constant(1.0)), tf.Operation)
 
-    def test_name(self) -> None:
+    def test_the_op_has_the_given_name(self) -> None:
         assert internal_ops.print_tensor(tf.constant(1.0), name="mine").name == "mine"
 
     def test_takes_what_converts_to_a_tensor(self) -> None:
@@ -292,7 +292,7 @@ Identity = Callable[..., tf.Tensor]
     ],
 )
 @IN_SESSION
-def test_identities_and_their_gradients(function: Identity, in_session: bool) -> None:
+def test_identities_pass_values_and_gradients(function: Identity, in_session: bool) -> None:
     def program() -> list[tf.Tensor]:
         x = tf.constant([1.0, 2.0])
         with tf.GradientTape() as tape:
@@ -317,19 +317,19 @@ class TestIterationCounter:
 
     @IN_SESSION
     @pytest.mark.parametrize("count", [1, 2])
-    def test_repeat(self, count: int, in_session: bool) -> None:
+    def test_repeat_counts_from_zero(self, count: int, in_session: bool) -> None:
         result = replicas.run(count, lambda: loops.repeat(4, self.append, [0]), in_session)
         assert result.tolist() == [123] * count
 
     @IN_SESSION
-    def test_while_loop(self, in_session: bool) -> None:
+    def test_while_loop_counts_from_zero(self, in_session: bool) -> None:
         def program() -> Any:
             return loops.while_loop(lambda x: x < 1000, self.append, [7], maximum_iterations=9)
 
         assert replicas.run(1, program, in_session).tolist() == [7012]
 
     @IN_SESSION
-    def test_loops_of_tensorflow(self, in_session: bool) -> None:
+    def test_loops_of_tensorflow_count_from_zero(self, in_session: bool) -> None:
         def program() -> Any:
             return tf.while_loop(lambda x: x < 1000, lambda x: [self.append(x)], [7])
 
@@ -345,14 +345,14 @@ class TestIterationCounter:
         assert result.tolist() == [101011]  # 0 01 0, then 1 01 1
 
     @IN_SESSION
-    def test_in_a_branch(self, in_session: bool) -> None:
+    def test_a_branch_knows_the_iteration(self, in_session: bool) -> None:
         def body(x: tf.Tensor) -> Any:
             return tf.cond(x > 0, lambda: self.append(x), lambda: self.append(x) + 5)
 
         result = replicas.run(1, lambda: loops.repeat(3, body, [0]), in_session)
         assert result.tolist() == [512]
 
-    def test_in_the_condition(self) -> None:
+    def test_a_condition_knows_the_iteration(self) -> None:
         def program() -> Any:
             def goes_on(x: tf.Tensor) -> tf.Tensor:
                 return internal_ops.get_current_iteration_counter() < x
@@ -361,7 +361,7 @@ class TestIterationCounter:
 
         assert replicas.run(1, program).tolist() == [5]
 
-    def test_a_function_called_in_two_loops(self) -> None:
+    def test_a_function_called_in_two_loops_knows_each_iteration(self) -> None:
         @tf.function
         def helper(x: Any) -> Any:
             return self.append(x)
@@ -396,7 +396,7 @@ class TestIterationCounter:
         assert replicas.run(1, program).tolist() == [24]
 
     @pytest.mark.parametrize("count", [4, 8])
-    def test_mini_batches_of_a_pipeline(self, count: int) -> None:
+    def test_stages_of_a_pipeline_count_mini_batches(self, count: int) -> None:
         queue = ipu_outfeed_queue.IPUOutfeedQueue()
 
         def first() -> Any:
@@ -418,7 +418,7 @@ class TestIterationCounter:
             for numbers in session.run(dequeue):
                 assert np.ravel(numbers).tolist() == [*range(count)] * 2
 
-    def test_outside_of_loops(self) -> None:
+    def test_outside_of_loops_the_counter_is_refused(self) -> None:
         with pytest.raises(ValueError, match="needs a loop around it"):
             internal_ops.get_current_iteration_counter()
         with pytest.raises(ValueError, match="needs a loop around it"):
@@ -444,17 +444,17 @@ class TestFifo:
 
     @IN_SESSION
     @pytest.mark.parametrize("depth", [-1, 0, 1, 2, 3, 9])
-    def test_delays(self, depth: int, in_session: bool) -> None:
+    def test_values_come_out_depth_iterations_later(self, depth: int, in_session: bool) -> None:
         result = replicas.run(1, lambda: delayed(depth, 7, tf.constant([1.0, 10.0])), in_session)
         expected = [max(i - max(depth, 0), 0) * np.array([1, 10]) for i in range(1, 8)]
         np.testing.assert_array_equal(result[0], expected)
 
     @pytest.mark.parametrize("dtype", ["float16", "int32", "int8", "int64"])
-    def test_types_and_scalars(self, dtype: str) -> None:
+    def test_scalars_of_all_types_are_delayed(self, dtype: str) -> None:
         result = replicas.run(1, lambda: delayed(2, 5, tf.constant(3, dtype)))
         assert result[0].tolist() == [0, 0, 3, 6, 9]
 
-    def test_booleans(self) -> None:
+    def test_booleans_are_delayed(self) -> None:
         def body(_: tf.Tensor) -> tf.Tensor:
             number = internal_ops.get_current_iteration_counter()
             return internal_ops.fifo(tf.equal(number, 1), 1)
@@ -521,16 +521,16 @@ class TestFifo:
         assert internal_ops.fifo(x, 0) is x
 
     @pytest.mark.parametrize("depth", [1.5, None, True, "2"])
-    def test_depth(self, depth: Any) -> None:
+    def test_a_depth_that_is_no_int_is_refused(self, depth: Any) -> None:
         with pytest.raises(TypeError, match="The depth of fifo must be an int"):
             internal_ops.fifo(tf.constant(1.0), depth)
 
-    def test_unknown_shape(self) -> None:
+    def test_an_unknown_shape_is_refused(self) -> None:
         with tf.Graph().as_default():
             x = tf.compat.v1.placeholder(tf.float32, [None])
             with pytest.raises(ValueError, match="fifo needs a tensor of known shape"):
                 internal_ops.fifo(x, 1)
 
-    def test_outside_of_a_program(self) -> None:
+    def test_outside_of_a_program_a_fifo_is_refused(self) -> None:
         with pytest.raises(tf.errors.FailedPreconditionError, match="in a run of an IPU program"):
             internal_ops.fifo(tf.constant(1.0), 1)

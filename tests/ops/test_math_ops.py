@@ -82,7 +82,7 @@ def test_outer_dimensions_that_are_not_known_when_traced_broadcast(dimension):
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_broadcast_operands_in_a_program(dimension):
+def test_operands_broadcast_in_a_program(dimension):
     a, b = np.ones([2, 4, 6], np.float32), replicas.rows(1, [6, 8])
 
     def program():
@@ -107,7 +107,7 @@ def test_gradients_are_finite_differences(dimension):
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_second_derivative(dimension):
+def test_second_derivatives_are_those_of_matmul(dimension):
     a, b = _matrices(False, False)
 
     def twice(product):
@@ -132,7 +132,7 @@ def test_float16_is_added_in_float32(factor):
     np.testing.assert_allclose(result, exact, rtol=2e-3, atol=2e-3)
 
 
-def test_int32():
+def test_int32_products_equal_numpy():
     a, b = tf.reshape(tf.range(6), [2, 3]), tf.reshape(tf.range(12), [3, 4])
     for dimension, factor in zip(DIMENSIONS, (2, 3, 4)):
         result = math_ops.serialized_matmul(a, b, factor, dimension)
@@ -142,7 +142,7 @@ def test_int32():
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_in_a_program(dimension, in_session, count):
+def test_products_and_gradients_are_right_in_a_program(dimension, in_session, count):
     a = replicas.rows(count, [4, 6])
     b = replicas.rows(count, [6, 8], seed=1)
 
@@ -230,7 +230,7 @@ def test_wrong_types_are_refused():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
-def test_segment_sum(dtype):
+def test_segment_sums_equal_numpy(dtype):
     data = np.arange(12, dtype=dtype).reshape(6, 2)
     ids = [0, 0, 2, 2, 2, 3]
     result = math_ops.segment_sum(data, ids, 5)

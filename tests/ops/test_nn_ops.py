@@ -46,7 +46,7 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[[np.ndarray], np.ndarr
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_values_and_gradient(name: str, dtype: Any) -> None:
+def test_activations_and_gradients_equal_their_formulas(name: str, dtype: Any) -> None:
     function, formula = ACTIVATIONS[name]
     x = tf.constant(X.astype(dtype) + dtype(0.01))  # off the corners of hard_sigmoid
     weights = np.random.default_rng(2).normal(size=X.shape)
@@ -66,7 +66,7 @@ def test_values_and_gradient(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("in_session", [False, True])
-def test_on_replicas(name: str, in_session: bool) -> None:
+def test_activations_equal_their_formulas_on_replicas(name: str, in_session: bool) -> None:
     function, formula = ACTIVATIONS[name]
     x = replicas.rows(2, (4, 5))
 
@@ -81,7 +81,7 @@ def test_on_replicas(name: str, in_session: bool) -> None:
     np.testing.assert_allclose(gradient, want, atol=1e-5)
 
 
-def test_gelu_of_great_numbers_in_float16() -> None:
+def test_gelu_of_great_numbers_is_finite_in_float16() -> None:
     x = tf.constant([-3000, -50, 50, 3000], tf.float16)
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -107,7 +107,7 @@ def test_softmax_of_a_scalar_is_refused() -> None:
         nn_ops.softmax(1.0)
 
 
-def test_in_a_loop() -> None:
+def test_activations_run_in_a_loop() -> None:
     replicas.configure(1)
     with tf.Graph().as_default(), tf1.Session() as session:
         with scopes.ipu_scope("/device:IPU:0"):
@@ -205,7 +205,7 @@ def test_each_call_of_a_multi_conv_is_a_group() -> None:
     assert groups == ["multi_conv", "multi_conv_1"]
 
 
-def test_the_example_of_the_reference() -> None:
+def test_the_example_of_the_reference_runs() -> None:
     """Section 18.14.7, with variables that Keras layers make."""
     replicas.configure(1)
     strategy = ipu_strategy.IPUStrategy()
@@ -245,7 +245,7 @@ def test_convolutions_of_a_multi_conv_that_depend_on_each_other(in_session: bool
         replicas.run(1, program, in_session)
 
 
-def test_multi_conv_errors() -> None:
+def test_wrong_arguments_of_multi_conv_are_refused() -> None:
     with pytest.raises(TypeError, match="options must be a dict.*Received: options='fast'"):
         nn_ops.multi_conv(options="fast")
     with pytest.raises(TypeError, match="names in options must be of the type str"):

@@ -76,7 +76,7 @@ def check(function, shape, axis, groups, strided, dtype, program=False):
 @pytest.mark.parametrize("strided", [True, False])
 @pytest.mark.parametrize("groups", [1, 2, 4, 8])
 @pytest.mark.parametrize(("shape", "axis"), LAYOUTS)
-def test_group_norm(shape, axis, groups, strided, dtype):
+def test_group_norm_equals_the_reference(shape, axis, groups, strided, dtype):
     def function(x, **kwargs):
         return normalization_ops.group_norm(
             x, groups, axis, epsilon=EPSILON, strided_channel_grouping=strided, **kwargs
@@ -88,7 +88,7 @@ def test_group_norm(shape, axis, groups, strided, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("shape", [(3, 4, 5, 8), (3, 8, 4, 5)])
 @pytest.mark.parametrize("kind", ["layer_norm", "instance_norm"])
-def test_layer_and_instance_norm(kind, shape, dtype):
+def test_layer_and_instance_norm_equal_the_reference(kind, shape, dtype):
     axis = shape.index(8) if shape[-1] != 8 else -1
     groups = {"layer_norm": 1, "instance_norm": 8}[kind]
 
@@ -101,7 +101,7 @@ def test_layer_and_instance_norm(kind, shape, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("strided", [True, False])
 @pytest.mark.parametrize("axis", [-1, 1])
-def test_in_a_program(axis, strided, dtype):
+def test_group_norm_equals_the_reference_in_a_program(axis, strided, dtype):
     def function(x, **kwargs):
         return normalization_ops.group_norm(
             x, 4, axis, epsilon=EPSILON, strided_channel_grouping=strided, **kwargs
@@ -116,11 +116,11 @@ class TestGrouping:
     # Channels 0 and 2 hold one number, 1 and 3 another.
     X = np.float32([[[1, 5, 1, 5]]])
 
-    def test_strided(self):
+    def test_strided_groups_take_every_nth_channel(self):
         y = normalization_ops.group_norm(self.X, 2, center=False, scale=False)
         np.testing.assert_allclose(y, np.zeros([1, 1, 4]), atol=1e-6)
 
-    def test_blocks(self):
+    def test_blocked_groups_take_neighboring_channels(self):
         y = normalization_ops.group_norm(
             self.X, 2, center=False, scale=False, strided_channel_grouping=False
         )
@@ -130,7 +130,7 @@ class TestGrouping:
 class TestNumerics:
     """Statistics in float32, the variance from differences to the mean."""
 
-    def test_far_from_zero(self):
+    def test_values_far_from_zero_keep_their_precision(self):
         x = (normalization.values(2, 16, 16, 4) + 1e4).astype(np.float32)
         y = normalization_ops.group_norm(x, 2, center=False, scale=False, epsilon=EPSILON)
         expected = normalization.reference(
@@ -138,14 +138,14 @@ class TestNumerics:
         )
         np.testing.assert_allclose(y, expected, atol=1e-2)
 
-    def test_float16_that_would_overflow(self):
+    def test_float16_statistics_do_not_overflow(self):
         x = np.float16([[[[0.0, 60000.0], [30000.0, 10000.0]]]])
         y = normalization_ops.layer_norm(x, center=False, scale=False)
         wide = x.astype(np.float64)
         np.testing.assert_allclose(y, (wide - wide.mean()) / wide.std(), atol=2e-3)
         assert y.dtype == tf.float16
 
-    def test_second_derivative(self):
+    def test_second_derivatives_equal_the_reference(self):
         x = tf.constant(normalization.values(2, 3, 4))
 
         def squared_gradient(function, x):
@@ -182,7 +182,7 @@ class TestNumerics:
         ]
         np.testing.assert_array_equal(*results)
 
-    def test_unknown_batch_and_positions(self):
+    def test_batch_and_positions_may_be_unknown(self):
         x = normalization.values(2, 3, 5, 4)
         weights = normalization.values(2, 3, 5, 4, seed=1)
         gamma, beta = parameters(4)
@@ -204,7 +204,7 @@ class TestPrograms:
 
     @pytest.mark.parametrize("in_session", [True, False])
     @pytest.mark.parametrize("dtype", ["float32", "float16"])
-    def test_two_replicas(self, in_session, dtype):
+    def test_gradients_equal_the_reference_on_two_replicas(self, in_session, dtype):
         x = np.stack([normalization.values(2, 3, 8, seed=s, dtype=dtype) for s in range(2)])
         weights = normalization.values(2, 3, 8, seed=2, dtype=dtype)
 
@@ -222,7 +222,7 @@ class TestPrograms:
             )
             normalization.assert_close([r[replica] for r in results], expected[:2], dtype)
 
-    def test_training_in_a_loop(self):
+    def test_training_in_a_loop_equals_the_reference(self):
         """Gradient descent on gamma and beta, ten steps in a loop on the device."""
         x = normalization.values(4, 3, 8)
         target = normalization.values(4, 3, 8, seed=1)
@@ -286,7 +286,7 @@ FUNCTIONS = [
 class TestVariables:
     """Names, collections, reuse."""
 
-    def test_names_and_values(self, function, scope):
+    def test_variables_have_the_documented_names_and_values(self, function, scope):
         with tf.Graph().as_default(), tf1.Session() as session:
             for _ in range(2):
                 function(tf.ones([2, 3, 4]))
@@ -300,19 +300,19 @@ class TestVariables:
 
     @pytest.mark.parametrize("center", [True, False])
     @pytest.mark.parametrize("scale", [True, False])
-    def test_only_wanted_ones(self, function, scope, center, scale):
+    def test_center_and_scale_decide_on_the_variables(self, function, scope, center, scale):
         with tf.Graph().as_default():
             function(tf.ones([2, 3, 4], tf.float16), center=center, scale=scale, scope="mine")
             wanted = ["beta"] * center + ["gamma"] * scale
             assert [v.op.name for v in tf1.global_variables()] == [f"mine/{n}" for n in wanted]
             assert all(v.dtype.base_dtype == tf.float16 for v in tf1.global_variables())
 
-    def test_not_trainable(self, function, scope):
+    def test_variables_need_not_be_trainable(self, function, scope):
         with tf.Graph().as_default():
             function(tf.ones([2, 3, 4]), trainable=False)
             assert not tf1.trainable_variables() and len(tf1.global_variables()) == 2
 
-    def test_reuse(self, function, scope):
+    def test_variables_are_reused_on_request(self, function, scope):
         with tf.Graph().as_default():
             function(tf.ones([2, 3, 4]), scope="shared")
             function(tf.ones([5, 4]), scope="shared", reuse=True)
@@ -323,12 +323,12 @@ class TestVariables:
                 function(tf.ones([5, 4]), reuse=True)
 
     @pytest.mark.parametrize("collections", [["mine"], {"beta": ["mine"], "gamma": ["mine"]}])
-    def test_collections(self, function, scope, collections):
+    def test_variables_are_put_into_collections(self, function, scope, collections):
         with tf.Graph().as_default():
             function(tf.ones([2, 3, 4]), variables_collections=collections)
             assert tf1.get_collection("mine") == tf1.global_variables()
 
-    def test_initializers(self, function, scope):
+    def test_initializers_fill_beta_and_gamma(self, function, scope):
         with tf.Graph().as_default(), tf1.Session() as session:
             initializers = constants(beta=np.arange(4.0))
             function(tf.ones([2, 3, 4]), param_initializers=initializers)
@@ -343,7 +343,9 @@ class TestEpsilon:
 
     @pytest.mark.parametrize(("enabled", "epsilon"), [(False, 1e-6), (True, 1.53e-5)])
     @pytest.mark.parametrize(("function", "scope"), FUNCTIONS)
-    def test_default(self, monkeypatch, function, scope, enabled, epsilon):
+    def test_the_default_epsilon_depends_on_the_version_of_tensorflow(
+        self, monkeypatch, function, scope, enabled, epsilon
+    ):
         monkeypatch.setattr(tf2, "enabled", lambda: enabled)
         monkeypatch.setattr(logging, "warning", lambda *args: pytest.fail(args[0]))
         x = 1e-3 * normalization.values(2, 6, 4)
@@ -373,17 +375,17 @@ class TestErrors:
     """Mistakes of the user."""
 
     @pytest.mark.parametrize("axis", [4, -5])
-    def test_channels_axis_beyond_the_rank(self, axis):
+    def test_a_channels_axis_beyond_the_rank_is_refused(self, axis):
         with pytest.raises(ValueError, match=rf"Axis is out of bounds\. .*channels_axis={axis}"):
             normalization_ops.group_norm(tf.ones([2, 4, 4, 4]), channels_axis=axis)
 
     @pytest.mark.parametrize("axis", [0, 2, -2, -4])
-    def test_channels_axis(self, axis):
+    def test_an_unsupported_channels_axis_is_refused(self, axis):
         with pytest.raises(ValueError, match=rf"Unsupported data format.*channels_axis={axis}"):
             normalization_ops.group_norm(tf.ones([2, 4, 4, 4]), channels_axis=axis)
 
     @pytest.mark.parametrize("groups", [0, -1, 5, 8])
-    def test_number_of_groups(self, groups):
+    def test_a_wrong_number_of_groups_is_refused(self, groups):
         with pytest.raises(ValueError, match=f"Invalid groups {groups} for 4 channels"):
             normalization_ops.group_norm(tf.ones([2, 3, 4]), groups)
 
@@ -392,7 +394,7 @@ class TestErrors:
             normalization_ops.group_norm(tf.ones([2, 3, 4]), 3)
 
     @pytest.mark.parametrize("shape", [[], [3]])
-    def test_rank(self, shape):
+    def test_ranks_below_two_are_refused(self, shape):
         with pytest.raises(ValueError, match="rank of at least 2"):
             normalization_ops.layer_norm(tf.ones(shape))
 
@@ -403,16 +405,16 @@ class TestErrors:
             ([2, None], "Inputs Placeholder:0 has undefined channel dimension"),
         ],
     )
-    def test_unknown_shape(self, shape, match):
+    def test_unknown_shapes_are_refused(self, shape, match):
         with tf.Graph().as_default(), pytest.raises(ValueError, match=match):
             normalization_ops.instance_norm(tf1.placeholder(tf.float32, shape))
 
     @pytest.mark.parametrize("dtype", ["int32", "float64", "bfloat16"])
-    def test_type(self, dtype):
+    def test_other_types_are_refused(self, dtype):
         with pytest.raises(TypeError, match=f"LayerNorm takes .* float16, float32.*: {dtype}"):
             normalization_ops.layer_norm(tf.ones([2, 3], dtype))
 
-    def test_unknown_initializer(self):
+    def test_initializers_of_other_names_are_refused(self):
         with tf.Graph().as_default(), pytest.raises(ValueError, match="beta and gamma.*'moving'"):
             initializers = {"moving": tf1.zeros_initializer()}
             normalization_ops.group_norm(tf.ones([2, 4]), param_initializers=initializers)
@@ -420,7 +422,7 @@ class TestErrors:
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float32])
 @pytest.mark.parametrize("training", [True, False])
-def test_batch_normalisation_of_short_floats(dtype, training):
+def test_batch_normalization_of_short_floats_is_near_float32(dtype, training):
     """Scales, offsets and statistics too; values and gradients near those of float32."""
     replicas.configure(1)
     values = np.random.default_rng(2).normal(size=(2, 3, 3, 4)).astype(np.float32)

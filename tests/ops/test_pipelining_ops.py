@@ -64,7 +64,7 @@ def test_replicated_pipelines_exchange_gradients_once(replicas: int, schedule: S
 @pytest.mark.parametrize(
     ("method", "scale"), [("sum", 1), ("Mean", 1 / 4), ("RUNNING_MEAN", 1 / 4)]
 )
-def test_reduction_methods(method: str, scale: float) -> None:
+def test_reduction_methods_scale_the_update(method: str, scale: float) -> None:
     got = pipelines.run(
         pipelines.stages(2),
         pipelines.data(8),

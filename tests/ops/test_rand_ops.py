@@ -101,7 +101,7 @@ def test_masks_and_gradients_of_a_loop_belong_together() -> None:
         assert 0 < (y == 0).sum() < 30
 
 
-def test_in_a_pipeline() -> None:
+def test_gradients_in_a_pipeline_go_through_the_mask() -> None:
     """The gradient of the weights of stage 0 is what went through the dropout of stage 1."""
     width = 20
     replicas.configure(2)
@@ -153,7 +153,7 @@ def test_the_mask_is_shared_where_noise_shape_is_one(noise_shape: Any) -> None:
     np.testing.assert_allclose(tape.gradient(y, x), np.where(kept, 2.0, 0.0))
 
 
-def test_noise_shape_with_an_unknown_batch() -> None:
+def test_a_noise_shape_that_does_not_fit_the_batch_is_refused() -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, 3])])
     def dropped(x: tf.Tensor) -> tf.Tensor:
         return rand_ops.dropout(x, 0.5, noise_shape=[4, 1], seed=[1, 2])
@@ -163,7 +163,7 @@ def test_noise_shape_with_an_unknown_batch() -> None:
         dropped(tf.ones([1, 3]))
 
 
-def test_rate_zero_and_ref() -> None:
+def test_a_rate_of_zero_drops_nothing() -> None:
     x = tf.constant([1.0, 2.0])
     np.testing.assert_array_equal(rand_ops.dropout(x, 0.0), x)
     for ref in (True, False):
@@ -214,6 +214,8 @@ X = np.ones([2, 3], np.float32)
         ({"x": X.astype(np.int32)}, TypeError, "x must be a tensor of floats.*int32"),
     ],
 )
-def test_errors(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_arguments_are_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         rand_ops.dropout(**{"x": X, **arguments})

@@ -59,32 +59,32 @@ class TestValues:
 
     @pytest.mark.parametrize("in_session", [False, True])
     @pytest.mark.parametrize("count", COUNTS)
-    def test_counts(self, count, in_session):
+    def test_each_replica_gets_its_slice_of_the_sum(self, count, in_session):
         x = replicas.rows(count, [37])
         result = replicas.run(count, lambda: reduce_scatter(replicas.own_row(x), count), in_session)
         np.testing.assert_array_equal(result, scattered(x, count))
 
-    def test_documented_example(self):
+    def test_the_documented_example_pads_with_zeros(self):
         x = np.float32([[1, 2, 3], [10, 20, 30]])
         result = replicas.run(2, lambda: reduce_scatter(replicas.own_row(x), 2))
         np.testing.assert_array_equal(result, [[11, 22], [33, 0]])
 
     @pytest.mark.parametrize(("count", "size"), [(4, 2), (8, 4), (16, 2), (2, 1)])
-    def test_groups(self, count, size):
+    def test_groups_reduce_among_themselves(self, count, size):
         x = replicas.rows(count, [11])
         result = replicas.run(count, lambda: reduce_scatter(replicas.own_row(x), size))
         np.testing.assert_array_equal(result, scattered(x, size))
 
     @pytest.mark.parametrize("op", [*NUMBERS, MEAN, LOCAL])
     @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint8", "int32", "int64"])
-    def test_operators(self, op, dtype):
+    def test_all_operators_reduce(self, op, dtype):
         x = replicas.rows(4, [9], dtype)
         result = replicas.run(4, lambda: reduce_scatter(replicas.own_row(x), 4, op))
         assert result.dtype == dtype
         np.testing.assert_array_equal(result, scattered(x, 4, op))
 
     @pytest.mark.parametrize("op", [*LOGICAL, LOCAL])
-    def test_operators_of_booleans(self, op):
+    def test_logical_operators_reduce_booleans(self, op):
         x = replicas.rows(4, [50], "bool")
         result = replicas.run(4, lambda: reduce_scatter(replicas.own_row(x), 4, op))
         np.testing.assert_array_equal(result, scattered(x, 4, op))
@@ -95,7 +95,7 @@ class TestValues:
         np.testing.assert_array_equal(result, x[:, :1])
 
     @pytest.mark.parametrize("op", [*NUMBERS, MEAN, LOCAL])
-    def test_one_replica(self, op):
+    def test_one_replica_gets_its_own_values(self, op):
         x = replicas.rows(1, [5])
         result = replicas.run(1, lambda: reduce_scatter(replicas.own_row(x), 1, op))
         np.testing.assert_array_equal(result, scattered(x, 1, op))
@@ -107,14 +107,14 @@ class TestValues:
         np.testing.assert_array_equal(result, [[1, np.nan], [np.nan, 4]])
 
     @pytest.mark.parametrize("shape", [[], [1], [3], [4], [5], [2, 3], [3, 1000]])
-    def test_shapes(self, shape):
+    def test_any_shape_counts_as_a_vector(self, shape):
         """Tensors count as vectors; short ones leave replicas with nothing but padding."""
         x = replicas.rows(4, shape)
         result = replicas.run(4, lambda: reduce_scatter(replicas.own_row(x), 4))
         np.testing.assert_array_equal(result, scattered(x, 4))
 
     @pytest.mark.parametrize("kind", [list, tuple])
-    def test_a_list(self, kind):
+    def test_lists_of_tensors_are_reduced(self, kind):
         x, y = replicas.rows(2, [3]), replicas.rows(2, [2, 2], np.int32)
 
         def program():
@@ -126,7 +126,7 @@ class TestValues:
         np.testing.assert_array_equal(first, scattered(x, 2))
         np.testing.assert_array_equal(second, scattered(y, 2))
 
-    def test_in_a_loop(self):
+    def test_reduce_scatter_runs_in_a_loop(self):
         x = replicas.rows(4, [4], np.int32)
 
         def body(v):
@@ -137,14 +137,14 @@ class TestValues:
             x = np.tile(scattered(x, 4) % 7, [1, 4])
         np.testing.assert_array_equal(result, x)
 
-    def test_static_shape(self):
+    def test_the_static_shape_is_that_of_the_slice(self):
         with tf.Graph().as_default():
             assert reduce_scatter(tf.zeros([3, 3]), 4).shape == [3]
 
 
 @pytest.mark.parametrize("op", [*NUMBERS, MEAN, LOCAL])
 @pytest.mark.parametrize(("count", "size"), [(1, 1), (2, 2), (4, 2), (4, 4)])
-def test_gradient(op, count, size):
+def test_gradients_equal_finite_differences(op, count, size):
     """Against finite differences of the sum of all replicas' losses."""
     x = replicas.rows(count, [5])
     weights = replicas.rows(count, [math.ceil(5 / size)], seed=1)
@@ -163,7 +163,7 @@ def test_gradient(op, count, size):
 
 
 @pytest.mark.parametrize("op", [*NUMBERS, LOCAL])
-def test_gradient_in_a_session(op):
+def test_gradients_are_right_in_a_session(op):
     x = replicas.rows(2, [4])
 
     def program():
@@ -181,22 +181,22 @@ class TestErrors:
     """Mistakes of the user."""
 
     @pytest.mark.parametrize("op", ["ADD", "COLLECTIVE_OP_MEDIAN", None, ""])
-    def test_operator(self, op):
+    def test_an_unknown_operator_is_refused(self, op):
         with pytest.raises(ValueError, match="op must be one of COLLECTIVE_OP_ADD, COLLECTIVE_OP_"):
             reduce_scatter(tf.zeros([2]), 2, op)
 
     @pytest.mark.parametrize("op", NUMBERS)
-    def test_number_operator_of_booleans(self, op):
+    def test_number_operators_of_booleans_are_refused(self, op):
         with pytest.raises(TypeError, match=f"{op} takes tensors .*. Received: bool"):
             reduce_scatter(tf.constant([True]), 2, op)
 
     @pytest.mark.parametrize("op", LOGICAL)
-    def test_logical_operator_of_numbers(self, op):
+    def test_logical_operators_of_numbers_are_refused(self, op):
         with pytest.raises(TypeError, match=f"{op} takes tensors of the types bool.*: float32"):
             reduce_scatter(tf.zeros([2]), 2, op)
 
     @pytest.mark.parametrize("factor", [0, -1])
-    def test_factor(self, factor):
+    def test_a_factor_below_one_is_refused(self, factor):
         with pytest.raises(ValueError, match="replication_factor must be at least 1"):
             reduce_scatter(tf.zeros([2]), factor)
 

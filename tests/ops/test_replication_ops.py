@@ -17,21 +17,21 @@ COUNTS = [1, 2, 4, 8, 16]
 
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("count", COUNTS)
-def test_index(count, in_session):
+def test_each_replica_has_its_index(count, in_session):
     result = replicas.run(count, replication_ops.replication_index, in_session)
     assert result.dtype == np.int32
     np.testing.assert_array_equal(result, range(count))
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_factor(count):
+def test_every_replica_knows_their_number(count):
     np.testing.assert_array_equal(
         replicas.run(count, replication_ops.replication_factor), [count] * count
     )
 
 
 @pytest.mark.parametrize("in_session", [False, True])
-def test_index_at_any_depth(in_session):
+def test_the_index_is_known_at_any_depth(in_session):
     @tf.function
     def inner(x):
         return x + replication_ops.replication_index()
@@ -56,7 +56,7 @@ def test_index_is_not_a_constant_of_one_replica():
     np.testing.assert_array_equal(replicas.run(2, program), [[0, 0, 0], [0, 1, 2]])
 
 
-def test_outside_a_program():
+def test_outside_a_program_there_is_one_replica():
     assert replication_ops.replication_index().numpy() == 0
     with tf.device("/device:IPU:0"):
         assert replication_ops.replication_index().numpy() == 0
@@ -67,7 +67,7 @@ def test_outside_a_program():
     ("dtype", "expected"),
     [("float32", [2.25, -2.25]), ("float16", [2.25, -2.25]), ("int32", [2, -2])],
 )
-def test_normalise(dtype, expected):
+def test_values_are_divided_by_the_number_of_replicas(dtype, expected):
     values = [9, -9]
     result = replicas.run(
         4, lambda: replication_ops.ipu_replication_normalise(tf.constant(values, dtype))

@@ -190,7 +190,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("kind", "reset_after", "activations"), SETTINGS, ids=str)
-def test_results_and_gradients(kind, reset_after, activations):
+def test_results_and_gradients_equal_the_reference(kind, reset_after, activations):
     options = {} if is_lstm(kind) else {"reset_after": reset_after}
     layer = make(kind, activation=activations[0], recurrent_activation=activations[1], **options)
     results, gradients = computed(kind, layer)
@@ -201,7 +201,7 @@ def test_results_and_gradients(kind, reset_after, activations):
 
 @pytest.mark.parametrize("partials", [tf.float16, tf.float32])
 @pytest.mark.parametrize("kind", LAYERS)
-def test_float16(kind, partials):
+def test_float16_layers_equal_the_reference_within_rounding(kind, partials):
     layer = make(kind, dtype=tf.float16, partials_dtype=partials)
     results, gradients = computed(kind, layer)
     assert {r.dtype for r in results} == {tf.float16}
@@ -225,7 +225,7 @@ def test_float16_with_float32_partials_rounds_the_results_only():
 
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("kind", LAYERS)
-def test_in_a_program_on_two_replicas(kind, in_session):
+def test_results_and_gradients_equal_the_reference_on_two_replicas(kind, in_session):
     gates = LAYERS[kind].GATES
     initial = {
         "weights_initializer": GENERATOR.normal(0, 0.5, (SIZE + U, gates * U)),
@@ -314,7 +314,7 @@ def test_lengths_that_are_not_known_before():
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_variables(kind):
+def test_variables_have_the_documented_names_and_shapes(kind):
     layer = LAYERS[kind](U, seed=1, name="encoder")
     layer.build(tf.TensorShape([None, None, SIZE]))
     gates = layer.GATES
@@ -336,13 +336,13 @@ def test_variables(kind):
     assert layer.kernel is kernel
 
 
-def test_biases_with_reset_after():
+def test_reset_after_has_two_biases():
     layer = rnn_ops.PopnnGRU(U, reset_after=True, bias_initializer="ones")
     layer.build([T, B, SIZE])
     np.testing.assert_array_equal(layer.biases, np.ones([3, 2, U]))
 
 
-def test_seed_fixes_the_first_weights():
+def test_a_seed_fixes_the_first_weights():
     kernels = []
     for _ in range(2):
         with tf.Graph().as_default(), tf1.Session() as session:
@@ -363,7 +363,7 @@ def test_scope_is_the_class_name():
         ]
 
 
-def test_state_shapes():
+def test_state_shapes_have_batch_and_units():
     assert rnn_ops.PopnnLSTM(U).state_shape(B) == ([B, U], [B, U])
     assert rnn_ops.PopnnGRU(U).state_shape(B) == [B, U]
 
@@ -424,19 +424,19 @@ def test_second_derivatives_are_refused(kind):
     ],
     ids=lambda value: "_".join(value) if isinstance(value, dict) else "",
 )
-def test_wrong_constructor_arguments(kind, arguments, message):
+def test_wrong_constructor_arguments_are_refused(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
         LAYERS[kind](**{"num_units": U, **arguments})
 
 
-def test_wrong_options():
+def test_options_that_are_no_dict_are_refused():
     with pytest.raises(TypeError, match="options_bwd must be a dict"):
         rnn_ops.PopnnLSTM(U, options_bwd=["availableMemoryProportion"])
     rnn_ops.PopnnLSTM(U, options={"availableMemoryProportion": 0.3})
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_wrong_inputs(kind):
+def test_inputs_of_wrong_shapes_are_refused(kind):
     layer = LAYERS[kind](U)
     with pytest.raises(ValueError, match="Expecting input_shape with 3 dims"):
         layer.build([T, SIZE])
@@ -460,7 +460,7 @@ def test_before_it_is_built(kind):
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_wrong_states(kind):
+def test_states_of_wrong_shapes_are_refused(kind):
     layer, others = make(kind), extra(kind)
     state = np.zeros([B, U + 1], np.float32)
     state = rnn_ops.LSTMStateTuple(state, state) if is_lstm(kind) else state
@@ -486,13 +486,13 @@ def test_wrong_states(kind):
     ],
     ids=str,
 )
-def test_wrong_lengths(kind, lengths, error, message):
+def test_wrong_sequence_lengths_are_refused(kind, lengths, error, message):
     others = [SCORES] if kind == "augru" else []
     with pytest.raises(error, match=message):
         make(kind)(X, tf.constant(lengths), *others)
 
 
-def test_wrong_scores():
+def test_wrong_attention_scores_are_refused():
     layer = make("augru")
     with pytest.raises(ValueError, match="attention_score must have the first two dimensions"):
         layer(X, LENGTHS, SCORES.T)
@@ -500,7 +500,7 @@ def test_wrong_scores():
         layer(X, LENGTHS, None)
 
 
-def test_gradient_in_a_session():
+def test_gradients_are_right_in_a_session():
     with tf.Graph().as_default(), tf1.Session() as session:
         training.configure()
 

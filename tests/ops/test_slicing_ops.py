@@ -58,16 +58,16 @@ def arrays(inner=(3,), dtype="float32"):
 class TestDocumentedExamples:
     """What the reference prints."""
 
-    def test_sequence_slice(self):
+    def test_sequence_slice_gives_the_documented_rows(self):
         dst = sequence_slice(tf.zeros([6, 6]), SIX, [2, 2], [2, 1], [0, 4], False)
         np.testing.assert_array_equal(dst, [[row] * 6 for row in (2, 3, 0, 0, 1, 2)])
         assert dst.dtype == tf.float32
 
-    def test_unpack(self):
+    def test_unpack_gives_the_documented_rows(self):
         dst = sequence_slice_unpack(SIX, [2, 2], [2, 1], 4)
         np.testing.assert_array_equal(dst, [[row] * 6 for row in (2, 3, 1, 2)])
 
-    def test_pack(self):
+    def test_pack_gives_the_documented_rows(self):
         src = [[row] * 6 for row in (2, 3, 1, 2)]
         dst = sequence_slice_pack(tf.zeros([6, 6]), src, [2, 2], [2, 1], False)
         np.testing.assert_array_equal(dst, [[row] * 6 for row in (0, 1, 2, 3, 0, 0)])
@@ -80,7 +80,9 @@ class TestSequenceSlice:
     """Against NumPy, forward and gradient."""
 
     @pytest.mark.parametrize("inner", [(3,), (2, 3), (1, 1, 1)])
-    def test_eagerly(self, runs, zero_unused, dtype, inner):
+    def test_slices_and_gradients_equal_the_reference_eagerly(
+        self, runs, zero_unused, dtype, inner
+    ):
         dst, src = map(tf.constant, arrays(inner, dtype))
         upstream = arrays(inner, dtype)[0]
         with tf.GradientTape() as tape:
@@ -111,7 +113,7 @@ class TestSequenceSlice:
 class TestPrograms:
     """On the device, with offsets that differ between replicas."""
 
-    def test_slice_and_gradients(self, dtype, in_session):
+    def test_slices_and_gradients_equal_the_reference_in_a_program(self, dtype, in_session):
         dst, src = arrays(dtype=dtype)
         runs = [RUNS["apart"], ([2, 2, 1], [0, 3, 6], [3, 4, 8])]
 
@@ -129,7 +131,7 @@ class TestPrograms:
             for actual, wanted in zip(results, expected):
                 np.testing.assert_allclose(actual[replica], wanted, rtol=2e-3)
 
-    def test_unpack_and_pack(self, dtype, in_session):
+    def test_unpack_and_pack_equal_the_reference_in_a_program(self, dtype, in_session):
         _, src = arrays(dtype=dtype)
         counts, offsets = [[2, 1, 3], [1, 1, 2]], [[4, 0, 1], [6, 2, 3]]
 
@@ -153,7 +155,7 @@ class TestPrograms:
             np.testing.assert_array_equal(packed[replica], np.where(inside, src, 0))
 
 
-def test_in_a_loop():
+def test_a_window_is_moved_in_a_loop():
     """Moves a window along, one row each iteration."""
     src = tf.range(12.0)[:, tf.newaxis]
 
@@ -167,7 +169,7 @@ def test_in_a_loop():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_gradients_of_pack_and_unpack(dtype):
+def test_pack_and_unpack_are_gradients_of_each_other(dtype):
     """The two are each other's gradient where no rows overlap."""
     _, src = arrays(dtype=dtype)
     runs = [2, 3], [4, 0]
@@ -185,7 +187,7 @@ def test_gradients_of_pack_and_unpack(dtype):
     np.testing.assert_array_equal(gradient, sequence_slice_unpack(src, *runs, 5))
 
 
-def test_integers_and_int64_offsets():
+def test_integer_tensors_and_int64_offsets_are_accepted():
     dst = sequence_slice(
         np.zeros([4, 1], np.int32), [[5], [6]], *(np.array([n], np.int64) for n in (1, 1, 2)), True
     )
@@ -212,7 +214,7 @@ class TestErrors:
         with pytest.raises(ValueError, match=match):
             sequence_slice_pack(self.DST, self.SRC, *runs[:2], False)
 
-    def test_inner_shapes(self):
+    def test_inner_shapes_that_differ_are_refused(self):
         for call in (
             lambda: sequence_slice(self.DST, tf.zeros([7, 4]), [1], [0], [0], False),
             lambda: sequence_slice_pack(self.DST, tf.zeros([7, 3, 1]), [1], [0], False),
@@ -220,13 +222,13 @@ class TestErrors:
             with pytest.raises(ValueError, match="src and dst inner shapes must match."):
                 call()
 
-    def test_rank(self):
+    def test_ranks_below_two_are_refused(self):
         with pytest.raises(ValueError, match="src must be of rank 2 or more"):
             sequence_slice_unpack(tf.zeros([3]), [1], [0], 2)
         with pytest.raises(ValueError, match="dst must be of rank 2 or more"):
             sequence_slice(tf.zeros([3]), self.SRC, [1], [0], [0], True)
 
-    def test_types(self):
+    def test_wrong_types_are_refused(self):
         with pytest.raises(ValueError, match="src of float16 and dst of float32. Cast"):
             wrong = tf.zeros([7, 3], tf.float16)
             sequence_slice(tf.constant(self.DST), wrong, [1], [0], [0], True)
@@ -247,12 +249,12 @@ class TestErrors:
         with pytest.raises(ValueError, match=match):
             sequence_slice(self.DST, self.SRC, *runs, False)
 
-    def test_too_small_a_total(self):
+    def test_too_small_a_total_is_refused(self):
         with pytest.raises(ValueError, match="at least the sum of num_elems, 4.*_elements=3"):
             sequence_slice_unpack(self.SRC, [2, 2], [0, 0], 3)
         with pytest.raises(ValueError, match="total_elements must be an int.*_elements=-1"):
             sequence_slice_unpack(self.SRC, [2, 2], [0, 0], -1)
 
-    def test_too_few_rows_to_pack(self):
+    def test_too_few_rows_to_pack_are_refused(self):
         with pytest.raises(ValueError, match="stay within the 7 rows of src"):
             sequence_slice_pack(self.DST, self.SRC, [4, 4], [0, 4], False)

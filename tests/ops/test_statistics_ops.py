@@ -31,7 +31,7 @@ def reference(x, levels, absolute=False):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 2, 1000])
 @pytest.mark.parametrize("absolute", [False, True])
-def test_histogram(dtype, size, absolute):
+def test_histograms_equal_the_reference(dtype, size, absolute):
     x = values(size, dtype=dtype)
     hist = statistics_ops.histogram(x, np.array(LEVELS, dtype), absolute)
     assert hist.dtype == tf.float32
@@ -39,7 +39,7 @@ def test_histogram(dtype, size, absolute):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_update_and_normalize(dtype):
+def test_histograms_are_updated_and_normalized(dtype):
     x, y = values(100, dtype=dtype), values(50, dtype=dtype)
     levels = tf.constant(LEVELS, dtype)
     hist = statistics_ops.histogram_update(statistics_ops.histogram(x, levels), y, levels, True)
@@ -51,7 +51,7 @@ def test_update_and_normalize(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bins", [1, 2, 7])
-def test_fixed_width_bins(dtype, bins):
+def test_bins_are_of_equal_width(dtype, bins):
     x = values(30, dtype=dtype)
     levels = statistics_ops.fixed_width_bins(x, bins)
     assert levels.dtype == dtype and levels.shape == [bins]
@@ -59,20 +59,20 @@ def test_fixed_width_bins(dtype, bins):
     np.testing.assert_allclose(levels, expected, rtol=0, atol=5e-3 if dtype == "float16" else 1e-6)
 
 
-def test_one_value_many_times():
+def test_bins_of_one_value_have_no_width():
     levels = statistics_ops.fixed_width_bins(tf.fill([4], 3.0), 3)
     np.testing.assert_array_equal(levels, [3, 3, 3])
     np.testing.assert_array_equal(statistics_ops.histogram([3.0] * 4, levels), [0, 0, 0, 4])
 
 
-def test_levels_of_python_numbers():
+def test_levels_may_be_python_numbers():
     hist = statistics_ops.histogram(tf.constant([1, 2, 3], tf.float16), [2, 2.5])
     np.testing.assert_array_equal(hist, [1, 1, 1])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("in_session", [True, False])
-def test_two_replicas(dtype, in_session):
+def test_histograms_equal_the_reference_on_two_replicas(dtype, in_session):
     x = values(2, 40, dtype=dtype)
 
     def program():
@@ -89,7 +89,7 @@ def test_two_replicas(dtype, in_session):
         np.testing.assert_allclose(normalized[replica], expected / 40)
 
 
-def test_in_a_loop():
+def test_histograms_are_updated_in_a_loop():
     x = values(1, 40)
 
     def program():
@@ -107,7 +107,7 @@ class TestErrors:
     """Mistakes of the user."""
 
     @pytest.mark.parametrize("wrong", [np.float32(1), np.ones([2, 2], np.float32)])
-    def test_ranks(self, wrong):
+    def test_other_ranks_are_refused(self, wrong):
         good = tf.ones([3])
         match = "fixed_width_bins expects rank-1 tensor inputs.*inputs of shape"
         with pytest.raises(ValueError, match=match):
@@ -121,7 +121,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="histogram_normalize expects rank-1 tensor inputs"):
             statistics_ops.histogram_normalize(wrong)
 
-    def test_types(self):
+    def test_other_types_are_refused(self):
         wrong, good = np.ones(3, int), tf.ones([3])
         only = "Only float16 and float32 types are supported for"
         with pytest.raises(ValueError, match=f"{only} fixed_width_bins"):
@@ -132,11 +132,11 @@ class TestErrors:
             with pytest.raises(ValueError, match=f"{only} histogram update"):
                 statistics_ops.histogram_update(good, *arguments)
 
-    def test_two_types(self):
+    def test_mixed_types_are_refused(self):
         with pytest.raises(ValueError, match="same type. Received: inputs of float32 and levels"):
             statistics_ops.histogram(tf.ones([3]), tf.ones([2], tf.float16))
 
-    def test_hist(self):
+    def test_histograms_that_do_not_fit_are_refused(self):
         x = tf.ones([3])
         with pytest.raises(ValueError, match="hist and levels shapes are incompatible"):
             statistics_ops.histogram_update(tf.ones([3]), x, x)
@@ -147,6 +147,6 @@ class TestErrors:
             statistics_ops.histogram_normalize(wrong)
 
     @pytest.mark.parametrize("bins", [0, -1])
-    def test_bins(self, bins):
+    def test_a_number_of_bins_below_one_is_refused(self, bins):
         with pytest.raises(ValueError, match=f"n_bins must be at least 1. Received: n_bins={bins}"):
             statistics_ops.fixed_width_bins(tf.ones([3]), bins)

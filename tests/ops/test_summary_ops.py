@@ -40,7 +40,7 @@ def _names(value: Any) -> list[str]:
     return [e.execute.module_name.decode() for e in event_trace.extract_all_events(value)]
 
 
-def test_the_trace_in_eager_mode(store: events.EventStore) -> None:
+def test_the_trace_is_read_in_eager_mode(store: events.EventStore) -> None:
     _record(store, "a")
     _record(store, "b")
     trace = gen_ipu_ops.ipu_event_trace()
@@ -57,7 +57,7 @@ def test_the_trace_in_a_function_reads_at_each_call(store: events.EventStore) ->
     assert _names(read()) == ["a"]
 
 
-def test_the_trace_in_a_session(store: events.EventStore) -> None:
+def test_the_trace_is_read_in_a_session(store: events.EventStore) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         with tf.device("/device:IPU:0"):
             trace = gen_ipu_ops.ipu_event_trace()

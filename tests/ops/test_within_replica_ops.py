@@ -76,13 +76,13 @@ class TestValues:
 
     @pytest.mark.parametrize("in_session", [False, True])
     @pytest.mark.parametrize("shards", [1, 2, 3, 4])
-    def test_all_gather(self, shards, in_session):
+    def test_all_gather_concatenates_the_shards(self, shards, in_session):
         arrays = vectors(range(2, 2 + shards))
         for result in run(within_replica_ops.all_gather, arrays, in_session):
             np.testing.assert_array_equal(result, np.concatenate(arrays))
 
     @pytest.mark.parametrize("axis", [0, 1, -1])
-    def test_all_gather_along_an_axis(self, axis):
+    def test_all_gather_concatenates_along_an_axis(self, axis):
         arrays = [vectors([24])[0].reshape(2, 3, 4), vectors([24, 1])[0].reshape(2, 3, 4)]
         gather = functools.partial(within_replica_ops.all_gather, axis=axis)
         for result in run(gather, arrays):
@@ -94,7 +94,7 @@ class TestValues:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
     @pytest.mark.parametrize("op", [*NUMBERS, "COLLECTIVE_OP_SQUARE_ADD", LOCAL])
-    def test_all_reduce(self, op, dtype):
+    def test_all_reduce_combines_padded_shards(self, op, dtype):
         arrays = vectors([5, 3], dtype)
         results = run(functools.partial(within_replica_ops.all_reduce, op=op), arrays)
         for got, want in zip(results, reduced(padded(arrays), op)):
@@ -104,7 +104,7 @@ class TestValues:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float16])
     @pytest.mark.parametrize("op", [*NUMBERS, "COLLECTIVE_OP_SQUARE_ADD", LOCAL])
-    def test_reduce_scatter(self, op, dtype):
+    def test_reduce_scatter_splits_the_result(self, op, dtype):
         arrays = vectors([5, 3, 7, 1], dtype)
         results = run(functools.partial(within_replica_ops.reduce_scatter, op=op), arrays)
         for index, want in enumerate(reduced(padded(arrays), op)):
@@ -120,7 +120,7 @@ class TestValues:
             np.testing.assert_array_equal(got, np.pad(part, (0, longest - len(part))))
 
     @pytest.mark.parametrize("op", LOGICAL)
-    def test_logical(self, op):
+    def test_logical_operators_combine_booleans(self, op):
         arrays = vectors([6, 6], bool)
         both = lambda x: (  # noqa: E731
             within_replica_ops.all_reduce(x, op) + within_replica_ops.reduce_scatter(x, op)
@@ -155,7 +155,7 @@ class TestValues:
         np.testing.assert_array_equal(results[0], [[11], [22]])
         np.testing.assert_array_equal(results[1], [[11], [22]])
 
-    def test_in_a_loop(self):
+    def test_all_reduce_runs_in_a_loop(self):
         def body(x):
             with scopes.ipu_shard(1):
                 y = x + 1
@@ -164,7 +164,7 @@ class TestValues:
         result = replicas.run(2, lambda: loops.repeat(3, body, [tf.zeros([2])]), in_session=True)
         assert result.tolist() == [7, 7]
 
-    def test_eagerly(self):
+    def test_eager_tensors_are_reduced(self):
         first, second = tf.constant([1.0, 2.0]), tf.constant([3.0])
         results = within_replica_ops.all_reduce([first, second])
         np.testing.assert_array_equal(results, [[4, 2], [4, 2]])
@@ -193,7 +193,7 @@ class TestGradients:
     """By the definition, and by TensorFlow for the same without shards."""
 
     @pytest.mark.parametrize("collective", ["all_gather", "all_reduce", "reduce_scatter"])
-    def test_against_tensorflow(self, collective):
+    def test_gradients_equal_those_of_tensorflow(self, collective):
         arrays = vectors([5, 5])
         weights = vectors([10, 10])
 
@@ -230,38 +230,38 @@ class TestErrors:
     ALL = pytest.mark.parametrize("name", ["all_gather", "all_reduce", "reduce_scatter"])
 
     @ALL
-    def test_duplicates(self, name):
+    def test_duplicates_are_refused(self, name):
         x = tf.constant([1.0])
         with pytest.raises(ValueError, match="should not contain any duplicate entries"):
             getattr(within_replica_ops, name)([x, x])
 
     @ALL
-    def test_types(self, name):
+    def test_mixed_types_are_refused(self, name):
         with pytest.raises(ValueError, match="Expected tensors to all be of the same type."):
             getattr(within_replica_ops, name)([tf.constant([1.0]), tf.constant([1])])
 
     @ALL
-    def test_ranks(self, name):
+    def test_mixed_ranks_are_refused(self, name):
         with pytest.raises(ValueError, match="same rank"):
             getattr(within_replica_ops, name)([tf.constant([1.0]), tf.constant(1.0)])
 
     @ALL
-    def test_nothing(self, name):
+    def test_an_empty_list_is_refused(self, name):
         with pytest.raises(ValueError, match="at least one tensor"):
             getattr(within_replica_ops, name)([])
 
     @ALL
-    def test_no_list(self, name):
+    def test_a_tensor_that_is_no_list_is_refused(self, name):
         with pytest.raises(TypeError, match="must be a list of tensors"):
             getattr(within_replica_ops, name)(tf.constant([1.0]))
 
-    def test_gathered_dimensions(self):
+    def test_gathering_different_dimensions_is_refused(self):
         shards = [tf.zeros([2, 3]), tf.zeros([2, 4])]
         with pytest.raises(ValueError, match="same shape except for dimension 0"):
             within_replica_ops.all_gather(shards, axis=0)
 
     @pytest.mark.parametrize("axis", [2, -3, None, 0.5])
-    def test_axis(self, axis):
+    def test_an_axis_beyond_the_rank_is_refused(self, axis):
         with pytest.raises(ValueError, match="axis must be an int from -2 to 1"):
             within_replica_ops.all_gather([tf.zeros([2, 3]), tf.ones([2, 3])], axis=axis)
 
@@ -269,17 +269,17 @@ class TestErrors:
         with pytest.raises(ValueError, match="takes scalars and vectors"):
             within_replica_ops.reduce_scatter([tf.zeros([2, 3]), tf.ones([2, 3])])
 
-    def test_matrices_of_different_shapes(self):
+    def test_matrices_of_different_shapes_are_refused(self):
         with pytest.raises(ValueError, match="of the same shape"):
             within_replica_ops.all_reduce([tf.zeros([2, 3]), tf.ones([3, 2])])
 
-    def test_unknown_op(self):
+    def test_an_unknown_operator_is_refused(self):
         with pytest.raises(ValueError, match="op must be one of"):
             within_replica_ops.all_reduce([tf.zeros([2]), tf.ones([2])], "ADD")
 
     @ALL
     @pytest.mark.parametrize("in_session", [False, True])
-    def test_shards_in_another_order(self, name, in_session):
+    def test_shards_in_another_order_are_refused(self, name, in_session):
         def program():
             with scopes.ipu_shard(0):
                 first = tf.sin(tf.ones([2]))
@@ -293,7 +293,7 @@ class TestErrors:
         assert __file__ in info.value.message
 
     @ALL
-    def test_input_without_a_shard(self, name):
+    def test_an_input_without_a_shard_is_refused(self, name):
         def program():
             with scopes.ipu_shard(0):
                 first = tf.sin(tf.ones([2]))
@@ -303,6 +303,6 @@ class TestErrors:
             replicas.run(2, program)
 
     @pytest.mark.parametrize("op", ["COLLECTIVE_OP_LOGICAL_AND"])
-    def test_op_of_another_type(self, op):
+    def test_logical_operators_of_numbers_are_refused(self, op):
         with pytest.raises(TypeError, match="cannot reduce tensors of the type float32"):
             within_replica_ops.all_reduce([tf.zeros([2]), tf.ones([2])], op)

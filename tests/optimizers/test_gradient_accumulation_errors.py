@@ -65,7 +65,9 @@ for _cls in (V2, CrossV2):
 
 
 @pytest.mark.parametrize(("make", "error", "message"), ERRORS)
-def test_errors_of_the_constructors(make: Callable[[], Any], error: type, message: str) -> None:
+def test_wrong_arguments_of_constructors_are_refused(
+    make: Callable[[], Any], error: type, message: str
+) -> None:
     with pytest.raises(error, match=message):
         make()
 
@@ -80,7 +82,7 @@ def test_the_check_of_the_first_generation_can_be_left_out(cls: Any) -> None:
     training.assert_close(actual, training.by_hand(make, training.data(4), 2))
 
 
-def test_wrong_type_of_accumulators() -> None:
+def test_a_wrong_type_of_accumulators_is_refused() -> None:
     training.configure()
     with pytest.raises(TypeError, match="type of an accumulator"):
         training.on_the_device(lambda loss: V2(_descent(), 2, dtype="huge").minimize(loss), 4)
@@ -100,7 +102,7 @@ def test_names_are_in_errors() -> None:
 
 
 @pytest.mark.parametrize("cls", ALL)
-def test_outside_of_a_loop(cls: Any) -> None:
+def test_accumulation_outside_of_a_loop_is_refused(cls: Any) -> None:
     training.configure()
     x, y = training.data(1)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -115,7 +117,7 @@ def test_outside_of_a_loop(cls: Any) -> None:
             session.run(launch)
 
 
-def test_eagerly() -> None:
+def test_eager_use_is_refused() -> None:
     weights = tf.Variable([1.0])
     with pytest.raises(
         tf.errors.FailedPreconditionError, match="which is not inside a training loop"
@@ -147,7 +149,7 @@ def test_must_be_the_outermost(cls: Any, wrapper: str) -> None:
 
 
 @pytest.mark.parametrize("wrapper", list(WRAPPERS)[:3])
-def test_may_wrap_others(wrapper: str) -> None:
+def test_accumulation_may_wrap_other_optimizers(wrapper: str) -> None:
     training.configure()
     actual = training.on_the_device(
         lambda loss: V2(WRAPPERS[wrapper](_descent()), 2).minimize(loss), 4

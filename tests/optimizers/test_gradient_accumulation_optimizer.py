@@ -42,7 +42,7 @@ class Casting(optimizers.IpuOptimizer):
 
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_one_update_with_the_sum(name: str, count: int) -> None:
+def test_mini_batches_make_one_update_with_their_sum(name: str, count: int) -> None:
     training.configure()
     make = OPTIMIZERS[name]
     actual = training.on_the_device(lambda loss: V2(make(), count).minimize(loss), 8)
@@ -62,7 +62,7 @@ def test_all_classes_do_the_same_on_one_replica(cls: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("cls", "name"), [(CrossV2, "adam"), (CrossV2, "nesterov"), (CrossOld, "momentum")]
 )
-def test_mean_over_replicas_of_the_sums(cls: Any, name: str, replicas: int) -> None:
+def test_replicas_update_with_the_mean_of_their_sums(cls: Any, name: str, replicas: int) -> None:
     training.configure(replicas)
     make = OPTIMIZERS[name]
     actual = training.on_the_device(
@@ -86,7 +86,9 @@ def test_replicas_stay_apart_without_an_exchange() -> None:
 
 @pytest.mark.parametrize("method", GradientAccumulationReductionMethod)
 @pytest.mark.parametrize("by_name", [False, True])
-def test_reduction_methods(method: GradientAccumulationReductionMethod, by_name: bool) -> None:
+def test_reduction_methods_scale_the_update(
+    method: GradientAccumulationReductionMethod, by_name: bool
+) -> None:
     training.configure()
     argument: Any = method.name.lower() if by_name else method
     make = OPTIMIZERS["momentum"]
@@ -99,7 +101,7 @@ def test_reduction_methods(method: GradientAccumulationReductionMethod, by_name:
 
 @pytest.mark.parametrize("as_function", [False, True])
 @pytest.mark.parametrize("cls", [V2, CrossV2])
-def test_accumulators_of_another_type(cls: Any, as_function: bool) -> None:
+def test_accumulators_may_have_another_type(cls: Any, as_function: bool) -> None:
     training.configure()
     casting = []
 
@@ -117,7 +119,7 @@ def test_accumulators_of_another_type(cls: Any, as_function: bool) -> None:
     assert [v.dtype for v in accumulators] == ["float16"] * 3
 
 
-def test_accumulators_in_float32_of_variables_in_float16() -> None:
+def test_float16_variables_accumulate_in_float32() -> None:
     def model(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         product = tf.matmul(tf.cast(x, tf.float16), training.variable("w", 5, 1, dtype=np.float16))
         return tf.reduce_mean((tf.cast(product, tf.float32)[:, 0] - y) ** 2)
@@ -149,7 +151,7 @@ def test_each_run_starts_with_nothing_accumulated(cls: Any) -> None:
     training.assert_close(actual, training.by_hand(make, training.data(24), 4))
 
 
-def test_two_optimizers_in_one_loop() -> None:
+def test_two_optimizers_accumulate_in_one_loop() -> None:
     """One updates every 2 mini-batches, the other every 4, each its own variables."""
 
     def train(loss: tf.Tensor) -> list[Any]:
@@ -248,7 +250,7 @@ def test_one_mini_batch_is_a_plain_step_and_needs_no_loop_and_no_state() -> None
 
 
 @pytest.mark.parametrize("cls", [V2, CrossV2, Old])
-def test_in_a_function_of_a_strategy(cls: Any) -> None:
+def test_accumulation_works_in_a_function_of_a_strategy(cls: Any) -> None:
     training.configure()
     x, y = training.data(8)
     first = np.linspace(-1, 1, training.FEATURES, dtype=np.float32)[:, None]
@@ -279,7 +281,7 @@ def test_in_a_function_of_a_strategy(cls: Any) -> None:
     assert step.numpy() == 2
 
 
-def test_replicas_in_a_function_of_a_strategy() -> None:
+def test_replicas_accumulate_in_a_function_of_a_strategy() -> None:
     """The mean is taken once, though the strategy too would combine what replicas have."""
     training.configure(2)
     x, y = training.data(8)

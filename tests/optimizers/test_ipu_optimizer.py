@@ -56,7 +56,7 @@ def test_class_is_the_same_in_all_namespaces(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
-def test_signature(name: str) -> None:
+def test_signatures_are_those_of_the_reference(name: str) -> None:
     parameters = list(inspect.signature(getattr(optimizers, name)).parameters.values())
     shown = [
         p.name if p.default is p.empty else f"{p.name}={p.default!r}"
@@ -87,7 +87,7 @@ def test_everything_is_passed_on() -> None:
         assert [slot.name for slot in opt.variables()] == [s.name for s in inner.variables()]
 
 
-def test_a_wrapper_of_the_users_own() -> None:
+def test_a_wrapper_of_the_user_changes_the_update() -> None:
     class Halving(optimizers.IpuOptimizer):
         def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
             halved = [(gradient / 2, variable) for gradient, variable in grads_and_vars]
@@ -109,7 +109,7 @@ def test_wraps_optimizers_of_tensorflow_1_only(opt: Any) -> None:
         optimizers.IpuOptimizer(opt)
 
 
-def test_no_gradients() -> None:
+def test_a_step_without_gradients_is_refused() -> None:
     with tf.Graph().as_default():
         opt = optimizers.IpuOptimizer(tf1.train.GradientDescentOptimizer(0.1))
         with pytest.raises(ValueError, match="No gradients provided"):

@@ -19,7 +19,7 @@ def _decay(gradient: Any, variable: Any) -> Any:
     return gradient + _WEIGHT_DECAY * variable
 
 
-def test_the_example_of_the_reference() -> None:
+def test_the_example_of_the_reference_prints_its_gradients() -> None:
     """It prints the gradients: 5.01, 4.02 and 3.03."""
     with tf.Graph().as_default(), tf1.Session() as session:
         optimizer = tf1.train.GradientDescentOptimizer(0.000001)
@@ -42,7 +42,7 @@ def test_without_a_gradient_there_is_nothing_to_change() -> None:
 
 
 @pytest.mark.parametrize("accumulated", [False, True])
-def test_on_the_device(accumulated: bool) -> None:
+def test_gradients_are_mapped_on_the_device(accumulated: bool) -> None:
     """Maps each mini-batch's gradient, in the loop; weight decay is part of the loss by hand."""
 
     def train(loss: tf.Tensor) -> Any:
@@ -62,7 +62,7 @@ def test_on_the_device(accumulated: bool) -> None:
     training.assert_close(actual, expected)
 
 
-def test_errors() -> None:
+def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="gradient_mapping_function to be a function"):
         optimizers.MapGradientOptimizer(OPTIMIZERS["descent"](), 0.1)
     with pytest.raises(TypeError, match=r"tf\.compat\.v1\.train\.Optimizer"):

@@ -79,7 +79,7 @@ def _sharded(optimizer: str, ipus: int, looped: bool) -> tuple[list[np.ndarray],
 
 @pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_same_weights_as_plain_tensorflow(optimizer: str, looped: bool) -> None:
+def test_weights_equal_those_of_plain_tensorflow(optimizer: str, looped: bool) -> None:
     weights, executable = _sharded(optimizer, 2, looped)
     for found, expected in zip(weights, _plain(optimizer)):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
@@ -106,7 +106,7 @@ def test_gradients_and_updates_are_with_their_variables(optimizer: str) -> None:
     assert {record.ipu for record in executable.ops if record.type == cross_entropy} == {1}
 
 
-def test_copies_of_a_step() -> None:
+def test_copies_of_a_step_are_activations_and_gradients() -> None:
     _, executable = _sharded("sgd", 2, False)
     # The hidden layer goes forth and its gradient comes back; labels come from the host.
     assert [
@@ -166,7 +166,7 @@ class TestIpuOptimizer:
         with tf.Graph().as_default():
             yield
 
-    def test_passes_on(self) -> None:
+    def test_calls_reach_the_wrapped_optimizer(self) -> None:
         variable = tf1.get_variable("w", initializer=[1.0, 2.0], use_resource=True)
         inner = tf1.train.MomentumOptimizer(0.5, 0.9, name="Inner")
         outer = optimizers.IpuOptimizer(inner)
@@ -206,14 +206,14 @@ class TestIpuOptimizer:
         with pytest.raises(TypeError, match="Expected opt to be a tf.compat.v1.train.Optimizer"):
             wrapper(optimizer)
 
-    def test_no_gradients(self) -> None:
+    def test_a_step_without_gradients_is_refused(self) -> None:
         variable = tf1.get_variable("w", initializer=1.0, use_resource=True)
         wrapped = optimizers.ShardedOptimizer(tf1.train.GradientDescentOptimizer(0.5))
         with pytest.raises(ValueError, match="No gradients provided"):
             wrapped.apply_gradients([(None, variable)])
 
 
-def test_all_names() -> None:
+def test_the_class_is_public_under_all_names() -> None:
     from tensorflow.python import ipu
 
     assert ipu.sharded_optimizer.ShardedOptimizer is ipu.optimizers.ShardedOptimizer

@@ -407,7 +407,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_errors(row: Row) -> None:
+def test_errors_of_keras_models_have_the_phrase_of_the_original(row: Row) -> None:
     with keras_pipelines.strategy(row.ipus).scope(), pytest.raises(row.exception, match=row.phrase):
         row.provoke()
 
@@ -415,7 +415,7 @@ def test_errors(row: Row) -> None:
 @pytest.mark.parametrize(
     "name", ["device_mapping", "accumulate_outfeed", "gradient_accumulation_count"]
 )
-def test_arguments_with_a_place_of_their_own(name: str) -> None:
+def test_arguments_with_a_place_of_their_own_are_refused(name: str) -> None:
     """The first two reach the further arguments by way of a subclass's setter only."""
     instead = STEPS if name == "gradient_accumulation_count" else name
     phrase = (
@@ -426,7 +426,7 @@ def test_arguments_with_a_place_of_their_own(name: str) -> None:
         arguments.checked_kwargs("pipelining_kwargs", {name: 1})
 
 
-def test_a_model_from_outside_the_scope(tmp_path: Any) -> None:
+def test_a_model_from_outside_the_scope_is_refused(tmp_path: Any) -> None:
     model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
     with pytest.raises(ValueError, match="was not created inside an IPU strategy"):
         serving.export_keras(model, tmp_path, batch_size=2)
@@ -453,7 +453,7 @@ class NotFromTheParents(tf.keras.Model):
         return cls()
 
 
-def test_a_configuration_of_its_own(tmp_path: Any) -> None:
+def test_a_model_with_a_configuration_of_its_own_is_refused(tmp_path: Any) -> None:
     phrase = r"get_config\(\) has been overridden on a subclassed Model"
     with keras_pipelines.strategy(1).scope():
         model = NotFromTheParents()
@@ -465,7 +465,9 @@ def test_a_configuration_of_its_own(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("momentum", [0.99, 0.0, 1.0])
-def test_moving_statistics(momentum: float, caplog: pytest.LogCaptureFixture) -> None:
+def test_moving_statistics_that_are_not_updated_are_warned_about(
+    momentum: float, caplog: pytest.LogCaptureFixture
+) -> None:
     with keras_pipelines.strategy(2).scope():
         with PipelineStage(0):
             norm = tf.keras.layers.BatchNormalization(momentum=momentum)

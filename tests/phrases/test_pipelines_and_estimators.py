@@ -399,7 +399,7 @@ HOOKS = [
 @pytest.mark.parametrize(
     "row", [*PIPELINES, *PIPELINED_ESTIMATORS, *ESTIMATORS, *HOOKS], ids=lambda row: row.name
 )
-def test_phrase(row: Phrase) -> None:
+def test_errors_have_the_phrase_of_the_original(row: Phrase) -> None:
     with pytest.raises(row.error) as raised:
         row.provoke()
     assert row.phrase in str(raised.value)

@@ -34,7 +34,7 @@ def _with_pipeline(**changes):
 @pytest.mark.parametrize(
     "workload", [STEP, PIPELINE, workloads.loop(), workloads.chain()], ids=range(4)
 )
-def test_programs_are_consistent(workload) -> None:
+def test_generated_programs_are_consistent(workload) -> None:
     consistency.check(workload, Settings())
 
 
@@ -55,6 +55,6 @@ def test_programs_are_consistent(workload) -> None:
     ],
     ids=range(11),
 )
-def test_contradictions(workload, settings, message) -> None:
+def test_contradictions_are_refused(workload, settings, message) -> None:
     with pytest.raises(ValueError, match=message):
         consistency.check(workload, Settings(**settings))

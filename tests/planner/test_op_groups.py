@@ -27,7 +27,7 @@ def _op(op_type: str = "Mul", layer: str = "", source: str = "") -> Op:
         (_op(), ""),
     ],
 )
-def test_groups(op: Op, group: str) -> None:
+def test_an_op_is_grouped_by_layer_or_function(op: Op, group: str) -> None:
     assert op_groups.group(op) == group
 
 

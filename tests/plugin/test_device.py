@@ -162,13 +162,13 @@ def _assert_equal(actual: list[np.ndarray], expected: list[np.ndarray]) -> None:
 class TestDevices:
     """What TensorFlow lists."""
 
-    def test_is_listed(self) -> None:
+    def test_the_device_is_listed(self) -> None:
         devices = tf.config.list_physical_devices("IPU")
         assert devices[0].name == "/physical_device:IPU:0"
         details = tf.config.experimental.get_device_details(devices[0])
         assert "IPU" in details["device_name"]
 
-    def test_sessions_have_sixteen(self) -> None:
+    def test_a_session_lists_sixteen_devices(self) -> None:
         with tf.Graph().as_default(), _session() as session:
             devices = [device.name for device in session.list_devices()]
         assert [name for name in devices if "IPU" in name] == [
@@ -195,16 +195,16 @@ class TestResultsEqualTheCpus:
     """The same ops under /device:IPU:0 and /device:CPU:0."""
 
     @pytest.mark.parametrize("program", PROGRAMS)
-    def test_eager(self, program: Program) -> None:
+    def test_eager_results_equal_the_cpus(self, program: Program) -> None:
         _assert_equal(_eager(program, IPU), _eager(program, CPU))
 
     @pytest.mark.parametrize("program", PROGRAMS)
-    def test_function(self, program: Program) -> None:
+    def test_functions_give_the_results_of_the_cpus(self, program: Program) -> None:
         _assert_equal(_function(program, IPU), _function(program, CPU))
 
     @pytest.mark.parametrize("program", PROGRAMS)
     @pytest.mark.parametrize("version", [1, 2])
-    def test_session(self, program: Program, version: int) -> None:
+    def test_sessions_give_the_results_of_the_cpus(self, program: Program, version: int) -> None:
         _assert_equal(_graph(program, IPU, version), _graph(program, CPU, version))
 
 
@@ -248,7 +248,7 @@ def test_lstm_trained_in_a_session_equals_the_cpus() -> None:
 class TestVariables:
     """Resource variables on the device."""
 
-    def test_eager_and_function(self) -> None:
+    def test_variables_are_updated_eagerly_and_in_functions(self) -> None:
         with tf.device(IPU):
             variable = tf.Variable([1.0, 2.0])
 
@@ -263,7 +263,7 @@ class TestVariables:
         np.testing.assert_array_equal(result, [22, 42])
         np.testing.assert_array_equal(variable.numpy(), [11, 21])
 
-    def test_session(self) -> None:
+    def test_variables_are_updated_in_a_session(self) -> None:
         with tf.Graph().as_default():
             with tf.device(IPU):
                 variable = tf1.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
@@ -290,7 +290,7 @@ class TestVariables:
 class TestQueuesAndIterators:
     """Ops that wait, which must not hold a thread that others need."""
 
-    def test_queue_in_a_session(self) -> None:
+    def test_a_queue_works_in_a_session(self) -> None:
         with tf.Graph().as_default():
             with tf.device(IPU):
                 queue = tf.queue.FIFOQueue(2, [tf.float32], shapes=[[]])
@@ -305,14 +305,14 @@ class TestQueuesAndIterators:
                 with pytest.raises(tf.errors.OutOfRangeError):
                     session.run(dequeue)
 
-    def test_blocked_dequeue_obeys_the_timeout(self) -> None:
+    def test_a_blocked_dequeue_obeys_the_timeout(self) -> None:
         with tf.Graph().as_default():
             with tf.device(IPU):
                 dequeue = tf.queue.FIFOQueue(2, [tf.float32], shapes=[[]]).dequeue()
             with _session() as session, pytest.raises(tf.errors.DeadlineExceededError):
                 session.run(dequeue, options=tf1.RunOptions(timeout_in_ms=50))
 
-    def test_iterator_in_a_session(self) -> None:
+    def test_an_iterator_works_in_a_session(self) -> None:
         with tf.Graph().as_default():
             with tf.device(IPU):
                 dataset = tf.data.Dataset.range(3).map(lambda i: tf.cast(i, tf.float32) * 2)
@@ -324,7 +324,7 @@ class TestQueuesAndIterators:
                 with pytest.raises(tf.errors.OutOfRangeError):
                     session.run(following)
 
-    def test_iterator_in_eager_mode(self) -> None:
+    def test_an_iterator_works_in_eager_mode(self) -> None:
         with tf.device(IPU):
             values = [value.numpy() for value in tf.data.Dataset.from_tensor_slices([1, 2, 3])]
         assert values == [1, 2, 3]
@@ -333,7 +333,7 @@ class TestQueuesAndIterators:
 class TestChecks:
     """Assert and CheckNumerics are dropped on the device, and only there."""
 
-    def test_in_eager_mode(self) -> None:
+    def test_checks_on_the_device_do_nothing_in_eager_mode(self) -> None:
         with tf.device(IPU):
             tf.raw_ops.Assert(condition=False, data=[tf.constant(1.0)])
             value = tf.debugging.check_numerics(tf.constant([np.nan, 1.0]), "bad")
@@ -350,7 +350,7 @@ class TestChecks:
         )
         assert process.stderr.count("IPUs have no checks of values: CheckNumerics") == 1
 
-    def test_in_a_session(self) -> None:
+    def test_checks_on_the_device_do_nothing_in_a_session(self) -> None:
         replicas.configure(1)  # from then on, what is placed runs as a program
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [])
@@ -374,7 +374,7 @@ class TestPlacement:
         assert tf.Variable(1.0).device.endswith(CPU)
         assert tf.function(lambda: tf.ones([2]) * 2)().device.endswith(CPU)
 
-    def test_in_a_session(self) -> None:
+    def test_ops_without_a_device_stay_on_the_cpu_in_a_session(self) -> None:
         with tf.Graph().as_default():
             x = tf1.placeholder(tf.float32, [2])
             with tf.device(IPU):
@@ -417,7 +417,9 @@ class TestRefusals:
         ],
         ids=["cast", "float64", "complex64", "variable"],
     )
-    def test_types_in_a_session(self, build: Callable[[], tf.Tensor]) -> None:
+    def test_unsupported_types_are_refused_in_a_session(
+        self, build: Callable[[], tf.Tensor]
+    ) -> None:
         self._assert_refused_in_a_session(build)
 
     @pytest.mark.parametrize(
@@ -431,7 +433,7 @@ class TestRefusals:
         ],
         ids=["reference_variable", "fft", "rfft", "complex", "qr"],
     )
-    def test_ops_in_a_session(self, build: Callable[[], tf.Tensor]) -> None:
+    def test_unsupported_ops_are_refused_in_a_session(self, build: Callable[[], tf.Tensor]) -> None:
         self._assert_refused_in_a_session(build)
 
     @staticmethod
@@ -447,7 +449,7 @@ class TestRefusals:
             assert session.run(tf.constant(1.0) + 1.0) == 2.0
 
     @pytest.mark.parametrize("soft", [False, True])
-    def test_ops_in_a_function(self, soft: bool) -> None:
+    def test_unsupported_ops_are_refused_in_a_function(self, soft: bool) -> None:
         tf.config.set_soft_device_placement(soft)
 
         @tf.function
@@ -458,7 +460,7 @@ class TestRefusals:
         with pytest.raises(tf.errors.InvalidArgumentError, match=_NO_KERNEL):
             transform(tf.ones([8]))
 
-    def test_types_in_a_function(self) -> None:
+    def test_unsupported_types_are_refused_in_a_function(self) -> None:
         @tf.function
         def double(x: tf.Tensor) -> tf.Tensor:
             with tf.device(IPU):
@@ -477,7 +479,9 @@ class TestRefusals:
         ],
         ids=["float64", "cast", "fft", "qr"],
     )
-    def test_in_eager_mode(self, build: Callable[[], tf.Tensor]) -> None:
+    def test_unsupported_ops_are_refused_in_eager_mode(
+        self, build: Callable[[], tf.Tensor]
+    ) -> None:
         with tf.device(IPU), pytest.raises(tf.errors.InvalidArgumentError, match="IPU:0"):
             build()
         with tf.device(IPU):

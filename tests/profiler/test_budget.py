@@ -16,7 +16,7 @@ def test_a_report_keeps_to_its_own_budget():
 
 
 @pytest.mark.parametrize("cycles, passes", [(990, True), (1000, True), (1050, True), (1051, False)])
-def test_tolerance(cycles, passes):
+def test_growth_within_the_tolerance_passes(cycles, passes):
     used = Snapshot({**USED.totals, "cycles": cycles}, USED.layers)
     assert budget.check(budget.of_snapshot(USED, tolerance=5), used).passed is passes
 
@@ -47,7 +47,7 @@ def test_a_limit_that_names_nothing_fails():
     assert "cylces" in budget.format_verdict(verdict)
 
 
-def test_saved_and_read_again(tmp_path):
+def test_a_saved_budget_comes_back_as_it_was(tmp_path):
     saved = budget.of_snapshot(USED, tolerance=2.5)._replace(report="out/report.json")
     budget.save(saved, tmp_path / "budget.json")
     assert budget.load(tmp_path / "budget.json") == saved

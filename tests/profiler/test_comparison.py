@@ -31,7 +31,7 @@ def test_finds_what_differs_in_the_order_of_the_second():
 
 @settings(derandomize=True, max_examples=50, deadline=None)
 @given(_SNAPSHOTS)
-def test_nothing_differs_from_itself(snapshot):
+def test_a_snapshot_does_not_differ_from_itself(snapshot):
     assert differences(snapshot, snapshot) == ()
 
 
@@ -54,7 +54,7 @@ def test_text_of_no_change():
     assert format_changes(()) == "no differences"
 
 
-def test_json_names_layers_and_growth():
+def test_json_has_layers_and_growth():
     first, *_, last = changes_to_dict(differences(BEFORE, AFTER))
     assert first == {
         "layer": None,
@@ -67,5 +67,5 @@ def test_json_names_layers_and_growth():
 
 
 @pytest.mark.parametrize("before, share", [(None, None), (0, None), (50, 1.0)])
-def test_share_of_growth(before, share):
+def test_the_share_of_growth_is_relative_to_before(before, share):
     assert Change("", "cycles", before, 100).share == share

@@ -38,7 +38,7 @@ def run(monkeypatch) -> Iterator[Run]:
     flags._reset_for_tests()
 
 
-def test_liveness_as_csv(run: Run, tmp_path) -> None:
+def test_liveness_is_written_as_csv(run: Run, tmp_path) -> None:
     executable = run(f"--save_interval_report={tmp_path}/intervals")
     with open(tmp_path / "intervals" / f"{executable.name}.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -65,14 +65,14 @@ def _check_map(mappings: dict[str, list[list[object]]], tiles: int) -> int:
     return mapped
 
 
-def test_tensor_maps(run: Run, tmp_path) -> None:
+def test_tensor_maps_are_written(run: Run, tmp_path) -> None:
     executable = run(f"--tensor_map_file_path={tmp_path}")
     data = json.loads((tmp_path / f"{executable.name}.json").read_text())
     assert _check_map(data["mappings"], executable.settings.chip.tiles) >= 3
 
 
 @pytest.mark.parametrize("limit, mapped", [(2**28, True), (100, False)])
-def test_tensor_maps_in_events_with_reports(limit: int, mapped: bool) -> None:
+def test_tensor_maps_are_in_events_with_reports(limit: int, mapped: bool) -> None:
     profiled.configure(profiling=True, max_report_size=limit)
     profiled.run()
     events = utils.extract_all_events(gen_ipu_ops.ipu_event_trace())
@@ -93,7 +93,7 @@ def test_events_without_reports_have_no_tiles() -> None:
     assert entries and not any(entry[-1] for entry in entries)
 
 
-def test_schedules_as_graphs(run: Run, tmp_path, monkeypatch) -> None:
+def test_schedules_are_written_as_graphs(run: Run, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_hlo_as_dot --xla_dump_to={tmp_path}/dump")
     executable = run("--dump_schedule_as_dot")
     text = (tmp_path / "dump" / f"{executable.name}.schedule.dot").read_text()
@@ -104,7 +104,7 @@ def test_schedules_as_graphs(run: Run, tmp_path, monkeypatch) -> None:
     assert chain and chain[1].split(" -> ") == [name for name, _ in nodes]
 
 
-def test_schedules_of_several_ipus() -> None:
+def test_schedules_of_several_ipus_are_clusters() -> None:
     text = flag_outputs.schedule_dot(plans.pipeline_plan())
     assert text.count("subgraph cluster_") == 2 and text.count("{") == text.count("}")
 

@@ -36,7 +36,7 @@ def same(first: object, second: object) -> bool:
 
 
 @each_plan
-def test_saved_and_loaded(plan: Plan, tmp_path) -> None:
+def test_a_saved_report_comes_back_as_it_was(plan: Plan, tmp_path) -> None:
     report = Report.from_plan(plan, {"engine": {"a": "b"}}, Executions(3, 1.5))
     report.save(tmp_path / "report.json")
     for loaded in (Report.load(tmp_path), Report.load(str(tmp_path / "report.json"))):
@@ -65,7 +65,7 @@ def test_the_numbers_of_the_file_are_those_of_the_plan(plan: Plan) -> None:
     assert sum(layer["flops"] for layer in layers) == 64000 * 3
 
 
-def test_layers_and_ops() -> None:
+def test_layers_and_ops_add_up_cycles() -> None:
     report = Report.from_plan(plans.plan())
     dense, rest = report.layers()
     assert (dense.layer, dense.ops, dense.label) == ("dense", 2, "assumed")
@@ -81,7 +81,7 @@ def test_layers_and_ops() -> None:
     assert sum(row.cycles for row in report.ops()) == sum(row.cycles for row in report.layers())
 
 
-def test_insights() -> None:
+def test_insights_name_the_worst_tile_and_largest_variables() -> None:
     found = Report.from_plan(plans.plan()).insights
     assert found["fits"] and found["worst_tile"] == 0 and found["worst_bytes"] == 1400
     assert found["largest_variables"][0]["bytes"] == 8000
@@ -90,7 +90,7 @@ def test_insights() -> None:
     assert found["host_cycles"] == 2 * 50 + 2 * 10
 
 
-def test_the_bubble_of_a_pipeline() -> None:
+def test_the_bubble_of_a_pipeline_is_its_idle_time() -> None:
     plan = plans.pipeline_plan()
     timing = plan.timeline.schedule
     assert timing is not None

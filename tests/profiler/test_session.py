@@ -14,7 +14,7 @@ from tensorflow_ipu.profiler.report import Report
 from tests.support import profiled as programs
 
 
-def test_programs_of_a_block(tmp_path) -> None:
+def test_a_block_reports_on_its_programs(tmp_path) -> None:
     programs.configure()
     programs.run(4)
     with profiler.profile(tmp_path / "reports") as profiled:
@@ -43,7 +43,7 @@ def test_reports_inside_the_block_are_those_up_to_now() -> None:
     assert [report.executions.launches for report in profiled.reports] == [3]
 
 
-def test_launches_of_programs_that_were_compiled_before() -> None:
+def test_launches_of_programs_compiled_before_are_reported() -> None:
     programs.configure()
     programs.run(launches=3)
     with profiler.profile() as profiled:
@@ -53,7 +53,7 @@ def test_launches_of_programs_that_were_compiled_before() -> None:
     assert profiler.reports()[0].executions.launches == 5
 
 
-def test_a_block_with_several_configurations() -> None:
+def test_a_block_may_have_several_configurations() -> None:
     programs.configure(1)
     with profiler.profile() as profiled:
         programs.run(launches=2)
@@ -76,13 +76,13 @@ def test_an_error_in_a_block_keeps_the_reports() -> None:
     assert len(profiled.reports) == 1
 
 
-def test_nothing_happened() -> None:
+def test_a_block_without_programs_has_no_reports() -> None:
     with profiler.profile() as profiled:
         pass
     assert profiled.reports == () and str(profiled) == "" and "No program" in profiled._repr_html_()
 
 
-def test_wrong_use() -> None:
+def test_entering_twice_or_leaving_unentered_is_refused() -> None:
     profiled = profiler.profile()
     with profiled, pytest.raises(RuntimeError, match="in use"):
         profiled.__enter__()
@@ -128,7 +128,7 @@ def test_directories_are_those_of_the_beginning(tmp_path, monkeypatch) -> None:
     assert (tmp_path / "board").is_dir() and not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_the_callback(tmp_path) -> None:
+def test_the_callback_reports_on_a_training(tmp_path) -> None:
     programs.configure()
     callback = profiler.Callback(tmp_path / "reports", tmp_path / "board", modelled_time=True)
     assert callback.reports == ()
@@ -146,7 +146,7 @@ def test_the_callback(tmp_path) -> None:
     assert list((tmp_path / "board").glob("*/events.out.*"))
 
 
-def test_the_public_names() -> None:
+def test_public_names_are_documented() -> None:
     assert set(profiler.__all__) <= set(dir(profiler))
     for name in profiler.__all__:
         assert getattr(profiler, name).__doc__

@@ -65,7 +65,7 @@ def _describe(num_ipus: int | list[int], *programs: Program) -> list[str]:
         system.reset_ipu_configuration()
 
 
-def test_a_device_and_its_program() -> None:
+def test_a_device_is_listed_with_its_program() -> None:
     lines = _describe(2, Program())
     attached = system.current().devices[0]
     assert lines[0].startswith(f"/device:IPU:0: 2 simulated {attached.chip.title}")
@@ -109,5 +109,5 @@ def test_a_program_of_the_host_needs_nothing_of_the_chip() -> None:
     assert "evaluated by the host" in text and "cycles" not in text
 
 
-def test_the_summary_of_the_process() -> None:
+def test_the_summary_describes_the_process() -> None:
     assert summary_lib.summary().startswith("/device:IPU:0: 1 simulated ")

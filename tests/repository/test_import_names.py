@@ -25,7 +25,7 @@ LAYERS = """AssumeEqualAcrossReplicas CTCInferenceLayer CTCPredictionsLayer
 
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("keras", [*_api.KERAS, "tensorflow.python"])
-def test_module_below_each_keras(keras, name):
+def test_every_keras_has_the_ipu_module(keras, name):
     package = f"{keras}.ipu.keras" if keras == "tensorflow.python" else f"{keras}.ipu"
     module = importlib.import_module(f"{package}.{name}")
     assert module is sys.modules[f"tensorflow_ipu.{_api.MODULES['keras.' + name]}"]
@@ -33,13 +33,13 @@ def test_module_below_each_keras(keras, name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_class_of_keras_ipu(name):
+def test_every_class_is_in_keras_ipu(name):
     found = getattr(tf.keras.ipu, name)
     assert isinstance(found, type) and found.__name__ == name
     assert name in dir(tf.keras.ipu)
 
 
-def test_documented_classes():
+def test_all_documented_classes_are_public():
     assert sorted(layers.__all__) == sorted(LAYERS)
     assert losses.__all__ == ["CTCLoss"]
     assert {"PipelineStage", "ReplicatedMetricReductionMethod"} < set(CLASSES)
@@ -60,7 +60,7 @@ IMPORTS = [
 
 
 @pytest.mark.parametrize("statements", IMPORTS)
-def test_import_statement_alone(run_python, statements):
+def test_one_import_statement_is_enough(run_python, statements):
     """In a process of its own: each statement would do for those that follow."""
     run_python(
         f"{statements}\n"
@@ -89,12 +89,12 @@ def test_programs_without_ipus_have_their_keras(run_python):
 
 
 @pytest.mark.parametrize("name", ["keras.ipu.nothing", "tensorflow.keras.ipu.layers.nothing"])
-def test_unknown_module_of_keras_ipu(name):
+def test_an_unknown_module_of_keras_ipu_is_not_found(name):
     with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
         importlib.import_module(name)
 
 
-def test_unknown_name_of_keras_ipu():
+def test_an_unknown_name_of_keras_ipu_is_not_found():
     with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
         exec("from tensorflow.keras.ipu import Nothing")
 
@@ -105,7 +105,7 @@ def test_names_like_those_of_our_roots_are_not_ours():
             importlib.import_module(name)
 
 
-def test_addons():
+def test_addons_are_the_same_modules():
     import ipu_tensorflow_addons as addons
     import ipu_tensorflow_addons.keras.layers
     from ipu_tensorflow_addons.keras import layers as keras_layers
@@ -138,7 +138,7 @@ def test_attribute_of_addons_that_is_not_there():
     assert not hasattr(v1, "optimizers")
 
 
-def test_layers_below_the_package():
+def test_layers_are_modules_of_the_package():
     from tensorflow.python import ipu
     from tensorflow.python.ipu import layers as same
 
@@ -158,12 +158,12 @@ def test_path_of_the_recurrent_layers_in_the_addons_for_tensorflow_1():
 
 
 @pytest.mark.parametrize("keras", ["keras.ipu", "tensorflow.keras.ipu", "tensorflow_ipu.keras"])
-def test_mark_of_a_keras_with_ipus(keras):
+def test_every_keras_has_the_mark_of_ipus(keras):
     assert importlib.import_module(keras).__ipu__built__ == "1"
     assert tf.keras.ipu.__ipu__built__ == "1"
 
 
-def test_reduction_method_beside_the_optimizers():
+def test_the_reduction_method_is_beside_the_optimizers():
     from tensorflow.python import ipu
 
     found = ipu.optimizers.GradientAccumulationReductionMethod

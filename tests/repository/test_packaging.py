@@ -84,7 +84,7 @@ def expected_modules():
         yield name if name.startswith("tensorflow_ipu/") else f"tensorflow_ipu/{name}"
 
 
-def test_wheel(run_python, checkout, tmp_path):
+def test_a_wheel_has_all_modules_and_stubs(run_python, checkout, tmp_path):
     names = unpack_wheel(run_python, checkout, "build_wheel", tmp_path / "wheel")
     modules = {name for name in names if name.endswith(".py")}
     assert modules == {*expected_modules(), *(n for n in IN_TENSORFLOW if n.endswith(".py"))}
@@ -122,7 +122,7 @@ def test_modules_below_tensorflow_are_real_ones(run_python, checkout, tmp_path):
     assert process.stdout == "tensorflow_ipu\n"
 
 
-def test_editable_installation_uses_the_checkout(run_python, checkout, tmp_path):
+def test_an_editable_installation_uses_the_checkout(run_python, checkout, tmp_path):
     names = unpack_wheel(run_python, checkout, "build_editable", tmp_path / "wheel")
     assert files_without_metadata(names) == {LIBRARY, "tensorflow_ipu.pth", *IN_TENSORFLOW}
     folder = tmp_path / "wheel" / "site-packages"

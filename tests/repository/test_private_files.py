@@ -69,7 +69,7 @@ class TestErrors:
         assert path.read_text() == "before" and os.listdir(path.parent) == ["file"]
 
     @pytest.mark.parametrize("error", [KeyError("mine"), KeyboardInterrupt(), OSError("mine")])
-    def test_of_the_block(self, path, error) -> None:
+    def test_errors_of_the_block_leave_the_file_as_it_was(self, path, error) -> None:
         with pytest.raises(type(error)) as raised, private_files.replacing(path) as file:
             file.write(b"half")
             assert len(private_files.partials(path)) == 1
@@ -77,14 +77,14 @@ class TestErrors:
         assert raised.value is error
         self.check(path)
 
-    def test_of_another_file_that_the_block_uses(self, path, tmp_path) -> None:
+    def test_errors_of_another_file_are_left_as_they_are(self, path, tmp_path) -> None:
         with pytest.raises(FileNotFoundError, match="none"), private_files.replacing(path):
             (tmp_path / "none").read_bytes()
         self.check(path)
 
     @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES])
     @pytest.mark.parametrize("step", ["mkstemp", "write", "replace"])
-    def test_of_the_disk_name_the_file(self, path, monkeypatch, step, number) -> None:
+    def test_errors_of_the_disk_name_the_file(self, path, monkeypatch, step, number) -> None:
         def fail(*arguments, **_):
             name = None if step == "write" else f"{path}.partial"
             raise OSError(number, os.strerror(number), name)
@@ -133,14 +133,14 @@ except OSError as error:
         assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
 
 
-def test_links_are_followed(tmp_path) -> None:
+def test_symbolic_links_are_followed(tmp_path) -> None:
     (tmp_path / "target").write_text("before")
     (tmp_path / "link").symlink_to("target")
     private_files.write_text(tmp_path / "link", "after")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_text() == "after"
 
 
-def test_long_names(tmp_path) -> None:
+def test_files_may_have_the_longest_names(tmp_path) -> None:
     for name in ("n" * 255, "\N{PILE OF POO}" * 63):
         private_files.write_text(tmp_path / name, "x")
         assert (tmp_path / name).read_text() == "x"
@@ -156,7 +156,7 @@ def test_pipes_and_devices_are_not_replaced(tmp_path) -> None:
     assert not stat.S_ISREG(os.stat("/dev/null").st_mode)
 
 
-def test_one_warning_for_each_folder(tmp_path, monkeypatch) -> None:
+def test_each_folder_has_one_warning(tmp_path, monkeypatch) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(logging, "warning", lambda text, *args: warnings.append(text % args))
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

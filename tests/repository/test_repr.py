@@ -304,7 +304,7 @@ def check(shown):
 
 
 @pytest.mark.parametrize("made", MAKERS, ids=lambda made: made.__name__)
-def test_public_class(made):
+def test_every_public_class_has_a_short_repr(made):
     shown = MAKERS[made]()
     line = check(shown)
     assert type(shown).__name__ in line
@@ -312,7 +312,7 @@ def test_public_class(made):
         assert not line.startswith("<")
 
 
-def test_parts_of_a_report():
+def test_parts_of_a_report_have_short_reprs():
     report = ipu.profiler.Report.from_plan(plans.pipeline_plan())
     plan = report.plan
     assert check(plan) == (
@@ -325,7 +325,7 @@ def test_parts_of_a_report():
         check(part)
 
 
-def test_executable():
+def test_executables_and_their_parts_have_short_reprs():
     config = profiled.configure()
     profiled.run()
     (executable,) = ipu.profiler.executables()
@@ -337,14 +337,14 @@ def test_executable():
     check(ipu.profiler.report_of(executable))
 
 
-def test_machine():
+def test_machines_and_chips_have_short_reprs():
     assert check(Machine()) == "Machine(Chip('mk2', tiles=1472), ipus=16, is_model=False)"
     for shown in (*Machine().configurations, *chips.CHIPS, system.current()):
         check(shown)
     check(system.device(0))
 
 
-def test_values_shown():
+def test_reprs_show_the_values_that_matter():
     profiled.configure(2)
     assert repr(ipu.ipu_infeed_queue.IPUInfeedQueue(dataset())) == (
         "IPUInfeedQueue(float32[2, 2, 3], device_ordinal=0, prefetch_depth=3)"

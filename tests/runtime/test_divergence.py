@@ -52,7 +52,7 @@ def fails(count: int, program: Any, error: type[Exception], pattern: str) -> Non
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_other_op(count):
+def test_replicas_at_different_ops_are_an_error(count):
     def program():
         x = tf.ones([3])
         gathered = tf.cond(
@@ -70,7 +70,7 @@ def test_other_op(count):
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_one_ends_early(count):
+def test_a_replica_that_ends_early_is_an_error(count):
     def program():
         return tf.cond(
             tf.equal(index(), 1), lambda: 0.0, lambda: cross_replica_sum(1.0, name="all_of_us")
@@ -88,7 +88,7 @@ def test_all_but_one_end_early():
 
 
 @pytest.mark.parametrize("size", [None, 2])
-def test_other_number_of_iterations(size):
+def test_replicas_with_other_numbers_of_iterations_are_an_error(size):
     """Whether or not those that end are in the groups of those that go on."""
 
     def program():
@@ -111,7 +111,7 @@ def test_other_number_of_iterations_in_an_inner_loop():
     fails(2, program, tf.errors.FailedPreconditionError, "diverged: .* came to another iteration")
 
 
-def test_other_shape():
+def test_replicas_with_different_shapes_are_an_error():
     def program():
         x = tf.ones([index() + 1])
         return tf.reduce_sum(cross_replica_sum(x))
@@ -121,7 +121,7 @@ def test_other_shape():
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_error_in_one_replica(count):
+def test_an_error_in_one_replica_is_the_one_that_is_seen(count):
     """The user sees the error, not what came of it for the others."""
 
     def program():
@@ -134,7 +134,7 @@ def test_error_in_one_replica(count):
     fails(count, program, tf.errors.InvalidArgumentError, r"indices = 2 is not in \[0, 2\)")
 
 
-def test_error_beside_a_waiting_collective():
+def test_an_error_beside_a_waiting_collective_ends_all():
     """A replica that waits and fails at once ends, and so do the others."""
 
     def program():
@@ -215,7 +215,7 @@ def test_predicates_from_variables_are_seen_when_they_differ():
 
 
 @pytest.mark.parametrize("size", [None, 4])
-def test_many_collectives(size):
+def test_many_collectives_end_with_the_same_bits(size):
     """20,000 by 8 replicas that are not in step, twice: an end, and the same bits."""
     x = replicas.rows(8, [5])
     count = size or 8

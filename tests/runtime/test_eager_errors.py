@@ -25,7 +25,7 @@ _PREFIX = (
         ("Said [Op:IpuLaunch] in passing.",) * 2,
     ],
 )
-def test_messages(message: str, cleaned: str) -> None:
+def test_prefixes_of_the_eager_runtime_are_removed(message: str, cleaned: str) -> None:
     assert eager_errors.cleaned(message) == cleaned
 
 
@@ -44,7 +44,7 @@ def test_errors_stay_what_they_are() -> None:
     assert caught.value is raised and caught.value.experimental_payloads == payloads
 
 
-def test_ops_on_the_host() -> None:
+def test_errors_of_ops_on_the_host_are_cleaned() -> None:
     with pytest.raises(tf.errors.OpError) as caught:
         native.ops().ipu_host_embedding_deregister(T=tf.float32, shape=[1], embedding="none")
     assert "{{" not in str(caught.value) and "[Op:" not in str(caught.value)

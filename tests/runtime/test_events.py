@@ -197,7 +197,7 @@ def test_payloads_are_made_when_they_are_read(store: events.EventStore) -> None:
     assert Lazy.listed == 2
 
 
-def test_tensor_map() -> None:
+def test_the_tensor_map_event_lists_tensors_by_tile() -> None:
     program = Program(
         ops=(
             _record("a", "Const", (2, 3)),
@@ -216,7 +216,7 @@ def test_tensor_map() -> None:
     }
 
 
-def test_instruction_info() -> None:
+def test_the_instruction_info_event_lists_work_by_op() -> None:
     program = Program(
         ops=(
             _record("dense/MatMul", "MatMul", (2, 4)),
@@ -254,7 +254,7 @@ def _hand_made() -> list[bytes]:
     return [message.SerializeToString() for message in messages]
 
 
-def test_events_as_text() -> None:
+def test_events_are_shown_as_text() -> None:
     text = event_trace.extract_all_strings_from_event_trace(_hand_made())
     blocks = text.split("-" * 70 + "\n")[1:]
     head = r"=> @ \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}: "

@@ -91,14 +91,14 @@ def test_each_replica_adds_up_its_own(
         assert variable.numpy() == launch
 
 
-def test_one_replica(strategy: ipu_strategy.IPUStrategy) -> None:
+def test_one_replica_keeps_its_value(strategy: ipu_strategy.IPUStrategy) -> None:
     replicas.configure(1)
     variable = tf.Variable(0)
     program = _Program(variable)
     assert [int(program()) for _ in range(3)] == [1, 2, 3]
 
 
-def test_many_variables(strategy: ipu_strategy.IPUStrategy) -> None:
+def test_many_variables_keep_their_values(strategy: ipu_strategy.IPUStrategy) -> None:
     replicas.configure(2)
     variables = [tf.Variable(10.0 * i) for i in range(20)]
     queue = IPUOutfeedQueue()
@@ -199,7 +199,7 @@ class TestWritesOfTheUser:
 
     @pytest.mark.parametrize("sparse", [False, True])
     @pytest.mark.parametrize("write", list(WRITES))
-    def test_reach_all_replicas(
+    def test_writes_reach_all_replicas(
         self, strategy: ipu_strategy.IPUStrategy, write: str, sparse: bool
     ) -> None:
         replicas.configure(4)
@@ -215,7 +215,9 @@ class TestWritesOfTheUser:
         np.testing.assert_array_equal(program(), written + _own(4)[:, np.newaxis])
         np.testing.assert_array_equal(program(), written + _own(4, 2)[:, np.newaxis])
 
-    def test_in_a_function(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_writes_in_a_function_reach_all_replicas(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         replicas.configure(2)
         variable = tf.Variable(0.0)
         program = _Program(variable)
@@ -244,7 +246,9 @@ class TestWritesOfTheUser:
         strategy.run(program)
         np.testing.assert_array_equal(queue.dequeue()[-1], [[11, 2], [12, 4]])
 
-    def test_the_same_constant_again(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_writing_the_same_constant_again_reaches_all_replicas(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         """Also where replica 0 has still the constant, whose buffer TensorFlow uses again."""
         replicas.configure(2)
         variable = tf.Variable(7.0)
@@ -263,7 +267,9 @@ class TestWritesOfTheUser:
 class TestReads:
     """What the user reads between two launches changes nothing."""
 
-    def test_dense(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_reading_a_variable_changes_no_replica(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         replicas.configure(2)
         variable = tf.Variable([0.0, 0.0])
         program = _Program(variable)
@@ -274,7 +280,7 @@ class TestReads:
         np.testing.assert_array_equal(kept[1], [1, 1])
         np.testing.assert_array_equal(kept[2], [1, 1])
 
-    def test_of_rows(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_reading_rows_changes_no_replica(self, strategy: ipu_strategy.IPUStrategy) -> None:
         """Such a read makes TensorFlow copy the variable, as a write would."""
         replicas.configure(2)
         variable = tf.Variable([0.0, 0.0])
@@ -323,7 +329,9 @@ class TestUpdatesOfRows:
             np.testing.assert_array_equal(program(), expected)
             np.testing.assert_array_equal(variable.numpy(), expected[0])
 
-    def test_then_a_write_of_the_user(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_a_write_of_the_user_replaces_updates_of_rows(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         replicas.configure(2)
         variable = tf.Variable(tf.zeros([2]))
 
@@ -340,7 +348,9 @@ class TestUpdatesOfRows:
 class TestLifetime:
     """What is kept goes with the program, the configuration and the variable."""
 
-    def test_another_program_in_between(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_values_survive_another_program_in_between(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         replicas.configure(4)
         program = _Program(tf.Variable(0.0))
         program()
@@ -348,7 +358,9 @@ class TestLifetime:
         _run_another(strategy)
         np.testing.assert_array_equal(program(), 2 + _own(4))
 
-    def test_another_program_with_the_variable(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_another_program_goes_on_with_the_values(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         replicas.configure(2)
         variable = tf.Variable(0.0)
         add, double = _Program(variable), _Program(variable, lambda v: v.assign(v * 2.0))
@@ -356,7 +368,9 @@ class TestLifetime:
         np.testing.assert_array_equal(double(), [2, 2])
         np.testing.assert_array_equal(add(), [3, 4])
 
-    def test_another_variable_in_the_same_program(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_another_variable_of_an_equal_program_is_its_own(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         """Equal programs are one Executable."""
         replicas.configure(2)
         queue = IPUOutfeedQueue()
@@ -376,7 +390,9 @@ class TestLifetime:
         expected = [[1, 2], [2, 4], [11, 12], [3, 4], [4, 6]]
         np.testing.assert_array_equal(queue.dequeue(), expected)
 
-    def test_error_in_between(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_an_error_in_between_restarts_from_the_value_of_the_user(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         replicas.configure(2)
         variable = tf.Variable(0.0)
         infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(tf.zeros([6])))
@@ -400,7 +416,9 @@ class TestLifetime:
         strategy.run(program)
         np.testing.assert_array_equal(queue.dequeue()[-1], start + _own(2))
 
-    def test_new_configuration_in_between(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_a_new_configuration_restarts_from_the_value_of_the_user(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         variable = tf.Variable(0.0)
         program = _Program(variable)
         for number, count in enumerate([2, 2, 4]):
@@ -408,7 +426,9 @@ class TestLifetime:
             replicas.configure(count)
             np.testing.assert_array_equal(program(), number + _own(count))
 
-    def test_memory(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_memory_of_replicas_is_freed_by_the_next_program(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         """Replicas have memory of their own until another program is loaded."""
         replicas.configure(4)
         before = _large_tensors()
@@ -437,7 +457,9 @@ class TestLifetime:
         assert _large_tensors() == before + 1
 
     @pytest.mark.lifetimes
-    def test_memory_of_a_deleted_variable(self, strategy: ipu_strategy.IPUStrategy) -> None:
+    def test_memory_of_a_deleted_variable_is_freed(
+        self, strategy: ipu_strategy.IPUStrategy
+    ) -> None:
         replicas.configure(4)
         before = _large_tensors()
 
@@ -455,7 +477,7 @@ class TestLifetime:
         assert _large_tensors() == before
 
 
-def test_sums_over_replicas(strategy: ipu_strategy.IPUStrategy) -> None:
+def test_sums_over_replicas_keep_their_state(strategy: ipu_strategy.IPUStrategy) -> None:
     """State of replicas meets in a collective, as that of metrics does."""
     replicas.configure(4)
     total = tf.Variable(0.0)

@@ -166,7 +166,7 @@ def test_only_backward_passes_with_recomputation_in_them_are_fused(description):
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 8, 16])
 @pytest.mark.parametrize("factor", [1, 2, 5])
-def test_the_number_of_steps_and_the_bubble(stages, factor):
+def test_steps_and_bubble_follow_their_formulas(stages, factor):
     # Each phase passes through `count` mini-batches and fills and drains stages - 1 steps.
     count = 2 * stages * factor
     mapping = tuple(range(stages))
@@ -205,7 +205,7 @@ def test_serialized_mini_batches_follow_each_other_in_a_stage():
     assert work == [*once, *again, ("U", 0, -1), ("U", 1, -1)]
 
 
-def test_a_long_schedule():
+def test_a_long_schedule_has_the_expected_length_and_stash():
     schedule = build(PipelineDescription((0, 1, 2, 3), 2048))
     assert len(schedule) == 4 * (2 * 2048 + 1)
     assert schedule.stash_depths() == (6, 4, 2, 0)

@@ -82,7 +82,7 @@ def test_overlapped_io_needs_two_mini_batches_more(schedule, training, count, le
 @pytest.mark.parametrize("mode", [None, *RecomputationMode], ids=str)
 @pytest.mark.parametrize("schedule", [mode.name for mode in PipelineSchedule])
 @pytest.mark.parametrize("training", [True, False])
-def test_recomputation_modes(schedule, mode, training):
+def test_recomputation_modes_are_refused_where_a_schedule_lacks_them(schedule, mode, training):
     refused = {
         ("Sequential", RecomputationMode.RecomputeThenBackpropagate),
         ("Interleaved", RecomputationMode.RecomputeAndBackpropagateInterleaved),

@@ -22,7 +22,7 @@ def test_json_gives_the_same_description(description):
     assert PipelineDescription.from_json(description.to_json()) == description
 
 
-def test_json_of_every_option():
+def test_every_option_makes_a_round_trip_through_json():
     description = PipelineDescription(
         (0, (1, 2)),
         8,
@@ -45,7 +45,7 @@ def test_lists_are_as_good_as_tuples():
     assert PipelineDescription([0, [1, 2]], 4) == PipelineDescription((0, (1, 2)), 4)
 
 
-def test_stages_and_ipus():
+def test_stages_and_ipus_are_counted():
     description = PipelineDescription((3, (2, 0, 2), 3), 4, batch_serialization_iterations=5)
     assert description.stages == 3
     assert description.ipus == (0, 2, 3)

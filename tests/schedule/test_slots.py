@@ -34,7 +34,7 @@ def _counted(schedule):
 @pytest.mark.parametrize("mode", PipelineSchedule)
 @pytest.mark.parametrize("stages", range(1, 17))
 @pytest.mark.parametrize("factor", [1, 2, 3])
-def test_the_depths_of_the_spec(mode, stages, factor):
+def test_stash_depths_are_those_of_the_specification(mode, stages, factor):
     description = PipelineDescription(tuple(range(stages)), 2 * stages * factor, schedule=mode)
     expected = tuple(_EXPECTED[mode](stages - 1 - stage) for stage in range(stages))
     assert slots_module.stash_depths(description) == expected

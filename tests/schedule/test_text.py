@@ -116,14 +116,14 @@ _TABLES = {
 
 
 @pytest.mark.parametrize("name", _TABLES)
-def test_small_schedules(name):
+def test_small_schedules_are_the_expected_tables(name):
     options, table = _TABLES[name]
     lines = build(PipelineDescription(**options)).text().splitlines()
     expected = [line.strip() for line in table.strip().splitlines()]
     assert lines[2:-1] == expected
 
 
-def test_the_lines_around_the_table():
+def test_the_table_has_a_title_and_a_legend():
     lines = str(build(PipelineDescription((0, 1), 4, repeat_count=3))).splitlines()
     # 2 * (4 + 1) steps and the update; 4 of the 22 cells are idle.
     assert lines[0] == (

@@ -238,7 +238,7 @@ IMPORT = "from tensorflow.python import ipu\n"
         ("from tensorflow.python.framework import ops\nops.Gra", {"Graph"}),
     ],
 )
-def test_completion(script, code, wanted):
+def test_names_are_completed(script, code, wanted):
     assert wanted <= {completion.name for completion in script(code).complete()}
 
 
@@ -255,7 +255,7 @@ def test_every_option_is_completed_with_its_description(script):
             assert f"Default: {option.default!r}" in described, option.name
 
 
-def test_signature_of_a_function(script):
+def test_signatures_of_functions_are_known(script):
     (signature,) = script(f"{IMPORT}ipu.loops.repeat(").get_signatures()
     assert [parameter.name for parameter in signature.params][:2] == ["n", "body"]
 

@@ -53,7 +53,7 @@ def test_the_optimizer_scales_the_loss(family: str, tape: str) -> None:
     assert _gradient(FAMILIES[family].SGD(), tape) == 0  # underflow
 
 
-def test_other_optimizers() -> None:
+def test_an_optimizer_of_another_kind_gets_plain_gradients() -> None:
     class Own:
         def apply_gradients(self, pairs: Any) -> None: ...
 

@@ -88,7 +88,7 @@ class TestReset:
     """After the same reset, the same executions give the same numbers."""
 
     @pytest.mark.parametrize("name", DRAWS)
-    def test_repeats(self, name: str) -> None:
+    def test_a_reset_seed_repeats_the_numbers(self, name: str) -> None:
         with Loop(DRAWS[name]) as loop:
             native.reset_seed(0, 42, False)
             first = [loop.run(), loop.run()]
@@ -114,7 +114,7 @@ class TestReset:
             native.reset_seed(0, seed, False)
             np.testing.assert_array_equal(loop.run(), first)
 
-    def test_holds_across_programs(self) -> None:
+    def test_a_reset_seed_holds_across_programs(self) -> None:
         results = []
         for _ in range(2):
             native.reset_seed(0, 42, False)
@@ -148,7 +148,7 @@ class TestReset:
         expected = tf.random.stateless_uniform([8], [1, 2]).numpy()
         np.testing.assert_array_equal(results, [expected] * _ITERATIONS)
 
-    def test_in_a_function(self) -> None:
+    def test_a_reset_seed_repeats_the_numbers_in_a_function(self) -> None:
         strategy = ipu_strategy.IPUStrategy()
 
         @tf.function(jit_compile=True)
@@ -178,7 +178,7 @@ class TestReplicas:
             return loop.run().reshape(_ITERATIONS, ipus, -1)
 
     @pytest.mark.parametrize("ipus", [1, 2, 4])
-    def test_differ(self, ipus: int) -> None:
+    def test_replicas_draw_different_numbers(self, ipus: int) -> None:
         results = self._run(ipus, identical=False)
         rows = results.reshape(_ITERATIONS * ipus, -1)
         assert len(np.unique(rows, axis=0)) == _ITERATIONS * ipus
@@ -191,7 +191,7 @@ class TestReplicas:
         assert not np.array_equal(results[0], results[1])
 
     @pytest.mark.parametrize("identical", [False, True])
-    def test_repeat(self, identical: bool) -> None:
+    def test_a_second_run_with_the_seed_repeats_the_numbers(self, identical: bool) -> None:
         first, second = (self._run(4, identical) for _ in range(2))
         np.testing.assert_array_equal(first, second)
 
@@ -287,7 +287,7 @@ class TestStatistics:
         ],
         ids=["uniform", "normal", "truncated", "uniform_int", "gamma", "poisson", "categorical"],
     )
-    def test_mean_and_variance(
+    def test_numbers_have_their_mean_and_variance(
         self, draw: Callable[[], tf.Tensor], mean: float, variance: float
     ) -> None:
         sample = self._sample(draw)
@@ -297,7 +297,7 @@ class TestStatistics:
         error = 5 * np.sqrt((fourth - variance**2) / sample.size)
         assert abs(sample.var() - variance) < error
 
-    def test_bounds(self) -> None:
+    def test_numbers_are_within_their_bounds(self) -> None:
         uniform = self._sample(lambda: tf.random.uniform([_MANY], -1, 3))
         assert uniform.min() >= -1
         assert uniform.max() < 3

@@ -68,7 +68,7 @@ _OVERFLOWS = {
 
 @pytest.mark.parametrize("nanoo", [False, True])
 @pytest.mark.parametrize("name", _OVERFLOWS)
-def test_float16_overflow(name: str, nanoo: bool) -> None:
+def test_float16_overflow_gives_nan_or_the_largest_number(name: str, nanoo: bool) -> None:
     function, values, expected = _OVERFLOWS[name]
     _configure(nanoo=nanoo)
     result = _run(function, _half(values))
@@ -105,7 +105,7 @@ _TRAPS = {
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float16])
 @pytest.mark.parametrize("name", _TRAPS)
-def test_traps(name: str, dtype: tf.DType) -> None:
+def test_traps_end_the_program_and_name_the_op(name: str, dtype: tf.DType) -> None:
     function, values, event, op = _TRAPS[name]
     if dtype == tf.float16:
         values = np.clip(values, -_MAX, _MAX)
@@ -169,7 +169,7 @@ def test_infinite_operands_are_no_event() -> None:
     assert result == _INF
 
 
-def test_traps_in_a_loop_and_a_branch() -> None:
+def test_traps_work_in_a_loop_and_a_branch() -> None:
     _configure(oflo=True)
 
     def program(x: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
@@ -196,7 +196,7 @@ def test_a_trap_names_the_replica() -> None:
         _run(program)
 
 
-def test_traps_in_a_session() -> None:
+def test_traps_work_in_a_session() -> None:
     _configure(oflo=True)
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [2])
@@ -269,7 +269,7 @@ def test_elements_are_rounded_independently() -> None:
         assert abs(both - 0.0625) < 4 * np.sqrt(0.0625 / _MANY)
 
 
-def test_overflow_with_stochastic_rounding() -> None:
+def test_stochastic_rounding_overflows_as_configured() -> None:
     x = _half([300.0, -300.0])
     for nanoo, expected in ((False, [_MAX, -_MAX]), (True, [_NAN, _NAN])):
         _configure(esr=True, nanoo=nanoo)
@@ -342,7 +342,7 @@ def test_replicas_round_differently_but_for_what_they_do_together(seed_is_shared
     np.testing.assert_array_equal(*results["sum"])
 
 
-def test_replica_identical_only() -> None:
+def test_only_what_replicas_share_rounds_alike() -> None:
     _configure(2, esr=StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY)
     utils.reset_ipu_seed(5)
     results = _of_replicas(_own_and_shared)
@@ -443,7 +443,7 @@ def test_small_updates_survive_stochastic_rounding() -> None:
 
 @pytest.mark.parametrize("option", [None, "half", "float"])
 @pytest.mark.parametrize("scope", [None, tf.float16, tf.float32])
-def test_partials_type(option: str | None, scope: Any) -> None:
+def test_partials_round_as_option_and_scope_say(option: str | None, scope: Any) -> None:
     _configure(partials=option)
 
     def products(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

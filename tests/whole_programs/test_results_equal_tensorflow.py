@@ -220,7 +220,7 @@ def _assert_close(actual: np.ndarray, expected: np.ndarray, what: str) -> None:
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 @pytest.mark.parametrize("name", MODELS)
-def test_trained_in_a_loop(name: str, replicas: int) -> None:
+def test_programs_trained_in_a_loop_equal_the_cpu(name: str, replicas: int) -> None:
     config = IPUConfig()
     config.auto_select_ipus = replicas
     config.configure_ipu_system()
@@ -305,7 +305,7 @@ def _train_keras(
 
 @pytest.mark.parametrize("ipus", [1, 2])
 @pytest.mark.parametrize("kind", ["dense", "lstm", "batch_norm"])
-def test_keras_models_trained_in_a_function(kind: str, ipus: int) -> None:
+def test_keras_models_trained_in_a_function_equal_the_cpu(kind: str, ipus: int) -> None:
     config = IPUConfig()
     config.auto_select_ipus = ipus
     config.configure_ipu_system()

@@ -62,7 +62,9 @@ class TestElsewhere:
     """In a new process, with the plugin and on a TensorFlow that has never heard of it."""
 
     @pytest.mark.parametrize("is_bare", [False, True], ids=["plugin", "stock"])
-    def test_same_numbers(self, run_python: Any, tmp_path: Path, is_bare: bool) -> None:
+    def test_exported_programs_run_elsewhere(
+        self, run_python: Any, tmp_path: Path, is_bare: bool
+    ) -> None:
         configure(2)
         inputs: dict[Path, dict[str, Any]] = {}
         expected: dict[Path, dict[str, Any]] = {}
@@ -150,7 +152,7 @@ def _loop(export_dir: Path) -> Any:
 class TestOnTheDevice:
     """What is exported runs there too."""
 
-    def test_loaded_signature(self, tmp_path: Path) -> None:
+    def test_a_loaded_signature_runs_on_the_device(self, tmp_path: Path) -> None:
         configure()
         device = strategy()
         with device.scope():
@@ -162,7 +164,7 @@ class TestOnTheDevice:
         (executable,) = cache.executables()[launched:]
         assert executable.on_device and executable.launches == 1
 
-    def test_loaded_part_between_host_steps(self, tmp_path: Path) -> None:
+    def test_a_loaded_part_runs_between_host_steps(self, tmp_path: Path) -> None:
         configure()
         device = strategy()
         with device.scope():
@@ -174,7 +176,9 @@ class TestOnTheDevice:
         assert [executable.launches for executable in cache.executables()[launched:]] == [1]
 
     @pytest.mark.parametrize("build", [_variables, _host_steps, _loop])
-    def test_returned_function(self, tmp_path: Path, build: Callable[[Path], Any]) -> None:
+    def test_the_returned_function_takes_tensors_and_arrays(
+        self, tmp_path: Path, build: Callable[[Path], Any]
+    ) -> None:
         configure()
         returned = _returned(build, tmp_path / "model")
         inputs, expected = returned.inputs, returned.expected
@@ -245,7 +249,7 @@ class TestInAStrategy:
     """`strategy.run` of what was loaded, and of what an export returns."""
 
     @pytest.mark.parametrize("where", ["host", "scope", "device"])
-    def test_variables_are_frozen(self, tmp_path: Path, where: str) -> None:
+    def test_variables_of_the_export_are_frozen(self, tmp_path: Path, where: str) -> None:
         configure()
         device = strategy()
         scopes = {"host": contextlib.nullcontext(), "scope": device.scope()}
@@ -316,7 +320,7 @@ class TestInAStrategy:
                 assert cache.executables()[-1].ordinal == 1
 
     @pytest.mark.parametrize("direct", [True, False], ids=["by name", "partitioned"])
-    def test_functions_of_tensorflow_1(self, tmp_path: Path, direct: bool) -> None:
+    def test_functions_of_tensorflow_1_are_exported(self, tmp_path: Path, direct: bool) -> None:
         @legacy_function.Defun(tf.float32)
         def doubled(x: tf.Tensor) -> tf.Tensor:
             return x * 2.0
@@ -360,7 +364,7 @@ class TestFiles:
                 build(tmp_path / build.__name__)
             assert_stock(tmp_path / build.__name__)
 
-    def test_servers_that_use_sessions(self, tmp_path: Path) -> None:
+    def test_servers_that_use_sessions_load_the_model(self, tmp_path: Path) -> None:
         """They load another form of the signature, and may be strict about devices."""
         configure()
         with strategy().scope():
@@ -373,7 +377,7 @@ class TestFiles:
             fetched = {name: info.name for name, info in signature.outputs.items()}
             assert_all_equal(session.run(fetched, fed), expected)
 
-    def test_compiled_program(self, tmp_path: Path) -> None:
+    def test_the_compiled_program_is_a_private_file(self, tmp_path: Path) -> None:
         configure()
         with strategy().scope():
             _variables(tmp_path)
@@ -390,7 +394,7 @@ class TestFiles:
         asset = tf.saved_model.load(str(tmp_path)).application.asset_path.numpy().decode()
         assert Path(asset) == path
 
-    def test_compiled_pipeline(self, tmp_path: Path) -> None:
+    def test_the_compiled_pipeline_keeps_its_options(self, tmp_path: Path) -> None:
         configure(2)
         serving.export_pipeline(
             [linear, lambda y: tf.matmul(y, V)],
@@ -462,7 +466,7 @@ class TestTensors:
     """Types, structures and names of what goes in and comes out."""
 
     @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
-    def test_types(self, tmp_path: Path, dtype: tf.DType) -> None:
+    def test_all_types_are_served(self, tmp_path: Path, dtype: tf.DType) -> None:
         configure()
         values = np.array([0, 1, 1, 0]).astype(dtype.as_numpy_dtype)
 
@@ -522,7 +526,9 @@ class TestTensors:
         ],
         ids=["one", "one named", "list", "nested", "dict", "dict named", "nested dict"],
     )
-    def test_outputs(self, tmp_path: Path, results: Any, names: Any, expected: Any) -> None:
+    def test_outputs_are_named(
+        self, tmp_path: Path, results: Any, names: Any, expected: Any
+    ) -> None:
         signature = [Spec([], tf.float32), Spec([], tf.float32)]
         function = serving.export_single_step(
             results, tmp_path / "model", 2, predict_step_signature=signature, output_names=names
@@ -542,7 +548,9 @@ class TestTensors:
         ],
         ids=["one", "tuple", "dict", "dict in a tuple", "nested"],
     )
-    def test_datasets(self, tmp_path: Path, elements: Any, names: list[str]) -> None:
+    def test_datasets_give_the_names_of_inputs(
+        self, tmp_path: Path, elements: Any, names: list[str]
+    ) -> None:
         def predict_step(x: Any, y: Any = 0.0) -> tf.Tensor:
             return tf.add_n(tf.nest.flatten(x)) + y
 
@@ -570,7 +578,7 @@ class TestTensors:
         names = load(tmp_path).structured_input_signature[1]
         assert sorted(names) == ["a_0", "a_0_1", "input_0", "input_3"]
 
-    def test_further_inputs(self, tmp_path: Path) -> None:
+    def test_further_inputs_become_part_of_the_model(self, tmp_path: Path) -> None:
         configure()
         scale = tf.Variable(2.0)
 
@@ -709,7 +717,7 @@ class TestErrors:
         ids=["own and given", "own and dataset", "given and dataset", "none", "no signature"],
     )
     @pytest.mark.parametrize("is_pipeline", [False, True], ids=["single", "pipeline"])
-    def test_signature_from_one_source(
+    def test_a_signature_has_one_source(
         self, tmp_path: Path, step: Any, sources: Any, is_pipeline: bool
     ) -> None:
         with pytest.raises(ValueError, match="exactly one"):
@@ -726,7 +734,7 @@ class TestErrors:
         ],
         ids=["two", "none"],
     )
-    def test_signature_of_the_preprocessing_from_one_source(
+    def test_a_signature_of_the_preprocessing_has_one_source(
         self, tmp_path: Path, sources: Any
     ) -> None:
         with pytest.raises(ValueError, match="exactly one"):
@@ -734,7 +742,7 @@ class TestErrors:
                 signed, tmp_path, 4, preprocessing_step=tf.identity, **sources
             )
 
-    def test_directory(self, tmp_path: Path) -> None:
+    def test_a_directory_that_is_not_empty_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
         match = f'Directory "{tmp_path}" is not empty.'
         with pytest.raises(ValueError, match=match):
@@ -745,12 +753,12 @@ class TestErrors:
             serving.export_single_step(signed, tmp_path / "file", 4, purge_export_dir=True)
 
     @pytest.mark.parametrize("iterations", [0, -1, True, 2.5, None])
-    def test_iterations(self, tmp_path: Path, iterations: Any) -> None:
+    def test_a_wrong_number_of_iterations_is_refused(self, tmp_path: Path, iterations: Any) -> None:
         with pytest.raises(ValueError, match="iterations must be a positive integer"):
             serving.export_single_step(signed, tmp_path, iterations)
 
     @pytest.mark.parametrize("names", ["a", ["a", "a"], ["a", "b", "c"], []])
-    def test_output_names(self, tmp_path: Path, names: Any) -> None:
+    def test_wrong_output_names_are_refused(self, tmp_path: Path, names: Any) -> None:
         with pytest.raises(ValueError, match="a different name for each of the 2 outputs"):
             serving.export_single_step(lambda x: (x, x), tmp_path, 4, SIGNATURE, output_names=names)
 
@@ -771,17 +779,19 @@ class TestErrors:
             ),
         ],
     )
-    def test_arguments(self, tmp_path: Path, arguments: Any, error: Any, match: str) -> None:
+    def test_wrong_arguments_are_refused(
+        self, tmp_path: Path, arguments: Any, error: Any, match: str
+    ) -> None:
         step = linear if "predict_step_signature" in arguments else signed
         with pytest.raises(error, match=match):
             serving.export_single_step(step, tmp_path, 4, **arguments)
 
     @pytest.mark.parametrize("shape", [[None, 3], None], ids=["dimension", "rank"])
-    def test_unknown_dimensions(self, tmp_path: Path, shape: Any) -> None:
+    def test_unknown_dimensions_are_refused(self, tmp_path: Path, shape: Any) -> None:
         with pytest.raises(ValueError, match="is not fully defined"):
             serving.export_single_step(linear, tmp_path, 4, [Spec(shape, tf.float32)])
 
-    def test_no_outputs(self, tmp_path: Path) -> None:
+    def test_a_step_without_outputs_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="predict_step must return tensors only"):
             serving.export_single_step(lambda x: None, tmp_path, 4, SIGNATURE)
 
@@ -789,7 +799,7 @@ class TestErrors:
         with pytest.raises(TypeError, match="predict_step must be a function"):
             serving.export_single_step(3, tmp_path, 4, SIGNATURE)
 
-    def test_feeds(self, tmp_path: Path) -> None:
+    def test_a_step_with_feeds_is_refused(self, tmp_path: Path) -> None:
         queue = IPUInfeedQueue(tf.data.Dataset.from_tensors(X))
 
         def predict_step(x: tf.Tensor) -> tf.Tensor:
@@ -798,7 +808,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="it uses IpuInfeedDequeue, and feeds"):
             serving.export_single_step(predict_step, tmp_path, 4, SIGNATURE)
 
-    def test_pipeline(self, tmp_path: Path) -> None:
+    def test_wrong_pipelines_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="at least two computational stages"):
             serving.export_pipeline([signed], tmp_path, 4)
         with pytest.raises(TypeError, match="computational_stages must be a list"):
@@ -806,11 +816,11 @@ class TestErrors:
         with pytest.raises(ValueError, match="Each stage must be mapped to an IPU"):
             serving.export_pipeline([signed, tf.identity], tmp_path, 4, device_mapping=[0])
 
-    def test_graph_mode(self, tmp_path: Path) -> None:
+    def test_graph_mode_is_refused(self, tmp_path: Path) -> None:
         with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager mode only"):
             serving.export_single_step(linear, tmp_path, 4, SIGNATURE)
 
-    def test_model_from_outside_the_strategy(self, tmp_path: Path) -> None:
+    def test_a_model_from_outside_the_strategy_is_refused(self, tmp_path: Path) -> None:
         model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
         with pytest.raises(ValueError, match="was not created inside an IPU strategy"):
             serving.export_keras(model, tmp_path, batch_size=2)

@@ -51,7 +51,9 @@ def test_a_given_node_definition_is_used_and_its_control_inputs_are_not_counted(
         ("i,j->ij", [(3,), (4,)], 12),
     ],
 )
-def test_einsum(equation: str, shapes: list[tuple[int, ...]], expected: int) -> None:
+def test_flops_of_einsum_by_hand(
+    equation: str, shapes: list[tuple[int, ...]], expected: int
+) -> None:
     op = _op(
         lambda: tf.raw_ops.Einsum(inputs=[_ones(*s) for s in shapes], equation=equation), "Einsum"
     )
@@ -178,14 +180,14 @@ def test_lists_of_tensors_have_no_count() -> None:
         ),
     ],
 )
-def test_counts_by_hand(
+def test_flops_of_ops_by_hand(
     build: Callable[[], tf.Tensor], op_type: str, expected: flops.Flops
 ) -> None:
     assert flops.flops_of(_op(build, op_type)) == expected
 
 
 @pytest.mark.parametrize("nesterov, expected", [(False, 4), (True, 7)])
-def test_momentum_update(nesterov: bool, expected: int) -> None:
+def test_flops_of_a_momentum_update_by_hand(nesterov: bool, expected: int) -> None:
     def build() -> None:
         variable, slot = (tf.Variable(np.zeros([2, 3], np.float32)) for _ in range(2))
         tf.raw_ops.ResourceApplyMomentum(
@@ -240,7 +242,7 @@ def test_a_model_agrees_with_the_profiler() -> None:
     assert sum(count.count or 0 for count in ours.values()) == profile.total_float_ops
 
 
-def test_fused_lstm() -> None:
+def test_flops_of_a_fused_lstm_by_hand() -> None:
     steps, batch, size, units = 3, 2, 5, 4
     with tf.Graph().as_default():
         zeros = tf.zeros([units])
@@ -261,7 +263,7 @@ def test_fused_lstm() -> None:
     assert count == steps * batch * (products + 22 * units)
 
 
-def test_temporal_classification() -> None:
+def test_flops_of_ctc_by_hand() -> None:
     integers = tf.compat.v1.placeholder
     loss = _op(
         lambda: native.ops().ipu_ctc_loss(
@@ -283,7 +285,7 @@ def test_temporal_classification() -> None:
     assert flops.flops_of(search) == flops.Flops(2 * 7 * 4 * 3 * 5, "modelled")
 
 
-def test_candidate_sampling() -> None:
+def test_flops_of_candidate_sampling_by_hand() -> None:
     op = _op(
         lambda: tf.random.log_uniform_candidate_sampler(
             tf.compat.v1.placeholder(tf.int64, [3, 2]), 2, 4, True, 10

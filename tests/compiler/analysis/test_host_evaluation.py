@@ -26,7 +26,7 @@ VECTOR = tf.TensorSpec([3], tf.float32)
         (lambda x: tf.reduce_sum(x), [VECTOR], False),
     ],
 )
-def test_is_host_evaluated(function, specs, expected):
+def test_programs_that_the_host_evaluates_are_found(function, specs, expected):
     arguments = tuple(Argument(s.dtype, s.shape, is_variable=False) for s in specs)
     target = default_target(*arguments)
     assert is_host_evaluated(program_of(function, *specs), target) is expected

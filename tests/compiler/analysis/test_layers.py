@@ -40,7 +40,7 @@ _layers = tf.keras.layers
         ("loss/SparseSoftmaxCrossEntropyWithLogits/Const", "loss"),
     ],
 )
-def test_paths(name: str, layer: str) -> None:
+def test_the_layer_path_is_read_from_the_name_of_an_op(name: str, layer: str) -> None:
     assert path(name) == layer
 
 
@@ -56,7 +56,7 @@ def test_paths(name: str, layer: str) -> None:
         ("model/mine/inside/Mul", 2, "model/mine/inside"),
     ],
 )
-def test_paths_in_layers_of_keras(name: str, layers: int, layer: str) -> None:
+def test_the_layer_path_follows_the_layers_of_keras(name: str, layers: int, layer: str) -> None:
     assert path(name, layers) == layer
 
 
@@ -83,7 +83,9 @@ def test_losses_of_keras_have_their_own_name() -> None:
         (["total:0"], KerasFrames(0, "metrics"), "metrics"),
     ],
 )
-def test_variables_without_a_scope(variables: list[str], keras: KerasFrames, layer: str) -> None:
+def test_variables_without_a_scope_are_named_by_their_reader(
+    variables: list[str], keras: KerasFrames, layer: str
+) -> None:
     layers = LayerNames(variables)
     layers.learn("while/ReadVariableOp", variables[0], keras)
     assert layers.of_variable(variables[0]) == layer
@@ -112,7 +114,7 @@ def test_a_variable_without_a_scope_belongs_to_its_first_reader() -> None:
 
 
 @pytest.mark.parametrize("optimizer, states", [("adam", 2), ("sgd", 1)])
-def test_layers_of_a_keras_model(optimizer: str, states: int) -> None:
+def test_ops_of_a_keras_model_have_the_names_of_its_layers(optimizer: str, states: int) -> None:
     keras_models.seed()
     with keras_models.strategy(1).scope():
         model = tf.keras.Sequential(

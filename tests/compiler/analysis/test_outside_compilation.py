@@ -18,11 +18,11 @@ def _mark(program, *ops):
     return program
 
 
-def test_with_input_and_output():
+def test_a_host_op_with_input_and_output_is_accepted():
     outside_compilation.check(_mark(program_of(lambda x: tf.exp(x) + 1.0, VECTOR), "Exp"))
 
 
-def test_isolated_is_refused():
+def test_an_isolated_host_op_is_refused():
     program = _mark(program_of(lambda x: (x + 1.0, tf.raw_ops.NoOp())[0], VECTOR), "NoOp")
     with pytest.raises(tf.errors.InvalidArgumentError, match="must have either input or output"):
         outside_compilation.check(program)

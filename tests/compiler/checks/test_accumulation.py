@@ -51,23 +51,25 @@ def _refused(build: Callable[..., Any]) -> str:
 
 
 @pytest.mark.parametrize(("iterations", "count"), [(4, 4), (8, 4), (12, 3), (5, 1), (0, 4)])
-def test_multiples(iterations: int, count: int) -> None:
+def test_multiples_of_the_count_are_accepted(iterations: int, count: int) -> None:
     _check(lambda: repeat(iterations, lambda: _train(count)))
 
 
 @pytest.mark.parametrize(("iterations", "count"), [(3, 4), (10, 4), (1, 2)])
-def test_others(iterations: int, count: int) -> None:
+def test_iterations_that_are_no_multiple_of_the_count_are_refused(
+    iterations: int, count: int
+) -> None:
     message = _refused(lambda: repeat(iterations, lambda: _train(count)))
     assert "evenly divide" in message
     assert f"one update for {count} mini-batches" in message
     assert f"loop with {iterations} iterations" in message
 
 
-def test_outside_of_loops() -> None:
+def test_accumulation_outside_of_loops_is_refused() -> None:
     assert "which is not inside a training loop" in _refused(lambda: _train(2))
 
 
-def test_beside_a_loop() -> None:
+def test_accumulation_beside_a_loop_is_refused() -> None:
     def build() -> tf.Operation:
         with tf.control_dependencies([repeat(4, lambda: _train(2))]):
             return _train(2)
@@ -87,7 +89,7 @@ def test_the_innermost_loop_counts() -> None:
     assert "loop with 2 iterations" in _refused(lambda: nested(4, 2, 4))
 
 
-def test_in_a_branch_of_a_loop() -> None:
+def test_accumulation_in_a_branch_of_a_loop_is_accepted() -> None:
     def body(i: tf.Tensor) -> Any:
         def step() -> tf.Tensor:
             with tf.control_dependencies([_train(4)]):
@@ -103,7 +105,7 @@ def test_a_loop_of_unknown_length_is_left_to_the_engine() -> None:
     _check(lambda limit: repeat(limit, lambda: _train(4)))
 
 
-def test_each_of_several() -> None:
+def test_each_of_several_accumulations_is_checked() -> None:
     def body(counts: tuple[int, int]) -> list[tf.Operation]:
         return [_train(count) for count in counts]
 
@@ -111,7 +113,7 @@ def test_each_of_several() -> None:
     assert "for 8 mini-batches" in _refused(lambda: repeat(12, lambda: body((3, 8))))
 
 
-def test_a_condition_loop_with_a_constant_bound() -> None:
+def test_a_constant_bound_of_a_condition_loop_is_known() -> None:
     def body(i: tf.Tensor) -> Any:
         with tf.control_dependencies([_train(4)]):
             return i + 2

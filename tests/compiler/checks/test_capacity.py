@@ -100,7 +100,7 @@ def test_variables_that_do_not_fit_are_refused(flagged, warnings):
         ("mark", 3, False, ""),
     ],
 )
-def test_policies(flagged, warnings, policy, matrices, transposed, action):
+def test_each_policy_raises_warns_or_marks(flagged, warnings, policy, matrices, transposed, action):
     """One matrix fits, but not the copy of it in another order besides."""
     flagged(f"--use_ipu_model --capacity_policy={policy}")
     _configure(8)

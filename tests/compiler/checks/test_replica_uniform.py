@@ -107,7 +107,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_control_flow_that_depends_on_the_replica_is_refused(name):
     program = program_of(REFUSED[name])
     replica_uniform.check(program, 1)
     what = "loop" if "iterations" == name or "condition" in name else "conditional"
@@ -118,7 +118,7 @@ def test_refused(name):
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_allowed(name):
+def test_replica_uniform_control_flow_is_allowed(name):
     replica_uniform.check(program_of(ALLOWED[name]), 4)
 
 

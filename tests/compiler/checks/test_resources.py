@@ -64,7 +64,7 @@ class TestVariables:
         assert "Create its variables on the IPU: make it inside `with strategy.scope():`" in message
         assert 'ipu_scope("/device:IPU:0")' in message
 
-    def test_beside_variables_of_the_device(self) -> None:
+    def test_variables_of_the_device_are_not_named(self) -> None:
         with ipu_strategy.IPUStrategy().scope():
             good = tf.Variable(1.0, name="good")
         bad = tf.Variable(1.0, name="bad")
@@ -72,10 +72,10 @@ class TestVariables:
             message = _refused(function)
             assert "'bad'" in message and "'good'" not in message
 
-    def test_as_an_argument(self) -> None:
+    def test_a_variable_of_the_host_is_refused_as_an_argument(self) -> None:
         assert "'passed'" in _refused(lambda v: v + 1.0, tf.Variable(1.0, name="passed"))
 
-    def test_in_a_branch(self) -> None:
+    def test_a_variable_of_the_host_is_refused_in_a_branch(self) -> None:
         variable = tf.Variable(1.0, name="mine")
 
         def step(x: tf.Tensor) -> tf.Tensor:
@@ -84,7 +84,7 @@ class TestVariables:
         line = step.__code__.co_firstlineno + 1
         assert f"'mine' on /device:CPU:0, used at {FILE}:{line}" in _refused(step, tf.constant(1.0))
 
-    def test_in_a_function_around_the_program(self) -> None:
+    def test_a_variable_of_a_function_around_the_program_is_refused(self) -> None:
         variable = tf.Variable(1.0, name="mine")
         strategy = ipu_strategy.IPUStrategy()
         program = _program(lambda: variable + 1.0)
@@ -107,14 +107,14 @@ class TestVariables:
                 with scopes.ipu_scope("/device:IPU:0"):
                     ipu_compiler.compile(lambda: variable + 1.0)
 
-    def test_of_another_device(self) -> None:
+    def test_a_variable_of_another_device_is_refused(self) -> None:
         with ipu_strategy.IPUStrategy("/device:IPU:1").scope():
             variable = tf.Variable(1.0, name="mine")
         assert "the variable 'mine' on /device:IPU:1" in _refused(lambda: variable + 1.0)
         strategy = ipu_strategy.IPUStrategy("/device:IPU:1")
         assert strategy.run(_program(lambda: variable + 1.0)).numpy() == 2.0
 
-    def test_of_another_strategy_for_the_device(self) -> None:
+    def test_a_variable_of_another_strategy_for_the_device_is_accepted(self) -> None:
         with ipu_strategy.IPUStrategy().scope():
             variable = tf.Variable(1.0)
         strategy = ipu_strategy.IPUStrategy()
@@ -152,18 +152,18 @@ class TestOwners:
 
         return step
 
-    def test_optimizer(self) -> None:
+    def test_an_optimizer_outside_the_scope_is_named(self) -> None:
         message = _refused(self._minimise(tf.keras.optimizers.Adam(name="mine")))
         assert re.search("'iteration'.* of the Adam 'mine' on /device:CPU:0", message)
         assert "make the Adam 'mine' inside" in message
 
-    def test_optimizer_around_another(self) -> None:
+    def test_an_optimizer_around_another_is_named(self) -> None:
         inner = tf.keras.optimizers.SGD()
         optimizer = tf.keras.mixed_precision.LossScaleOptimizer(inner)
         message = _refused(self._minimise(optimizer))
         assert "'current_loss_scale'" in message and "LossScaleOptimizer" in message
 
-    def test_optimizer_of_tensorflow_1(self) -> None:
+    def test_an_optimizer_of_tensorflow_1_is_named(self) -> None:
         optimizer = tf1.train.AdamOptimizer()
         weights = tf.Variable(1.0)
         optimizer.minimize(lambda: weights**2, var_list=[weights])
@@ -177,7 +177,7 @@ class TestOwners:
             losses = [strategy.run(step).numpy() for _ in range(2)]
         assert losses[1] < losses[0] == 5.0
 
-    def test_layer_metric_and_generator(self) -> None:
+    def test_layers_metrics_and_generators_are_named(self) -> None:
         layer = tf.keras.layers.Dense(2, name="hidden")
         layer.build([None, 2])
         metric = tf.keras.metrics.Mean("own_mean")
@@ -197,7 +197,7 @@ class TestOtherResources:
     """Tables, writers, iterators and queues: which of them it is, where it is used, what to do."""
 
     @pytest.mark.parametrize("inside", [False, True])
-    def test_table(self, inside: bool) -> None:
+    def test_a_lookup_table_of_the_host_is_refused(self, inside: bool) -> None:
         strategy = ipu_strategy.IPUStrategy()
         if inside:
             with strategy.scope():
@@ -214,13 +214,13 @@ class TestOtherResources:
         assert "Look up on the host" in message
         assert "variables on the IPU" not in message
 
-    def test_layer_with_a_table(self) -> None:
+    def test_a_layer_with_a_table_is_named(self) -> None:
         strategy = ipu_strategy.IPUStrategy()
         with strategy.scope():
             layer = tf.keras.layers.IntegerLookup(vocabulary=[1, 2, 3])
         assert "a lookup table" in _refused(lambda x: layer(x), tf.constant([[1]]))
 
-    def test_summary(self, tmp_path: Path) -> None:
+    def test_a_summary_writer_is_refused(self, tmp_path: Path) -> None:
         writer = tf.summary.create_file_writer(str(tmp_path))
 
         def step(x: tf.Tensor) -> tf.Tensor:
@@ -234,14 +234,14 @@ class TestOtherResources:
         assert "Write summaries on the host" in message
         writer.close()
 
-    def test_iterator(self) -> None:
+    def test_a_dataset_iterator_of_the_host_is_refused(self) -> None:
         iterator = iter(tf.data.Dataset.range(4))
         for arguments in ([], [iterator]):
             message = _refused(lambda *given: next(given[0] if given else iterator), *arguments)
             assert "a dataset iterator of the host (OwnedIterator)" in message
             assert "Make the iterator inside `with strategy.scope():`" in message
 
-    def test_iterator_of_another_device(self) -> None:
+    def test_an_iterator_of_another_device_is_refused(self) -> None:
         with ipu_strategy.IPUStrategy().scope():
             iterator = iter(tf.data.Dataset.range(4))
         strategy = ipu_strategy.IPUStrategy("/device:IPU:1")
@@ -249,11 +249,11 @@ class TestOtherResources:
             with pytest.raises(tf.errors.FailedPreconditionError, match="An iterator is for the"):
                 strategy.run(_program(lambda: next(iterator)))
 
-    def test_queue(self) -> None:
+    def test_a_queue_of_the_host_is_refused(self) -> None:
         queue = tf.queue.FIFOQueue(4, [tf.float32])
         assert "a queue of the host" in _refused(lambda: queue.dequeue())
 
-    def test_several_kinds_at_once(self) -> None:
+    def test_several_kinds_of_resources_are_named_at_once(self) -> None:
         table, variable = _table(), tf.Variable([1], name="mine")
         message = _refused(lambda: table.lookup(variable))
         assert "the variable 'mine'" in message and "a lookup table" in message
@@ -269,7 +269,7 @@ class TestGraphs:
                 ipu_compiler.compile(function)
         return str(caught.value)
 
-    def test_variables(self) -> None:
+    def test_variables_of_other_devices_are_refused_in_graphs(self) -> None:
         with tf.Graph().as_default():
             with tf.device("/device:CPU:0"):
                 on_cpu = tf1.get_variable("mine", initializer=1.0, use_resource=True)
@@ -288,7 +288,7 @@ class TestGraphs:
                 session.run(tf1.global_variables_initializer())
                 assert session.run(result) == [2.0]
 
-    def test_other_resources(self) -> None:
+    def test_tables_queues_and_iterators_are_refused_in_graphs(self) -> None:
         with tf.Graph().as_default():
             table, queue = _table(), tf.queue.FIFOQueue(4, [tf.float32])
             accumulator = tf1.ConditionalAccumulator(tf.float32, shape=[])

@@ -70,7 +70,7 @@ def test_one_copy_for_each_tensor_and_destination() -> None:
     assert _brief((second,)) == [(0, 2, 16, 1)]
 
 
-def test_types_and_both_directions() -> None:
+def test_copies_have_the_bytes_of_their_type_in_both_directions() -> None:
     def net(x: tf.Tensor) -> tf.Tensor:
         half = _on(1, lambda: tf.cast(tf.exp(x), tf.float16))
         whole = _on(0, lambda: tf.cast(half, tf.int32))
@@ -146,7 +146,7 @@ def test_what_a_loop_does_not_change_is_copied_for_its_users() -> None:
     assert _brief(executable.copies) == [(0, 1, 16, 3)]
 
 
-def test_a_loop_of_unknown_length() -> None:
+def test_a_loop_of_unknown_length_counts_once() -> None:
     def net(x: tf.Tensor, n: tf.Tensor) -> tf.Tensor:
         return loops.repeat(n, lambda z: _on(0, tf.sin, _on(1, tf.tanh, z)), [x])
 
@@ -158,7 +158,7 @@ def test_a_loop_of_unknown_length() -> None:
     assert "copies in loops of unknown trip count" in str(executable)
 
 
-def test_branches() -> None:
+def test_copies_in_branches_are_listed() -> None:
     def net(x: tf.Tensor) -> tf.Tensor:
         y = _on(0, tf.exp, x)
         predicate = _on(0, lambda: tf.reduce_sum(x) > 0)

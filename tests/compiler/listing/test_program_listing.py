@@ -87,7 +87,7 @@ def test_variables_count_where_they_are_read_and_written() -> None:
     assert (assign.bytes_in, assign.bytes_out, assign.flops) == (40, 40, 0)
 
 
-def test_rows_and_slots_of_variables() -> None:
+def test_reading_rows_counts_rows_and_slots_only() -> None:
     table, slot = tf.Variable(tf.zeros([9, 2])), tf.Variable(tf.zeros([9, 2]))
 
     def step(x: tf.Tensor) -> tf.Tensor:
@@ -142,7 +142,7 @@ def test_a_loop_is_listed_after_its_op_with_trip_count_and_runs() -> None:
         (0, lambda i: i * i < 10, 1, None),
     ],
 )
-def test_trip_counts(
+def test_trip_counts_follow_from_constant_bounds(
     start: int, condition: Callable[[tf.Tensor], tf.Tensor], step: int, expected: int | None
 ) -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
@@ -340,7 +340,7 @@ def test_sources_are_asked_for() -> None:
         _library(concrete), name, _arguments(concrete), SourceMap(concrete.graph, name)
     )
     assert records[0].source is not None
-    assert "test_listing.py" in format_listing(records).splitlines()[1]
+    assert "test_program_listing.py" in format_listing(records).splitlines()[1]
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_sources_are_asked_for() -> None:
         (None, (), "Expected 1 arguments"),
     ],
 )
-def test_wrong_entry_or_arguments(
+def test_a_wrong_entry_or_number_of_arguments_is_refused(
     entry: str | None, arguments: tuple[ArgumentSpec, ...], phrase: str
 ) -> None:
     concrete = tf.function(lambda x: tf.exp(x)).get_concrete_function(tf.TensorSpec([1]))
@@ -407,10 +407,10 @@ def test_the_table_is_aligned() -> None:
         (3 * 1024**3, "3 GiB"),
     ],
 )
-def test_human_bytes(count: int | None, text: str) -> None:
+def test_human_bytes_are_in_a_fitting_unit(count: int | None, text: str) -> None:
     assert human_bytes(count) == text
 
 
 @pytest.mark.parametrize("count, text", [(999, "999"), (1234, "1.23 k"), (7 * 10**12, "7 T")])
-def test_human_count(count: int, text: str) -> None:
+def test_human_counts_are_in_a_fitting_unit(count: int, text: str) -> None:
     assert human_count(count) == text

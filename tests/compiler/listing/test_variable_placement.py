@@ -63,7 +63,7 @@ def _of(records: dict[str, VariableRecord], role: str) -> list[VariableRecord]:
     return [record for record in records.values() if record.role == role]
 
 
-def test_roles_and_sizes() -> None:
+def test_variables_have_roles_and_sizes() -> None:
     def train(loss: tf.Tensor) -> Any:
         step = tf1.get_variable("step", initializer=np.int32(0), use_resource=True, trainable=False)
         return V2(OPTIMIZERS["adam"](), 2).minimize(loss, global_step=step)
@@ -110,7 +110,7 @@ def test_without_accumulation_everything_is_in_the_processor() -> None:
         (False, None, 2, IN, 1),
     ],
 )
-def test_optimizer_state(
+def test_options_offload_and_split_the_optimizer_state(
     offload: bool | None, sharding: bool | None, replicas: int, memory: str, split: int
 ) -> None:
     records = _accumulate(offload, sharding, replicas, optimizations__minimum_remote_tensor_size=0)
@@ -132,7 +132,7 @@ def test_small_variables_stay_in_the_processor() -> None:
     assert memory == {(5, 3): REMOTE, (3,): IN, (4, 3): REMOTE}
 
 
-def test_automatically_without_remote_memory() -> None:
+def test_nothing_is_offloaded_automatically_without_remote_memory() -> None:
     records = _accumulate(
         None,
         True,
@@ -156,7 +156,7 @@ def test_each_optimizer_has_its_own_options() -> None:
     assert memory == {(5, 3): REMOTE, (3,): IN, (4, 3): IN}
 
 
-def test_one_mini_batch() -> None:
+def test_one_mini_batch_offloads_the_optimizer_state() -> None:
     training.configure(optimizations__minimum_remote_tensor_size=0)
     training.on_the_device(lambda loss: V2(OPTIMIZERS["adam"](), 1, True).minimize(loss), 2)
     records = _variables()
@@ -166,7 +166,9 @@ def test_one_mini_batch() -> None:
 
 
 @pytest.mark.parametrize("first_generation", [False, True])
-def test_first_generation(first_generation: bool) -> None:
+def test_first_generation_keeps_the_optimizer_state_in_the_processor(
+    first_generation: bool,
+) -> None:
     training.configure(optimizations__minimum_remote_tensor_size=0)
     cls = (
         optimizers.GradientAccumulationOptimizer
@@ -181,7 +183,7 @@ def test_first_generation(first_generation: bool) -> None:
 class TestPipelines:
     """Options that only pipelines have."""
 
-    def test_by_default(self) -> None:
+    def test_by_default_a_pipeline_offloads_its_optimizer_state(self) -> None:
         records = _pipeline()
         assert [record.memory for record in _of(records, "optimizer state")] == [
             REMOTE,
@@ -193,7 +195,7 @@ class TestPipelines:
         assert len(others) == 8
         assert {record.memory for record in others} == {IN}
 
-    def test_accumulators(self) -> None:
+    def test_accumulators_are_offloaded_on_request(self) -> None:
         records = _pipeline(offload_gradient_accumulation_buffers=True)
         memory = {record.shape: record.memory for record in _of(records, "accumulator")}
         assert memory == {(5, 7): REMOTE, (7, 6): REMOTE, (6, 4): IN, (4, 3): IN}
@@ -214,7 +216,9 @@ class TestPipelines:
             ),
         ],
     )
-    def test_weights(self, options: dict[str, Any], ipus: int, memory: str, split: int) -> None:
+    def test_weights_are_offloaded_and_split_on_request(
+        self, options: dict[str, Any], ipus: int, memory: str, split: int
+    ) -> None:
         weights = {record.shape: record for record in _of(_pipeline(ipus, **options), "weight")}
         assert (weights[7, 6].memory, weights[7, 6].split) == (memory, split)
         assert weights[7, 6].remote_bytes == (168 // split if memory == REMOTE else 0)
@@ -234,7 +238,9 @@ class TestPipelines:
             "offload_weights",
         ],
     )
-    def test_without_remote_memory(self, option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_options_that_need_remote_memory_are_refused_without_it(
+        self, option: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def configure(ipus: int) -> None:
             training.configure(ipus, device_connection__type=DeviceConnectionType.ON_DEMAND)
 
@@ -261,10 +267,10 @@ class TestOptions:
             {"offload_weights": False, "replicated_weight_sharding": None},
         ],
     )
-    def test_allowed(self, memory: dict[str, bool | None]) -> None:
+    def test_consistent_options_are_accepted(self, memory: dict[str, bool | None]) -> None:
         memory_options.check_options(memory)
 
-    def test_state_sharding_without_offloading(self) -> None:
+    def test_state_sharding_without_offloading_is_refused(self) -> None:
         with pytest.raises(ValueError, match="offload_weight_update_variables=False keeps them"):
             memory_options.check_options(
                 {
@@ -273,18 +279,18 @@ class TestOptions:
                 }
             )
 
-    def test_weight_sharding_without_offloading(self) -> None:
+    def test_weight_sharding_without_offloading_is_refused(self) -> None:
         with pytest.raises(tf.errors.UnimplementedError, match="offload_weights is False"):
             memory_options.check_options(
                 {"offload_weights": False, "replicated_weight_sharding": True}
             )
 
-    def test_other_values(self) -> None:
+    def test_other_values_of_options_are_refused(self) -> None:
         with pytest.raises(TypeError, match="offload_activations must be None, True or False"):
             memory_options.check_options({"offload_activations": "always"})  # type: ignore[dict-item]
 
 
-def test_as_text() -> None:
+def test_the_listing_has_a_table_of_variables() -> None:
     _accumulate(True, True, 2, optimizations__minimum_remote_tensor_size=48)
     lines = str(cache.executables()[-1]).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("variable "))

@@ -31,7 +31,7 @@ def test_loops_and_branches_can_take_float32():
     assert wide_tensors.functions(program, ()) == set(program.functions) - {program.entry}
 
 
-def test_functions_of_the_host_cannot():
+def test_functions_of_the_host_keep_float16():
     program = program_of(branches, HALVES)
     (call,) = [node for _, node in program.nodes() if node.op in ("If", "StatelessIf")]
     kept = wide_tensors.functions(program, called_functions(call))
@@ -54,7 +54,7 @@ def test_lists_inside_of_a_program_can_hold_float32():
     assert wide_tensors.lists(program_of(lists, HALVES), ())
 
 
-def test_lists_that_the_host_knows_cannot():
+def test_lists_that_the_host_knows_keep_float16():
     program = program_of(lists, HALVES)
     node = next(node for _, node in program.nodes() if wide_tensors.is_list_op(node))
     node.attr[OUTSIDE_ATTRIBUTE].s = b"scope"

@@ -43,7 +43,7 @@ def _loop_of(function, *specs):
         (lambda x: tf.while_loop(lambda i, n: i < 3, lambda i, n: (i + 1, n), (0, 5))[1], None),
     ],
 )
-def test_what_a_result_depends_on(function, cause):
+def test_the_cause_of_an_unknown_result_is_found(function, cause):
     constants, result = _result(function, VECTOR)
     found = constants.cause(result)
     assert found == cause or cause in found

@@ -71,7 +71,7 @@ def test_they_are_named_once(warnings):
     assert len(warnings) == 1
 
 
-def test_many_are_counted(warnings):
+def test_many_dropped_checks_are_counted(warnings):
     def step(x):
         tf.debugging.assert_positive(x)
         tf.debugging.assert_non_negative(x)

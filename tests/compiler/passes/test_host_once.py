@@ -46,7 +46,7 @@ def host() -> Host:
 
 @pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("count", COUNTS)
-def test_once_with_the_tensors_of_replica_0(host, count, in_session):
+def test_the_host_runs_once_with_the_tensors_of_replica_0(host, count, in_session):
     def program():
         index = replication_ops.replication_index() + 5
         with scopes.outside_compilation_scope():
@@ -58,7 +58,7 @@ def test_once_with_the_tensors_of_replica_0(host, count, in_session):
     assert host.calls == [5]
 
 
-def test_in_a_loop_and_a_branch(host):
+def test_the_host_runs_once_in_a_loop_and_a_branch(host):
     def body(i, v):
         def on_host():
             with scopes.outside_compilation_scope():
@@ -94,7 +94,7 @@ def test_ops_of_the_device_between_those_of_a_scope(host):
     assert host.calls == [1, 5]
 
 
-def test_two_scopes_in_a_row(host):
+def test_two_scopes_in_a_row_run_once_each(host):
     def program():
         index = replication_ops.replication_index() + 1
         with scopes.outside_compilation_scope():
@@ -110,7 +110,7 @@ def test_two_scopes_in_a_row(host):
     assert host.calls == [1, 4]
 
 
-def test_without_results(host):
+def test_a_host_computation_without_results_runs_once(host):
     def program():
         index = replication_ops.replication_index()
         with scopes.outside_compilation_scope():
@@ -123,7 +123,7 @@ def test_without_results(host):
     assert host.calls == [7, 7]
 
 
-def test_several_results_of_any_shape(host):
+def test_results_of_any_shape_reach_all_replicas(host):
     def program():
         index = replication_ops.replication_index()
         x = tf.cast(tf.fill([2, 3], index + 1), tf.float32)
@@ -139,7 +139,7 @@ def test_several_results_of_any_shape(host):
     assert len(host.calls) == 1
 
 
-def test_control_flow_on_the_host(host):
+def test_control_flow_runs_on_the_host(host):
     def program():
         index = replication_ops.replication_index() + 1
         with scopes.outside_compilation_scope():

@@ -75,7 +75,7 @@ def _after_the_negation(gradient, variable):
     ("function", "shape"),
     [(_of_a_vector, [2]), (_used_twice, []), (_of_a_tensor, []), (_after_the_negation, [])],
 )
-def test_other_products_stay(function, shape):
+def test_other_products_are_unchanged(function, shape):
     variable = tf.Variable(tf.ones(shape))
     program = program_of(lambda gradient: function(gradient, variable), GRADIENT)
     before = text(program)

@@ -64,7 +64,7 @@ def test_independent_collectives_are_chained_in_the_order_of_the_program():
     assert list(entry.signature.control_output) == list(entry.control_ret)
 
 
-def test_data_goes_first():
+def test_collectives_follow_the_flow_of_data():
     """The order of the nodes in the function is not one that they can run in."""
 
     def program(x):
@@ -143,7 +143,7 @@ def test_condition_of_a_loop_ends_after_its_collectives():
         (lambda x: replication_ops.ipu_replication_normalise(x) + 1, 2),
     ],
 )
-def test_nothing_to_do(function, replicas):
+def test_programs_without_independent_collectives_are_unchanged(function, replicas):
     program = program_of(function, SCALAR)
     before = text(program)
     order_collectives.run(program, _target(replicas))
@@ -153,7 +153,7 @@ def test_nothing_to_do(function, replicas):
 class TestConstants:
     """What the number of replicas decides."""
 
-    def test_number_of_replicas(self):
+    def test_the_number_of_replicas_becomes_a_constant(self):
         program = program_of(replication_ops.replication_factor)
         replica_constants.run(program, _target(4))
         verify.check_structure(program)
@@ -161,7 +161,7 @@ class TestConstants:
         assert tf.make_ndarray(constant.attr["value"].tensor) == 4
 
     @pytest.mark.parametrize(("replicas", "sums"), [(1, 0), (2, 1)])
-    def test_sums(self, replicas, sums):
+    def test_a_mean_of_one_replica_needs_no_sum(self, replicas, sums):
         program = program_of(cross_replica_ops.cross_replica_mean, SCALAR)
         replica_constants.run(program, _target(replicas))
         verify.check_structure(program)

@@ -61,7 +61,7 @@ def test_takes_the_ipu_of_what_it_is_given() -> None:
     assert executable.copies == ()
 
 
-def test_else_that_of_what_uses_it() -> None:
+def test_otherwise_an_op_is_beside_its_users() -> None:
     def net(x: tf.Tensor) -> tf.Tensor:
         y = tf.sin(tf.cos(x))
         return _on(3, lambda: tf.exp(y))
@@ -103,7 +103,7 @@ def test_the_variable_is_known_in_branches_and_loops() -> None:
     assert _ipus(executable, "AssignAddVariableOp") == [(1,)]
 
 
-def test_nothing_leads_there() -> None:
+def test_an_op_that_nothing_places_is_on_ipu_0() -> None:
     def net(x: tf.Tensor, y: tf.Tensor) -> Any:
         return _on(1, tf.exp, x), tf.sin(y)
 

@@ -57,7 +57,7 @@ with strategy.scope():
 
 
 @pytest.mark.parametrize("initializer", ["random", "uniform", "100"])
-def test_ops_with_indices(run_python, initializer):
+def test_synthetic_indices_are_within_their_range(run_python, initializer):
     """What is no index keeps its value."""
     flags = f"--use_synthetic_data --synthetic_data_initializer={initializer}"
     process = run_python(_PROGRAM, env={"TF_POPLAR_FLAGS": flags})
@@ -88,7 +88,7 @@ with ipu.ipu_strategy.IPUStrategy().scope():
 """
 
 
-def test_classifier_trains(run_python):
+def test_a_classifier_trains_on_synthetic_data(run_python):
     flags = "--use_synthetic_data --synthetic_data_initializer=random"
     process = run_python(_TRAINING, env={"TF_POPLAR_FLAGS": flags})
     assert process.stdout.split() == ["trained"]

@@ -36,7 +36,7 @@ def test_gates_go_where_gradients_are_accumulated(accumulates: bool) -> None:
     assert ("group_deps" in text(program)) is not accumulates
 
 
-def test_other_tuples_stay() -> None:
+def test_tuples_of_other_ops_stay() -> None:
     def function(x: tf.Tensor) -> list[tf.Tensor]:
         batches = gradient_accumulation.MiniBatches(2, ACCUMULATION_ATTRIBUTE, {}, "batches")
         return [*tf.tuple([x + 1.0, x * 2.0]), batches.index]

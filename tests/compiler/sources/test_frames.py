@@ -53,7 +53,7 @@ def _stack(*names: str) -> list[traceback.FrameSummary]:
         (("stdlib", "user", "stdlib", "autograph", "tensorflow"), 2),
     ],
 )
-def test_lines_of_users(names: tuple[str, ...], number: int) -> None:
+def test_the_innermost_line_of_the_user_is_found(names: tuple[str, ...], number: int) -> None:
     found = frames.user_line(_stack(*names))
     assert found is not None and found.line == number
 
@@ -80,7 +80,7 @@ def test_the_line_that_is_running() -> None:
     assert found.path == f"{__file__}:{found.line} ({found.function})"
 
 
-def test_a_location_as_text() -> None:
+def test_a_location_is_shown_by_file_name_and_line() -> None:
     location = SourceLocation("/home/me/train.py", 12, "step")
     assert (str(location), location.path) == ("train.py:12 (step)", "/home/me/train.py:12 (step)")
 
@@ -104,5 +104,7 @@ def _keras_stack(*places: tuple[str, str]) -> list[traceback.FrameSummary]:
         ([("optimizers/optimizer.py", "minimize")], (0, "optimizer")),
     ],
 )
-def test_frames_of_keras(places: list[tuple[str, str]], expected: tuple[int, str]) -> None:
+def test_frames_of_keras_are_found(
+    places: list[tuple[str, str]], expected: tuple[int, str]
+) -> None:
     assert tuple(frames.keras_frames(_keras_stack(*places))) == expected

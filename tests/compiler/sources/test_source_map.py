@@ -173,7 +173,7 @@ def test_an_op_that_was_renamed_for_a_result() -> None:
     assert origin.location.line == line_of(program, "tf.multiply")
 
 
-def test_the_op_of_a_running_program() -> None:
+def test_the_op_of_a_running_program_has_its_line() -> None:
     concrete = _traced()
     sources = SourceMap(concrete.graph, concrete.function_def.signature.name)
     (name,) = (op.name for op in concrete.graph.get_operations() if op.type == "Sum")
@@ -189,10 +189,10 @@ def test_an_op_of_a_pass_has_no_source() -> None:
     assert SourceMap(concrete.graph, name).lookup(name, "added_by_a_pass") is None
 
 
-def test_a_graph_of_tensorflow_1() -> None:
+def test_ops_of_a_graph_of_tensorflow_1_have_lines() -> None:
     with tf.Graph().as_default() as graph:
         op = tf.constant(1.0, name="made_here").op
     location = SourceMap(graph).lookup("", "made_here")
     assert location == source_of(op)
     assert location is not None
-    assert location.function == "test_a_graph_of_tensorflow_1"
+    assert location.function == "test_ops_of_a_graph_of_tensorflow_1_have_lines"

@@ -49,7 +49,7 @@ def _ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
-def test_inputs_results_and_views() -> None:
+def test_inputs_results_and_views_share_buffers() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         return tf.exp(tf.reshape(tf.identity(x) * 2.0, [2, 6])[None])
 
@@ -190,7 +190,7 @@ def test_an_input_that_only_starts_a_loop_is_on_the_ipu() -> None:
     assert given.ipu == 0
 
 
-def test_a_branch_that_passes_on_its_argument() -> None:
+def test_a_branch_may_pass_on_its_argument() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         y = tf.exp(x)
         z = tf.cond(x[0] > 0, lambda: y, lambda: tf.sin(y))
@@ -238,7 +238,7 @@ def test_an_array_is_the_tensor_that_it_is_stacked_to() -> None:
     assert product.inputs[0].shape == (5, 3)
 
 
-def test_ops_variables_and_copies_on_two_ipus() -> None:
+def test_ops_variables_and_copies_have_their_ipus() -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
 
         def net(x: tf.Tensor) -> tf.Tensor:
@@ -276,7 +276,7 @@ def _trained() -> Workload:
     return cache.executables()[-1].workload
 
 
-def test_a_pipeline(trained: Workload) -> None:
+def test_a_pipeline_has_stages_schedule_and_count(trained: Workload) -> None:
     description = trained.pipeline
     assert description is not None and description.schedule is PipelineSchedule.Grouped
     assert (description.count, len(trained.stage_names), trained.batch) == (4, 2, pipelines.BATCH)
@@ -289,7 +289,7 @@ def test_a_pipeline(trained: Workload) -> None:
     assert [(op.runs, op.conditional, op.phase) for op in updates] == [(1, False, "update")] * 4
 
 
-def test_bytes_of_a_pipelines_variables(trained: Workload) -> None:
+def test_variables_of_a_pipeline_have_their_bytes(trained: Workload) -> None:
     # Weights of 5 x 7, 7 x 6, 6 x 4, 4 x 3; as many accumulators and slots; a counter.
     by_role: dict[str, int] = {}
     for variable in trained.variables:

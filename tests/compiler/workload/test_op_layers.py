@@ -49,7 +49,7 @@ def _fit(model: tf.keras.Model, optimizer: str, loss: Any, x: Any, y: Any) -> No
     model.fit(data, verbose=0)
 
 
-def test_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_op_of_the_demo_has_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(_EXAMPLES))
     import digits
 
@@ -73,7 +73,7 @@ def test_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(_shares(tested)) >= {"kernel_1", "kernel_2", "weights", "bias", "infeed"}
 
 
-def test_a_keras_cnn_with_adam() -> None:
+def test_every_op_of_a_keras_cnn_has_a_layer() -> None:
     with keras_models.strategy().scope():
         model = tf.keras.Sequential(
             [
@@ -96,7 +96,7 @@ def test_a_keras_cnn_with_adam() -> None:
     assert {op.layer for op in updates} == {"conv", "norm", "dense", "Adam"}
 
 
-def test_an_lstm() -> None:
+def test_every_op_of_an_lstm_has_a_layer() -> None:
     with keras_models.strategy().scope():
         model = tf.keras.Sequential(
             [
@@ -116,7 +116,7 @@ def test_an_lstm() -> None:
     }
 
 
-def test_a_graph_of_tensorflow_1() -> None:
+def test_every_op_of_a_graph_of_tensorflow_1_has_a_layer() -> None:
     replicas.configure(1)
     with tf.Graph().as_default(), tf1.Session() as session:
         data = (np.zeros([8, 20], np.float32), np.zeros([8], np.int32))

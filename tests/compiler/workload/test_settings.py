@@ -85,7 +85,9 @@ def test_the_defaults_of_the_configuration_are_those_of_the_planner() -> None:
         ({"optimizations__prefetch_data_streams": False}, "prefetch", False),
     ],
 )
-def test_options(options: dict[str, Any], attribute: str, expected: Any) -> None:
+def test_options_become_attributes_of_settings(
+    options: dict[str, Any], attribute: str, expected: Any
+) -> None:
     assert getattr(_configured(**options), attribute) == expected
 
 
@@ -113,7 +115,7 @@ def test_the_model_has_its_own_tiles() -> None:
     assert settings_of(system, 0, 1, None).chip == chips.BOW.with_tiles(16)
 
 
-def test_options_of_pipeline_stages() -> None:
+def test_options_of_pipeline_stages_reach_the_settings() -> None:
     half = {"availableMemoryProportion": "0.5"}
     pipelines.run(
         pipelines.stages(2),
@@ -151,7 +153,7 @@ def test_stashes_of_a_pipeline_may_be_offloaded(offload: bool | None) -> None:
     assert cache.executables()[-1].settings.offload_activations is bool(offload)
 
 
-def test_partials_of_a_scope() -> None:
+def test_partials_of_a_scope_reach_the_ops() -> None:
     def program(x: tf.Tensor) -> tf.Tensor:
         with scopes.partials_type(tf.float16):
             return tf.matmul(x, x)

@@ -28,7 +28,7 @@ from tensorflow_ipu.compiler.workload.shapes import infer
         ("Add", {}, [], None),
     ],
 )
-def test_inferred_shapes(
+def test_shapes_that_tensorflow_leaves_open_are_inferred(
     op_type: str,
     given: dict[str, Any],
     inputs: list[tuple[int, ...]],
@@ -61,7 +61,7 @@ def test_inferred_shapes(
         ("FusedBatchNormV3", {}, [((8, 5, 5, 8), 0)], (8, 5, 5, 8), 0),
     ],
 )
-def test_batched_dimensions(
+def test_the_batch_dimension_is_found(
     op_type: str,
     given: dict[str, Any],
     inputs: list[tuple[tuple[int, ...], int | None]],

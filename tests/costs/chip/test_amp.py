@@ -35,7 +35,7 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("positions", "rate"), MEASURED)
-def test_measured_on_bow(positions, rate):
+def test_cycles_agree_with_measurements_on_bow(positions, rate):
     measured = 2 * positions * 16 * 16 * 1472 * 1.85e9 / (rate * 1e12)
     cycles = amp.vertex_1x1(HALF, positions) + BOW.compute_set_cycles
     assert cycles == pytest.approx(measured, rel=0.03)
@@ -53,7 +53,7 @@ def test_measured_on_bow(positions, rate):
     ],
     ids=["half", "half zeroing", "mixed", "float", "float zeroing"],
 )
-def test_worker_1x1(unit, zeroing, expected):
+def test_worker_1x1_takes_the_published_cycles(unit, zeroing, expected):
     table = amp._table_1x1(unit, zeroing)
     cycles = {n: amp._worker_1x1(unit, np.asarray(n), zeroing, table) for n in expected}
     assert cycles == expected
@@ -81,7 +81,7 @@ def test_loading_weights_is_a_small_part_of_any_vertex(chip, types):
     ],
     ids=["half", "mixed", "float"],
 )
-def test_worker_nx1(unit, expected):
+def test_worker_nx1_takes_the_published_cycles(unit, expected):
     assert {n: amp.worker_nx1(unit, n) for n in expected} == expected
 
 
@@ -106,12 +106,12 @@ def test_long_streams_reach_the_peak_rate(unit, rate, vertex):
         (MK2, "float32", "float16", 16),
     ],
 )
-def test_units(chip, dtype, partials, macs):
+def test_a_unit_has_the_published_multiply_adds_per_cycle(chip, dtype, partials, macs):
     unit = amp.unit(chip, dtype, partials)
     assert unit.input_channels * unit.output_channels / unit.position_cycles == macs
 
 
-def test_published_core_cycles():
+def test_core_cycles_are_the_published_ones():
     assert [unit.position_cycles for unit in (HALF, MIXED, FLOAT)] == [4, 4, 8]
     assert HALF.weight_load == 32
 
@@ -150,11 +150,11 @@ def test_more_positions_never_take_less(unit, vertex):
         ("float16", "int8", "sums; received 'int8'"),
     ],
 )
-def test_other_types(dtype, partials, message):
+def test_types_that_the_unit_lacks_are_refused(dtype, partials, message):
     with pytest.raises(ValueError, match=message):
         amp.unit(BOW, dtype, partials)
 
 
-def test_kernel_rows_of_the_unit():
+def test_three_kernel_rows_at_once_are_refused():
     with pytest.raises(ValueError, match="1, 2 or 4 kernel rows at once; received 3"):
         amp.vertex_nx1(HALF, 10, rows=3)

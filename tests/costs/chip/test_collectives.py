@@ -46,7 +46,7 @@ def test_reduce_scatter_then_all_gather_is_a_large_all_reduce(replicas):
     assert gathered.compute == 0
 
 
-def test_all_to_all_of_four():
+def test_all_to_all_of_four_by_hand():
     # Each sends a quarter to each neighbour and one by two steps: per direction M / 2 bytes.
     assert collectives.all_to_all(LARGE, 4, 1, BOW).exchange == pytest.approx(
         LARGE / 2 / RATE + 2 * STEP
@@ -65,7 +65,7 @@ def test_ipus_of_a_replica_share_the_ladder():
     assert four - 3 * STEP == pytest.approx(2 * (one - 3 * STEP))
 
 
-def test_gateways_beyond_64_ipus():
+def test_gateways_are_used_beyond_64_ipus():
     inside = collectives.all_reduce(LARGE, 64, 1, BOW)
     outside = collectives.all_reduce(LARGE, 128, 1, BOW)
     part = LARGE / 64

@@ -13,11 +13,11 @@ MEASURED = {1: {"half4": 637, "float2": 1173}, 16: {"half4": 263, "float2": 397}
 
 
 @pytest.mark.parametrize(("num_bytes", "transfer"), [(1, 1), (4, 1), (5, 2), (4096, 1024)])
-def test_four_bytes_per_cycle_and_the_phase(num_bytes, transfer):
+def test_a_phase_moves_four_bytes_per_cycle(num_bytes, transfer):
     assert exchange_cycles(num_bytes, BOW) == transfer + BOW.exchange_overhead
 
 
-def test_nothing_costs_nothing():
+def test_an_exchange_of_nothing_costs_nothing():
     assert exchange_cycles(0, BOW) == 0
 
 
@@ -30,6 +30,6 @@ def test_agrees_with_measured_stencils(ipus, dtype):
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=repr)
-def test_rises_with_bytes(chip):
+def test_cycles_rise_with_bytes(chip):
     cycles = [exchange_cycles(num_bytes, chip) for num_bytes in range(0, 64)]
     assert cycles == sorted(cycles)

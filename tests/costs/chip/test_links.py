@@ -27,7 +27,7 @@ def test_latency_agrees_with_measured_stencils():
     assert BOW.link_latency * 1.6e9 == pytest.approx(2 * 3043 - 4032, rel=0.02)
 
 
-def test_nothing_costs_nothing():
+def test_a_copy_of_nothing_costs_nothing():
     assert link_cycles(0, BOW) == 0
 
 

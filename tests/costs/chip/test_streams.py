@@ -15,18 +15,18 @@ from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.label import Label
 
 
-def test_host_by_hand():
+def test_host_cycles_by_hand():
     # 32 MB at 32 GB/s are 1 ms.
     assert host_cycles(32e6, MK2) == pytest.approx(1.325e6 + sync_cycles(2, MK2))
 
 
-def test_streaming_by_hand():
+def test_streaming_cycles_by_hand():
     # 5 MB at 5 GB/s are 1 ms, in one chunk.
     assert streaming_cycles(5e6, BOW) == pytest.approx(1.85e6 + sync_cycles(2, BOW))
 
 
 @pytest.mark.parametrize(("mebibytes", "chunks"), [(1, 1), (128, 1), (129, 2), (1024, 8)])
-def test_chunks_of_128_mebibytes(mebibytes, chunks):
+def test_each_chunk_of_128_mebibytes_has_a_start(mebibytes, chunks):
     num_bytes = mebibytes * 1024**2
     start = streaming_cycles(num_bytes, MK2) - num_bytes / 5e9 * MK2.clock
     assert start == pytest.approx(chunks * sync_cycles(2, MK2))
@@ -34,7 +34,7 @@ def test_chunks_of_128_mebibytes(mebibytes, chunks):
 
 @pytest.mark.parametrize("chip", CHIPS, ids=repr)
 @pytest.mark.parametrize("cycles", [host_cycles, streaming_cycles], ids=["host", "streaming"])
-def test_rises_with_bytes(chip, cycles):
+def test_cycles_rise_with_bytes(chip, cycles):
     sizes = [0, 1, 1000, 1 << 20, (1 << 27) - 1, 1 << 27, (1 << 27) + 1, 1 << 30]
     found = [cycles(size, chip) for size in sizes]
     assert found == sorted(found) and found[0] == 0

@@ -19,17 +19,17 @@ from tensorflow_ipu.costs.contractions.contraction import Product, Window, area,
     ],
     ids=["1", "3", "3 stride 2", "3 dilation 2", "2 stride 3", "1 stride 2"],
 )
-def test_window(window, field, inputs):
+def test_inputs_of_a_window_by_hand(window, field, inputs):
     assert window.inputs(field) == inputs
 
 
-def test_area():
+def test_area_of_windows_by_hand():
     assert area((), 7, 100) == 7
     assert area((Window(1, 3), Window(1, 3)), 16, 100) == pytest.approx(36)
     assert area((Window(1, 3), Window(1, 3)), 16, 30) == 30
 
 
-def test_input_elements():
+def test_input_elements_by_hand():
     windows = (Window(1, 3), Window(1, 3))
     forward = Product("float16", "float16", 64, 8, 8, windows=windows, stored=100)
     assert (forward.kernel, forward.macs) == (9, 64 * 9 * 8 * 8)
@@ -52,5 +52,5 @@ def test_input_elements():
         ("float64", None),
     ],
 )
-def test_arithmetic(dtype, expected):
+def test_each_type_has_its_arithmetic(dtype, expected):
     assert arithmetic(dtype, "float16") == expected

@@ -17,7 +17,7 @@ def op(op_type, inputs, outputs, **attributes):
     )
 
 
-def test_forward():
+def test_the_geometry_of_a_forward_convolution_is_read():
     read = geometry(
         op(
             "Conv2D",
@@ -43,13 +43,13 @@ def test_forward():
         ("Filter", [(2, 10, 10, 6), (4,), (2, 5, 5, 8)], [(3, 3, 6, 8)]),
     ],
 )
-def test_gradients(kind, inputs, outputs):
+def test_the_geometry_of_gradients_is_that_of_the_convolution(kind, inputs, outputs):
     read = geometry(op(f"Conv2DBackprop{kind}", inputs, outputs, strides=[1, 2, 2, 1]))
     assert read[2:] == (2, (10, 10), (5, 5), (3, 3), (2, 2), (1, 1), 1, 6, 8)
     assert read.kind == kind.lower()
 
 
-def test_depthwise():
+def test_a_depthwise_convolution_has_a_group_for_each_channel():
     read = geometry(op("DepthwiseConv2dNative", [(1, 4, 4, 6), (3, 3, 6, 2)], [(1, 4, 4, 12)]))
     assert (read.groups, read.inputs, read.outputs) == (6, 1, 2)
 
@@ -73,6 +73,6 @@ X, F, Y = (1, 4, 4, 6), (3, 3, 6, 8), (1, 4, 4, 8)
         (op("Conv2D", [X, F], [Y], data_format="NHCW"), "NHWC, NCHW, .* received 'NHCW'"),
     ],
 )
-def test_malformed(spec, message):
+def test_malformed_convolutions_are_refused(spec, message):
     with pytest.raises(ValueError, match=message):
         geometry(spec)

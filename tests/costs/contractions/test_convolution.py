@@ -86,7 +86,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_multiply_adds(name):
+def test_multiply_adds_by_hand(name):
     op_type, image, filters, result, attributes, macs = SHAPES[name]
     for member in family(op_type):
         read = geometry(spec(member, image, filters, result, **attributes))
@@ -230,7 +230,7 @@ MEASURED_ON_MK1 = [
 
 
 @pytest.mark.parametrize(("image", "dtype", "proportion", "seconds"), MEASURED_ON_MK1)
-def test_measured_on_mk1(image, dtype, proportion, seconds):
+def test_times_agree_with_measurements_on_mk1(image, dtype, proportion, seconds):
     shape = (1, *image, 4)
     op = spec("Conv2D", shape, (3, 3, 4, 4), shape, dtype)
     cost = convolution(op, Resources(MK1, MK1.tiles, proportion, "float32"))
@@ -238,7 +238,7 @@ def test_measured_on_mk1(image, dtype, proportion, seconds):
 
 
 @pytest.mark.parametrize("op_type", TYPES)
-def test_nothing_to_do(op_type):
+def test_an_empty_convolution_is_free(op_type):
     middle = [4] * (3 if "3D" in op_type else 2)
     shape = (0, *middle, 4), (*middle, 4, 1 if "Depthwise" in op_type else 4), (0, *middle, 4)
     assert convolution(spec(op_type, *shape), RESOURCES) == FREE

@@ -36,7 +36,7 @@ def share(cost, macs, rate, chip=BOW):
         (MK1, "float32", "float32", 8),
     ],
 )
-def test_share_of_peak(chip, dtype, partials, rate):
+def test_large_products_reach_their_share_of_the_peak(chip, dtype, partials, rate):
     available = resources(chip, partials=partials)
     large = matmul(1, 4096, 4096, 4096, dtype, available)
     small = matmul(1, 256, 256, 256, dtype, available)
@@ -89,7 +89,7 @@ def test_a_smaller_proportion_saves_memory_and_costs_cycles(dtype):
         assert costs[-1].sync > costs[0].sync
 
 
-def test_partials():
+def test_float16_partials_halve_the_cycles():
     wide = matmul(1, 2048, 2048, 2048, "float16", resources(partials="float32"))
     narrow = matmul(1, 2048, 2048, 2048, "float16", resources())
     assert 1.5 < wide.compute / narrow.compute < 2.5
@@ -120,7 +120,7 @@ def test_integers_take_vector_arithmetic():
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1), (1, 1, 1, 0)])
-def test_nothing_to_do(shape):
+def test_an_empty_product_is_free(shape):
     assert matmul(*shape, "float16", resources()) == FREE
 
 
@@ -133,6 +133,6 @@ def test_nothing_to_do(shape):
         ((1, 2, 3, 4), {"tiles": 0}, "1 or more tiles that compute; received 0"),
     ],
 )
-def test_malformed(shape, changes, message):
+def test_malformed_products_are_refused(shape, changes, message):
     with pytest.raises(ValueError, match=message):
         matmul(*shape, "float16", dataclasses.replace(resources(), **changes))

@@ -21,7 +21,7 @@ def computed(product, unit=UNIT):
     return block, float(methods.vertex_cycles(product, unit, WHOLE, block)[0])
 
 
-def test_without_kernel():
+def test_a_product_without_kernel_takes_the_1x1_vertex():
     _, cycles = computed(Product("float16", "float16", 60, 40, 40, 2))
     assert cycles == amp.vertex_1x1(UNIT, 60, 3, 3, 2)
 
@@ -67,7 +67,7 @@ def test_least_bytes_by_hand():
     assert methods.least_bytes(product, unit, block)[0] == pytest.approx(expected)
 
 
-def test_one_by_one():
+def test_one_by_one_gathers_the_window_by_hand():
     product = Product("float16", "float16", 600, 16, 16, windows=WINDOWS)
     block = block_of(product, UNIT, WHOLE)
     assert methods.one_by_one(product, UNIT, block)[0] == 100 * amp.vertex_nx1(UNIT, 6, 1, 9)

@@ -19,7 +19,7 @@ def split(positions=1, inputs=1, outputs=1, groups=1):
     return Splits(*(np.array([n]) for n in (positions, inputs, outputs, groups)))
 
 
-def test_operands_by_hand():
+def test_operand_cycles_by_hand():
     product = Product("float16", "float16", 1000, 64, 64)
     splits = split(positions=10, outputs=2)
     received = partition.operand_cycles(splits, block_of(product, UNIT, splits), BOW)
@@ -45,7 +45,7 @@ def test_kernels_take_at_least_their_share_of_the_peak(window):
     assert cost.compute > product.macs / 64 / BOW.tiles
 
 
-def test_serial_parts():
+def test_a_small_proportion_makes_serial_parts():
     product = Product("float16", "float16", 4096, 4096, 4096)
     few, many = (
         partition.best(product, Resources(BOW, BOW.tiles, proportion, "float16"))
@@ -66,7 +66,7 @@ def test_rearrangement_by_hand():
     assert partition.rearrangement(product._replace(rearranged=0), resources) == 0
 
 
-def test_cheapest_of_several_ways():
+def test_the_cheapest_of_several_ways_is_taken():
     first = Cost(5.0, temporary=10, codelets=("a",), vertex_state=4, exchange_code=9)
     second = Cost(3.0, temporary=20, codelets=("b", "a"), vertex_state=3, exchange_code=12)
     assert partition.cheapest([first, second]) == Cost(

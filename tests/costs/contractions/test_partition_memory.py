@@ -20,7 +20,7 @@ UNIT = amp.unit(BOW, "float16", "float16")
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(st.floats(1, 1e4), min_size=1, max_size=4), st.floats(0.001, 1), st.floats(0.1, 1))
-def test_level(sides, part, less):
+def test_the_level_fills_the_volume(sides, part, less):
     volume = math.prod(sides) * part
     level = partition_memory.level(volume, sides)
     assert math.prod(min(side, level) for side in sides) == pytest.approx(volume)
@@ -59,5 +59,5 @@ def test_memory_by_hand():
 
 
 @pytest.mark.parametrize("proportion", [0.0, 0.001])
-def test_least_bound(proportion):
+def test_the_bound_is_at_least_a_64th_of_a_tile(proportion):
     assert partition_memory.bound(Resources(BOW, 1472, proportion)) == 624 * 1024 / 64

@@ -17,7 +17,7 @@ MIB = 1 << 20  # 720 bytes on the fullest of 1,472 tiles
 @pytest.mark.parametrize(
     ("atom", "per_byte"), [(64, 0.44), (8, 0.44), (4, 3.125), (6, 3.125), (2, 5.148), (1, 10.296)]
 )
-def test_rearrangement(atom, per_byte):
+def test_rearrangement_costs_by_size_of_the_atom(atom, per_byte):
     cost = data_movement.rearrangement(MIB, atom, ALL)
     total = cost.compute + cost.exchange - BOW.compute_set_cycles
     assert total == pytest.approx(587 + per_byte * 720)
@@ -59,7 +59,7 @@ def test_local_copies_take_eight_bytes_a_cycle():
         (1024, 2, 10, 25 + 6 * (39 + (24 + 2 * 43) * 10)),
     ],
 )
-def test_dynamic_slice(elements, size, slices, cycles):
+def test_dynamic_slice_cycles_by_hand(elements, size, slices, cycles):
     assert slicing.slice_cycles(elements, size, slices, BOW) == cycles
 
 
@@ -68,11 +68,11 @@ def test_dynamic_slice(elements, size, slices, cycles):
     # 12 columns: 2 for each worker; a vector has 2 elements of 4 or 2 bytes, 4 of 1 byte.
     [(4, 19 + 2), (2, 19 + 2), (1, 19 + 3), (8, 19 + 4)],
 )
-def test_multi_slice(size, per_row):
+def test_multi_slice_cycles_by_hand(size, per_row):
     assert slicing.gather_cycles(10, 90, 12, size, BOW) == 6 * (30 + 10 * per_row + 90 * 8)
 
 
-def test_multi_update():
+def test_multi_update_cycles_by_hand():
     assert slicing.scatter_cycles(10, 90, 12, BOW) == 11 + 6 * (12 + 3 * 10 * 2 + 5 * 90)
 
 
@@ -89,7 +89,7 @@ def test_a_gather_takes_the_cheapest_split():
 @pytest.mark.parametrize(
     ("per_vector", "cycles"), [(3, 11 + 6 * (43 * 9 * 3 + 30)), (5, 11 + 6 * (43 * 9 * 5 + 30))]
 )
-def test_pooling_vertex(per_vector, cycles):
+def test_pooling_vertex_cycles_by_hand(per_vector, cycles):
     assert pooling.tile_cycles(1024, 6, 9, per_vector, "float16", BOW) == cycles
 
 

@@ -44,13 +44,13 @@ ON_TILE = 1024
         ("add", "float64", 11 + 6 * (29 + 171 * 3)),
     ],
 )
-def test_cycles_of_the_library(name, dtype, cycles):
+def test_vertices_take_the_cycles_of_the_library(name, dtype, cycles):
     found = elementwise.vertex_cycles(name, ON_TILE, dtype, BOW)
     assert found == cycles + BOW.elementwise_cycles
 
 
 @pytest.mark.parametrize(("elements", "measured"), [(1024, 1860 - 45), (4, 329.5 - 45)])
-def test_measured_additions(elements, measured):
+def test_additions_take_the_measured_cycles(elements, measured):
     # tessellate-ipu on Bow, without the 45 cycles that measuring takes.
     cycles = elementwise.tile_cycles("AddV2", elements, "float32", BOW)
     assert cycles == pytest.approx(measured, rel=0.02)
@@ -71,12 +71,12 @@ def test_every_function_of_every_expression_is_in_the_table():
         (0, 4, 1472, 0),
     ],
 )
-def test_elements_on_the_fullest_tile(elements, size, tiles, on_tile):
+def test_elements_on_the_fullest_tile_by_hand(elements, size, tiles, on_tile):
     assert share(elements, size, tiles) == on_tile
 
 
 @pytest.mark.parametrize(("received", "code"), [(0, 0), (1, 12), (256, 24), (10**6, 468)])
-def test_exchange_code(received, code):
+def test_exchange_code_by_hand(received, code):
     assert exchange_code(received) == code
 
 
@@ -115,7 +115,7 @@ def test_parts_of_a_cost():
         (op("Fill", (i32(2), f32()), f32(1472, 1024)), 11 + 6 * (26 + 86)),
     ],
 )
-def test_casts_and_fills(spec, cycles):
+def test_cycles_of_casts_and_fills_by_hand(spec, cycles):
     assert cost_of(spec, ALL).compute == cycles + BOW.compute_set_cycles
 
 
@@ -130,7 +130,7 @@ def test_a_sum_of_many_has_one_addition_less():
     ("op_type", "label"),
     [("Exp", Label.MODELLED), ("Relu", Label.MODELLED), ("Lgamma", Label.ASSUMED)],
 )
-def test_labels(op_type, label):
+def test_labels_follow_the_source_of_the_figures(op_type, label):
     assert cost_of(op(op_type, f32(1000), f32(1000)), ALL).label is label
 
 

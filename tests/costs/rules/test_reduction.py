@@ -25,7 +25,7 @@ ALL = Resources(BOW, BOW.tiles)
         (1024, 1, "int32", 33 + 6 * (32 + 171 + 10)),
     ],
 )
-def test_vertex(elements, results, dtype, cycles):
+def test_reduction_vertex_cycles_by_hand(elements, results, dtype, cycles):
     assert reduction.tile_cycles(elements, results, dtype, BOW) == cycles
 
 
@@ -34,7 +34,7 @@ def test_vertex(elements, results, dtype, cycles):
     # One stage: all; two: 2 x sqrt(100); three: 3 x cbrt(216); where a stage begins no fewer.
     [(1, 1), (10, 10), (15, 15), (16, 15), (100, 20), (124, 23), (125, 23), (1000, 30)],
 )
-def test_messages_of_stages(partials, messages):
+def test_messages_of_stages_by_hand(partials, messages):
     assert reduction.received_messages(partials) == messages
 
 
@@ -90,7 +90,7 @@ def test_a_norm_in_training_adds_two_reductions():
     assert inference.codelets == ("Norm_half",)
 
 
-def test_whitening_by_hand():
+def test_cycles_of_whitening_by_hand():
     # 1,024 elements on a tile: 4 functions of 3 cycles on each of 43 vectors.
     x = f16(1472, 1024)
     cost = cost_of(op("FusedBatchNormV3", (x, *(f32(64),) * 4), x, is_training=False), ALL)
@@ -108,5 +108,5 @@ def test_softmax_is_two_reductions_and_two_passes():
     assert cost.label is Label.MODELLED
 
 
-def test_loss_transform():
+def test_loss_cycles_by_hand():
     assert softmax.loss_cycles(1024, BOW) == 11 + 6 * (26 + 9 * 171)

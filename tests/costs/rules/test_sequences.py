@@ -28,7 +28,7 @@ ALL = Resources(BOW, BOW.tiles)
         (1024, 1024, 55),
     ],
 )
-def test_steps_of_a_sorting_network(length, kept, steps):
+def test_a_sorting_network_has_log_squared_steps(length, kept, steps):
     source = f32(4, 1024)
     step = sorting.sorting(source, ALL, length=1)
     whole = sorting.sorting(source, ALL, length=length, kept=kept)
@@ -48,7 +48,7 @@ def test_a_running_sum_doubles_its_reach(axis, steps):
 @pytest.mark.parametrize(
     ("dtype", "cycles"), [("float32", 11 + 6 * (26 + 86 * 3)), ("float16", 11 + 6 * (26 + 43 * 3))]
 )
-def test_random_numbers(dtype, cycles):
+def test_random_number_cycles_by_hand(dtype, cycles):
     assert randomness.tile_cycles(1024, 3, dtype, BOW) == cycles
 
 
@@ -94,7 +94,7 @@ def test_cells_are_one_step(op_type):
 
 
 @pytest.mark.parametrize("op_type", ["Cholesky", "MatrixTriangularSolve", "Qr", "Svd"])
-def test_factorisations_are_assumed(op_type):
+def test_factorizations_are_labelled_as_assumed(op_type):
     matrix = f32(64, 64)
     inputs = (matrix, f32(64, 8)) if op_type == "MatrixTriangularSolve" else matrix
     cost = cost_of(op(op_type, inputs, matrix), ALL)

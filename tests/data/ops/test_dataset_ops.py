@@ -50,7 +50,7 @@ def test_elements_are_produced_in_groups() -> None:
     assert produced == [0, 1, 2, 3, 4, 5]
 
 
-def test_infinite_datasets() -> None:
+def test_infinite_datasets_stay_infinite() -> None:
     dataset = BufferDataset(tf.data.Dataset.range(2).repeat(), 3)
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
     assert [int(x) for x in dataset.take(5)] == [0, 1, 0, 1, 0]
@@ -82,7 +82,7 @@ def test_an_iterator_is_restored_where_it_was(tmp_path: Path, position: int) -> 
     assert [int(x) for x in restored] == list(range(position, 6))
 
 
-def test_graph_mode() -> None:
+def test_elements_come_through_in_graph_mode() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = BufferDataset(tf.data.Dataset.range(5), 2)
         element = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()

@@ -88,7 +88,7 @@ def test_steps_are_those_of_stock_keras(pair, form):
 
 
 @pytest.mark.parametrize("pair", ["amsgrad", "momentum"])
-def test_steps_in_a_program(pair):
+def test_steps_in_a_program_equal_stock_keras(pair):
     mine, theirs = PAIRS[pair]
     (found,) = apply_on_ipu(mine())
     np.testing.assert_allclose(found, apply(theirs())[-1], rtol=2e-6, atol=1e-6)
@@ -133,18 +133,18 @@ def lamb(decay, clip=None, adapted=True, debiasing=True):
         ),
     ],
 )
-def test_lamb(arguments, want):
+def test_lamb_follows_its_formula(arguments, want):
     made = LAMBIpuOptimizer(0.1, beta_2=0.99, **arguments)
     np.testing.assert_allclose(apply(made), lamb(**want), rtol=1e-5, atol=1e-6)
 
 
-def test_lamb_of_a_weight_of_zeros():
+def test_lamb_updates_a_weight_of_zeros():
     weight = tf.Variable(tf.zeros([2]))
     LAMBIpuOptimizer(0.5).apply_gradients([(tf.constant([3.0, -1.0]), weight)])
     np.testing.assert_allclose(weight.numpy(), [-0.5, 0.5], rtol=1e-5)
 
 
-def test_adam_without_debiasing():
+def test_adam_without_debiasing_follows_its_formula():
     found = apply(AdamIpuOptimizer(0.1, beta_2=0.99, debiasing=False))
     weight, m, v = INITIAL.astype(np.float64), 0.0, 0.0
     for step, gradient in enumerate(GRADIENTS.astype(np.float64)):
@@ -161,7 +161,7 @@ STATES = [
 
 @pytest.mark.parametrize("weight_dtype", [tf.float16, tf.float32])
 @pytest.mark.parametrize(("make", "parts"), STATES)
-def test_types_of_the_state(make, parts, weight_dtype):
+def test_each_part_of_the_state_has_its_type(make, parts, weight_dtype):
     """One part after the other; the others are of the type of the weight."""
     for part in parts:
         optimizer = make(**{f"{part}_dtype": "float32"})
@@ -172,7 +172,7 @@ def test_types_of_the_state(make, parts, weight_dtype):
         assert weight.dtype == weight_dtype
 
 
-def test_type_of_momentum():
+def test_momentum_has_the_type_asked_for():
     optimizer = SGDIpuOptimizer(0.1, 0.9, momentum_accum_dtype=tf.float32)
     weight = tf.Variable(INITIAL, dtype=tf.float16)
     optimizer.apply_gradients([(tf.cast(GRADIENTS[0], tf.float16), weight)])
@@ -190,7 +190,7 @@ def test_squares_of_float16_gradients_are_computed_in_float32():
     np.testing.assert_allclose(weight.numpy(), [0.875], rtol=1e-2)
 
 
-def test_precision_of_the_arithmetic():
+def test_the_arithmetic_has_the_precision_asked_for():
     """Of the moments, and of the weight."""
     large = tf.constant([300.0])
     found = []
@@ -231,7 +231,7 @@ def test_updates_of_a_shape_are_one_function(outlines):
         lambda: SGDIpuOptimizer(0.1, 0.9),
     ],
 )
-def test_fit_with_accumulation(make, number):
+def test_fit_accumulates_gradients_with_all_optimizers(make, number):
     """On replicas as on one, if the learning rate does not matter to the sum."""
     replicas.configure(number)
     strategy = ipu.ipu_strategy.IPUStrategy()
@@ -250,7 +250,7 @@ def test_fit_with_accumulation(make, number):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
-def test_mixed_float16():
+def test_mixed_float16_models_train():
     replicas.configure(1)
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     try:
@@ -289,7 +289,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_configuration(name):
+def test_configurations_make_the_same_optimizer(name):
     made = ALL[name]()
     again = type(made).from_config(made.get_config())
     assert again.get_config() == made.get_config()
@@ -314,7 +314,7 @@ def test_checkpoint_has_the_types_of_the_state(tmp_path):
     np.testing.assert_array_equal(first.numpy(), second.numpy())
 
 
-def test_subclass_with_an_update_of_its_own():
+def test_a_subclass_may_have_an_update_of_its_own():
     class Sign(IpuOptimizerBase):
         def __init__(self, rate):
             super().__init__("Sign")
@@ -356,6 +356,6 @@ def test_subclass_with_an_update_of_its_own():
         ),
     ],
 )
-def test_errors(make, error, phrase):
+def test_wrong_arguments_are_refused(make, error, phrase):
     with pytest.raises(error, match=phrase):
         make()

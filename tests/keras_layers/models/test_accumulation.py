@@ -120,14 +120,14 @@ def test_one_mini_batch_is_no_accumulation() -> None:
     ],
     ids=["dtype", "dtype_by_variable"],
 )
-def test_further_arguments(options: dict[str, Any]) -> None:
+def test_further_arguments_change_no_result(options: dict[str, Any]) -> None:
     expected = _FUNCTIONAL.compiled("sgd")
     train_by_hand(expected, 2, accumulated=2)
     assert_same_weights(_fit("sgd", 2, epochs=1, **options), expected)
 
 
 @pytest.mark.parametrize("name", ["several_outputs", "subclass", "own_loss"])
-def test_kinds_of_models(name: str) -> None:
+def test_all_kinds_of_models_accumulate(name: str) -> None:
     """One accumulated update of all mini-batches, against the sum of their gradients."""
     kind = KINDS[name]
     found = _fit(lambda: _new.SGD(0.1), 6, kind=Kind(kind.build, *_rows(kind, 12), *kind[3:]),
@@ -149,7 +149,7 @@ def _rows(kind: Kind, count: int) -> Any:
     return tf.nest.map_structure(lambda array: array[:count], (kind.x, kind.y))
 
 
-def test_loss_scaling_with_accumulation() -> None:
+def test_loss_scaling_counts_updates_not_mini_batches() -> None:
     """The scale goes up with updates, not with mini-batches, and gradients are not scaled."""
     optimizer = lambda: tf.keras.mixed_precision.LossScaleOptimizer(  # noqa: E731
         _new.SGD(0.1), initial_scale=8.0, dynamic_growth_steps=3
@@ -161,7 +161,7 @@ def test_loss_scaling_with_accumulation() -> None:
     assert found.optimizer.loss_scale.numpy() == 32.0
 
 
-def test_mixed_precision_with_accumulation() -> None:
+def test_mixed_precision_accumulates() -> None:
     optimizer = lambda: tf.keras.mixed_precision.LossScaleOptimizer(  # noqa: E731
         _new.SGD(0.1), dynamic=False, initial_scale=16.0
     )
@@ -241,7 +241,7 @@ class _OwnNewMinimize(_new.SGD):
 
 
 @pytest.mark.parametrize("optimizer", [_OwnMinimize, _OwnNewMinimize])
-def test_optimizers_with_a_minimize_of_their_own(optimizer: Any) -> None:
+def test_optimizers_with_a_minimize_of_their_own_are_refused(optimizer: Any) -> None:
     with pytest.raises(ValueError, match="must not override OptimizerV2.minimize"):
         _fit(optimizer, 2)
     # Without accumulation they are called.
@@ -259,7 +259,7 @@ class _AdamW(_Decaying, tf.keras.optimizers.legacy.Adam):
     """Has the minimize of its first parent."""
 
 
-def test_optimizer_that_inherits_its_minimize() -> None:
+def test_an_optimizer_that_inherits_its_minimize_is_accepted() -> None:
     found = _fit(_AdamW(0.01), 2, epochs=1)
     expected = _fit(tf.keras.optimizers.legacy.Adam(0.01), 2, epochs=1)
     assert_same_weights(found, expected)

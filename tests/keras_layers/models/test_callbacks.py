@@ -52,7 +52,7 @@ def _fail(*_: Any) -> None:
     raise KeyError("from the user")
 
 
-def test_early_stopping() -> None:
+def test_early_stopping_ends_fit_as_in_stock_keras() -> None:
     found, _ = train_both(
         _FUNCTIONAL,
         optimizer=lambda: tf.keras.optimizers.SGD(-0.01),
@@ -62,7 +62,7 @@ def test_early_stopping() -> None:
     assert len(found.history["loss"]) == 3
 
 
-def test_learning_rates_that_callbacks_set() -> None:
+def test_learning_rates_that_callbacks_set_are_used() -> None:
     found, _ = train_both(
         _FUNCTIONAL,
         callbacks=lambda: [
@@ -97,7 +97,7 @@ def test_a_learning_rate_set_between_executions_needs_no_compilation(
     assert keras_models.compilations() == 1
 
 
-def test_weights_set_between_executions() -> None:
+def test_weights_set_between_executions_are_used() -> None:
     def other(model: tf.keras.Model) -> None:
         model.set_weights([0.5 * weight for weight in model.get_weights()])
 
@@ -118,7 +118,7 @@ def test_stop_training_takes_effect_after_the_execution() -> None:
     assert [call[1] for call in found.calls if call[0] == "on_train_batch_end"] == [1, 3]
 
 
-def test_terminate_on_nan() -> None:
+def test_terminate_on_nan_ends_fit() -> None:
     x = X.copy()
     x[9] = np.nan
     found, _ = train_both(
@@ -146,7 +146,7 @@ def test_lambdas_get_what_stock_keras_gives_them() -> None:
     assert seen[0] == seen[1]
 
 
-def test_files_that_callbacks_write(tmp_path: Path) -> None:
+def test_callbacks_write_the_files_of_stock_keras(tmp_path: Path) -> None:
     folders = [tmp_path / "stock", tmp_path / "ipu"]
     remaining = list(folders)
 
@@ -200,7 +200,7 @@ def _scalars(folder: Path) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("frequency", ["epoch", 1])
-def test_backup_and_restore(tmp_path: Path, frequency: Any) -> None:
+def test_backup_and_restore_repeats_the_failed_epoch(tmp_path: Path, frequency: Any) -> None:
     """Training that failed in the second epoch goes on with that epoch."""
 
     def fit(model: tf.keras.Model, *others: Any) -> None:

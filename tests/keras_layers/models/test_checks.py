@@ -35,14 +35,14 @@ _METHODS = ("fit", "evaluate", "predict")
 
 
 @pytest.mark.parametrize("method", _METHODS)
-def test_running_eagerly(method: str) -> None:
+def test_models_that_run_eagerly_are_refused(method: str) -> None:
     with keras_models.strategy().scope():
         model = MLP.compiled(run_eagerly=True)
         with pytest.raises(RuntimeError, match="cannot run eagerly when using `IPUStrategy`"):
             _call(model, method)
 
 
-def test_running_all_functions_eagerly() -> None:
+def test_running_all_functions_eagerly_is_refused() -> None:
     with keras_models.strategy().scope():
         model = MLP.compiled()
         tf.config.run_functions_eagerly(True)
@@ -79,7 +79,9 @@ def test_steps_cannot_be_found_automatically(method: str) -> None:
         ("predict", "make_predict_function"),
     ],
 )
-def test_methods_that_programs_replace(base: type, method: str, name: str) -> None:
+def test_overriding_methods_that_programs_replace_is_refused(
+    base: type, method: str, name: str
+) -> None:
     original = getattr(tf.keras.Model, name)
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +161,7 @@ def test_a_call_with_two_inputs() -> None:
             _call(Kind(Two).compiled(), "fit")
 
 
-def test_fit_in_a_function() -> None:
+def test_fit_in_a_function_is_refused() -> None:
     with keras_models.strategy().scope():
         model = MLP.compiled()
         with pytest.raises(RuntimeError, match="tf.function"):

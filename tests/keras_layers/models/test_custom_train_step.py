@@ -181,7 +181,7 @@ def test_hooks_and_logs_are_those_of_stock_keras() -> None:
 
 
 @pytest.mark.parametrize("replicas", [2, 4])
-def test_sample_weights_on_replicas(replicas: int) -> None:
+def test_sample_weights_are_right_on_replicas(replicas: int) -> None:
     def trained(model: tf.keras.Model, batch_size: int) -> list[np.ndarray]:
         data = tf.data.Dataset.from_tensor_slices((X, Y, WEIGHTS)).batch(batch_size, True)
         model.fit(data, epochs=2, verbose=0, class_weight=None)
@@ -195,7 +195,7 @@ def test_sample_weights_on_replicas(replicas: int) -> None:
 
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("replicas", REPLICAS)
-def test_two_optimizers(replicas: int, legacy: bool) -> None:
+def test_a_step_with_two_optimizers_equals_stock_keras(replicas: int, legacy: bool) -> None:
     optimizers = tf.keras.optimizers.legacy if legacy else tf.keras.optimizers
 
     def trained(model: tf.keras.Model, count: int = 1, **compile_with: Any) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def test_means_over_replicas_and_accumulated_gradients() -> None:
     keras_models.assert_close(accumulated.get_weights(), expected.get_weights())
 
 
-def test_batches_by_hand() -> None:
+def test_batches_by_hand_equal_stock_keras() -> None:
     def trained(model: tf.keras.Model) -> Any:
         logs = [model.train_on_batch(X[:BATCH], Y[:BATCH], return_dict=True) for _ in range(2)]
         return logs, model.get_weights()
@@ -275,7 +275,7 @@ class TestOption:
             with pytest.raises(RuntimeError, match="has been overridden"):
                 _fit(model)
 
-    def test_a_step_of_one_model_only(self) -> None:
+    def test_a_step_of_one_model_only_is_allowed(self) -> None:
         with keras_models.strategy().scope():
             model = Kind(FunctionalSubclass).compiled(_sgd)
             model.train_step = lambda data: {"own": tf.reduce_sum(data[0])}
@@ -337,7 +337,9 @@ class TestTransformers:
 
     @pytest.mark.parametrize("own_loss", [True, False])
     @pytest.mark.parametrize("replicas", [1, 2])
-    def test_bert(self, transformers: Any, replicas: int, own_loss: bool) -> None:
+    def test_bert_trains_as_in_stock_keras(
+        self, transformers: Any, replicas: int, own_loss: bool
+    ) -> None:
         config = transformers.BertConfig(
             vocab_size=50,
             hidden_size=32,

@@ -32,7 +32,7 @@ from_arguments = data_lib.from_arguments
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
-def test_float64_without_v2_dtype_behavior(method: str) -> None:
+def test_float64_without_v2_dtype_behavior_is_refused(method: str) -> None:
     with keras_models.strategy().scope():
         model = MLP.compiled()
         x = dataset(X.astype(np.float64), Y.astype(np.float64))
@@ -106,7 +106,7 @@ def test_data_in_memory_are_those_of_stock_keras(arguments: dict[str, Any]) -> N
     assert all(spec.shape[0] == batch for spec in tf.nest.flatten(data.dataset.element_spec))
 
 
-def test_data_frames() -> None:
+def test_data_frames_are_batched() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
     found = _elements(from_arguments(frame, frame["a"], batch_size=BATCH))
@@ -131,7 +131,7 @@ def test_data_frames() -> None:
     ],
     ids=["finite", "repeated", "infinite", "unknown", "asserted"],
 )
-def test_sizes_of_datasets(
+def test_sizes_of_datasets_are_known(
     made: Callable[[], tf.data.Dataset], size: int | None, infinite: bool
 ) -> None:
     given = made()
@@ -155,7 +155,7 @@ def test_sizes_of_datasets(
     ids=["x", "tuple_of_x", "x_y", "x_y_weight", "dict", "dicts", "nested"],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_structures_of_datasets(element: Any, dtype: Any) -> None:
+def test_structures_of_datasets_are_kept(element: Any, dtype: Any) -> None:
     given = tf.nest.map_structure(lambda array: array.astype(dtype), element)
     made = tf.data.Dataset.from_tensor_slices(given).batch(BATCH, drop_remainder=True)
     found = from_arguments(made)
@@ -169,7 +169,7 @@ def test_structures_of_datasets(element: Any, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_])
-def test_other_types_stay(dtype: Any) -> None:
+def test_types_of_the_device_stay(dtype: Any) -> None:
     x = keras_models.labels(2, 8, 3).astype(dtype)
     (found,) = _elements(from_arguments(x, batch_size=8))
     assert found.dtype == dtype
@@ -325,7 +325,7 @@ def test_a_dataset_of_dicts_trains_a_model() -> None:
     train_both(kind, data=lambda: {"x": made}, compile_with={"steps_per_execution": 6})
 
 
-def test_tensors_made_in_the_scope() -> None:
+def test_tensors_made_in_the_scope_are_data() -> None:
     with keras_models.strategy().scope():
         found = from_arguments(tf.constant(X), tf.constant(Y), batch_size=BATCH)
     x, y = next(found.dataset.as_numpy_iterator())

@@ -45,7 +45,9 @@ def scope() -> Any:
     "give", [tf.constant, np.int32, tf1.Dimension, int], ids=lambda f: f.__name__
 )
 @pytest.mark.parametrize("kind", ["sequential", "functional", "subclass", "two inputs"])
-def test_build_and_export(scope: None, tmp_path: Path, kind: str, give: Any) -> None:
+def test_dimensions_of_any_form_build_and_export(
+    scope: None, tmp_path: Path, kind: str, give: Any
+) -> None:
     batch = tf1.Dimension(None) if give is tf1.Dimension else give(4)
     shape = (batch, give(3))
     if kind == "sequential":

@@ -40,7 +40,7 @@ def _both(kind: Kind, compile_with: dict[str, Any] | None = None, **arguments: A
 
 
 @pytest.mark.parametrize("name", ["several_outputs", "subclass", "own_loss", "convolution"])
-def test_kinds_of_models(name: str) -> None:
+def test_all_kinds_of_models_evaluate_as_stock_keras(name: str) -> None:
     found, expected = _both(KINDS[name], {"steps_per_execution": 3}, return_dict=True)
     assert list(found) == list(expected)
 
@@ -62,7 +62,7 @@ def test_results_are_those_of_stock_keras(
     _both(_FUNCTIONAL, compiled, **arguments)
 
 
-def test_datasets_and_callbacks() -> None:
+def test_callbacks_see_the_batches_of_a_dataset() -> None:
     recorders = [Recorder(), Recorder()]
     expected = MLP.compiled(steps_per_execution=2, run_eagerly=True)
     expected.evaluate(dataset(), verbose=0, callbacks=[recorders[0]])
@@ -88,7 +88,7 @@ def test_metrics_start_from_zero_in_each_call() -> None:
         assert model.evaluate(X, Y, BATCH, verbose=0) == first
 
 
-def test_own_test_step() -> None:
+def test_a_test_step_of_the_model_is_called() -> None:
     class Own(keras_models.FunctionalSubclass):
         def test_step(self, data: Any) -> Any:
             x, y = data

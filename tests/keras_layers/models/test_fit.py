@@ -52,7 +52,7 @@ _LINEAR = Kind(lambda: tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layer
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_kinds_of_models(name: str) -> None:
+def test_all_kinds_of_models_train_as_stock_keras(name: str) -> None:
     train_both(KINDS[name], optimizer="adam", compile_with={"steps_per_execution": 3})
 
 
@@ -63,12 +63,12 @@ def test_stock_keras_with_graphs_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers(name: str) -> None:
+def test_all_optimizers_train_as_in_stock_keras(name: str) -> None:
     train_both(_LINEAR, optimizer=OPTIMIZERS[name], compile_with={"steps_per_execution": 6})
 
 
 @pytest.mark.parametrize("per_execution", [1, 2, 6])
-def test_steps_of_an_execution(per_execution: int) -> None:
+def test_any_number_of_steps_is_one_execution(per_execution: int) -> None:
     found, _ = train_both(
         KINDS["functional"], compile_with={"steps_per_execution": per_execution}, epochs=3
     )
@@ -105,7 +105,9 @@ _CLASSES = Kind(
     ],
     ids=["weighted_metrics", "validation_split", "class", "class_and_sample", "by_output"],
 )
-def test_weights_of_samples(kind: Kind, compiled: dict[str, Any], fit: dict[str, Any]) -> None:
+def test_sample_weights_equal_stock_keras(
+    kind: Kind, compiled: dict[str, Any], fit: dict[str, Any]
+) -> None:
     train_both(kind, compile_with={"steps_per_execution": 3, **compiled}, **fit)
 
 
@@ -139,12 +141,12 @@ def test_datasets_that_shuffle_have_the_order_of_stock_keras() -> None:
     ],
     ids=["data", "batch_size", "every_second", "steps"],
 )
-def test_validation(validation: dict[str, Any]) -> None:
+def test_validation_equals_stock_keras(validation: dict[str, Any]) -> None:
     found, _ = train_both(_LINEAR, epochs=3, **validation)
     assert "val_mae" in found.history
 
 
-def test_validation_with_a_dataset() -> None:
+def test_validation_with_a_dataset_equals_stock_keras() -> None:
     train_both(
         MLP,
         data=lambda: {"x": dataset(), "validation_data": dataset(X[:8], Y[:8])},
@@ -164,7 +166,7 @@ def test_validation_freq_must_be_an_integer_or_a_list(frequency: Any) -> None:
 
 
 @pytest.mark.parametrize(("initial", "epochs"), [(2, 4), (2, 2), (3, 2), (0, 0)])
-def test_initial_epoch(initial: int, epochs: int) -> None:
+def test_epochs_count_from_initial_epoch(initial: int, epochs: int) -> None:
     found, _ = train_both(KINDS["functional"], initial_epoch=initial, epochs=epochs)
     begun = [call[1] for call in found.calls if call[0] == "on_epoch_begin"]
     assert begun == list(range(initial, epochs))
@@ -181,7 +183,7 @@ def test_epochs_of_another_length_continue_where_the_last_one_stopped() -> None:
     )
 
 
-def test_data_in_memory_with_shorter_epochs() -> None:
+def test_shorter_epochs_of_data_in_memory_equal_stock_keras() -> None:
     train_both(MLP, steps_per_epoch=4, epochs=3, compile_with={"steps_per_execution": 2})
 
 
@@ -221,7 +223,7 @@ def test_trainable_changes_with_compile() -> None:
     assert_same_weights(found, expected)
 
 
-def test_a_model_without_a_compiled_loss() -> None:
+def test_a_model_without_a_compiled_loss_trains() -> None:
     train_both(KINDS["own_loss"], compile_with={"loss": None, "metrics": []})
 
 
@@ -236,7 +238,7 @@ def test_a_loss_for_targets_that_are_inputs() -> None:
     train_both(Kind(build, [X, Y], None, None, None))
 
 
-def test_own_compute_loss_and_metrics() -> None:
+def test_compute_loss_and_metrics_of_the_model_are_called() -> None:
     class Own(keras_models.Subclass):
         def compute_loss(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> Any:
             return super().compute_loss(x, y, y_pred, sample_weight) + tf.reduce_mean(x**2)
@@ -248,7 +250,7 @@ def test_own_compute_loss_and_metrics() -> None:
     train_both(Kind(Own))
 
 
-def test_mixed_precision_trains() -> None:
+def test_mixed_precision_trains_as_stock_keras() -> None:
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     try:
         optimizer = lambda: tf.keras.mixed_precision.LossScaleOptimizer(  # noqa: E731
@@ -286,7 +288,7 @@ def test_batches_by_hand_work_as_in_stock_keras() -> None:
     assert len(history["loss"]) == 1
 
 
-def test_several_models_in_one_process() -> None:
+def test_several_models_train_in_one_process() -> None:
     kinds = (KINDS["functional"], KINDS["functional_subclass"])
     expected = [train(kind, compile_with={"run_eagerly": True}).model for kind in kinds]
     with keras_models.strategy().scope():
@@ -297,7 +299,7 @@ def test_several_models_in_one_process() -> None:
         assert_same_weights(mine, theirs)
 
 
-def test_models_on_two_devices() -> None:
+def test_models_train_on_two_devices() -> None:
     config = IPUConfig()
     config.auto_select_ipus = [1, 2]
     config.configure_ipu_system()

@@ -95,7 +95,7 @@ def test_a_class_may_make_models_of_both_kinds(first: str) -> None:
         assert model.predict(keras_models.X, keras_models.BATCH, verbose=0).shape == (24, 2)
 
 
-def test_nested_scopes_and_scopes_entered_twice() -> None:
+def test_scopes_may_be_nested_and_entered_twice() -> None:
     before = _attributes()
     strategy = keras_models.strategy()
     scope = strategy.scope()
@@ -156,7 +156,9 @@ def test_models_made_outside_have_none_of_the_methods() -> None:
         (FunctionalSubclass, FunctionalExtension, FunctionalSubclass),
     ],
 )
-def test_classes_of_models(build: Any, base: type, cls: type) -> None:
+def test_models_are_instances_of_their_class_and_extension(
+    build: Any, base: type, cls: type
+) -> None:
     outside = build()
     with keras_models.strategy().scope():
         model = build()
@@ -210,7 +212,7 @@ def test_another_thread_makes_ordinary_models() -> None:
     assert not isinstance(made[0], ModelExtension)
 
 
-def test_two_threads_with_scopes_of_their_own() -> None:
+def test_two_threads_may_have_scopes_of_their_own() -> None:
     before = _attributes()
     strategy = keras_models.strategy()
     entered, leave = threading.Event(), threading.Event()

@@ -80,7 +80,9 @@ class TestSetters:
             ("set_partial_batch_options", {"pad_in_fit": False}),
         ],
     )
-    def test_arguments_and_defaults(self, setter: str, arguments: dict[str, Any]) -> None:
+    def test_setters_have_the_documented_arguments_and_defaults(
+        self, setter: str, arguments: dict[str, Any]
+    ) -> None:
         assert parameters(setter) == arguments
         model = Model()
         getattr(model, setter)()
@@ -92,7 +94,7 @@ class TestSetters:
         first.set_infeed_queue_options(prefetch_depth=2)
         assert changed(second) == {}
 
-    def test_gradient_accumulation(self) -> None:
+    def test_gradient_accumulation_options_are_kept(self) -> None:
         model = Model()
         model.set_gradient_accumulation_options(np.int64(4), "Mean", True, dtype=tf.float16)
         assert changed(model) == {
@@ -103,7 +105,7 @@ class TestSetters:
         }
         assert type(model._ipu_options.gradient_accumulation_steps_per_replica) is int
 
-    def test_pipelining(self) -> None:
+    def test_pipelining_options_are_kept(self) -> None:
         model = Model()
         mapping = [0, 1, 1, 0]
         model.set_pipelining_options(
@@ -156,7 +158,7 @@ class TestSetters:
             )
         }
 
-    def test_queues(self) -> None:
+    def test_queue_options_are_kept_and_replaced(self) -> None:
         model = Model()
         model.set_infeed_queue_options(prefetch_depth=2, optimise_latency=True)
         model.set_infeed_queue_options(prefetch_depth=4)
@@ -167,14 +169,14 @@ class TestSetters:
         }
 
     @pytest.mark.parametrize("method", ["LIST", "list", ReplicatedMetricReductionMethod.LIST])
-    def test_replication(self, method: Any) -> None:
+    def test_the_metric_reduction_method_is_parsed(self, method: Any) -> None:
         model = Model()
         model.set_replication_options(method)
         assert changed(model) == {
             "replicated_metric_reduction_method": ReplicatedMetricReductionMethod.LIST
         }
 
-    def test_custom_train_step(self) -> None:
+    def test_the_custom_train_step_is_set_and_reset(self) -> None:
         assert parameters("set_custom_train_step") == {"enabled": True}
         model = Model()
         model.set_custom_train_step()
@@ -183,14 +185,14 @@ class TestSetters:
         assert changed(model) == {"custom_train_step": False}
         assert model.dropped == 2
 
-    def test_asynchronous_callbacks(self) -> None:
+    def test_asynchronous_callbacks_are_set_and_reset(self) -> None:
         model = Model()
         model.set_asynchronous_callbacks(True)
         assert changed(model) == {"asynchronous_callbacks": True}
         model.set_asynchronous_callbacks()
         assert changed(model) == {}
 
-    def test_partial_batches(self) -> None:
+    def test_pad_in_fit_is_kept(self) -> None:
         model = Model()
         model.set_partial_batch_options(pad_in_fit=True)
         assert changed(model) == {"pad_in_fit": True}
@@ -214,13 +216,13 @@ class TestErrors:
 
     @pytest.mark.parametrize("setter", ["gradient_accumulation", "pipelining"])
     @pytest.mark.parametrize("steps", [0, -1, 2.0, "2", True, [2]])
-    def test_steps(self, setter: str, steps: Any) -> None:
+    def test_steps_must_be_positive_integers(self, setter: str, steps: Any) -> None:
         match = f"`{STEPS}` to be a positive integer"
         self.refuse(f"set_{setter}_options", ValueError, match, **{STEPS: steps})
 
     @pytest.mark.parametrize("setter", ["gradient_accumulation", "pipelining"])
     @pytest.mark.parametrize("method", ["median", None, 1])
-    def test_reduction_method(self, setter: str, method: Any) -> None:
+    def test_unknown_reduction_methods_are_refused(self, setter: str, method: Any) -> None:
         self.refuse(
             f"set_{setter}_options",
             ValueError,
@@ -230,7 +232,7 @@ class TestErrors:
         )
 
     @pytest.mark.parametrize("method", ["median", None, 1])
-    def test_metric_reduction_method(self, method: Any) -> None:
+    def test_unknown_metric_reduction_methods_are_refused(self, method: Any) -> None:
         self.refuse(
             "set_replication_options",
             ValueError,
@@ -239,7 +241,7 @@ class TestErrors:
         )
 
     @pytest.mark.parametrize("mapping", [0, (0, 1), "01", [0, "1"], [0, 1.0], [True], [None]])
-    def test_device_mapping(self, mapping: Any) -> None:
+    def test_the_device_mapping_must_be_a_list_of_integers(self, mapping: Any) -> None:
         self.refuse(
             "set_pipelining_options",
             ValueError,
@@ -299,7 +301,7 @@ class TestErrors:
         self.refuse(f"set_{setter}", TypeError, match, prefetch=1)
 
     @pytest.mark.parametrize("setter", ["gradient_accumulation", "pipelining"])
-    def test_memory_options(self, setter: str) -> None:
+    def test_wrong_memory_options_are_refused(self, setter: str) -> None:
         name = "offload_weight_update_variables"
         self.refuse(f"set_{setter}_options", TypeError, f"{name} must be", **{name: 1})
         self.refuse(
@@ -314,7 +316,7 @@ class TestErrors:
 class TestConfig:
     """Options as a configuration."""
 
-    def test_keys_and_defaults(self) -> None:
+    def test_the_configuration_has_all_keys_and_defaults(self) -> None:
         assert ModelOptions().to_config() == {
             STEPS: None,
             "gradient_accumulation_reduction_method": 0,
@@ -329,7 +331,7 @@ class TestConfig:
         }
         assert tuple(ModelOptions().to_config()) == model_options.CONFIG_KEYS
 
-    def test_round_trip(self) -> None:
+    def test_options_make_a_round_trip_through_the_configuration(self) -> None:
         model = Model()
         model.set_gradient_accumulation_options(4)
         model.set_pipelining_options(8, [1, 0], False, "running_mean")

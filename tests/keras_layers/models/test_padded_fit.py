@@ -106,11 +106,13 @@ def test_weights_are_those_of_stock_keras(kind: Kind) -> None:
     ],
     ids=["sum", "one_number", "sample_weight", "steps_per_epoch"],
 )  # fmt: skip
-def test_losses_weights_and_steps(compiled: dict[str, Any], arguments: dict[str, Any]) -> None:
+def test_losses_weights_and_steps_equal_stock_keras(
+    compiled: dict[str, Any], arguments: dict[str, Any]
+) -> None:
     _fit_both(_FUNCTIONAL, _data(**arguments), compiled=compiled)
 
 
-def test_class_weights() -> None:
+def test_class_weights_equal_stock_keras() -> None:
     kind = Kind(
         keras_models.functional,
         y=keras_models.labels(2, 24),
@@ -120,7 +122,7 @@ def test_class_weights() -> None:
     _fit_both(kind, _data(kind, class_weight={0: 0.5, 1: 2.0}))
 
 
-def test_less_than_a_batch() -> None:
+def test_less_than_a_batch_trains() -> None:
     _fit_both(_FUNCTIONAL, _data(rows=3))
 
 
@@ -167,12 +169,14 @@ def test_groups_that_epochs_do_not_end_with() -> None:
     ],
     ids=["known_size", "infinite"],
 )
-def test_datasets(make: Callable[[Any], tf.data.Dataset], steps: int | None) -> None:
+def test_datasets_with_and_without_steps_equal_stock_keras(
+    make: Callable[[Any], tf.data.Dataset], steps: int | None
+) -> None:
     data = make(tf.data.Dataset.from_tensor_slices((X[:ROWS], Y[:ROWS])))
     _fit_both(_FUNCTIONAL, {"x": data, "steps_per_epoch": steps})
 
 
-def test_shuffled_data_in_memory() -> None:
+def test_shuffled_data_are_padded_at_the_end_of_an_epoch() -> None:
     """The partial batch is the last of each epoch, whatever it has in it."""
     model = _FUNCTIONAL.compiled
     tf.random.set_seed(5)
@@ -298,7 +302,7 @@ def test_a_step_of_the_model_is_refused() -> None:
             train_step.train_step(model, sizes=(4, 2))
 
 
-def test_float16_with_a_scaled_loss() -> None:
+def test_float16_with_a_scaled_loss_equals_stock_keras() -> None:
     def scaled() -> Any:
         return tf.keras.mixed_precision.LossScaleOptimizer(
             _momentum(), dynamic=False, initial_scale=128

@@ -80,7 +80,9 @@ def test_the_last_batch_of_each_epoch_is_repeated() -> None:
         ([4, 4, 2], 2, [1, 1, 2 / 3, 4 / 3, 4 / 3, 2 / 3]),
     ],
 )
-def test_weights_of_batches(rows: list[int], group: int, weights: list[float]) -> None:
+def test_weights_of_padded_batches_by_hand(
+    rows: list[int], group: int, weights: list[float]
+) -> None:
     found = padding._weights(np.array(rows), group)
     np.testing.assert_allclose(found, weights, rtol=1e-6)
     assert found.dtype == np.float32
@@ -98,7 +100,7 @@ def test_structures_and_what_has_no_rows() -> None:
     assert found.sizes == (4, 2)
 
 
-def test_a_tensor_alone() -> None:
+def test_a_dataset_of_single_tensors_is_padded() -> None:
     made = tf.data.Dataset.from_tensor_slices(X[:6]).batch(4)
     found = _prepared(made, Steps(2, 1, 1, True), programs.PREDICT)
     assert [element.shape for element in _elements(found)] == [(4, 3), (4, 3)]

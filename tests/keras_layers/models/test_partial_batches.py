@@ -78,7 +78,7 @@ class TestPredict:
     """`predict`."""
 
     @pytest.mark.parametrize("replicas", [1, 2, 4])
-    def test_any_number_of_rows(self, replicas: int) -> None:
+    def test_any_number_of_rows_is_predicted(self, replicas: int) -> None:
         stock = _FUNCTIONAL.compiled(run_eagerly=True)
         with keras_models.strategy(replicas).scope():
             model = _FUNCTIONAL.compiled(steps_per_execution=2)
@@ -106,7 +106,7 @@ class TestPredict:
         ],
         ids=["dict", "steps", "before_the_partial_batch", "dataset"],
     )
-    def test_several_inputs_and_outputs(self, arguments: dict[str, Any]) -> None:
+    def test_several_inputs_and_outputs_are_predicted(self, arguments: dict[str, Any]) -> None:
         kind = Kind(_TWO_INPUTS.build, loss=None, metrics=None)
         _predict(kind, arguments, 2, steps_per_execution=3)
 
@@ -118,7 +118,7 @@ class TestPredict:
         ],
         ids=["lists", "dicts"],
     )
-    def test_nested_outputs(self, outputs: Callable[[Any], Any]) -> None:
+    def test_nested_outputs_keep_their_structure(self, outputs: Callable[[Any], Any]) -> None:
         _predict(_with_outputs(outputs), {"x": X[:7], "batch_size": 2}, 2, steps_per_execution=3)
 
     @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ class TestPredict:
             assert int(model._predict_counter) == 6
         _assert_same_calls(mine, theirs)
 
-    def test_asynchronous_callbacks_of_replicas(self) -> None:
+    def test_asynchronous_callbacks_see_each_replica(self) -> None:
         recorder = Recorder()
         with keras_models.strategy(4).scope():
             model = _FUNCTIONAL.compiled(steps_per_execution=2)
@@ -172,7 +172,7 @@ class TestPredict:
         assert [len(rows) for rows in sent] == [4, 4, 4, 4, 4, 2]
         np.testing.assert_array_equal(np.concatenate(sent), found)
 
-    def test_own_predict_step(self) -> None:
+    def test_a_predict_step_of_the_model_is_called(self) -> None:
         class Own(keras_models.FunctionalSubclass):
             def predict_step(self, data: Any) -> Any:
                 return {"scaled": 2.0 * self(data, training=False), "given": data}
@@ -253,7 +253,7 @@ class TestEvaluate:
     """`evaluate`."""
 
     @pytest.mark.parametrize("name", ["several_outputs", "text", "own_loss"])
-    def test_kinds_of_models(self, name: str) -> None:
+    def test_all_kinds_of_models_evaluate_any_number_of_rows(self, name: str) -> None:
         kind = KINDS[name]
         arguments = {**_DATA, "x": first(ROWS, kind.x), "y": first(ROWS, kind.y)}
         _evaluate(kind, arguments, compiled=lambda: {"steps_per_execution": 4})
@@ -270,12 +270,12 @@ class TestEvaluate:
         ],
         ids=["metrics", "own_loss", "sum", "no_loss", "sample_weight", "dependent_rows"],
     )
-    def test_losses_and_metrics(
+    def test_losses_and_metrics_ignore_padding(
         self, kind: Kind, arguments: dict[str, Any], compiled: Callable[[], dict[str, Any]]
     ) -> None:
         _evaluate(kind, {**_DATA, **arguments}, compiled=compiled)
 
-    def test_metrics_of_classes_and_masks(self) -> None:
+    def test_metrics_of_classes_and_masks_equal_stock_keras(self) -> None:
         def build() -> tf.keras.Model:
             return tf.keras.Sequential(
                 [_layers.Embedding(11, 4, mask_zero=True), _layers.Dense(1, "sigmoid")]
@@ -289,7 +289,7 @@ class TestEvaluate:
         )
 
     @pytest.mark.parametrize(("replicas", "rows"), [(2, 1), (2, 9), (4, 3), (4, ROWS)])
-    def test_replicas(self, replicas: int, rows: int) -> None:
+    def test_results_on_replicas_are_those_of_their_shares(self, replicas: int, rows: int) -> None:
         kind = _FUNCTIONAL
         data = {**_DATA, "x": X[:rows], "y": Y[:rows]}
         model, _ = _evaluate(kind, data, replicas)
@@ -310,7 +310,7 @@ class TestEvaluate:
                 close(model.evaluate(**data, verbose=0), expected)
 
     @pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
-    def test_callbacks(self, asynchronous: bool) -> None:
+    def test_callbacks_see_the_batches_of_stock_keras(self, asynchronous: bool) -> None:
         mine, theirs = Recorder(), Recorder()
         per_execution = 1 if asynchronous else 4
         stock = _FUNCTIONAL.compiled(steps_per_execution=per_execution, run_eagerly=True)
@@ -322,7 +322,7 @@ class TestEvaluate:
             assert int(model._test_counter) == 6
         _assert_same_calls(mine, theirs)
 
-    def test_asynchronous_callbacks_of_replicas(self) -> None:
+    def test_asynchronous_callbacks_see_each_replica(self) -> None:
         recorder = Recorder()
         with keras_models.strategy(4).scope():
             model = _FUNCTIONAL.compiled(steps_per_execution=2)
@@ -335,7 +335,7 @@ class TestEvaluate:
             0, 0, 0, 0, 1, 1
         ]  # fmt: skip
 
-    def test_own_test_step(self) -> None:
+    def test_a_test_step_of_the_model_is_called(self) -> None:
         class Own(keras_models.FunctionalSubclass):
             def test_step(self, data: Any) -> Any:
                 x, y = data
@@ -363,7 +363,7 @@ class TestEvaluate:
         assert found[0] == found[1]
         assert compiled == 1
 
-    def test_float16(self) -> None:
+    def test_results_in_mixed_float16_equal_stock_keras(self) -> None:
         tf.keras.mixed_precision.set_global_policy("mixed_float16")
         try:
             arguments = {"verbose": 0, **_DATA}
@@ -374,7 +374,7 @@ class TestEvaluate:
             tf.keras.mixed_precision.set_global_policy("float32")
         keras_models.assert_close(found, expected, 1e-3)
 
-    def test_validation(self) -> None:
+    def test_validation_in_fit_equals_stock_keras(self) -> None:
         # 16 samples to train with, and 7 that are two batches.
         data = {"x": X[:23], "y": Y[:23], "batch_size": BATCH, "validation_split": 7 / 23}
         compiled = {"steps_per_execution": 2}
@@ -404,19 +404,19 @@ class TestDatasets:
         ],
         ids=["known_size", "unknown_size", "infinite", "in_the_middle", "fewer", "one_batch"],
     )
-    def test_as_in_stock_keras(
+    def test_datasets_are_predicted_and_evaluated_as_in_stock_keras(
         self, make: Callable[[], tf.data.Dataset], steps: int | None, replicas: int
     ) -> None:
         arguments = {"x": make(), "steps": steps}
         _predict(_FUNCTIONAL, arguments, replicas, steps_per_execution=2)
         _evaluate(_FUNCTIONAL, arguments, replicas)
 
-    def test_a_dataset_of_dicts(self) -> None:
+    def test_a_dataset_of_dicts_is_evaluated(self) -> None:
         kind = _TWO_INPUTS
         data = tf.data.Dataset.from_tensor_slices((kind.x, kind.y, array(24))).batch(5)
         _evaluate(kind, {"x": data})
 
-    def test_too_many_sizes(self) -> None:
+    def test_too_many_sizes_of_batches_are_refused(self) -> None:
         data = batches(1, 1)
         for size in (2, 3, 4, 5):
             data = data.concatenate(batches(size, size))
@@ -435,7 +435,9 @@ class TestDatasets:
         ],
         ids=["ends", "empty"],
     )
-    def test_what_is_refused(self, make: Callable[[], tf.data.Dataset], phrase: str) -> None:
+    def test_datasets_that_end_early_or_have_empty_batches_are_refused(
+        self, make: Callable[[], tf.data.Dataset], phrase: str
+    ) -> None:
         with keras_models.strategy().scope():
             model = _FUNCTIONAL.compiled()
             for method in (model.evaluate, model.predict):

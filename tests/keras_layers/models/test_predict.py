@@ -45,7 +45,7 @@ def _both(
 
 
 @pytest.mark.parametrize("name", ["sequential", "several_outputs", "subclass", "convolution"])
-def test_kinds_of_models(name: str) -> None:
+def test_all_kinds_of_models_predict_as_stock_keras(name: str) -> None:
     _both(KINDS[name], compile_with={"steps_per_execution": 3})
 
 
@@ -84,7 +84,7 @@ def _of_structure(make: Callable[[Any], Any]) -> Callable[[], tf.keras.Model]:
     ],
     ids=["tuple", "nested_list", "dict", "list_of_one", "one_value", "matrix", "integers", "bool"],
 )
-def test_forms_of_outputs(make: Callable[[Any], Any]) -> None:
+def test_outputs_of_any_structure_are_returned(make: Callable[[Any], Any]) -> None:
     kind = Kind(_of_structure(make), loss=None, metrics=None)
     _both(kind, 2, {"steps_per_execution": 3})
 
@@ -118,7 +118,7 @@ def test_callbacks_get_the_outputs_of_an_execution() -> None:
     assert recorders[1].logs("on_predict_batch_end")[0]["outputs"].shape == (2 * BATCH, 2)
 
 
-def test_own_predict_step() -> None:
+def test_a_predict_step_of_the_model_is_called() -> None:
     class Own(keras_models.FunctionalSubclass):
         def predict_step(self, data: Any) -> Any:
             return {"scaled": 2.0 * self(data[0], training=False), "given": data[0]}
@@ -126,7 +126,7 @@ def test_own_predict_step() -> None:
     _both(Kind(Own), x=dataset(), batch_size=None)
 
 
-def test_nothing_random_happens() -> None:
+def test_layers_with_noise_do_nothing() -> None:
     def build() -> tf.keras.Model:
         return tf.keras.Sequential(
             [

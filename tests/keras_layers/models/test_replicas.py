@@ -135,7 +135,7 @@ def test_weights_from_the_host_reach_all_replicas() -> None:
 
 
 @pytest.mark.parametrize("method", _METHODS)
-def test_evaluating_on_replicas(method: ReplicatedMetricReductionMethod) -> None:
+def test_replicas_evaluate_their_own_batches(method: ReplicatedMetricReductionMethod) -> None:
     stock = _FUNCTIONAL.compiled(run_eagerly=True)
     batches = np.arange(24).reshape(6, 2, 2)  # step, replica, sample
     each = [
@@ -190,7 +190,9 @@ def test_the_progress_bar_takes_lists(capsys: pytest.CaptureFixture[str]) -> Non
         (_METHODS.MEAN, [3.0, 4.0]),
     ],
 )
-def test_reduced(method: ReplicatedMetricReductionMethod, expected: Any) -> None:
+def test_values_of_replicas_are_reduced_by_the_method(
+    method: ReplicatedMetricReductionMethod, expected: Any
+) -> None:
     values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     np.testing.assert_array_equal(replicas_lib.reduced(values, method), expected)
 
@@ -199,7 +201,7 @@ def test_reduced(method: ReplicatedMetricReductionMethod, expected: Any) -> None
     ("available", "ipus", "factor"),
     [(1, 1, 1), (4, 1, 4), (4, 2, 2), (4, 3, 1), (16, 3, 4), (8, 8, 1)],
 )
-def test_replication_factor(available: int, ipus: int, factor: int) -> None:
+def test_a_model_has_as_many_replicas_as_fit(available: int, ipus: int, factor: int) -> None:
     config = IPUConfig()
     config.auto_select_ipus = available
     config.configure_ipu_system()

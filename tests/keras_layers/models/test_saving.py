@@ -228,7 +228,9 @@ class TestOptionsAreKept:
     """Options after a model was saved and loaded."""
 
     @pytest.mark.parametrize(("kind", "file"), WHOLE_MODELS)
-    def test_in_files(self, kind: Callable[[], Any], file: str, tmp_path: Path) -> None:
+    def test_options_are_kept_in_files(
+        self, kind: Callable[[], Any], file: str, tmp_path: Path
+    ) -> None:
         with ipu():
             model = kind()
             model.compile("sgd", "mse")
@@ -238,7 +240,7 @@ class TestOptionsAreKept:
             assert_equal(loaded.get_weights(), model.get_weights())
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_in_configurations(self, kind: Callable[[], Any]) -> None:
+    def test_options_are_kept_in_configurations(self, kind: Callable[[], Any]) -> None:
         with ipu():
             model = set_options(kind())
             config = json.loads(json.dumps(model.get_config()))
@@ -248,14 +250,14 @@ class TestOptionsAreKept:
             assert loaded.get_config() == model.get_config()
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_in_json(self, kind: Callable[[], Any]) -> None:
+    def test_options_are_kept_in_json(self, kind: Callable[[], Any]) -> None:
         with ipu():
             text = set_options(kind()).to_json()
             custom = {**CUSTOM, "Registered": Registered}
             assert_options(tf.keras.models.model_from_json(text, custom), OPTIONS)
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_in_clones(self, kind: Callable[[], Any]) -> None:
+    def test_options_are_kept_in_clones(self, kind: Callable[[], Any]) -> None:
         with ipu():
             model = set_options(kind())
             clone = tf.keras.models.clone_model(model)
@@ -266,7 +268,7 @@ class TestOptionsAreKept:
             assert_options(model, OPTIONS)
 
     @pytest.mark.parametrize("file", FORMATS)
-    def test_in_nested_models(self, file: str, tmp_path: Path) -> None:
+    def test_options_are_kept_in_nested_models(self, file: str, tmp_path: Path) -> None:
         with ipu():
             inputs = tf.keras.Input((3,))
             nested = set_options(functional())
@@ -286,7 +288,9 @@ class TestOptionsAreKept:
     @pytest.mark.parametrize(
         ("kind", "file"), [case for case in WHOLE_MODELS if case[0] is not registered]
     )
-    def test_stages_too(self, kind: Callable[[], Any], file: str, tmp_path: Path) -> None:
+    def test_stages_are_kept_in_files_and_clones(
+        self, kind: Callable[[], Any], file: str, tmp_path: Path
+    ) -> None:
         with ipu():
             model = kind()
             model.build((None, 3))
@@ -387,7 +391,9 @@ class TestSubclassesOfOtherForms:
             assert_options(load(tmp_path / "folder"), DEFAULTS)
 
     @pytest.mark.parametrize("file", ["file.h5", "file.keras"])
-    def test_functional_model_with_a_constructor(self, file: str, tmp_path: Path) -> None:
+    def test_a_functional_model_with_a_constructor_is_loaded(
+        self, file: str, tmp_path: Path
+    ) -> None:
         with ipu():
             model = set_options(OwnConstructor(2))
             model.save(tmp_path / file)
@@ -414,7 +420,7 @@ class TestSubclassesOfOtherForms:
             model = set_options(tf.keras.Sequential([tf.keras.layers.Dense(2)]))
             assert_options(tf.keras.Sequential.from_config(model.get_config()), OPTIONS)
 
-    def test_old_configuration_of_a_sequential_model(self) -> None:
+    def test_an_old_configuration_of_a_sequential_model_is_loaded(self) -> None:
         with ipu():
             layers = sequential().get_config()["layers"]
             model = tf.keras.Sequential.from_config({"name": "old", "layers": layers})
@@ -425,7 +431,9 @@ class TestStockKeras:
     """Configurations are those of stock Keras, and it loads what was saved."""
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_serialized_form(self, kind: Callable[[], Any]) -> None:
+    def test_the_serialized_form_is_that_of_stock_keras_with_options(
+        self, kind: Callable[[], Any]
+    ) -> None:
         expected = serialization_lib.serialize_keras_object(kind())
         with ipu():
             model = set_options(kind())
@@ -443,7 +451,7 @@ class TestStockKeras:
             assert set(model.get_config()) & set(CONFIG_KEYS) == {"asynchronous_callbacks"}
 
     @pytest.mark.parametrize(("kind", "file", "optimizer"), TRAINED_MODELS)
-    def test_loads_trained_models(
+    def test_stock_keras_loads_trained_models(
         self, kind: Callable[[], Any], file: str, optimizer: str, tmp_path: Path
     ) -> None:
         with ipu():
@@ -459,7 +467,7 @@ class TestStockKeras:
             assert_equal(optimizer_state(loaded), optimizer_state(model))
 
     @pytest.mark.parametrize(("kind", "file", "optimizer"), TRAINED_MODELS)
-    def test_saves_models_for_training(
+    def test_models_of_stock_keras_are_loaded_for_training(
         self, kind: Callable[[], Any], file: str, optimizer: str, tmp_path: Path
     ) -> None:
         model = kind()
@@ -478,7 +486,7 @@ class TestStockKeras:
             np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("kind", NETWORKS)
-    def test_ignores_options_in_configurations(self, kind: Callable[[], Any]) -> None:
+    def test_stock_keras_ignores_options_in_configurations(self, kind: Callable[[], Any]) -> None:
         with ipu():
             model = set_options(kind())
             text, config = model.to_json(), model.get_config()
@@ -537,7 +545,7 @@ class TestWeights:
         ],
     )
     @pytest.mark.parametrize("to_ipu", [False, True])
-    def test_are_interchangeable(
+    def test_weights_of_stock_keras_and_the_ipu_are_interchangeable(
         self, file: str, optimizer: str, to_ipu: bool, tmp_path: Path
     ) -> None:
         scopes = [contextlib.nullcontext, ipu] if to_ipu else [ipu, contextlib.nullcontext]

@@ -53,7 +53,9 @@ class TestModels:
             lambda model: model.compile("sgd", "mse"),
         ],
     )
-    def test_made_outside(self, use: Callable[[Any], Any], extensions: bool) -> None:
+    def test_a_model_made_outside_the_scope_is_refused(
+        self, use: Callable[[Any], Any], extensions: bool
+    ) -> None:
         model = _compiled()
         strategy = keras_models.strategy(enable_keras_extensions=extensions)
         with strategy.scope():
@@ -71,7 +73,7 @@ class TestModels:
                 model.set_pipelining_options(4)
             assert not hasattr(model, "export_for_ipu_serving")
 
-    def test_used_after_the_scope(self) -> None:
+    def test_a_model_may_be_used_after_the_scope(self) -> None:
         with keras_models.strategy().scope():
             model = _built()
         model.compile("adam", "mse")
@@ -79,7 +81,9 @@ class TestModels:
         assert model.predict(X, BATCH, verbose=0).shape == Y.shape
 
     @pytest.mark.parametrize("generation", [tf.keras.optimizers, tf.keras.optimizers.legacy])
-    def test_used_with_another_strategy_for_its_device(self, generation: Any) -> None:
+    def test_a_model_may_be_used_with_another_strategy_for_its_device(
+        self, generation: Any
+    ) -> None:
         def train(model: tf.keras.Model, optimizer: Any = None) -> None:
             if optimizer is not None:
                 model.compile(optimizer, "mse", metrics=["mae"])
@@ -103,7 +107,7 @@ class TestModels:
         keras_models.assert_close(model.get_weights(), stock.get_weights())
 
     @pytest.mark.parametrize("extensions", [True, False])
-    def test_used_with_a_strategy_for_another_device(self, extensions: bool) -> None:
+    def test_a_strategy_for_another_device_is_refused(self, extensions: bool) -> None:
         config = IPUConfig()
         config.auto_select_ipus = [1, 1]
         config.configure_ipu_system()
@@ -129,7 +133,7 @@ class TestOptimizers:
         ],
         ids=lambda cls: f"{cls.__module__.split('.')[-2]}-{cls.__name__}",
     )
-    def test_made_outside(self, cls: type) -> None:
+    def test_an_optimizer_made_outside_the_scope_is_refused(self, cls: type) -> None:
         optimizer = cls()
         with keras_models.strategy().scope():
             model = _built()
@@ -143,7 +147,7 @@ class TestOptimizers:
         assert "'iteration'" in str(error.value) and "on /device:CPU:0" in str(error.value)
         assert "Make it inside `with strategy.scope():`" in str(error.value)
 
-    def test_without_variables_trains(self) -> None:
+    def test_an_optimizer_without_variables_may_be_made_outside(self) -> None:
         optimizer = tf.keras.optimizers.legacy.Adam(0.1)
         with keras_models.strategy().scope():
             found = MLP.compiled(optimizer)
@@ -160,13 +164,15 @@ class TestOptimizers:
             lambda optimizer: [optimizer],
         ],
     )
-    def test_around_others(self, wrap: Callable[[Any], Any]) -> None:
+    def test_an_optimizer_around_one_made_outside_is_refused(
+        self, wrap: Callable[[Any], Any]
+    ) -> None:
         optimizer = wrap(tf.keras.optimizers.SGD())
         with keras_models.strategy().scope():
             with pytest.raises(ValueError, match="The optimizer '.*' .* was created inside a diff"):
                 _built().compile(optimizer, "mse")
 
-    def test_of_models_on_the_host(self) -> None:
+    def test_an_optimizer_of_a_model_on_the_host_is_refused(self) -> None:
         for optimizer in (tf.keras.optimizers.Adam(), tf.keras.optimizers.legacy.Adam()):
             used = _built()
             used.compile(optimizer, "mse")
@@ -175,7 +181,7 @@ class TestOptimizers:
                 with pytest.raises(ValueError, match="The optimizer 'Adam'"):
                     _built().compile(optimizer, "mse")
 
-    def test_with_stock_keras_on_the_device(self) -> None:
+    def test_an_optimizer_is_refused_with_stock_keras_on_the_device(self) -> None:
         optimizer = tf.keras.optimizers.Adam()
         with keras_models.strategy(enable_keras_extensions=False).scope():
             model = _built()
@@ -184,7 +190,7 @@ class TestOptimizers:
                 model.fit(X, Y, BATCH, verbose=0)
 
     @pytest.mark.parametrize("generation", [tf.keras.optimizers, tf.compat.v1.train])
-    def test_variables_made_outside(self, generation: Any) -> None:
+    def test_variables_made_outside_are_refused(self, generation: Any) -> None:
         weights = tf.Variable([1.0, 2.0], name="weights")
         strategy = keras_models.strategy()
         with strategy.scope():
@@ -203,7 +209,7 @@ class TestOtherParts:
     """Metrics, losses and layers."""
 
     @pytest.mark.parametrize("argument", ["metrics", "weighted_metrics"])
-    def test_metric(self, argument: str) -> None:
+    def test_a_metric_made_outside_the_scope_is_refused(self, argument: str) -> None:
         metric = tf.keras.metrics.MeanAbsoluteError("far")
         with keras_models.strategy().scope():
             model = _built()
@@ -214,7 +220,7 @@ class TestOtherParts:
                 model.fit(X, Y, BATCH, verbose=0)
         assert "inside `with strategy.scope():`" in str(error.value)
 
-    def test_metric_of_another_strategy_for_the_device(self) -> None:
+    def test_a_metric_of_another_strategy_for_the_device_is_accepted(self) -> None:
         with keras_models.strategy().scope():
             metric = tf.keras.metrics.MeanAbsoluteError()
         with ipu_strategy.IPUStrategy().scope():
@@ -224,7 +230,7 @@ class TestOtherParts:
             assert metric.result().numpy() > 0
 
     @pytest.mark.parametrize("nested", [False, True])
-    def test_built_layer(self, nested: bool) -> None:
+    def test_a_layer_built_outside_the_scope_is_refused(self, nested: bool) -> None:
         layer = _dense(2, name="far")
         layer.build([None, 3])
         part = tf.keras.Sequential([tf.keras.Input((3,)), layer]) if nested else layer
@@ -259,7 +265,7 @@ class TestOtherParts:
             model.fit(X, Y, BATCH, verbose=0)
         assert all(variable.device.endswith("IPU:0") for variable in model.variables)
 
-    def test_layers_adapt_in_the_scope(self) -> None:
+    def test_preprocessing_layers_adapt_in_the_scope(self) -> None:
         stock = tf.keras.layers.Normalization()
         stock.adapt(X)
         for data in (X, tf.data.Dataset.from_tensor_slices(X).batch(5)):
@@ -283,7 +289,7 @@ class TestOtherParts:
             assert [int(strategy.run(step)) for _ in range(2)] == [0, 1]
 
 
-def test_models_in_the_models_of_a_scope() -> None:
+def test_models_may_contain_models_of_the_scope() -> None:
     with keras_models.strategy().scope():
         inner = Subclass()
         model = tf.keras.Sequential([tf.keras.Input((3,)), inner])

@@ -147,7 +147,7 @@ def load(export_dir: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_same_as_predict(tmp_path: Path, kind: Kind) -> None:
+def test_an_export_answers_as_predict(tmp_path: Path, kind: Kind) -> None:
     with strategy(kind.ipus).scope():
         model = kind.make()
         want = kind.predicted(model)
@@ -165,7 +165,7 @@ def test_same_as_predict(tmp_path: Path, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("is_bare", [False, True], ids=["plugin", "stock"])
-def test_same_elsewhere(run_python: Any, tmp_path: Path, is_bare: bool) -> None:
+def test_exported_models_run_elsewhere(run_python: Any, tmp_path: Path, is_bare: bool) -> None:
     inputs, expected = {}, {}
     for name in ("sequential", "two of each", "pipelined"):
         kind = KINDS[name]
@@ -180,7 +180,7 @@ def test_same_elsewhere(run_python: Any, tmp_path: Path, is_bare: bool) -> None:
         assert_all_close(outputs[export_dir], want)
 
 
-def test_on_the_device(tmp_path: Path) -> None:
+def test_an_export_runs_on_the_device(tmp_path: Path) -> None:
     kind = KINDS["two of each"]
     device = strategy()
     with device.scope():
@@ -191,7 +191,7 @@ def test_on_the_device(tmp_path: Path) -> None:
     assert cache.executables()[-1].launches == 1
 
 
-def test_host_steps_and_names(tmp_path: Path) -> None:
+def test_host_steps_and_names_are_exported(tmp_path: Path) -> None:
     kind = KINDS["two of each"]
 
     def preprocessing_step(text: tf.Tensor, second: tf.Tensor) -> Any:
@@ -238,7 +238,7 @@ class TestBatchSize:
     @pytest.mark.parametrize(
         ("built_with", "given", "expected"), [(None, 3, 3), (4, None, 4), (4, 3, 3)]
     )
-    def test_given_or_built_with(
+    def test_the_batch_size_is_given_or_that_of_the_model(
         self, tmp_path: Path, built_with: Any, given: Any, expected: int
     ) -> None:
         with strategy().scope():
@@ -247,22 +247,22 @@ class TestBatchSize:
         (spec,) = load(tmp_path / "model").structured_input_signature[1].values()
         assert spec.shape == [expected, 5]
 
-    def test_unknown(self, tmp_path: Path) -> None:
+    def test_an_unknown_batch_size_is_refused(self, tmp_path: Path) -> None:
         with strategy().scope(), pytest.raises(ValueError, match="unknown dimensions: .None, 5."):
             self._model().export_for_ipu_serving(tmp_path / "model")
 
-    def test_other_dimensions_unknown(self, tmp_path: Path) -> None:
+    def test_other_unknown_dimensions_are_refused(self, tmp_path: Path) -> None:
         with strategy().scope():
             model = tf.keras.Sequential([layers.Conv1D(2, 2, input_shape=(None, 3))])
             with pytest.raises(ValueError, match="unknown dimensions: .2, None, 3."):
                 model.export_for_ipu_serving(tmp_path / "model", batch_size=2)
 
     @pytest.mark.parametrize("batch_size", [0, -2, True, 1.5, "2"])
-    def test_wrong(self, tmp_path: Path, batch_size: Any) -> None:
+    def test_a_wrong_batch_size_is_refused(self, tmp_path: Path, batch_size: Any) -> None:
         with strategy().scope(), pytest.raises(ValueError, match="batch_size must be a positive"):
             self._model().export_for_ipu_serving(tmp_path / "model", batch_size=batch_size)
 
-    def test_not_built(self, tmp_path: Path) -> None:
+    def test_a_model_that_is_not_built_is_refused(self, tmp_path: Path) -> None:
         with strategy().scope(), pytest.raises(ValueError, match="has never been called"):
             Subclass().export_for_ipu_serving(tmp_path / "model", batch_size=2)
 
@@ -315,7 +315,7 @@ class TestInAStrategy:
 class TestErrors:
     """Mistakes."""
 
-    def test_directory(self, tmp_path: Path) -> None:
+    def test_a_directory_that_is_not_empty_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
         with strategy().scope():
             model = sequential()
@@ -325,7 +325,7 @@ class TestErrors:
         assert not (tmp_path / "file").exists()
 
     @pytest.mark.parametrize("enabled", [None, False], ids=["outside", "extensions off"])
-    def test_plain_model(self, tmp_path: Path, enabled: Any) -> None:
+    def test_a_model_of_stock_keras_is_refused(self, tmp_path: Path, enabled: Any) -> None:
         plain = contextlib.nullcontext()
         if enabled is not None:
             plain = ipu_strategy.IPUStrategy(enable_keras_extensions=enabled).scope()
@@ -334,7 +334,7 @@ class TestErrors:
             with pytest.raises(ValueError, match="was not created inside an IPU strategy"):
                 serving.export_keras(model, tmp_path, batch_size=2)
 
-    def test_output_names(self, tmp_path: Path) -> None:
+    def test_a_wrong_number_of_output_names_is_refused(self, tmp_path: Path) -> None:
         with strategy().scope(), pytest.raises(ValueError, match="each of the 1 outputs"):
             sequential().export_for_ipu_serving(tmp_path, BATCH, output_names=["a", "b"])
 
@@ -348,13 +348,13 @@ class TestErrors:
                 ),
             )
 
-    def test_types(self, tmp_path: Path) -> None:
+    def test_unsupported_types_are_refused(self, tmp_path: Path) -> None:
         with strategy().scope():
             model = tf.keras.Sequential([tf.keras.Input((5,), dtype=tf.float64), layers.Dense(2)])
             with pytest.raises(TypeError, match="Unsupported data type float64 of input 0"):
                 model.export_for_ipu_serving(tmp_path, BATCH)
 
-    def test_eager_models(self, tmp_path: Path) -> None:
+    def test_models_that_run_eagerly_are_refused(self, tmp_path: Path) -> None:
         with strategy().scope():
             model = sequential()
             model.compile(run_eagerly=True)

@@ -59,7 +59,9 @@ def _plan(
         ({"data": UNKNOWN, "requested": 7, "replicas": 2}, Steps(3, 1, 2, restarts=False)),
     ],
 )
-def test_plans(arguments: dict[str, Any], expected: Steps) -> None:
+def test_arguments_give_the_expected_plan_of_steps(
+    arguments: dict[str, Any], expected: Steps
+) -> None:
     assert _plan(**arguments) == expected
 
 
@@ -186,7 +188,7 @@ def test_plans_that_run_all_batches(arguments: dict[str, Any], expected: Steps) 
         ),
     ],
 )
-def test_plans_that_fill_updates(arguments: dict[str, Any], expected: Steps) -> None:
+def test_plans_fill_updates(arguments: dict[str, Any], expected: Steps) -> None:
     given = {"requested": None, "per_execution": 1, "replicas": 1, "accumulated": 1, **arguments}
     found = steps_lib.plan_padded_training(argument="steps_per_epoch", **given)
     assert found == expected

@@ -98,7 +98,7 @@ def expected_state(rule: Emulation) -> dict[str, Any]:
     ],
 )
 @each_generation
-def test_follows_the_rule(generation: str, settings: dict[str, Any]) -> None:
+def test_the_scale_follows_the_rule(generation: str, settings: dict[str, Any]) -> None:
     names = {
         "initial": "initial_loss_scaling_factor",
         "frequency": "update_frequency",
@@ -135,7 +135,7 @@ def test_updates_come_every_f_plus_one_calls(frequency: int) -> None:
     assert factors == [min(2 ** (call // period), 2**14) for call in range(1, 21)]
 
 
-def test_what_is_counted() -> None:
+def test_the_histogram_counts_finite_float16_gradients() -> None:
     opt = optimizers.ALSOptimizer(keras.optimizers.legacy.SGD(0.0), histogram_bin_edge=4)
     half = tf.Variable(tf.zeros([5], tf.float16))
     table = tf.Variable(tf.zeros([9, 1], tf.float16))
@@ -180,7 +180,7 @@ def test_the_inner_step_sees_true_gradients(generation: str, callable_loss: bool
     np.testing.assert_allclose(weight.numpy(), [0.9, 1.8])
 
 
-def test_float16_losses_and_large_factors() -> None:
+def test_large_factors_do_not_overflow_float16_losses() -> None:
     opt = optimizers.ALSOptimizer(
         keras.optimizers.SGD(1.0),
         initial_loss_scaling_factor=2.0**20,
@@ -194,7 +194,7 @@ def test_float16_losses_and_large_factors() -> None:
 
 
 @each_generation
-def test_unused_variables(generation: str) -> None:
+def test_variables_without_gradients_are_refused(generation: str) -> None:
     opt = optimizers.ALSOptimizer(training.make("sgd", generation))
     weight = tf.Variable([1.0])
     training.build(opt, [weight])
@@ -231,7 +231,7 @@ def test_keeps_small_gradients_alive_in_float16(generation: str) -> None:
     assert opt.loss_scaling_factor.numpy() == 2**12
 
 
-def test_backs_off_from_overflow_in_float16() -> None:
+def test_overflow_in_float16_lowers_the_factor() -> None:
     opt = optimizers.ALSOptimizer(
         keras.optimizers.legacy.SGD(0.0), initial_loss_scaling_factor=8192, update_frequency=1
     )
@@ -259,7 +259,7 @@ class TestArguments:
             {"ratio_threshold": 1.0},
         ],
     )
-    def test_refused(self, arguments: dict[str, Any]) -> None:
+    def test_values_out_of_range_are_refused(self, arguments: dict[str, Any]) -> None:
         name = next(iter(arguments))
         with pytest.raises(ValueError, match=f"{name} must be .* Received: {name}="):
             optimizers.ALSOptimizer(keras.optimizers.SGD(), **arguments)
@@ -281,12 +281,12 @@ class TestArguments:
             "decrease_factor",
         ],
     )
-    def test_read_only(self, name: str) -> None:
+    def test_the_histogram_is_read_only(self, name: str) -> None:
         opt = optimizers.ALSOptimizer(keras.optimizers.SGD())
         with pytest.raises(ValueError, match=f"{name} is a read only property."):
             setattr(opt, name, 1)
 
-    def test_properties(self) -> None:
+    def test_defaults_are_readable_properties(self) -> None:
         opt = optimizers.ALSOptimizer(keras.optimizers.SGD())
         assert (opt.initial_loss_scaling_factor, opt.update_frequency) == (1, 8)
         assert (opt.increase_factor, opt.decrease_factor) == (2, 0.5)
@@ -299,7 +299,7 @@ class TestArguments:
         dtypes = [opt.histogram.dtype, opt.update_counter.dtype, opt.loss_scaling_factor.dtype]
         assert dtypes == [tf.float32, tf.int32, tf.float32]
 
-    def test_reset(self) -> None:
+    def test_a_reset_restores_the_first_factor(self) -> None:
         opt = optimizers.ALSOptimizer(
             keras.optimizers.legacy.SGD(0.0), initial_loss_scaling_factor=4, update_frequency=2
         )
@@ -371,7 +371,9 @@ def _half_step(opt: Any, weight: tf.Variable, target: tf.Tensor) -> None:
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("accumulate", [True, False])
 @each_generation
-def test_on_the_ipu(generation: str, accumulate: bool, count: int) -> None:
+def test_the_scale_follows_the_rule_on_replicas(
+    generation: str, accumulate: bool, count: int
+) -> None:
     # The histogram counts the gradients of all replicas, so that all come to the same factor: here
     # only those of the last one are large.
     data = training.targets(9 * count).reshape(9, count, 2, 3) * 0.001
@@ -398,7 +400,7 @@ def test_on_the_ipu(generation: str, accumulate: bool, count: int) -> None:
 
 
 @each_generation
-def test_in_a_loop(generation: str) -> None:
+def test_the_scale_follows_the_rule_in_a_loop(generation: str) -> None:
     replicas.configure(1)
     strategy = ipu_strategy.IPUStrategy()
     data = training.targets(10)
@@ -422,7 +424,7 @@ def test_in_a_loop(generation: str) -> None:
     assert opt.update_counter.numpy() == 2
 
 
-def test_in_a_session() -> None:
+def test_the_scale_follows_the_rule_in_a_session() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         weight = tf.Variable(training.INITIAL)
         opt = optimizers.ALSOptimizer(keras.optimizers.legacy.SGD(0.1), update_frequency=1)

@@ -59,7 +59,7 @@ each_class = pytest.mark.parametrize("name", list(OWN))
 
 
 @each_class
-def test_the_arguments_and_their_defaults(name: str) -> None:
+def test_arguments_and_defaults_are_those_documented(name: str) -> None:
     cls = getattr(optimizers, name)
     found = inspect.signature(cls.__init__).parameters
     expected = {**OWN[name], **ALS, "name": name}
@@ -119,7 +119,7 @@ def test_weights_are_those_of_the_inner_optimizer(name: str) -> None:
 
 
 @each_class
-def test_training_with_fit(name: str) -> None:
+def test_fit_trains_with_all_variants(name: str) -> None:
     made = {
         False: lambda: STOCK[name](**OTHER[name]),
         True: lambda: getattr(optimizers, name)(**OTHER[name], update_frequency=1),
@@ -132,7 +132,7 @@ def test_training_with_fit(name: str) -> None:
 
 
 @each_class
-def test_gradient_accumulation_wraps_one(name: str) -> None:
+def test_gradient_accumulation_wraps_a_variant(name: str) -> None:
     cls = optimizers.ALSGradientAccumulationOptimizer
     opt = cls(getattr(optimizers, name)(**OTHER[name]), 4)
     config = opt.get_config()
@@ -152,6 +152,6 @@ def test_an_optimizer_is_not_wrapped() -> None:
 
 
 @each_class
-def test_settings_are_checked(name: str) -> None:
+def test_wrong_settings_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="increase_factor must be a power of two"):
         getattr(optimizers, name)(increase_factor=3)

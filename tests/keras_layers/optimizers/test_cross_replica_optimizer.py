@@ -14,7 +14,7 @@ from tests.keras_layers.optimizers import training
 
 @pytest.mark.parametrize("generation", list(training.GENERATIONS))
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_averages(count: int, generation: str) -> None:
+def test_updates_are_averaged_over_replicas(count: int, generation: str) -> None:
     data = training.targets(3 * count).reshape(3, count, 2, 3)
     _, got = training.run(
         lambda: optimizers.CrossReplicaOptimizer(training.make("momentum", generation)),
@@ -30,7 +30,7 @@ def test_averages(count: int, generation: str) -> None:
 
 
 @pytest.mark.parametrize("generation", list(training.GENERATIONS))
-def test_sparse_gradients(generation: str) -> None:
+def test_sparse_gradients_are_averaged(generation: str) -> None:
     def step(opt: Any, weight: tf.Variable, target: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
             rows = tf.gather(weight, tf.constant([1, 1]))

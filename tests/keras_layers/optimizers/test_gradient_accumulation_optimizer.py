@@ -61,7 +61,9 @@ def _expected(opt: Any, groups: np.ndarray, scale: float = 1) -> np.ndarray:
 @pytest.mark.parametrize(
     ("method", "count"), [("sum", 1), ("SUM", 2), ("mean", 1), ("running_mean", 1)]
 )
-def test_trains(method: str, count: int, inner: str, generation: str) -> None:
+def test_several_mini_batches_make_the_update_of_their_sum_or_mean(
+    method: str, count: int, inner: str, generation: str
+) -> None:
     data = training.targets(6 * count).reshape(6, count, 2, 3)
     opt, got = _train(
         lambda: Accumulating(training.make(inner, generation), 3, reduction_method=method), data
@@ -73,7 +75,7 @@ def test_trains(method: str, count: int, inner: str, generation: str) -> None:
     assert opt.iterations.numpy() == 2
 
 
-def test_around_a_mean_over_replicas() -> None:
+def test_accumulation_around_a_mean_over_replicas_trains() -> None:
     data = training.targets(8).reshape(4, 2, 2, 3)
     _, got = _train(
         lambda: Accumulating(
@@ -87,7 +89,7 @@ def test_around_a_mean_over_replicas() -> None:
 
 @each_generation
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_around_loss_scaling_of_keras(dynamic: bool, generation: str) -> None:
+def test_accumulation_around_loss_scaling_of_keras_trains(dynamic: bool, generation: str) -> None:
     def make() -> Any:
         settings = {} if dynamic else {"dynamic": False}
         return Accumulating(
@@ -154,7 +156,9 @@ class TestConfiguration:
             ("THREESTATE_ON", "THREESTATE_UNDEFINED", ("THREESTATE_ON", "THREESTATE_UNDEFINED")),
         ],
     )
-    def test_states_have_names(self, cls: Any, offloaded: Any, sharded: Any, names: Any) -> None:
+    def test_memory_options_are_saved_by_name(
+        self, cls: Any, offloaded: Any, sharded: Any, names: Any
+    ) -> None:
         opt = cls(_als(), 3, offloaded, sharded, dtype=tf.float16, reduction_method="mean")
         config = opt.get_config()
         inner = {"inner_optimizer_config", "inner_optimizer_type"}
@@ -196,15 +200,15 @@ class TestErrors:
     """What is refused."""
 
     @pytest.mark.parametrize("count", [0, -1, 2.5, None, True, "2"])
-    def test_mini_batches(self, count: Any) -> None:
+    def test_a_wrong_number_of_mini_batches_is_refused(self, count: Any) -> None:
         with pytest.raises(ValueError, match="num_mini_batches must be a positive number."):
             Accumulating(keras.optimizers.SGD(), count)
 
-    def test_methods(self) -> None:
+    def test_an_unknown_reduction_method_is_refused(self) -> None:
         with pytest.raises(ValueError, match="as one of GradientAccumulationReductionMethod"):
             Accumulating(keras.optimizers.SGD(), 2, reduction_method="most")
 
-    def test_memory(self) -> None:
+    def test_contradictory_memory_options_are_refused(self) -> None:
         with pytest.raises(ValueError, match="replicated_optimizer_state_sharding"):
             Accumulating(
                 keras.optimizers.SGD(),
@@ -214,15 +218,15 @@ class TestErrors:
             )
 
     @pytest.mark.parametrize("opt", [keras.optimizers.SGD(), None])
-    def test_als_around_others(self, opt: Any) -> None:
+    def test_other_optimizers_than_als_are_refused(self, opt: Any) -> None:
         with pytest.raises(ValueError, match="wraps an ALSOptimizer"):
             ALSAccumulating(opt, 2)
 
-    def test_wrapped(self) -> None:
+    def test_wrapping_it_in_another_optimizer_is_refused(self) -> None:
         with pytest.raises(ValueError, match="must not be wrapped by any other optimizer"):
             optimizers.CrossReplicaOptimizer(Accumulating(keras.optimizers.SGD(), 2))
 
-    def test_eagerly(self) -> None:
+    def test_eager_use_is_refused(self) -> None:
         weight = tf.Variable([1.0])
         opt = Accumulating(keras.optimizers.SGD(), 2)
         with pytest.raises(
@@ -231,7 +235,7 @@ class TestErrors:
             opt.minimize(lambda: weight * 2, [weight])
 
     @pytest.mark.parametrize("iterations", [0, 3])
-    def test_loops(self, iterations: int) -> None:
+    def test_loops_that_are_missing_or_of_no_multiple_are_refused(self, iterations: int) -> None:
         phrase = "evenly divide" if iterations else "which is not inside a training loop"
         replicas.configure(1)
         strategy = ipu_strategy.IPUStrategy()

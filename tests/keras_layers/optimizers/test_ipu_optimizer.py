@@ -67,7 +67,7 @@ def test_trains_like_the_wrapped_optimizer_on_the_ipu(
 
 @each_generation
 @each_wrapper
-def test_delegates_hyperparameters(wrapper: str, generation: str) -> None:
+def test_hyperparameters_are_those_of_the_wrapped_optimizer(wrapper: str, generation: str) -> None:
     inner = training.GENERATIONS[generation].SGD(0.5, momentum=0.9, clipnorm=2.0)
     opt = training.WRAPPERS[wrapper](inner)
     assert opt.clipnorm == 2.0
@@ -87,7 +87,7 @@ def test_delegates_hyperparameters(wrapper: str, generation: str) -> None:
 
 
 @each_eager_wrapper
-def test_delegates_legacy_state(wrapper: str) -> None:
+def test_state_of_legacy_optimizers_is_that_of_the_wrapped_one(wrapper: str) -> None:
     inner = keras.optimizers.legacy.SGD(0.1, momentum=0.5)
     opt = training.WRAPPERS[wrapper](inner)
     weight = tf.Variable([1.0, 2.0])
@@ -101,7 +101,7 @@ def test_delegates_legacy_state(wrapper: str) -> None:
 
 
 @each_eager_wrapper
-def test_delegates_new_state(wrapper: str) -> None:
+def test_state_of_new_optimizers_is_that_of_the_wrapped_one(wrapper: str) -> None:
     inner = keras.optimizers.Adam(0.1, weight_decay=0.1, use_ema=True)
     opt = training.WRAPPERS[wrapper](inner)
     weight = tf.Variable([1.0, 2.0])
@@ -114,7 +114,7 @@ def test_delegates_new_state(wrapper: str) -> None:
 
 
 @each_generation
-def test_learning_rate_schedules(generation: str) -> None:
+def test_learning_rate_schedules_are_followed(generation: str) -> None:
     def make() -> Any:
         schedule = keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)
         return training.GENERATIONS[generation].SGD(schedule)
@@ -135,7 +135,7 @@ class TestConfiguration:
 
     @each_generation
     @each_wrapper
-    def test_round_trip(self, wrapper: str, generation: str) -> None:
+    def test_a_configuration_makes_the_same_optimizer(self, wrapper: str, generation: str) -> None:
         opt = training.WRAPPERS[wrapper](training.make("momentum", generation))
         config = opt.get_config()
         assert config["inner_optimizer_config"] == opt.inner_optimizer.get_config()
@@ -150,7 +150,7 @@ class TestConfiguration:
 
     @each_generation
     @pytest.mark.parametrize("legacy_format", [False, True])
-    def test_through_keras(self, generation: str, legacy_format: bool) -> None:
+    def test_keras_serializes_nested_wrappers(self, generation: str, legacy_format: bool) -> None:
         opt = optimizers.CrossReplicaOptimizer(
             optimizers.ALSOptimizer(training.make("adam", generation), lpf_alpha=0.25)
         )
@@ -166,7 +166,7 @@ class TestConfiguration:
         assert isinstance(opt.inner_optimizer, keras.optimizers.legacy.Adam)
 
     @each_generation
-    def test_custom_optimizers(self, generation: str) -> None:
+    def test_custom_optimizers_are_found_by_custom_objects(self, generation: str) -> None:
         class Mine(training.GENERATIONS[generation].SGD):  # type: ignore[name-defined, misc]
             pass
 
@@ -175,7 +175,7 @@ class TestConfiguration:
         assert type(again.inner_optimizer) is Mine
 
     @pytest.mark.parametrize("key", ["inner_optimizer_config", "inner_optimizer_type"])
-    def test_missing_keys(self, key: str) -> None:
+    def test_missing_keys_of_a_configuration_are_refused(self, key: str) -> None:
         config = optimizers.IpuOptimizer(keras.optimizers.SGD()).get_config()
         del config[key]
         with pytest.raises(ValueError, match=f"must have '{key}'"):
@@ -196,7 +196,7 @@ class TestCheckpoints:
     @each_generation
     @pytest.mark.parametrize("wrapped_first", [True, False])
     @each_eager_wrapper
-    def test_with_and_without_wrapper(
+    def test_checkpoints_load_with_and_without_a_wrapper(
         self, wrapper: str, wrapped_first: bool, generation: str, tmp_path: pathlib.Path
     ) -> None:
         def make(wrapped: bool) -> tuple[Any, tf.Variable, tf.train.Checkpoint]:
@@ -235,7 +235,9 @@ class TestCheckpoints:
 @each_generation
 @pytest.mark.parametrize("suffix", [".keras", ".h5", ""])
 @pytest.mark.filterwarnings("ignore:.*HDF5 file.*:UserWarning")
-def test_models(generation: str, suffix: str, tmp_path: pathlib.Path) -> None:
+def test_models_are_saved_with_their_optimizer(
+    generation: str, suffix: str, tmp_path: pathlib.Path
+) -> None:
     x = np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32)
 
     def fitted(opt: Any) -> Any:
@@ -262,7 +264,7 @@ def test_models(generation: str, suffix: str, tmp_path: pathlib.Path) -> None:
 
 
 @each_generation
-def test_subclasses_of_users(generation: str) -> None:
+def test_subclasses_of_users_change_the_update(generation: str) -> None:
     class Halved(optimizers.IpuOptimizer):
         def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
             pairs = [(gradient / 2, variable) for gradient, variable in grads_and_vars]
@@ -275,7 +277,7 @@ def test_subclasses_of_users(generation: str) -> None:
     assert type(Halved.from_config(opt.get_config())) is type(opt)
 
 
-def test_copies() -> None:
+def test_copies_have_an_inner_optimizer_of_their_own() -> None:
     opt = optimizers.ALSOptimizer(keras.optimizers.legacy.SGD(0.5))
     assert copy.deepcopy(opt).get_config() == opt.get_config()
     assert copy.deepcopy(opt).inner_optimizer is not opt.inner_optimizer

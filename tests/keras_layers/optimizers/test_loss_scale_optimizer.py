@@ -30,7 +30,9 @@ def _make(generation: str, dynamic: bool, **settings: Any) -> Any:
 @each_generation
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("count", [1, 2])
-def test_trains(count: int, dynamic: bool, generation: str) -> None:
+def test_scaled_training_equals_unscaled_training(
+    count: int, dynamic: bool, generation: str
+) -> None:
     data = training.targets(5 * count).reshape(5, count, 2, 3)
     opt, got = training.run(lambda: _make(generation, dynamic), training.minimize, data, count)
     reference = training.make("momentum", generation)
@@ -64,7 +66,7 @@ def test_all_replicas_skip_a_step_that_one_cannot_make(generation: str) -> None:
 
 
 @pytest.mark.parametrize("nanoo", [False, True])
-def test_overflow_in_float16(nanoo: bool) -> None:
+def test_overflow_in_float16_skips_the_step(nanoo: bool) -> None:
     # The device clips, unless it is told to make NaN of it: only then does Keras see the overflow.
     config = IPUConfig()
     config.auto_select_ipus = 1
@@ -89,7 +91,7 @@ def test_overflow_in_float16(nanoo: bool) -> None:
 
 @each_generation
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_sparse_gradients_of_replicas(dynamic: bool, generation: str) -> None:
+def test_sparse_gradients_of_replicas_are_scaled(dynamic: bool, generation: str) -> None:
     def step(opt: Any, weight: tf.Variable, target: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
             value = tf.reduce_sum(tf.gather(weight, tf.constant([1, 1])) * target[0])
@@ -103,7 +105,7 @@ def test_sparse_gradients_of_replicas(dynamic: bool, generation: str) -> None:
 
 
 @each_generation
-def test_both_kinds_of_loss_scaling(generation: str) -> None:
+def test_both_kinds_of_loss_scaling_combine(generation: str) -> None:
     # With the policy mixed_float16 Keras puts its own around an ALSOptimizer.
     data = training.targets(3)
     for make in (
@@ -124,7 +126,7 @@ def test_both_kinds_of_loss_scaling(generation: str) -> None:
 
 
 @each_generation
-def test_mixed_precision_models(generation: str) -> None:
+def test_mixed_precision_models_train_as_on_the_cpu(generation: str) -> None:
     def trained(on_the_ipu: bool) -> list[np.ndarray]:
         first, second = (keras.initializers.GlorotUniform(seed=seed) for seed in (1, 2))
         model = keras.Sequential(

@@ -33,7 +33,7 @@ def test_gets_gradient_and_variable(generation: str) -> None:
 
 
 @each_generation
-def test_comes_after_clipping(generation: str) -> None:
+def test_gradients_are_mapped_after_clipping(generation: str) -> None:
     opt = Mapped(training.make("clipped", generation), lambda g, v: g * 10)
     np.testing.assert_allclose(_stepped(opt), [1 - 0.3, 2 - 0.4], rtol=1e-6)
 
@@ -48,7 +48,7 @@ def test_the_outermost_is_first(generation: str) -> None:
 
 
 @each_generation
-def test_leaves_sparse_gradients(generation: str) -> None:
+def test_sparse_gradients_are_not_mapped(generation: str) -> None:
     opt = Mapped(training.make("sgd", generation), lambda g, v: g * 100)
     rows = tf.IndexedSlices(tf.constant([5.0]), tf.constant([1]), [2])
     np.testing.assert_allclose(_stepped(opt, rows), [1, 1.5], rtol=1e-6)
@@ -67,7 +67,7 @@ def test_comes_after_the_sum_over_replicas(generation: str) -> None:
     np.testing.assert_allclose(got, training.INITIAL - 0.1 * total**2, rtol=1e-5)
 
 
-def test_errors() -> None:
+def test_wrong_arguments_are_refused() -> None:
     inner = tf.keras.optimizers.SGD()
     with pytest.raises(ValueError, match="callable"):
         Mapped(inner, 3)

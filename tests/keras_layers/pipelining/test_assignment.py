@@ -40,7 +40,7 @@ def stages(model: Any) -> list[int | None]:
     return [element.pipeline_stage for element in elements]
 
 
-def test_functional() -> None:
+def test_scopes_assign_stages_to_a_functional_model() -> None:
     model = MODELS["functional"]()
     elements = model.get_pipeline_stage_assignment()
     assert [
@@ -60,7 +60,7 @@ def test_functional() -> None:
     assert model._is_pipelined() and model._pipeline_ipus() == 2
 
 
-def test_a_layer_called_twice() -> None:
+def test_a_layer_called_twice_has_two_stages() -> None:
     model = keras_pipelines.shared()
     assert shown(model.get_pipeline_stage_assignment()) == [
         ("twice", 0, 0),
@@ -78,7 +78,7 @@ def test_the_call_wins_over_the_creation() -> None:
     assert stages(tf.keras.Model(inputs, layer(x))) == [0, 1]
 
 
-def test_sequential() -> None:
+def test_scopes_assign_stages_to_a_sequential_model() -> None:
     model = MODELS["sequential"]()
     elements = model.get_pipeline_stage_assignment()
     assert [layer.name for layer in model.layers] == [element.layer.name for element in elements]
@@ -87,7 +87,7 @@ def test_sequential() -> None:
     assert model._pipeline_ipus() == 3
 
 
-def test_subclass() -> None:
+def test_scopes_assign_stages_to_a_subclass() -> None:
     model = MODELS["subclass"]()
     elements = model.get_pipeline_stage_assignment()
     assert all(type(e) is assignment.ModelLayerPipelineStageAssignment for e in elements)
@@ -97,7 +97,7 @@ def test_subclass() -> None:
     assert len(elements) > 8 and all(element.pipeline_stage == 1 for element in elements[1:])
 
 
-def test_nested_models() -> None:
+def test_scopes_assign_stages_to_nested_models() -> None:
     model = MODELS["nested"]()
     middle, tail, last = model.get_pipeline_stage_assignment()
     assert shown([middle, tail, last]) == [
@@ -119,7 +119,7 @@ def test_nested_models() -> None:
     assert middle.inbound_layers == [model.layers[0]]
 
 
-def test_a_nested_model_in_a_subclass() -> None:
+def test_a_nested_model_in_a_subclass_has_stages() -> None:
     class Outer(tf.keras.Model):
         def __init__(self) -> None:
             super().__init__()
@@ -166,7 +166,7 @@ def test_set_get_and_reset(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_reset_of_stages_from_scopes(kind: str) -> None:
+def test_a_reset_forgets_stages_from_scopes(kind: str) -> None:
     model = MODELS[kind]()
     assert model._is_pipelined()
     model.reset_pipeline_stage_assignment()
@@ -207,7 +207,7 @@ def test_changing_a_sequential_model_clears_the_assignment(change: str) -> None:
     assert not model._is_pipelined()
 
 
-def test_scopes_around_add() -> None:
+def test_scopes_around_add_assign_stages() -> None:
     model = tf.keras.Sequential([layers.Input((4,))])
     for stage in range(3):
         with PipelineStage(stage):
@@ -215,7 +215,7 @@ def test_scopes_around_add() -> None:
     assert stages(model) == [0, 1, 2]
 
 
-def test_setting_drops_programs() -> None:
+def test_setting_an_assignment_drops_programs() -> None:
     model = MODELS["sequential"]()
     dropped = []
     model._drop_ipu_programs = lambda: dropped.append(True)
@@ -232,19 +232,19 @@ class TestErrors:
         return model, model.get_pipeline_stage_assignment()
 
     @pytest.mark.parametrize("kind", MODELS)
-    def test_no_list(self, kind: str) -> None:
+    def test_an_assignment_that_is_no_list_is_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         with pytest.raises(ValueError, match="needs to be a list"):
             model.set_pipeline_stage_assignment({"a": elements[0]})
 
     @pytest.mark.parametrize("kind", ["functional", "subclass", "nested"])
-    def test_another_length(self, kind: str) -> None:
+    def test_an_assignment_of_another_length_is_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         with pytest.raises(ValueError, match="does not match the number of layers in the graph"):
             model.set_pipeline_stage_assignment(elements[:-1])
 
     @pytest.mark.parametrize("kind", ["functional", "subclass", "nested"])
-    def test_another_class(self, kind: str) -> None:
+    def test_elements_of_another_class_are_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         other = assignment.SequentialLayerPipelineStageAssignment(model.layers[-1], 0)
         with pytest.raises(
@@ -253,12 +253,12 @@ class TestErrors:
             model.set_pipeline_stage_assignment([*elements[:-1], other])
 
     @pytest.mark.parametrize("kind", ["functional", "subclass"])
-    def test_another_order(self, kind: str) -> None:
+    def test_elements_in_another_order_are_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         with pytest.raises(ValueError, match="does not match the post-order generated"):
             model.set_pipeline_stage_assignment([elements[1], elements[0], *elements[2:]])
 
-    def test_another_model_inside(self) -> None:
+    def test_elements_of_another_nested_model_are_refused(self) -> None:
         model, elements = self.make("nested")
         _, others = self.make("nested")
         with pytest.raises(ValueError, match="does not match the post-order generated"):
@@ -268,14 +268,14 @@ class TestErrors:
             model.set_pipeline_stage_assignment(elements)
 
     @pytest.mark.parametrize("kind", MODELS)
-    def test_a_layer_without_stage(self, kind: str) -> None:
+    def test_a_layer_without_stage_is_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         list(assignment.layer_elements(elements))[-1].pipeline_stage = None
         with pytest.raises(ValueError, match="has not been assigned a pipeline stage"):
             model.set_pipeline_stage_assignment(elements)
 
     @pytest.mark.parametrize("kind", ["functional", "subclass", "nested"])
-    def test_a_layer_before_what_it_depends_on(self, kind: str) -> None:
+    def test_a_layer_before_what_it_depends_on_is_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         next(assignment.layer_elements(elements)).pipeline_stage = 2
         match = "has a dependency from a pipeline stage which has not yet been executed"
@@ -294,7 +294,9 @@ class TestErrors:
             ([0, 1, 1, "2"], "instance of `SequentialLayerPipelineStageAssignment` at index 0"),
         ],
     )
-    def test_sequential(self, given: list[Any], match: str) -> None:
+    def test_wrong_assignments_of_a_sequential_model_are_refused(
+        self, given: list[Any], match: str
+    ) -> None:
         model = MODELS["sequential"]()
         with pytest.raises(ValueError, match=match):
             model.set_pipeline_stage_assignment(given)
@@ -302,21 +304,21 @@ class TestErrors:
 
     @pytest.mark.parametrize("stage", ["1", 0.5, True])
     @pytest.mark.parametrize("kind", MODELS)
-    def test_no_number(self, kind: str, stage: Any) -> None:
+    def test_a_stage_that_is_no_number_is_refused(self, kind: str, stage: Any) -> None:
         model, elements = self.make(kind)
         list(assignment.layer_elements(elements))[-1].pipeline_stage = stage
         with pytest.raises(ValueError, match="must be an integer >= 0"):
             model.set_pipeline_stage_assignment(elements)
 
     @pytest.mark.parametrize("kind", ["functional", "subclass", "nested"])
-    def test_a_negative_stage(self, kind: str) -> None:
+    def test_a_negative_stage_is_refused(self, kind: str) -> None:
         model, elements = self.make(kind)
         next(assignment.layer_elements(elements)).pipeline_stage = -1
         match = "in pipeline stage -1 has a dependency from a pipeline stage which has not yet"
         with pytest.raises(ValueError, match=match):
             model.set_pipeline_stage_assignment(elements)
 
-    def test_a_functional_model_partly_in_stages(self) -> None:
+    def test_a_functional_model_partly_in_stages_is_refused(self) -> None:
         inputs = layers.Input((4,))
         x = dense(4, 1, name="outside")(inputs)
         with PipelineStage(0):
@@ -348,7 +350,7 @@ class TestBuild:
         with pytest.raises(RuntimeError, match=r"Please call `model.build\(\)` first"):
             getattr(model, name)(*([[]] if method == "set" else []))
 
-    def test_without_stages_only_builds(self) -> None:
+    def test_build_without_stages_only_builds(self) -> None:
         model = self.Plain()
         model.build((2, 4))
         assert model.built and len(model.weights) == 4
@@ -364,7 +366,7 @@ class TestBuild:
             lambda: tf.keras.Input((4,)),
         ],
     )
-    def test_shapes(self, shape: Callable[[], Any]) -> None:
+    def test_a_subclass_is_built_for_any_form_of_shape(self, shape: Callable[[], Any]) -> None:
         model = self.Plain()
         model.build(shape())
         assert len(model.weights) == 4 and stages(model) == [None, None]
@@ -376,7 +378,7 @@ class TestBuild:
 
     @pytest.mark.parametrize("form", [list, dict])
     @pytest.mark.parametrize("symbolic", [False, True])
-    def test_several_inputs(self, form: type, symbolic: bool) -> None:
+    def test_a_subclass_is_built_for_several_inputs(self, form: type, symbolic: bool) -> None:
         class Two(tf.keras.Model):
             def __init__(self) -> None:
                 super().__init__()
@@ -404,7 +406,7 @@ class TestBuild:
         with pytest.raises(RuntimeError, match="first"):
             model.get_pipeline_stage_assignment()
 
-    def test_again_with_the_same_graph(self) -> None:
+    def test_building_again_keeps_the_assignment_of_the_same_graph(self) -> None:
         model = self.Plain()
         model.build((2, 4))
         elements = model.get_pipeline_stage_assignment()
@@ -414,7 +416,7 @@ class TestBuild:
         assert stages(model) == [0, 1]
         assert [e.node_index for e in model.get_pipeline_stage_assignment()] == [1, 1]
 
-    def test_again_with_another_graph(self) -> None:
+    def test_building_again_clears_the_assignment_of_another_graph(self) -> None:
         model = self.Plain()
         model.build((2, 4))
         elements = model.get_pipeline_stage_assignment()
@@ -439,7 +441,7 @@ class TestBuild:
 class TestElements:
     """The elements themselves."""
 
-    def test_equality(self) -> None:
+    def test_elements_are_equal_by_layer_call_and_stage(self) -> None:
         layer = layers.Dense(1, name="d")
         leaf = assignment.FunctionalLayerPipelineStageAssignment
         assert leaf(layer, 0, 1) == leaf(layer, 0, 1)
@@ -452,7 +454,7 @@ class TestElements:
         assert nested(model, [leaf(layer, 0, 1)]) == nested(model, [leaf(layer, 0, 1)])
         assert nested(model, [leaf(layer, 0, 1)]) != nested(model, [leaf(layer, 0, 2)])
 
-    def test_text(self) -> None:
+    def test_elements_show_layer_call_and_stage(self) -> None:
         leaf = assignment.FunctionalLayerPipelineStageAssignment(layers.Dense(1, name="d"), 0, 1)
         text = "FunctionalLayerPipelineStageAssignment(layer='d', node_index=0, pipeline_stage=1)"
         assert repr(leaf) == text
@@ -463,7 +465,7 @@ class TestElements:
         leaf.pipeline_stage = stage
         assert leaf.pipeline_stage == stage
 
-    def test_kinds(self) -> None:
+    def test_elements_know_whether_they_are_nested_models(self) -> None:
         assert not assignment.SequentialLayerPipelineStageAssignment(layers.ReLU()).is_nested_model
         nested = assignment.SequentialNestedModelPipelineStageAssignment(tf.keras.Sequential(), [])
         assert nested.is_nested_model

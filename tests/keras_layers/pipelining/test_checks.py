@@ -29,7 +29,7 @@ def ready(model: Any, count: int | None = 4, optimizer: Any = "sgd") -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_layer_without_stage(mode: str) -> None:
+def test_a_layer_without_stage_is_refused(mode: str) -> None:
     with keras_pipelines.strategy(2).scope():
         with PipelineStage(0):
             first = dense(3, 1)
@@ -39,7 +39,7 @@ def test_a_layer_without_stage(mode: str) -> None:
             run(model, mode)
 
 
-def test_a_nested_layer_without_stage() -> None:
+def test_a_nested_layer_without_stage_is_refused() -> None:
     with keras_pipelines.strategy(2).scope():
         inputs = tf.keras.Input((4,))
         with PipelineStage(0):
@@ -52,7 +52,7 @@ def test_a_nested_layer_without_stage() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("numbers", [(0, 2), (1, 2)])
-def test_a_stage_without_layer(mode: str, numbers: tuple[int, int]) -> None:
+def test_a_stage_without_layer_is_refused(mode: str, numbers: tuple[int, int]) -> None:
     with keras_pipelines.strategy(4).scope():
         x = inputs = tf.keras.Input((4,))
         for stage in numbers:
@@ -64,7 +64,7 @@ def test_a_stage_without_layer(mode: str, numbers: tuple[int, int]) -> None:
             run(model, mode)
 
 
-def test_a_layer_before_what_it_depends_on() -> None:
+def test_a_layer_before_what_it_depends_on_is_refused() -> None:
     with keras_pipelines.strategy(2).scope():
         x = inputs = tf.keras.Input((4,))
         for stage in (0, 1, 0):
@@ -74,7 +74,7 @@ def test_a_layer_before_what_it_depends_on() -> None:
             run(ready(tf.keras.Model(inputs, x)), "fit")
 
 
-def test_a_sequential_model_out_of_order() -> None:
+def test_a_sequential_model_out_of_order_is_refused() -> None:
     with keras_pipelines.strategy(2).scope():
         made = []
         for stage in (0, 1, 0):
@@ -88,7 +88,7 @@ def test_a_sequential_model_out_of_order() -> None:
     ("mode", "name"),
     [("evaluate", "test_step"), ("predict", "predict_step"), ("fit", "train_step")],
 )
-def test_overridden_steps(mode: str, name: str) -> None:
+def test_overridden_steps_are_refused(mode: str, name: str) -> None:
     own = type("Own", (tf.keras.Sequential,), {name: lambda self, data: {"loss": data}})
     with keras_pipelines.strategy(4).scope():
         stock = MODELS["sequential"]()
@@ -117,7 +117,7 @@ def test_a_call_of_its_own(set_by_hand: bool) -> None:
 
 
 @pytest.mark.parametrize("base", [tf.keras.optimizers.SGD, tf.keras.optimizers.legacy.SGD])
-def test_an_optimizer_with_its_own_minimize(base: Any) -> None:
+def test_an_optimizer_with_its_own_minimize_is_refused(base: Any) -> None:
     own = type("Own", (base,), {"minimize": lambda self, *args: None})
     with keras_pipelines.strategy(2).scope():
         model = ready(MODELS["functional"](), optimizer=own())
@@ -140,14 +140,14 @@ def test_a_number_that_the_schedule_does_not_allow() -> None:
             run(model, "fit")
 
 
-def test_fewer_ipus_than_stages() -> None:
+def test_fewer_ipus_than_stages_are_refused() -> None:
     with keras_pipelines.strategy(2).scope():
         model = ready(MODELS["sequential"]())
         with pytest.raises(ValueError, match="the current model requires a multiple of 4"):
             run(model, "predict")
 
 
-def test_a_subclass_with_other_layers_in_training() -> None:
+def test_a_subclass_with_other_layers_in_training_is_refused() -> None:
     class Changing(tf.keras.Model):
         def __init__(self) -> None:
             super().__init__()

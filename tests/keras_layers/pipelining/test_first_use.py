@@ -148,7 +148,7 @@ class PartlyInStages(tf.keras.Model):
 
 @in_scope
 @pytest.mark.parametrize("method", ["build", "fit", "evaluate", "predict"])
-def test_a_layer_without_a_stage(method: str) -> None:
+def test_a_layer_without_a_stage_is_refused(method: str) -> None:
     model = _compiled(PartlyInStages())
     x, y = keras_pipelines.data(4)
     argument = {"build": (2, 4), "predict": _data(x)}.get(method, _data(x, y))
@@ -169,7 +169,7 @@ def test_a_model_without_call(method: str) -> None:
 
 
 @in_scope
-def test_a_model_that_was_called_before() -> None:
+def test_a_model_that_was_called_before_is_accepted() -> None:
     model = _compiled(keras_pipelines.Subclass(PipelineStage))
     x, _ = keras_pipelines.data(4)
     expected = model(tf.constant(x)).numpy()

@@ -40,7 +40,7 @@ def compiled(model: tf.keras.Model, rate: float = 0.05, **arguments: Any) -> tf.
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_predicts_and_evaluates(replicas: int) -> None:
+def test_padded_predictions_and_evaluations_equal_stock_keras(replicas: int) -> None:
     stock = compiled(small(no_stage), run_eagerly=True)
     with keras_pipelines.strategy(2 * replicas).scope():
         model = compiled(small(), steps_per_execution=6)
@@ -54,7 +54,7 @@ def test_predicts_and_evaluates(replicas: int) -> None:
         keras_models.assert_close(found, stock.evaluate(x, y, BATCH, verbose=0), 1e-6)
 
 
-def test_executions_that_padding_fills() -> None:
+def test_padding_fills_executions() -> None:
     """More batches than one execution takes, in three stages."""
     x, y = DATA[0][:21], DATA[1][:21]
     stock = compiled(MODELS["sequential"](no_stage), run_eagerly=True)
@@ -80,7 +80,7 @@ def test_accumulated_outfeed_is_as_of_the_last_data() -> None:
 @pytest.mark.parametrize(
     ("replicas", "rows", "method"), [(1, 13, "sum"), (1, 3, "running_mean"), (2, 21, "mean")]
 )
-def test_trains(replicas: int, rows: int, method: str) -> None:
+def test_padded_training_equals_stock_keras(replicas: int, rows: int, method: str) -> None:
     x, y = data(rows)
     factor = 4 * replicas if method == "sum" else replicas
     stock = compiled(small(no_stage), 0.05 * factor, run_eagerly=True)
@@ -116,7 +116,7 @@ def adds_a_metric(stage: Any = PipelineStage) -> tf.keras.Model:
     [(MODELS["functional"], "c"), (MODELS["subclass"], "subclass"), (adds_a_metric, "adds")],
     ids=["activity_regularizer", "add_loss", "add_metric"],
 )
-def test_losses_and_metrics_of_batches(
+def test_layers_that_add_losses_or_metrics_are_refused_with_padding(
     make: Any, named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warnings: list[str] = []

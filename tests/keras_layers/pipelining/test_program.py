@@ -88,12 +88,12 @@ def test_trains_evaluates_and_predicts(kind: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS.keys() - {"momentum"}))
-def test_optimizers(optimizer: str) -> None:
+def test_all_optimizers_train_a_pipeline(optimizer: str) -> None:
     check_training(MODELS["functional"], 4, 2, optimizer)
 
 
 @pytest.mark.parametrize("schedule", PipelineSchedule)
-def test_schedules(schedule: PipelineSchedule) -> None:
+def test_all_schedules_train_a_pipeline(schedule: PipelineSchedule) -> None:
     check_training(MODELS["functional"], 4, 2, "adam", pipeline_schedule=schedule)
     (executable,) = cache.executables()
     assert executable.pipeline.schedule.description.schedule is schedule
@@ -106,22 +106,22 @@ def test_replicas_add_their_gradients(kind: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["mean", "running_mean"])
-def test_reduction_methods(method: str) -> None:
+def test_means_over_mini_batches_train_a_pipeline(method: str) -> None:
     check_training(
         MODELS["functional"], 4, 2, factor=0.25, gradient_accumulation_reduction_method=method
     )
 
 
-def test_replicas_with_an_optimizer_of_tensorflow_1() -> None:
+def test_replicas_train_with_an_optimizer_of_tensorflow_1() -> None:
     check_training(MODELS["functional"], 4, 2, "tensorflow_1", replicas=2)
 
 
-def test_one_mini_batch_for_an_update() -> None:
+def test_one_mini_batch_is_an_update() -> None:
     schedule = PipelineSchedule.Sequential
     check_training(MODELS["functional"], 1, 2, pipeline_schedule=schedule)
 
 
-def test_device_mapping() -> None:
+def test_stages_run_on_the_mapped_ipus() -> None:
     model = check_training(MODELS["functional"], 4, 2, device_mapping=[1, 0])
     assert model._pipeline_ipus() == 2
     (executable,) = cache.executables()
@@ -138,7 +138,7 @@ def test_a_layer_in_two_stages_of_two_ipus() -> None:
         check_training(keras_pipelines.shared, 4, 2)
 
 
-def test_an_assignment_that_was_set() -> None:
+def test_an_assignment_that_was_set_trains() -> None:
     def make(stage: Any = PipelineStage) -> tf.keras.Model:
         model = MODELS["sequential"](no_stage)
         if stage is PipelineStage:
@@ -149,7 +149,7 @@ def test_an_assignment_that_was_set() -> None:
 
 
 @pytest.mark.parametrize("per_execution", [4, 8])
-def test_accumulated_outfeed(per_execution: int) -> None:
+def test_an_accumulated_outfeed_gives_the_same_logs(per_execution: int) -> None:
     x, y = keras_pipelines.data(8)
     ends: list[dict[str, float]] = []
     hook = tf.keras.callbacks.LambdaCallback(
@@ -174,7 +174,7 @@ def test_accumulated_outfeed(per_execution: int) -> None:
     close([end["loss"] for end in ends], [*training, *testing])
 
 
-def test_sample_weights_and_several_outputs() -> None:
+def test_sample_weights_and_several_outputs_equal_stock_keras() -> None:
     def make(stage: Any = PipelineStage) -> tf.keras.Model:
         first, second = layers.Input((4,), name="first"), layers.Input((4,), name="second")
         with stage(0):
@@ -232,7 +232,7 @@ def test_masks_go_on_to_later_stages() -> None:
     close(model.get_weights(), plain.get_weights())
 
 
-def test_moving_statistics_stay(caplog: pytest.LogCaptureFixture) -> None:
+def test_moving_statistics_stay_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
     with keras_pipelines.strategy(2).scope():
         with PipelineStage(0):
             first = [dense(4, 1), layers.BatchNormalization(name="norm")]
@@ -249,7 +249,7 @@ def test_moving_statistics_stay(caplog: pytest.LogCaptureFixture) -> None:
     assert "add_update" not in vars(norm)
 
 
-def test_losses_of_the_model_itself() -> None:
+def test_the_loss_of_the_model_itself_is_used() -> None:
     class WithLoss(tf.keras.Model):
         def compute_loss(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> Any:
             total = tf.reduce_mean((y - y_pred) ** 2) + tf.reduce_mean(x)
@@ -275,7 +275,7 @@ def test_losses_of_the_model_itself() -> None:
     close(model.get_weights(), plain.get_weights())
 
 
-def test_metrics_of_layers_in_earlier_stages() -> None:
+def test_metrics_of_layers_in_earlier_stages_are_read() -> None:
     class Watching(layers.Layer):
         def call(self, inputs: Any) -> Any:
             self.add_metric(tf.reduce_sum(inputs), name="watched")
@@ -326,7 +326,7 @@ def test_training_reaches_layers_of_nested_models() -> None:
             assert set(Recording.seen) == {("frozen", False), ("free", training)}
 
 
-def test_loss_scaling_and_mixed_precision() -> None:
+def test_loss_scaling_and_mixed_precision_equal_stock_keras() -> None:
     def make(stage: Any = PipelineStage) -> tf.keras.Model:
         with stage(0):
             first = [dense(6, 1, dtype="mixed_float16")]

@@ -59,14 +59,14 @@ def test_setting_replaces_what_was_saved() -> None:
     assert not model._is_pipelined()
 
 
-def test_other_layers() -> None:
+def test_a_saved_assignment_of_other_layers_is_refused() -> None:
     model = tf.keras.Sequential([dense(3, 1)])
     model._restore_pipeline_config(MODELS["sequential"]()._pipeline_config())
     with pytest.raises(ValueError, match="do not fit its layers"):
         model.get_pipeline_stage_assignment()
 
 
-def test_from_config_and_files(tmp_path: Any) -> None:
+def test_assignments_are_kept_in_configurations_and_files(tmp_path: Any) -> None:
     model = MODELS["functional"]()
     again = type(model).from_config(model.get_config())
     assert stages(again) == stages(model)

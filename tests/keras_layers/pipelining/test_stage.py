@@ -68,7 +68,7 @@ def test_the_stage_must_be_a_number(stage: Any) -> None:
         PipelineStage(stage)
 
 
-def test_needs_a_strategy() -> None:
+def test_a_stage_needs_a_strategy() -> None:
     with pytest.raises(RuntimeError, match="may only be used from within an IPUStrategy context"):
         PipelineStage(0).__enter__()
     with tf.distribute.get_strategy().scope():

@@ -18,7 +18,7 @@ def printed(model: tf.keras.Model, line_length: int | None = None) -> list[str]:
 
 @pytest.mark.parametrize(("kind", "width"), [("nested", 89), ("sequential", 60), ("subclass", 89)])
 @pytest.mark.parametrize("line_length", [None, 121])
-def test_widths(kind: str, width: int, line_length: int | None) -> None:
+def test_the_table_has_the_width_asked_for(kind: str, width: int, line_length: int | None) -> None:
     with keras_pipelines.strategy(1).scope():
         lines = printed(MODELS[kind](), line_length)
     width = line_length or width
@@ -30,7 +30,7 @@ def test_widths(kind: str, width: int, line_length: int | None) -> None:
     assert starts == ([width // 2] if kind == "sequential" else [width * 4 // 10, width * 8 // 10])
 
 
-def test_functional_and_nested() -> None:
+def test_nested_models_have_rows_of_their_own() -> None:
     with keras_pipelines.strategy(1).scope():
         inputs = tf.keras.Input((4,), name="in")
         with PipelineStage(0):
@@ -61,7 +61,7 @@ def test_functional_and_nested() -> None:
     ]
 
 
-def test_sequential(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sequential_model_has_a_row_for_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
     with keras_pipelines.strategy(1).scope():
         MODELS["sequential"]().print_pipeline_stage_assignment_summary()
     lines = capsys.readouterr().out.splitlines()

@@ -35,7 +35,7 @@ EXPRESSIONS = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("name", EXPRESSIONS)
 @pytest.mark.parametrize("where", ["eager", "program", "session"])
-def test_values(name, dtype, where):
+def test_expressions_equal_numpy(name, dtype, where):
     function, reference = EXPRESSIONS[name]
     arrays = [array.astype(dtype) for array in (X, Y, Z)]
 
@@ -50,7 +50,7 @@ def test_values(name, dtype, where):
     np.testing.assert_array_equal(result, (reference or function)(*arrays))
 
 
-def test_device_outside_a_program():
+def test_expressions_run_on_the_device_outside_a_program():
     replicas.configure(1)
     with tf.device("/device:IPU:0"):
         result = codelet_expression_op(lambda x, y: x * y, tf.constant(X), tf.constant(Y))
@@ -58,7 +58,7 @@ def test_device_outside_a_program():
     np.testing.assert_array_equal(result, X * Y)
 
 
-def test_two_replicas():
+def test_expressions_run_on_two_replicas():
     x = replicas.rows(2, [7])
     result = replicas.run(
         2, lambda: codelet_expression_op(lambda a: a * a - a, replicas.own_row(x))
@@ -66,7 +66,7 @@ def test_two_replicas():
     np.testing.assert_array_equal(result, x * x - x)
 
 
-def test_loop():
+def test_expressions_run_in_a_loop():
     replicas.configure(1)
     with tf.Graph().as_default():
         with scopes.ipu_scope("/device:IPU:0"):
@@ -94,13 +94,13 @@ class TestTypes:
             (lambda p, n: p - n, [True, False], [("bool", [False, True]), ("int32", [3, 1])]),
         ],
     )
-    def test_mixed(self, function, expected, arguments):
+    def test_mixed_types_give_the_type_of_the_first_argument(self, function, expected, arguments):
         tensors = [tf.constant(values, dtype) for dtype, values in arguments]
         result = codelet_expression_op(function, *tensors)
         assert result.dtype == tensors[0].dtype
         np.testing.assert_array_equal(result, np.array(expected, result.dtype.as_numpy_dtype))
 
-    def test_unsigned(self):
+    def test_unsigned_integers_wrap(self):
         x = tf.constant([1, 7], tf.uint32)
         np.testing.assert_array_equal(
             codelet_expression_op(lambda a: -a, x), [2**32 - 1, 2**32 - 7]
@@ -129,7 +129,7 @@ def test_part_used_twice_is_computed_once():
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_shapes_broadcast(known):
+def test_arguments_broadcast_against_each_other(known):
     x, y, z = np.arange(8.0, dtype="f")[:, None], np.float32([3]), np.arange(8.0, dtype="f")[None]
     specs = [tf.TensorSpec(a.shape if known else [None] * a.ndim) for a in (x, y, z)]
 
@@ -152,7 +152,7 @@ def test_the_type_is_that_of_the_first_argument():
     np.testing.assert_array_equal(result, [[1, 2]])
 
 
-def test_static_shape():
+def test_results_have_a_static_shape():
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [2, 3])
         assert codelet_expression_op(lambda a: constant(1) + a, x).shape == [2, 3]
@@ -160,7 +160,7 @@ def test_static_shape():
 
 
 @pytest.mark.parametrize("api", ["tape", "gradients"])
-def test_no_gradient(api):
+def test_gradients_are_refused(api):
     with pytest.raises(LookupError, match="cannot be used for training"):
         if api == "tape":
             x = tf.Variable(X)
@@ -197,54 +197,54 @@ class TestErrors:
             (lambda x, y: sum(float(v) for v in (x, y)), "float"),
         ],
     )
-    def test_operations(self, function, name):
+    def test_unsupported_operators_are_refused(self, function, name):
         with pytest.raises(TypeError, match=f"does not support .*{name}"):
             codelet_expression_op(function, tf.constant(X), tf.constant(Y))
 
     @pytest.mark.parametrize(
         "function", [lambda x: x + 1, lambda x: 1 + x, lambda x: x - 1, lambda x: 1 * x]
     )
-    def test_numbers(self, function):
+    def test_python_numbers_are_refused(self, function):
         with pytest.raises(TypeError, match=r"Write vertex_edsl.constant\(1\)"):
             codelet_expression_op(function, tf.constant(X))
 
-    def test_tensor(self):
+    def test_captured_tensors_are_refused(self):
         with pytest.raises(TypeError, match="one more argument"):
             codelet_expression_op(lambda x: x + tf.constant(1.0), tf.constant(X))
 
     @pytest.mark.parametrize("result", [3, None, (1, 2), tf.constant(1)])
-    def test_result(self, result):
+    def test_results_that_are_no_expression_are_refused(self, result):
         with pytest.raises(TypeError, match="must return one expression"):
             codelet_expression_op(lambda x: result, tf.constant(X))
 
-    def test_not_a_function(self):
+    def test_what_is_no_function_is_refused(self):
         with pytest.raises(TypeError, match="must be a function"):
             codelet_expression_op("x + y", tf.constant(X))
 
-    def test_number_of_arguments(self):
+    def test_a_wrong_number_of_arguments_is_refused(self):
         with pytest.raises(TypeError, match="positional argument"):
             codelet_expression_op(lambda x: x, tf.constant(X), tf.constant(Y))
         with pytest.raises(ValueError, match="at least one tensor"):
             codelet_expression_op(lambda: constant(1))
 
-    def test_shapes(self):
+    def test_shapes_that_do_not_broadcast_are_refused(self):
         with pytest.raises(ValueError, match=r"broadcast with each other.*\(2, 3\), \(2,\)"):
             codelet_expression_op(lambda x, y: x + y, tf.constant(X), tf.constant(X[0, :2]))
 
-    def test_types(self):
+    def test_unsupported_types_are_refused(self):
         with pytest.raises(TypeError, match="argument 1 of float64"):
             codelet_expression_op(lambda x, y: x, tf.constant(X), tf.constant(X, tf.float64))
 
     @pytest.mark.parametrize("value", ["1", None, 1j, [1]])
-    def test_constant(self, value):
+    def test_constants_that_are_no_number_are_refused(self, value):
         with pytest.raises(TypeError, match="takes an int or a float"):
             constant(value)
 
-    def test_large_constant(self):
+    def test_constants_beyond_64_bits_are_refused(self):
         with pytest.raises(ValueError, match="up to 64 bits"):
             constant(2**63)
 
-    def test_let(self):
+    def test_wrong_arguments_of_let_are_refused(self):
         with pytest.raises(TypeError, match="takes an expression first"):
             let(1, lambda t: t)
         with pytest.raises(TypeError, match="takes a function second"):

@@ -104,7 +104,7 @@ def _train(
 @pytest.mark.parametrize("strategy", ["TOKEN", "ENCODING"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_training_in_a_loop(count, dtype, strategy):
+def test_training_in_a_loop_equals_gradient_descent(count, dtype, strategy):
     """All replicas' gradients are summed."""
     replicas.configure(count)
     ids = _ids(6 * count)
@@ -132,7 +132,7 @@ def test_training_does_not_depend_on_threads(dtype):
     assert tables[0].tobytes() == tables[1].tobytes() == tables[2].tobytes()
 
 
-def test_variables():
+def test_a_table_is_a_variable_of_the_graph():
     with tf.Graph().as_default(), tf1.variable_scope("outer", use_resource=True):
         embedding = create_host_embedding("table", [TOKENS, WIDTH], tf.float16)
         table = embedding.get_embedding_tensor()
@@ -147,7 +147,7 @@ def test_variables():
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
-def test_initializers(in_graph):
+def test_any_initializer_fills_the_table(in_graph):
     def made(initializer):
         embedding = create_host_embedding(
             "table", [TOKENS, WIDTH], tf.float16, "TOKEN", None, initializer
@@ -218,7 +218,7 @@ def test_other_optimizers_do_not_touch_the_table(name):
 
 
 @pytest.mark.parametrize("clip", [True, False])
-def test_lookup(clip):
+def test_clipped_ids_look_up_the_ends_of_the_table(clip):
     replicas.configure(1)
     ids = [[0, 8], [3, 3]]
     beyond = [[-5, 100], [3, 3]] if clip else ids
@@ -237,7 +237,7 @@ def test_lookup(clip):
 @pytest.mark.parametrize(
     "optimizer", [GradientAccumulationOptimizerV2, CrossReplicaGradientAccumulationOptimizerV2]
 )
-def test_accumulation(optimizer, count):
+def test_accumulated_gradients_are_applied_at_once(optimizer, count):
     """Lookups see the old table until the update of the accumulated gradients."""
     replicas.configure(count)
     ids = _ids(8 * count)
@@ -269,7 +269,7 @@ def test_gradients_that_would_be_lost_are_an_error():
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_pipeline(count):
+def test_a_pipeline_trains_the_table(count):
     replicas.configure(2 * count)
     ids = _ids(12 * count)
     rate = RATE / 8
@@ -317,7 +317,7 @@ def test_lookups_of_a_step_see_the_same_table(count):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_steps_in_a_row_without_a_loop(count):
+def test_steps_in_a_row_see_the_updates_before_them(count):
     """A lookup comes after the update that is before it in the program, and the other way round."""
     replicas.configure(count)
     ids = [1, 1, 2]
@@ -350,7 +350,7 @@ def test_steps_in_a_row_without_a_loop(count):
         np.testing.assert_allclose(rows, _table()[ids] - number * step, rtol=1e-5)
 
 
-def test_learning_rate_from_outside_of_the_program():
+def test_the_learning_rate_may_come_from_outside():
     replicas.configure(1)
     with tf.Graph().as_default():
         rate = tf1.placeholder_with_default(np.float32(RATE), [])
@@ -362,7 +362,7 @@ def test_learning_rate_from_outside_of_the_program():
 
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_in_a_strategy(dtype, count):
+def test_a_table_is_trained_in_a_strategy(dtype, count):
     replicas.configure(count)
     ids = _ids(count)
     strategy = ipu_strategy.IPUStrategy()
@@ -390,7 +390,7 @@ def test_in_a_strategy(dtype, count):
             strategy.run(step)
 
 
-def test_wraps_an_existing_table():
+def test_an_existing_variable_is_wrapped():
     replicas.configure(1)
     with tf.Graph().as_default():
         variable = tf1.get_variable("mine", initializer=_table(), use_resource=True)
@@ -421,7 +421,7 @@ def test_the_table_is_written_back_when_the_scope_ends_with_an_error():
                 session.run(launch)
 
 
-def test_registration():
+def test_a_table_is_registered_once_for_each_session():
     replicas.configure(1)
     with tf.Graph().as_default():
         embedding = _embedding()
@@ -456,7 +456,7 @@ def synthetic(monkeypatch):
     flags._reset_for_tests()
 
 
-def test_synthetic_data(synthetic):
+def test_synthetic_data_replace_the_rows_of_the_table(synthetic):
     replicas.configure(1)
     with tf.Graph().as_default():
         embedding = _embedding(HostEmbeddingOptimizerSpec(RATE))
@@ -471,7 +471,7 @@ def test_synthetic_data(synthetic):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_lookups_in_a_differentiated_loop(count):
+def test_lookups_in_a_differentiated_loop_train(count):
     replicas.configure(count)
     ids = _ids(1)[0]
     with tf.Graph().as_default():

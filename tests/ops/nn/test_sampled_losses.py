@@ -78,7 +78,7 @@ def test_values_and_gradients_equal_tensorflow(name: str, num_true: int) -> None
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_float16(name: str) -> None:
+def test_float16_losses_equal_the_reference_within_rounding(name: str) -> None:
     arguments = [labels(2), INPUTS, SAMPLED, CLASSES, 2, sampled_values(2)]
     want = LOSSES[name][1](WEIGHTS, BIASES, *arguments)
     arguments[1] = tf.constant(INPUTS, tf.float16)
@@ -92,7 +92,7 @@ def test_float16(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_weights_in_parts(name: str) -> None:
+def test_weights_in_parts_equal_whole_weights(name: str) -> None:
     arguments = (BIASES, labels(1), INPUTS, SAMPLED, CLASSES, 1, sampled_values(1))
     whole = LOSSES[name][0](WEIGHTS, *arguments)
     parts = LOSSES[name][0]([WEIGHTS[:7], WEIGHTS[7:]], *arguments)
@@ -184,7 +184,7 @@ def test_without_a_seed_replicas_and_launches_differ() -> None:
 
 
 @pytest.mark.parametrize("seed, same", [(None, False), (0, False), (5, True)])
-def test_the_seed_of_the_sampled_softmax(seed: int | None, same: bool) -> None:
+def test_the_seed_of_the_sampled_softmax_fixes_the_loss(seed: int | None, same: bool) -> None:
     losses = in_loop(
         lambda: nn_ops.sampled_softmax_loss(
             WEIGHTS, BIASES, labels(1), INPUTS, SAMPLED, CLASSES, seed=seed
@@ -255,7 +255,9 @@ def test_training_in_a_program_lowers_the_full_loss(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", LOSSES)
-def test_errors(name: str, change: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_arguments_are_refused(
+    name: str, change: dict[str, Any], error: type[Exception], message: str
+) -> None:
     arguments = {
         "weights": WEIGHTS,
         "biases": BIASES,

@@ -137,7 +137,7 @@ def _expected_captured(executions: int = EXECUTIONS) -> np.ndarray:
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize("with_tape", [False, True])
 @pytest.mark.parametrize("scaling", list(SCALING))
-def test_loss_scaling(scaling: str, with_tape: bool, family: str) -> None:
+def test_loss_scaling_changes_no_weights(scaling: str, with_tape: bool, family: str) -> None:
     optimizer, got = _train(
         lambda: SCALING[scaling](FAMILIES[family].SGD(0.1, momentum=0.9)), with_tape=with_tape
     )
@@ -148,7 +148,7 @@ def test_loss_scaling(scaling: str, with_tape: bool, family: str) -> None:
 
 
 @pytest.mark.parametrize("scaling", ["als", "dynamic"])
-def test_loss_scaling_with_replicas(scaling: str) -> None:
+def test_loss_scaling_changes_no_weights_on_replicas(scaling: str) -> None:
     optimizer, got = _train(
         lambda: optimizers.CrossReplicaOptimizer(
             SCALING[scaling](keras.optimizers.legacy.SGD(0.1, momentum=0.9))
@@ -178,7 +178,9 @@ def test_the_loss_is_differentiated_scaled() -> None:
         ({"gradient_accumulation_for_captured_grads": False}, lambda captured: captured[-1]),
     ],
 )
-def test_captured_gradients(arguments: dict[str, Any], expect: Any) -> None:
+def test_captured_gradients_reach_optimizer_and_outfeed(
+    arguments: dict[str, Any], expect: Any
+) -> None:
     optimizer, got = _train(Recording, capturing=True, has_outfeed=True, **arguments)
     assert optimizer.tags == ["middle"]
     assert list(got.outfeed) == ["middle"]
@@ -190,7 +192,7 @@ def test_captured_gradients(arguments: dict[str, Any], expect: Any) -> None:
         pipelines.assert_same_weights(got, pipelines.expected(COUNT, EXECUTIONS))
 
 
-def test_the_type_of_accumulators() -> None:
+def test_captures_accumulate_in_the_type_asked_for() -> None:
     _, got = _train(
         lambda: keras.optimizers.legacy.SGD(0.0),
         capturing=True,
@@ -202,7 +204,7 @@ def test_the_type_of_accumulators() -> None:
     assert got.outfeed["middle"][0].dtype == np.float16
 
 
-def test_a_context_of_ones_own() -> None:
+def test_a_context_of_the_users_own_is_used() -> None:
     context = grad_util_ops.GradientCaptureContext()
     optimizer, got = _train(Recording, capturing=True, context=context)
     assert list(context.captured_gradients) == ["middle"]
@@ -210,7 +212,7 @@ def test_a_context_of_ones_own() -> None:
     pipelines.assert_same_weights(got, pipelines.expected(COUNT, EXECUTIONS))
 
 
-def test_a_tape_that_captures() -> None:
+def test_a_capturing_tape_is_used() -> None:
     tapes: list[Any] = []
 
     def make_tape() -> Any:
@@ -228,7 +230,7 @@ def test_captures_that_nobody_wants_are_left_alone() -> None:
     pipelines.assert_same_weights(got, pipelines.expected(COUNT, EXECUTIONS))
 
 
-def test_nothing_is_captured() -> None:
+def test_without_captures_there_are_no_captured_gradients() -> None:
     optimizer, _ = _train(Recording)
     assert optimizer.tags == []
     with pytest.raises(ValueError, match="no gradients were captured"):
@@ -236,7 +238,7 @@ def test_nothing_is_captured() -> None:
 
 
 @pytest.mark.parametrize("outlined", [False, True])
-def test_optimizers_of_tensorflow_1(outlined: bool) -> None:
+def test_optimizers_of_tensorflow_1_get_captured_gradients(outlined: bool) -> None:
     with tf.Graph().as_default():
         outfeed = IPUOutfeedQueue()
 

@@ -26,7 +26,7 @@ def _fed(value: int) -> Any:
 
 @pytest.mark.parametrize("schedule", list(Schedule))
 @pytest.mark.parametrize("count", [4, _fed(4)])
-def test_trains(count: Any, schedule: Schedule) -> None:
+def test_a_fed_count_trains_as_a_known_one(count: Any, schedule: Schedule) -> None:
     got = pipelines.run(
         pipelines.stages(2),
         pipelines.data(8),
@@ -41,7 +41,7 @@ def test_trains(count: Any, schedule: Schedule) -> None:
 
 
 @pytest.mark.parametrize("replicas", [2, 4])
-def test_trains_replicas(replicas: int) -> None:
+def test_a_fed_count_trains_replicas(replicas: int) -> None:
     got = pipelines.run(
         pipelines.stages(2),
         pipelines.data(8 * replicas),
@@ -54,14 +54,14 @@ def test_trains_replicas(replicas: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["mean", "running_mean"])
-def test_means(method: str) -> None:
+def test_a_fed_count_divides_means(method: str) -> None:
     got = pipelines.run(
         pipelines.stages(2), pipelines.data(8), count=_fed(8), reduction_method=method
     )
     pipelines.assert_same_weights(got, pipelines.expected(8, 1, scale=1 / 8))
 
 
-def test_batch_serialization() -> None:
+def test_a_fed_count_works_with_batch_serialization() -> None:
     got = pipelines.run(
         pipelines.stages(2),
         pipelines.data(12),
@@ -100,7 +100,7 @@ def test_inference_with_other_numbers_of_the_same_program(schedule: Schedule) ->
             np.testing.assert_array_equal(session.run(taken), [*range(0, number * 10, 10)] * 2)
 
 
-def test_in_a_strategy() -> None:
+def test_a_fed_count_works_in_a_strategy() -> None:
     pipelines.configure(2)
     strategy = ipu_strategy.IPUStrategy()
     outfeed = IPUOutfeedQueue()

@@ -120,7 +120,9 @@ def _run(count: int | None = 4, stages: Any = None, **arguments: Any) -> None:
         ({"optimizer_function": lambda loss: loss}, TypeError, "an OptimizerFunctionOutput"),
     ],
 )
-def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], phrase: str) -> None:
+def test_wrong_arguments_are_refused(
+    arguments: dict[str, Any], error: type[Exception], phrase: str
+) -> None:
     with pytest.raises(error) as raised:
         _run(**arguments)
     assert phrase in str(raised.value)
@@ -131,7 +133,7 @@ def test_a_stage_that_cannot_take_its_arguments() -> None:
         _run(stages=[lambda x: x, lambda x: x])
 
 
-def test_a_tensor_from_outside() -> None:
+def test_a_tensor_from_outside_is_refused() -> None:
     outside = []
 
     def first(x: tf.Tensor, labels: tf.Tensor) -> Any:
@@ -149,7 +151,7 @@ def test_a_tensor_from_outside() -> None:
     assert outside[0].name in str(raised.value)
 
 
-def test_one_variable_on_two_ipus() -> None:
+def test_one_variable_on_two_ipus_is_refused() -> None:
     def stage(x: tf.Tensor, labels: tf.Tensor) -> Any:
         with tf.compat.v1.variable_scope("shared", reuse=tf.compat.v1.AUTO_REUSE):
             return x * tf.compat.v1.get_variable("w", initializer=1.0), labels
@@ -161,7 +163,7 @@ def test_one_variable_on_two_ipus() -> None:
         _run(stages=[stage, last])
 
 
-def test_one_eager_variable_on_two_ipus() -> None:
+def test_one_eager_variable_on_two_ipus_is_refused() -> None:
     with tf.init_scope():
         weight = tf.Variable(1.0, name="weight")
 
@@ -222,7 +224,9 @@ def test_overlapped_io_needs_two_more_mini_batches() -> None:
         (Schedule.Interleaved, Recomputation.RecomputeAndBackpropagateInterleaved),
     ],
 )
-def test_recomputation_modes_that_a_schedule_lacks(schedule: Schedule, mode: Recomputation) -> None:
+def test_recomputation_modes_that_a_schedule_lacks_are_refused(
+    schedule: Schedule, mode: Recomputation
+) -> None:
     with pytest.raises(tf.errors.UnimplementedError, match="recomputation mode"):
         _run(pipeline_schedule=schedule, recomputation_mode=mode)
 
@@ -234,7 +238,7 @@ def test_more_ipus_than_there_are() -> None:
         _run(device_mapping=[99, 99])
 
 
-def test_two_pipelines_in_one_program() -> None:
+def test_two_pipelines_in_one_program_are_refused() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         compiled = pipelines.build(pipelines.stages(2), count=4, times=2)
         pipelines.configure(2)
@@ -288,7 +292,7 @@ TAPE = tf.GradientTape()
         ),
     ],
 )
-def test_bad_optimizer_function_outputs(
+def test_wrong_optimizer_function_outputs_are_refused(
     given: dict[str, Any], name: str, value: Any, error: type[Exception], phrase: str
 ) -> None:
     make = pipelining_ops.OptimizerFunctionOutput
@@ -304,7 +308,7 @@ def test_bad_optimizer_function_outputs(
     assert getattr(output, name) is before
 
 
-def test_variables_after_a_tape() -> None:
+def test_variables_after_a_tape_are_refused() -> None:
     output = pipelining_ops.OptimizerFunctionOutput(KERAS, None, tape=TAPE)
     with pytest.raises(ValueError, match=r"variables must be empty when \w+\.tape is used"):
         output.variables = [WEIGHT]
@@ -323,6 +327,6 @@ def test_a_keras_optimizer_has_to_know_what_to_train() -> None:
         )
 
 
-def test_bad_stage_options() -> None:
+def test_wrong_stage_options_are_refused() -> None:
     with pytest.raises(TypeError, match="convolution_options of PipelineStageOptions"):
         Options(convolution_options=["availableMemoryProportion"])  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ def _keras_logits(weights: list[np.ndarray], images: np.ndarray) -> np.ndarray:
         return model(images).numpy()
 
 
-def test_inference(session: tf1.Session) -> None:
+def test_the_inference_example_of_the_reference_runs(session: tf1.Session) -> None:
     batch = 4
     data = _data(batch, 100)
     infeed_queue = ipu.ipu_infeed_queue.IPUInfeedQueue(_batches(data.images, batch))
@@ -172,7 +172,7 @@ def _dense(units: int, activation: Any = None) -> Any:
     return keras.layers.Dense(units, activation, kernel_initializer=initializer)
 
 
-def test_training_with_a_fed_learning_rate(session: tf1.Session) -> None:
+def test_the_training_example_of_the_reference_runs(session: tf1.Session) -> None:
     batch, count, repeat_count = 2, 128, 10
     data = _data(batch, count * repeat_count)
     infeed_queue = ipu.ipu_infeed_queue.IPUInfeedQueue(_batches(data, batch))

@@ -38,12 +38,12 @@ X = np.float32([[1.0, -2.0], [0.5, 3.0]])
         ),
     ],
 )
-def test_values(mine, public):
+def test_raw_ops_equal_the_public_functions(mine, public):
     (found,) = replicas.run(1, lambda: mine(tf.constant(X)))
     np.testing.assert_allclose(found, public(tf.constant(X)), rtol=1e-6)
 
 
-def test_collectives():
+def test_raw_collectives_compute_over_replicas():
     def program():
         index = tf.cast(ipu.replication_ops.replication_index(), tf.float32)
         x = tf.constant([2.0, 4.0]) + index
@@ -95,7 +95,7 @@ def test_gradients_of_mini_batches_are_added_up(count):
         np.testing.assert_array_equal(outfeed.dequeue()[:, 0], want)
 
 
-def test_accumulating_outside_of_programs():
+def test_accumulating_outside_of_programs_is_refused():
     with pytest.raises(RuntimeError, match="has to be in a program"):
         gen_poputil_ops.ipu_stateful_gradient_accumulate(tf.ones([2]), 2)
     with pytest.raises(ValueError, match="num_mini_batches"):

@@ -52,7 +52,7 @@ def _grown(op_type, inputs, output, attributes=None):
         ("L2Loss", [(8, 5)], (), {}, ()),
     ],
 )
-def test_rules(op_type, inputs, output, attributes, expected):
+def test_rules_find_the_dimensions_that_grow(op_type, inputs, output, attributes, expected):
     assert _grown(op_type, inputs, output, attributes) == expected
 
 
@@ -133,7 +133,7 @@ def test_there_and_back_is_the_identity(width, size, factor, pipelined):
     assert batch.with_batch(make, size) is make
 
 
-def test_errors():
+def test_batch_sizes_that_are_not_possible_are_refused():
     with pytest.raises(ValueError, match="batch size of 'test' is not known"):
         batch.with_batch(dataclasses.replace(training_step(), batch=None), 4)
     with pytest.raises(ValueError, match="at least 1 element; received 0"):
@@ -162,7 +162,7 @@ def test_equals_the_program_built_with_the_other_batch(model):
     assert batch.with_batch(scaled, 8) == small
 
 
-def test_lists_of_a_loop():
+def test_lists_of_a_loop_grow_with_the_batch():
     """A recurrent layer: a list of steps, an element of which is read and used in each round."""
     make = Builder()
     steps = make.op("Transpose", [make.input("x", (8, 7, 5))], (7, 8, 5),

@@ -47,7 +47,7 @@ def plans():
         ("raises", "mark", ""),
     ],
 )
-def test_policies(plans, plan, policy, action):
+def test_each_policy_decides_on_the_action(plans, plan, policy, action):
     verdict = capacity.check(plans[plan], policy)
     assert verdict.action == action
     assert bool(verdict.message) == bool(action)
@@ -82,7 +82,7 @@ def test_the_limit_itself_fits(plans):
     assert capacity.check(plan).action == "raise"
 
 
-def test_report(plans):
+def test_the_report_names_ipu_tiles_and_tensors(plans):
     plan = plans["raises"]
     text = capacity.check(plan).message
     head = text.split("\n\n")[0]
@@ -120,6 +120,6 @@ def test_any_program_can_be_checked(workload):
     assert all(remedy.saving > 0 for remedy in verdict.remedies)
 
 
-def test_unknown_policy(plans):
+def test_an_unknown_policy_is_refused(plans):
     with pytest.raises(ValueError, match="'rise': choose one of default, raise, warn, mark"):
         capacity.check(plans["fits"], "rise")

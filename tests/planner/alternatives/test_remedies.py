@@ -45,7 +45,7 @@ def test_the_first_remedy_makes_it_fit(too_big):
     assert rest
 
 
-def test_the_fewest_stages_that_suffice(too_big):
+def test_the_fewest_stages_that_suffice_are_proposed(too_big):
     first = remedies.remedies(too_big)[0]
     stages = first.plan.workload.ipus
     fewer = stage_split.split(WORKLOAD, too_big.settings, stages - 1).workload
@@ -55,7 +55,7 @@ def test_the_fewest_stages_that_suffice(too_big):
     assert sum(line.startswith("stage ") for line in lines) == stages
 
 
-def test_order(too_big):
+def test_remedies_that_fit_and_cost_least_come_first(too_big):
     found = remedies.remedies(too_big)
     fits = [remedy.fits for remedy in found]
     assert fits == sorted(fits, reverse=True)
@@ -94,7 +94,7 @@ def test_replicas_split_what_is_offloaded():
     assert all("split over" not in name for name in _by_name(planning.plan(WORKLOAD, _settings(3))))
 
 
-def test_smaller_temporaries():
+def test_smaller_temporaries_are_a_remedy_for_large_batches():
     """Batches this large need temporaries, which a smaller proportion bounds."""
     plan = planning.plan(dense([512, 512, 512], batch=2048), _settings(8))
     remedy = next(r for r in remedies.remedies(plan) if r.name.startswith("smaller temporaries"))
@@ -103,7 +103,7 @@ def test_smaller_temporaries():
     assert remedy.plan.workload is plan.workload
 
 
-def test_smaller_batch():
+def test_a_smaller_batch_that_divides_is_a_remedy():
     plan = planning.plan(dense([256, 256, 256], batch=4096), _settings(8))
     assert not plan.fits
     remedy = next(r for r in remedies.remedies(plan) if r.name.startswith("mini-batches of"))
@@ -114,7 +114,7 @@ def test_smaller_batch():
     assert remedy.fits
 
 
-def test_recomputation_in_a_pipeline():
+def test_recomputation_is_a_remedy_in_a_pipeline():
     before = pipeline(4, batch=256, width=128)
     plan = planning.plan(before, _settings(16))
     remedy = _by_name(plan)["recompute activations"]
@@ -128,7 +128,7 @@ def test_recomputation_in_a_pipeline():
     assert "recompute activations" not in _by_name(again)
 
 
-def test_stages_that_recompute():
+def test_pipelines_that_recompute_are_a_remedy():
     """The stash of a pipeline can be more than what it takes off an IPU, unless it recomputes."""
     plan = planning.plan(dense([64] * 9, batch=4096), _settings(16))
     assert not plan.fits
@@ -142,7 +142,7 @@ def test_stages_that_recompute():
     assert recomputes
 
 
-def test_two_together_where_none_suffices(monkeypatch):
+def test_two_remedies_are_combined_where_none_suffices(monkeypatch):
     """Without more IPUs: float16 halves it, offloading halves it again."""
     from tensorflow_ipu.planner.alternatives import changes
 
@@ -170,7 +170,7 @@ def test_a_program_that_fits_has_remedies_too():
     assert "float16" in _by_name(plan)
 
 
-def test_a_program_without_anything_to_save():
+def test_a_program_without_anything_to_save_has_remedies_too():
     make = dataclasses.replace(dense([8, 8], momentum=False), ops=(), batch=None)
     assert isinstance(remedies.remedies(planning.plan(make, _settings(16))), tuple)
 

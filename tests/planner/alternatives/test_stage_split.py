@@ -95,7 +95,7 @@ def test_stages_of_the_program_that_comes_of_it():
     assert runs == {"": 12, "backward": 12, "update": 1}
 
 
-def test_what_is_copied():
+def test_activations_and_their_gradients_are_copied():
     """Activations go forward, gradients with respect to them go back: 4 x 64 and 4 x 16 floats."""
     split = stage_split.split(dense([32, 64, 16, 8], batch=4), SETTINGS, 3, count=12)
     found = {(c.source, c.destination, c.phase): c for c in split.workload.copies}
@@ -145,7 +145,7 @@ def test_more_mini_batches_make_the_bubble_smaller():
     assert shares == sorted(shares, reverse=True)
 
 
-def test_one_stage():
+def test_one_stage_has_all_layers():
     split = stage_split.split(dense([32, 32, 32]), SETTINGS, 1)
     assert _layers(split) == [("dense0", "dense1")]
     assert split.balance == 1
@@ -241,6 +241,6 @@ def test_any_program_can_be_cut_and_planned(workload, stages):
         ((2, "interleaved", 0), "multiple of 2; received 0. Use 2"),
     ],
 )
-def test_errors(arguments, message):
+def test_impossible_splits_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         stage_split.split(dense([32, 32, 32, 32]), SETTINGS, *arguments)

@@ -57,7 +57,7 @@ def test_no_change_is_the_plan():
         ),
     ],
 )
-def test_settings(changes, expected):
+def test_changed_settings_are_planned(changes, expected):
     _equals(_one(changes), planning.plan(WORKLOAD, SETTINGS.replace(**expected)))
 
 
@@ -67,14 +67,14 @@ def test_replicas_multiply_items_and_ipus():
     assert outcome.items_per_second == pytest.approx(4 * 32 / outcome.seconds)
 
 
-def test_batch():
+def test_a_changed_batch_is_planned():
     outcome = _one({"batch": 64})
     _equals(outcome, planning.plan(batch.with_batch(WORKLOAD, 64), SETTINGS))
     assert outcome.items_per_second == pytest.approx(64 / outcome.seconds)
     assert outcome.label is not Label.EXACT
 
 
-def test_stages():
+def test_stages_are_planned_as_the_split():
     outcome = _one({"stages": 3, "schedule": "SEQUENTIAL", "count": 5})
     split = stage_split.split(WORKLOAD, SETTINGS, 3, "sequential", 5)
     _equals(outcome, planning.plan(split.workload, SETTINGS))
@@ -97,7 +97,7 @@ def test_count_and_schedule_of_a_pipeline():
     assert sequential.worst < grouped.worst  # no stash
 
 
-def test_recomputation_of_a_pipeline():
+def test_recomputation_of_a_pipeline_is_planned():
     workload = pipeline(4, batch=256)
     without, again = what_if.outcomes(workload, SETTINGS, {"recompute": [False, True]})
     _equals(without, planning.plan(workload, SETTINGS))
@@ -105,7 +105,7 @@ def test_recomputation_of_a_pipeline():
     assert again.cycles > without.cycles
 
 
-def test_every_combination_in_order():
+def test_every_combination_is_planned_in_order():
     found = what_if.outcomes(WORKLOAD, SETTINGS, {"tiles": [32, 64], "batch": [16, 32, 64]})
     assert [(o.changes["tiles"], o.changes["batch"]) for o in found] == [
         (32, 16), (32, 32), (32, 64), (64, 16), (64, 32), (64, 64),
@@ -157,12 +157,12 @@ def test_interleaved_needs_an_ipu_for_each_stage():
         ({"batch": list(range(1, 30)), "tiles": list(range(1, 30))}, "at most 256.*841"),
     ],
 )
-def test_errors(changes, message):
+def test_unknown_changes_and_values_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         what_if.outcomes(WORKLOAD, SETTINGS, changes)
 
 
-def test_text():
+def test_outcomes_are_a_table_as_text():
     found = what_if.outcomes(WORKLOAD, SETTINGS, {"recompute": [False], "stages": [1, 2, 9]})
     lines = what_if.to_text(found).splitlines()
     assert lines[0].split()[:4] == ["recompute", "stages", "IPUs", "worst"]
@@ -174,7 +174,7 @@ def test_text():
     assert what_if.to_text(()) == ""
 
 
-def test_json():
+def test_outcomes_are_plain_data_as_json():
     found = what_if.outcomes(WORKLOAD, SETTINGS, {"stages": [2, 9]})
     first, second = json.loads(json.dumps(what_if.to_dicts(found)))
     assert first["changes"] == {"stages": 2}
@@ -192,5 +192,5 @@ def test_every_name_is_explained():
 
 
 @pytest.mark.parametrize(("ipus", "reserved"), [(0, 1), (1, 1), (2, 2), (3, 4), (9, 16)])
-def test_reserved_ipus(ipus, reserved):
+def test_reserved_ipus_are_a_power_of_two(ipus, reserved):
     assert throughput.reserved_ipus(ipus) == reserved

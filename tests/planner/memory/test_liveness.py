@@ -75,7 +75,7 @@ def has(operands, buffer):
 
 @given(workload=workloads())
 @FAST
-def test_against_a_simulation(workload):
+def test_memory_over_time_equals_a_simulation(workload):
     assert found_curves(workload) == simulated(workload)
 
 

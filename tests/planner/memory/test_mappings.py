@@ -13,7 +13,7 @@ from tests.support.workloads import Builder, pipelines, workloads
 FAST = settings(max_examples=15, derandomize=True, deadline=None)
 
 
-def test_by_hand():
+def test_intervals_of_tiles_by_hand():
     make = Builder()
     weight = make.variable("w", (64,))
     state = make.variable("m", (40,), role="optimizer state")

@@ -45,7 +45,7 @@ def test_each_byte_is_on_a_tile_once(workload, chip):
 
 @given(workload=PROGRAMS, chip=CHIPS)
 @FAST
-def test_peaks(workload, chip):
+def test_peaks_are_at_least_what_is_always_live(workload, chip):
     for found in Planner(workload).memory(Settings(chip=chip)):
         always = sum(c.tiles for c in found.categories if c.always_live)
         assert (found.peak >= always).all()

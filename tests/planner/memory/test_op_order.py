@@ -95,12 +95,12 @@ def _two_chains():
 
 
 @pytest.mark.parametrize("algorithm", ["CHOOSE_BEST", "POST_ORDER", "LOOK_AHEAD", "CLUSTERING"])
-def test_one_chain_after_the_other(algorithm):
+def test_chains_run_one_after_the_other(algorithm):
     # In the order of the program both large tensors are there at once.
     assert names(_two_chains(), algorithm) == ["large0", "small0", "large1", "small1", "sum"]
 
 
-def test_nearest_to_a_result_first():
+def test_ops_nearest_to_a_result_run_first():
     make = Builder()
     x = make.input("x", (8,))
     far = make.op("Tile", [x], (8,), name="far")
@@ -172,6 +172,6 @@ def test_branches_stay_apart(algorithm):
     assert [name[0] for name in found] == sorted(name[0] for name in found)
 
 
-def test_unknown_algorithm():
+def test_an_unknown_algorithm_is_refused():
     with pytest.raises(ValueError, match="must be one of CHOOSE_BEST, CLUSTERING"):
         ordered(training_step(), "FASTEST")

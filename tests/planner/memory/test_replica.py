@@ -34,7 +34,7 @@ def curve(found, workload):
     return {workload.ops[op].name: n for op, n in zip(found.live_ops, found.live_bytes.tolist())}
 
 
-def test_chain(free):
+def test_memory_of_a_chain_by_hand(free):
     workload = chain(1 << 20)
     found = only(workload)
     # x 4 MiB, a 8 MiB, b 16 MiB, c 4 MiB: each op has its operand and its result.
@@ -65,7 +65,7 @@ def test_elementwise_ops_work_in_place(free):
     }
 
 
-def test_training_step(free):
+def test_memory_of_a_training_step_by_hand(free):
     width, batch = 256, 64
     activation, weight = 4 * batch * width, 4 * width * width
     workload = training_step(width, batch, layers=3)
@@ -85,7 +85,7 @@ def test_training_step(free):
     assert max(live.values()) <= kept
 
 
-def test_loop(free):
+def test_memory_of_a_loop_by_hand(free):
     n = 4 * (1 << 16)
     workload = loop(1 << 16)
     live = curve(only(workload), workload)
@@ -127,7 +127,7 @@ def test_tensors_of_other_ipus_are_copies(free):
     assert curve(second, workload) == {"y": 4096 + 8192}
 
 
-def test_roles_are_categories(free):
+def test_roles_of_variables_become_categories(free):
     make = Builder()
     for index, role in enumerate(("weight", "optimizer state", "accumulator", "other")):
         make.variable(f"v{index}", (10 ** (index + 1),), role=role)
@@ -167,7 +167,7 @@ def _with_momentum(**placement):
         ({"split": 3}, 4 * 334, 0),
     ],
 )
-def test_offloaded_and_split_variables(free, placement, resident, streamed):
+def test_offloaded_and_split_variables_take_less_memory(free, placement, resident, streamed):
     workload = _with_momentum(**placement)
     found = only(workload)
     state = found.category("optimizer state")
@@ -179,7 +179,7 @@ def test_offloaded_and_split_variables(free, placement, resident, streamed):
 
 
 @pytest.mark.parametrize(("prefetch", "times"), [(True, 3), (False, 2)])
-def test_feeds(free, prefetch, times):
+def test_feeds_need_buffers_for_their_prefetching(free, prefetch, times):
     make = Builder()
     x = make.op("IpuInfeedDequeue", [], (1000,))
     make.op("IpuOutfeedEnqueue", [x])
@@ -200,12 +200,12 @@ def test_feeds_are_on_io_tiles(free):
     assert not crowded.category("host streams").tiles[1440:].any()
 
 
-def test_no_tile_left():
+def test_a_chip_of_io_tiles_only_is_refused():
     with pytest.raises(ValueError, match="of its 1472 tiles 1472 are I/O tiles"):
         only(chain(), io_tiles=1472)
 
 
-def test_nearly_empty_program():
+def test_a_nearly_empty_program_needs_the_published_memory():
     """The published memory report of an addition on Mk1: 23,878,396 B with gaps."""
     make = Builder()
     a, b = make.input("a", (2,)), make.input("b", (2,))
@@ -217,7 +217,7 @@ def test_nearly_empty_program():
     assert found.category("stack").total == 3_852_288
 
 
-def test_parts_of_the_reserved_memory():
+def test_reserved_memory_has_named_parts():
     for chip in (MK1, MK2):
         parts = (
             chip.stack_per_tile,
@@ -253,7 +253,7 @@ def _total(plan, name):
     return sum(found.category(name).total for found in plan if found.category(name))
 
 
-def test_stages_move(free):
+def test_moved_stages_take_their_memory_along(free):
     workload = pipeline(4)
     before = Planner(workload).memory(Settings())
     after = Planner(workload).memory(Settings(stage_devices=(0, 1, 1, 0)))
@@ -269,7 +269,7 @@ def test_stages_move(free):
         assert np.array_equal(one.peak, other.peak)
 
 
-def test_wrong_number_of_stages():
+def test_a_wrong_number_of_stages_is_refused():
     with pytest.raises(ValueError, match="of which the program has 4; received 2"):
         Planner(pipeline(4)).memory(Settings(stage_devices=(0, 1)))
     with pytest.raises(ValueError, match="of which the program has 0; received 2"):

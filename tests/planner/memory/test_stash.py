@@ -38,7 +38,7 @@ def stashes(workload, **changes):
     ids=lambda value: getattr(value, "name", str(value)),
 )  # fmt: skip
 @pytest.mark.parametrize("recompute", [False, True])
-def test_depths(stages, schedule, per_distance, recompute):
+def test_stash_depths_follow_the_schedule(stages, schedule, per_distance, recompute):
     # A stage saves its input and the results of its two layers; it needs only its input to make the
     # others again.
     tensors = 1 if recompute else 3
@@ -68,7 +68,7 @@ def test_inference_has_no_stash():
     assert stashes(pipeline(4, GROUPED, training=False)) == [0, 0, 0, 0]
 
 
-def test_serialized_batches():
+def test_serialized_batches_are_stashed():
     # Each stage puts aside one of two mini-batches, as it handles both before it goes back.
     found = stashes(
         pipeline(2, SEQUENTIAL, count=4, devices=(0, 0), batch_serialization_iterations=2)
@@ -76,7 +76,7 @@ def test_serialized_batches():
     assert found[0] > 0
 
 
-def test_other_schedule_without_other_program():
+def test_the_stash_follows_the_schedule_of_the_settings():
     grouped = Planner(pipeline(3, GROUPED)).memory(Settings())
     sequential = Planner(pipeline(3, SEQUENTIAL)).memory(Settings())
     assert grouped[0].worst_bytes >= sequential[0].worst_bytes

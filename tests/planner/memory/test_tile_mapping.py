@@ -42,7 +42,7 @@ def test_blocks_are_those_of_the_chip(chip):
         ("resource", (), 4, ()),
     ],
 )
-def test_linear_by_hand(dtype, shape, tiles, expected):
+def test_linear_mappings_by_hand(dtype, shape, tiles, expected):
     mapping = tile_mapping.linear(TensorType(dtype, shape), tiles)
     assert mapping == tuple(Interval(*pair) for pair in expected)
 
@@ -101,7 +101,7 @@ def test_more_tiles_or_less_memory_never_raise_the_fullest_tile(sizes, tiles, dr
     assert fullest(smaller, tiles) <= before
 
 
-def test_mappings_of_always_live_tensors():
+def test_always_live_tensors_are_mapped_by_hand():
     # 300 B are blocks of 128, 128 and 44 B on the tiles 2, 1, 0 of a first layout by load; the 64 B
     # of the second tensor join the 44 B.
     tensors = [TensorType("float32", (75,)), TensorType("float16", (32,))]

@@ -49,7 +49,7 @@ def test_branches_without_numbers_all_count():
     assert counted_ops.taken(make.workload(), np.ones(3)).all()
 
 
-def test_enclosing():
+def test_the_smallest_region_around_ops_is_found():
     ops = nested().ops
     assert counted_ops.enclosing(ops, [1]) == (1, 7)
     assert counted_ops.enclosing(ops, [3, 4]) == (3, 5)

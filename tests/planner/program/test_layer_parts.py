@@ -31,7 +31,7 @@ _ATTENTION = {f"att/{part}": True for part in ("query", "key", "value", "output"
         ({}, {}),
     ],
 )
-def test_wholes(layers, expected):
+def test_parts_belong_to_the_layer_around_them(layers, expected):
     assert wholes(layers) == expected
 
 

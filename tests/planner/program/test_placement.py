@@ -23,7 +23,7 @@ def test_the_host_is_no_ipu():
     assert found.buffers.tolist() == [0, -1]
 
 
-def test_unused_ipus_count():
+def test_unused_ipus_are_counted():
     assert placed_workload.place(dataclasses.replace(training_step(), ipus=4)).placement.ipus == 4
 
 
@@ -40,7 +40,7 @@ def test_stages_take_their_ops_and_variables_along():
         assert ipu == (2, 0, 5)[variable.ipu]
 
 
-def test_parallel_stages_stay():
+def test_parallel_stages_stay_where_they_are():
     workload = pipeline(2)
     parallel = dataclasses.replace(workload.pipeline, device_mapping=((0, 1), 1))
     found = placed_workload.place(dataclasses.replace(workload, pipeline=parallel)).placement

@@ -45,7 +45,7 @@ def an_op(op_type, stage=None, phase=""):
         ("UnsortedSegmentSum", 0.3, "float32"),
     ],
 )
-def test_families(op_type, proportion, partials):
+def test_options_apply_to_the_ops_of_their_library(op_type, proportion, partials):
     found = ResourceTable(SETTINGS).of(an_op(op_type))
     assert (found.memory_proportion, found.partials) == (proportion, partials)
     assert (found.chip, found.tiles, found.replicas) == (BOW, 1472 - 64, 8)
@@ -60,13 +60,13 @@ def test_families(op_type, proportion, partials):
         (1, "update", (0.2, "float32")),
     ],
 )
-def test_options_of_stages_override(stage, phase, expected):
+def test_options_of_stages_override_those_of_the_program(stage, phase, expected):
     found = ResourceTable(SETTINGS).of(an_op("MatMul", stage, phase))
     assert (found.memory_proportion, found.partials) == expected
 
 
 @pytest.mark.parametrize(("op_type", "proportion"), [("Conv2D", 0.1), ("MatMul", 0.7)])
-def test_options_of_one_library(op_type, proportion):
+def test_options_of_one_library_leave_the_others(op_type, proportion):
     settings = SETTINGS.replace(
         stage_options={(0, "forward"): {"matmuls.availableMemoryProportion": "0.7"}}
     )

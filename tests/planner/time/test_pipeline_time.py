@@ -50,7 +50,7 @@ def test_sequential_has_no_overlap():
 
 
 @needs_prices
-def test_inference_fills_once():
+def test_an_inference_pipeline_fills_once():
     workload = pipeline([100.0, 70.0, 40.0], [], [], 30)
     made = Planner(workload).timeline(SETTINGS)
     # 30 mini-batches through 3 stages: 32 steps as long as the slowest stage that works in them.
@@ -88,7 +88,7 @@ def test_settings_can_ask_for_recomputation():
 
 
 @needs_prices
-def test_executions_repeat():
+def test_repeated_executions_add_up():
     once = pipeline([100.0] * 2, [200.0] * 2, [7.0] * 2, 4)
     workload = dataclasses.replace(
         once,

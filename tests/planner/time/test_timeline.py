@@ -172,7 +172,7 @@ def test_unknown_trip_counts_make_times_assumed():
         ({Label.EXACT: 40.0, Label.MODELLED: 30.0, Label.ASSUMED: 30.0}, Label.MODELLED),
     ],
 )
-def test_median_label(cycles, label):
+def test_the_median_label_is_that_of_most_cycles(cycles, label):
     assert median_label(cycles) is label
 
 

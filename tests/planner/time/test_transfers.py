@@ -35,7 +35,7 @@ def fed(work, runs=10):
     return make.workload()
 
 
-def test_feeds_by_hand():
+def test_cycles_of_feeds_by_hand():
     workload = fed(1e6)
     waiting = Planner(workload).timeline(SETTINGS.replace(prefetch=False))
     assert waiting.cycles == pytest.approx(10 * (1e6 + 2 * HOST))
@@ -114,7 +114,7 @@ def test_sums_are_merged_up_to_the_option(limit, groups):
     assert len(made.transfers) == 3
 
 
-def test_groups_of_replicas():
+def test_groups_of_replicas_sum_among_themselves():
     made = Planner(sums(1, replica_group_size=4)).timeline(SETTINGS.replace(replicas=16))
     assert made.cycles == pytest.approx(collectives.all_reduce(4096, 4, 1, BOW).cycles)
 

@@ -42,7 +42,7 @@ def warnings(monkeypatch) -> list[str]:
     return found
 
 
-def test_the_directory_of_a_program(tmp_path) -> None:
+def test_the_directory_of_a_program_has_all_files(tmp_path) -> None:
     profiled.configure(compilation_poplar_options=_engine(tmp_path / "a" / "b", all="true"))
     profiled.run()
     (folder,) = _written(tmp_path / "a" / "b")
@@ -143,7 +143,9 @@ def test_each_program_has_its_own(tmp_path) -> None:
     ],
     ids=range(17),
 )
-def test_whose_word_counts(engine, private, environment, expected, monkeypatch) -> None:
+def test_later_sources_of_options_override_earlier_ones(
+    engine, private, environment, expected, monkeypatch
+) -> None:
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(environment))
     profiled.configure(compilation_poplar_options=engine, **private)
     found = report_options.read(system.current().with_environment())
@@ -229,7 +231,7 @@ def test_a_directory_that_is_gone_when_launches_are_renewed(tmp_path, warnings) 
     assert len(warnings) == 1 and str(folder) in warnings[0]
 
 
-def test_reports_as_text_only(tmp_path) -> None:
+def test_reports_may_be_text_only(tmp_path) -> None:
     profiled.configure(report_directory=str(tmp_path), use_poplar_text_report=True)
     profiled.run()
     (folder,) = _written(tmp_path)
