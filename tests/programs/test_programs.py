@@ -57,7 +57,7 @@ def _result(name: str, flags: str = "") -> Any:
         ("autoencoder", 0.5),
     ],
 )
-def test_losses_fall(name: str, share: float) -> None:
+def test_the_loss_of_a_training_falls(name: str, share: float) -> None:
     losses = np.asarray(_result(name)).reshape(-1)
     quarter = max(1, len(losses) // 4)
     assert losses[-quarter:].mean() < share * losses[:quarter].mean()
@@ -77,7 +77,7 @@ def test_chains_find_the_coefficients() -> None:
 
 
 @pytest.mark.process
-def test_forecasts_get_better() -> None:
+def test_forecasts_improve_by_training() -> None:
     before, after, predictions = _result("sales_forecast")
     assert after < 0.5 * before
     assert np.isfinite(predictions).all()
@@ -85,5 +85,5 @@ def test_forecasts_get_better() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", [*runner.GRAPH_PROGRAMS, *runner.EAGER_PROGRAMS])
-def test_with_synthetic_data(name: str) -> None:
+def test_programs_run_with_synthetic_data(name: str) -> None:
     assert _result(name, _SYNTHETIC) is not None

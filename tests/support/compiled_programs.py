@@ -1,8 +1,9 @@
-"""Small Programs for tests of the compiler, and a text form to compare them by."""
+"""Small Programs for tests of the compiler, made by tracing."""
 
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -40,17 +41,9 @@ def program_of(function: Callable[..., Any], *specs: tf.TensorSpec) -> Program:
     return Program.from_library(cluster.library(), cluster.entry)
 
 
-def text(program: Program) -> str:
-    """Returns a Program as text: a line for each function, argument, node and result."""
-    lines = []
-    for number, function in enumerate(program.functions.values()):
-        lines.append(f"function {number}")
-        for node in function.node_def:
-            inputs = ", ".join(node.input)
-            lines.append(f"  {node.name} = {node.op}({inputs})")
-        lines.extend(f"  return {value}" for value in function.ret.values())
-        lines.extend(f"  run {value}" for value in function.control_ret.values())
-    return "\n".join(lines)
+def unindented(text: str) -> str:
+    """Returns the text of a Program as a test writes it, without the indentation of the test."""
+    return textwrap.dedent(text).strip("\n")
 
 
 def ops(program: Program) -> list[str]:

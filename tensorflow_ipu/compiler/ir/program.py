@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from tensorflow.core.framework import function_pb2, node_def_pb2
+from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
+
+from tensorflow_ipu.compiler.ir import node_text
 
 # Attributes that programs set through `ipu.scopes`.
 SHARDING_ATTRIBUTE = "_XlaSharding"
@@ -45,6 +47,18 @@ class Program:
 
     functions: dict[str, function_pb2.FunctionDef]
     entry: str
+
+    def __str__(self) -> str:
+        """Returns the functions as text, for tests and for whoever debugs a pass.
+
+        It is the same for all traces of the same program: functions have numbers in the order in
+        which the entry comes to use them, instead of their generated names, and attributes that
+        follow from others are left out.
+        """
+        used = self.names_by_use()
+        names = [*used, *(name for name in self.functions if name not in used)]
+        numbers = {name: f"function {number}" for number, name in enumerate(names)}
+        return "\n".join(_function_text(self.functions[name], numbers) for name in names)
 
     @classmethod
     def from_library(cls, library: function_pb2.FunctionDefLibrary, entry: str) -> Program:
@@ -115,3 +129,38 @@ def called_functions(node: node_def_pb2.NodeDef) -> list[str]:
             names.append(value.func.name)
         names.extend(function.name for function in value.list.func)
     return names
+
+
+def _function_text(function: function_pb2.FunctionDef, numbers: Mapping[str, str]) -> str:
+    """Returns a function as text: a line for its arguments and for each node and result."""
+    signature = function.signature
+    arguments = ", ".join(
+        f"{argument.name}: {_argument_text(argument.type, function.arg_attr[number].attr)}"
+        if number in function.arg_attr
+        else f"{argument.name}: {node_text.type_text(argument.type)}"
+        for number, argument in enumerate(signature.input_arg)
+    )
+    lines = [f"{numbers[signature.name]}({arguments})"]
+    lines += ["  " + node_text.node_line(node, numbers, _DECODERS) for node in function.node_def]
+    outputs = [argument.name for argument in signature.output_arg]
+    lines += [f"  return {function.ret[name]}" for name in outputs or sorted(function.ret)]
+    lines += [f"  run {function.control_ret[name]}" for name in sorted(function.control_ret)]
+    return "\n".join(lines)
+
+
+def _argument_text(dtype: int, attributes: Mapping[str, attr_value_pb2.AttrValue]) -> str:
+    """Returns what is known of an argument: its type and shape, or those of its variable."""
+    if "_handle_dtypes" in attributes:
+        (kind,) = attributes["_handle_dtypes"].list.type
+        (shape,) = attributes["_handle_shapes"].list.shape
+        return f"variable {node_text.type_text(kind, shape)}"
+    if "_output_shapes" in attributes:
+        return node_text.type_text(dtype, attributes["_output_shapes"].list.shape[0])
+    return node_text.type_text(dtype)
+
+
+# What makes text of the attributes whose values are serialized messages.
+_DECODERS = {
+    SHARDING_ATTRIBUTE: node_text.ipus_text,
+    FRONTEND_ATTRIBUTE: node_text.frontend_text,
+}

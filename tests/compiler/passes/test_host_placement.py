@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tensorflow_ipu.compiler.passes import host_placement
-from tests.support.compiled_programs import program_of, scalar_target
+from tests.support.compiled_programs import program_of, scalar_target, unindented
 
 
 def test_devices_and_colocation_go():
@@ -16,8 +16,15 @@ def test_devices_and_colocation_go():
             return y * 2.0
 
     program = program_of(body, tf.TensorSpec([], tf.float32))
-    assert any(node.device for _, node in program.nodes())
+    assert "add = AddV2(x, add/y:output:0) {device=/device:IPU:0}" in str(program)
+    assert "{device=/device:IPU:0, _class=[loc:@add]}" in str(program)
     host_placement.run(program, scalar_target())
-    for _, node in program.nodes():
-        assert not node.device
-        assert "_class" not in node.attr
+    assert str(program) == unindented("""
+        function 0(x: float32[])
+          add/y = Const() {dtype=float32, value=1.0}
+          add = AddV2(x, add/y:output:0)
+          mul/y = Const() {dtype=float32, value=2.0}
+          mul = Mul(add:z:0, mul/y:output:0)
+          Identity = Identity(mul:z:0)
+          return Identity:output:0
+        """)

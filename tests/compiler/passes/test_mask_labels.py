@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_ipu import ipu_strategy, scopes
 from tensorflow_ipu.compiler.passes import mask_labels
 from tests.support import replicas
-from tests.support.compiled_programs import default_target, program_of, text
+from tests.support.compiled_programs import default_target, program_of
 
 
 def _run(function: Callable[..., Any], *args: Any) -> Any:
@@ -58,5 +58,5 @@ def test_only_the_loss_takes_masked_labels() -> None:
 
     made = program_of(program, tf.TensorSpec([4, 3]), tf.TensorSpec([4], tf.int32))
     mask_labels.run(made, default_target())
-    lines = [line for line in text(made).splitlines() if "ipu_labels:" in line]
+    lines = [line for line in str(made).splitlines() if "ipu_labels:" in line]
     assert len(lines) == 1 and "= SparseSoftmaxCrossEntropyWithLogits(" in lines[0]

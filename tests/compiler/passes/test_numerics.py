@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.device import system
-from tests.support.compiled_programs import ops, program_of, text
+from tests.support.compiled_programs import ops, program_of
 
 _HALVES = tf.TensorSpec([2, 2], tf.float16)
 _FLOATS = tf.TensorSpec([2, 2], tf.float32)
@@ -56,7 +56,7 @@ def test_float32_is_left_alone_without_traps(options: dict[str, Any]) -> None:
     before = program_of(function, _FLOATS)
     after = Program.from_library(before.to_library(), before.entry)
     numerics.run(after, Target(0, system.current(), ()))
-    assert text(before) == text(after)
+    assert str(before) == str(after)
     assert before.functions == after.functions
 
 

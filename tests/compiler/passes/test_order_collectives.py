@@ -14,7 +14,7 @@ from tensorflow_ipu.compiler.ir.program import Program, input_node
 from tensorflow_ipu.compiler.passes import order_collectives, replica_constants
 from tensorflow_ipu.ops import all_to_all_op, cross_replica_ops, replication_ops
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
-from tests.support.compiled_programs import ops, program_of, scalar_target, text
+from tests.support.compiled_programs import ops, program_of, scalar_target
 
 SCALAR = tf.TensorSpec([], tf.float32)
 
@@ -81,7 +81,7 @@ def test_collectives_follow_the_flow_of_data():
 
 def test_no_edge_where_data_flows():
     program = _ordered(lambda x: cross_replica_sum(cross_replica_sum(x)))
-    assert "^" not in text(program)
+    assert "^" not in str(program)
 
 
 def test_nodes_that_run_functions_are_links():
@@ -145,9 +145,9 @@ def test_condition_of_a_loop_ends_after_its_collectives():
 )
 def test_programs_without_independent_collectives_are_unchanged(function, replicas):
     program = program_of(function, SCALAR)
-    before = text(program)
+    before = str(program)
     order_collectives.run(program, _target(replicas))
-    assert text(program) == before
+    assert str(program) == before
 
 
 class TestConstants:

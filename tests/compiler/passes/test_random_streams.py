@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_ipu.compiler.checks import verify
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.passes import random_streams
-from tests.support.compiled_programs import ops, program_of, scalar_target
+from tests.support.compiled_programs import ops, program_of, scalar_target, unindented
 
 CASES = {
     "uniform": (lambda: tf.random.uniform([8]), "StatelessRandomUniform"),
@@ -46,9 +46,21 @@ def test_stateful_op_becomes_stateless(name):
 
 
 def test_each_op_has_its_own_stream():
-    program = _rewritten(lambda: tf.random.normal([2]) + tf.random.uniform([2]))
-    streams = [node.attr["stream"].i for _, node in program.nodes() if node.op == "IpuRandomSeed"]
-    assert sorted(streams) == [0, 1]
+    program = _rewritten(
+        lambda: tf.random.uniform([2], name="a") + tf.random.uniform([2], name="b")
+    )
+    assert str(program) == unindented("""
+    function 0()
+      a/shape = Const() {dtype=int32, value=[2]}
+      a/RandomUniform = StatelessRandomUniform(a/shape:output:0, a/RandomUniform/ipu_seed:seed:0)
+      b/shape = Const() {dtype=int32, value=[2]}
+      b/RandomUniform = StatelessRandomUniform(b/shape:output:0, b/RandomUniform/ipu_seed:seed:0)
+      add = AddV2(a/RandomUniform:output:0, b/RandomUniform:output:0)
+      Identity = Identity(add:z:0)
+      a/RandomUniform/ipu_seed = IpuRandomSeed() {stream=0}
+      b/RandomUniform/ipu_seed = IpuRandomSeed() {stream=1}
+      return Identity:output:0
+        """)
 
 
 def test_ops_outside_compilation_are_left():
@@ -62,15 +74,16 @@ def test_ops_outside_compilation_are_left():
 @pytest.mark.parametrize(
     "sampler, distribution",
     [
-        (tf.random.log_uniform_candidate_sampler, b"log_uniform"),
-        (tf.random.uniform_candidate_sampler, b"uniform"),
+        (tf.random.log_uniform_candidate_sampler, "log_uniform"),
+        (tf.random.uniform_candidate_sampler, "uniform"),
     ],
 )
 @pytest.mark.parametrize("seed", [None, 0, 5])
 def test_candidate_samplers_keep_the_seed_of_the_user_only(sampler, distribution, seed):
     classes = tf.zeros([2, 1], tf.int64)
     program = _rewritten(lambda: sampler(classes, 1, 3, True, 10, seed)[0])
-    (node,) = (node for _, node in program.nodes() if "Sampler" in node.op)
-    assert node.op == "IpuCandidateSampler"
-    assert node.attr["distribution"].s == distribution
-    assert node.attr["seed2"].i == (seed or 0)
+    (line,) = (line for line in str(program).splitlines() if "Sampler(" in line)
+    assert "= IpuCandidateSampler(" in line
+    assert f"distribution={distribution}," in line
+    assert ("seed2=" in line) == bool(seed)
+    assert not seed or f"seed2={seed}," in line
