@@ -54,7 +54,7 @@ from tensorflow_ipu.runtime.event_trace import (
     extract_execute_reports,
     extract_poplar_serialized_graphs,
 )
-from tensorflow_ipu.variable_initialization import move_variable_initialization_to_cpu
+from tensorflow_ipu.training.variable_initialization import move_variable_initialization_to_cpu
 
 __all__ = [
     "DeviceConnectionType",

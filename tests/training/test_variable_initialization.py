@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from tensorflow_ipu.variable_initialization import move_variable_initialization_to_cpu
+from tensorflow_ipu.training.variable_initialization import move_variable_initialization_to_cpu
 
 
 @pytest.fixture
