@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tensorflow_ipu.configs import errors, flags
+from tensorflow_ipu.configs import errors, flags, partials
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.enums import DeviceConnectionType
 from tensorflow_ipu.configs.flags import Flags
@@ -103,13 +103,13 @@ class System:
         return bool(self.settings.allow_recompute)
 
     def partials_type(self, family: str) -> str | None:
-        """The type in which ops of a family add, "half" or "float"; None where no option says it.
+        """The type in which ops of a family add, "float16" or "float32"; None without an option.
 
         Args:
             family: "matmuls" or "convolutions".
         """
         options: dict[str, str] = getattr(self.settings, family).poplar_options
-        return options.get("partialsType")
+        return partials.OF_OPTION.get(options.get(partials.OPTION, ""))
 
     @property
     def engine_options(self) -> dict[str, str]:

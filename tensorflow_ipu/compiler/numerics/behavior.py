@@ -65,7 +65,7 @@ class FloatBehaviour:
         half_partials = frozenset(
             family
             for family in ("matmuls", "convolutions")
-            if attached.partials_type(family) == "half"
+            if attached.partials_type(family) == "float16"
         )
         if attached.machine.is_model:
             return cls(

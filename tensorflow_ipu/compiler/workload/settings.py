@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tensorflow_ipu.compiler.analysis.pipeline_plan import PipelinePlan
-from tensorflow_ipu.configs import partials
-from tensorflow_ipu.device.system import System
+from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.device.attachment import System
 from tensorflow_ipu.planner.settings import Settings
 
 #: Options that merge transfers, as `Settings.merged_bytes` names them.
@@ -35,10 +34,6 @@ def settings_of(
         pipeline: its pipeline, None without one.
     """
     config = system.settings
-    convolutions = _library(config.convolutions.poplar_options, "convolution")
-    matmuls = _library(config.matmuls.poplar_options, "matmul")
-    slices = _library(config.slices.poplar_options, "slice")
-    slices.pop("slice_partials", None)  # sums in slices are of the type of the data
     return Settings(
         chip=system.device(ordinal).chip,
         replicas=replicas,
@@ -52,9 +47,8 @@ def settings_of(
         outlining=config.optimizations.enable_graph_outlining,
         merged_bytes={name: getattr(config.optimizations, name) for name in MERGING},
         prefetch=config.optimizations.prefetch_data_streams,
-        **convolutions,
-        **matmuls,
-        **slices,
+        **_proportions(config),
+        **_partials(system),
     )
 
 
@@ -80,11 +74,20 @@ def stage_options(pipeline: PipelinePlan) -> dict[tuple[int, str], dict[str, str
     return found
 
 
-def _library(options: Mapping[str, str], prefix: str) -> dict[str, Any]:
-    """Arguments of Settings from the options of one library."""
-    found: dict[str, Any] = {}
-    if _PROPORTION in options:
-        found[f"{prefix}_proportion"] = float(options[_PROPORTION])
-    if partials.OPTION in options:
-        found[f"{prefix}_partials"] = partials.OF_OPTION[options[partials.OPTION]]
-    return found
+def _proportions(config: IPUConfig) -> dict[str, Any]:
+    """Arguments of Settings for the memory that ops may take, where an option says it."""
+    given = {
+        "convolution_proportion": config.convolutions.poplar_options.get(_PROPORTION),
+        "matmul_proportion": config.matmuls.poplar_options.get(_PROPORTION),
+        "slice_proportion": config.slices.poplar_options.get(_PROPORTION),
+    }
+    return {name: float(value) for name, value in given.items() if value is not None}
+
+
+def _partials(system: System) -> dict[str, Any]:
+    """Arguments of Settings for the types in which ops add, where an option says it."""
+    given = {
+        "convolution_partials": system.partials_type("convolutions"),
+        "matmul_partials": system.partials_type("matmuls"),
+    }
+    return {name: value for name, value in given.items() if value is not None}
