@@ -93,9 +93,8 @@ class Pairs(Plain):
 
 _PLAIN, _PAIRS = Plain(), Pairs()
 
-#: Option -> (path of its field in IpuOptions, how the value is stored). `auto_select_ipus` and
-#: `select_ipus` are not here: together they make `device_config`.
-FIELDS: Mapping[str, tuple[str, Plain]] = {
+# Options that are stored in a field of another name, or in another form.
+_DIFFERENT: Mapping[str, tuple[str, Plain]] = {
     "allow_recompute": ("speed_size_config.allow_recompute", _PLAIN),
     "selection_order": ("selection_order", Member(SelectionOrder)),
     "serialization_output_folder": ("serialization_folder", _PLAIN),
@@ -109,8 +108,6 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
         "speed_size_config.always_rearrange_copies_on_the_host",
         _PLAIN,
     ),
-    "experimental.enable_remote_buffer_embedding": ("enable_remote_buffer_embedding", _PLAIN),
-    "experimental.enable_prng_stability": ("enable_prng_stability", _PLAIN),
     "experimental.multi_replica_distribution.process_index": (
         "multi_replica_process_index",
         _PLAIN,
@@ -125,8 +122,6 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
     "floating_point_behaviour.esr": ("floating_point_behaviour.esr", Rounding()),
     "floating_point_behaviour.nanoo": ("floating_point_behaviour.nanoo", _PLAIN),
     "floating_point_behaviour.set_all": ("floating_point_behaviour.set_all", _PLAIN),
-    "io_tiles.num_io_tiles": ("num_io_tiles", _PLAIN),
-    "io_tiles.place_ops_on_io_tiles": ("place_ops_on_io_tiles", _PLAIN),
     "io_tiles.available_memory_proportion": ("io_tile_available_memory_proportion", _PLAIN),
     "ipu_model.compile_ipu_code": ("ipu_model_config.compile_ipu_code", _PLAIN),
     "ipu_model.tiles_per_ipu": ("ipu_model_config.tiles_per_ipu", _PLAIN),
@@ -138,7 +133,6 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
         "experimental_distributed_batch_norm_replica_group_size",
         _PLAIN,
     ),
-    "optimizations.prefetch_data_streams": ("prefetch_data_streams", _PLAIN),
     "optimizations.combine_embedding_lookups": ("enable_multi_slice_combiner", _PLAIN),
     "optimizations.combine_matmuls": ("enable_matmul_combiner", _PLAIN),
     "optimizations.enable_graph_outlining": (
@@ -158,19 +152,10 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
     "optimizations.maximum_send_recv_cluster_size": ("max_send_recv_cluster_size", _PLAIN),
     "optimizations.maximum_reduce_many_buffer_size": ("max_reduce_many_buffer_size", _PLAIN),
     "optimizations.maximum_all_gather_buffer_size": ("max_all_gather_buffer_size", _PLAIN),
-    "optimizations.minimum_remote_tensor_size": ("minimum_remote_tensor_size", _PLAIN),
     "optimizations.merge_remote_buffers": (
         "merge_remote_buffers",
         Member(MergeRemoteBuffersBehaviour),
     ),
-    "optimizations.enable_gather_simplifier": ("enable_gather_simplifier", _PLAIN),
-    "optimizations.triangular_solve_expander_block_size": (
-        "triangular_solve_expander_block_size",
-        _PLAIN,
-    ),
-    "optimizations.cholesky_block_size": ("cholesky_block_size", _PLAIN),
-    "optimizations.enable_fast_math": ("enable_fast_math", _PLAIN),
-    "optimizations.enable_dynamic_slice_replacement": ("enable_dynamic_slice_replacement", _PLAIN),
     "optimizations.math.fast": ("algebraic_simplifier_config.enable_fast_math", _PLAIN),
     "optimizations.math.dot_strength": ("algebraic_simplifier_config.enable_dot_strength", _PLAIN),
     "pooling.poplar_options": ("pooling_options", _PAIRS),
@@ -196,6 +181,15 @@ FIELDS: Mapping[str, tuple[str, Plain]] = {
         "profiling.auto_assign_report_subdirectories",
         _PLAIN,
     ),
+}
+_SAME = {name: name.rpartition(".")[2] for name in OPTIONS}
+
+#: Option -> (path of its field in IpuOptions, how the value is stored). An option with a field of
+#: its own name is stored there as it is. `auto_select_ipus` and `select_ipus` are not here:
+#: together they make `device_config`.
+FIELDS: Mapping[str, tuple[str, Plain]] = {
+    **{n: (f, _PLAIN) for n, f in _SAME.items() if f in IpuOptions.DESCRIPTOR.fields_by_name},
+    **_DIFFERENT,
 }
 
 
