@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from tensorflow_ipu.planner.memory import lifetimes, replica
@@ -11,6 +12,7 @@ from tensorflow_ipu.planner.plan import IpuMemory, Plan, Timeline
 from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.program.resources import costs_of
+from tensorflow_ipu.planner.program.structure import Structure, structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import timeline
 from tensorflow_ipu.planner.workload import Workload
@@ -39,14 +41,19 @@ class Planner:
     in `stage_devices` and `ordering`. All methods raise ValueError if the settings do not suit the
     program.
 
-    Args:
-        workload: the program.
+    Attributes:
+        workload: The program.
     """
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
         self._placed: dict[tuple[int, ...] | None, PlacedWorkload] = {}
         self._lifetimes: dict[tuple[tuple[int, ...] | None, str], Lifetimes] = {}
+
+    @functools.cached_property
+    def structure(self) -> Structure:
+        """What the parts of the program are for."""
+        return structure(self.workload)
 
     def plan(self, settings: Settings) -> Plan:
         """Plans memory and time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 
 from tensorflow_ipu.configs.machine import Machine
@@ -13,8 +14,8 @@ from tensorflow_ipu.planner.alternatives import (
     stage_text,
     workload_edits,
 )
+from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.planning import Planner
-from tensorflow_ipu.planner.program.structure import structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time.throughput import reserved_ipus
 from tensorflow_ipu.planner.workload import Workload
@@ -33,20 +34,40 @@ class Target:
     """A program and what it is planned for.
 
     Attributes:
-        workload: The program.
+        planner: Of the program.
         settings: What it is planned for.
         name: Of the change that led to it, where the search for it decides.
         instruction: What to write for that.
     """
 
-    workload: Workload
+    planner: Planner
     settings: Settings
     name: str = ""
     instruction: str = ""
 
+    @property
+    def workload(self) -> Workload:
+        """The program."""
+        return self.planner.workload
+
+    @functools.cached_property
+    def memory(self) -> tuple[IpuMemory, ...]:
+        """The memory of each IPU of a replica."""
+        return self.planner.memory(self.settings)
+
+    @functools.cached_property
+    def splitter(self) -> stage_split.Splitter:
+        """Cuts the program into stages."""
+        return stage_split.Splitter(self.workload, self.settings, self.planner.structure)
+
+    def plan(self) -> Plan:
+        """Plans memory and time."""
+        timeline = self.planner.timeline(self.settings)
+        return Plan(self.workload, self.settings, self.memory, timeline)
+
     def fits(self) -> bool:
         """Whether every tile can hold what is on it."""
-        return all(ipu.fits for ipu in Planner(self.workload).memory(self.settings))
+        return all(ipu.fits for ipu in self.memory)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,13 +159,13 @@ def _recompute(target: Target) -> Target | None:
     pipeline = target.workload.pipeline
     if target.settings.recompute and (pipeline is None or pipeline.recomputation is not None):
         return None
-    workload = target.workload
+    planner = target.planner
     if pipeline is not None and pipeline.training:
         again = dataclasses.replace(
             pipeline, recomputation=pipeline.recomputation or RecomputationMode.Auto
         )
-        workload = dataclasses.replace(workload, pipeline=again)
-    return Target(workload, target.settings.replace(recompute=True))
+        planner = Planner(dataclasses.replace(target.workload, pipeline=again))
+    return Target(planner, target.settings.replace(recompute=True))
 
 
 def _proportion(target: Target) -> Target | None:
@@ -158,7 +179,7 @@ def _proportion(target: Target) -> Target | None:
         smaller = {name: min(proportion, getattr(settings, name)) for name in names}
         text = f'poplar_options["availableMemoryProportion"] = "{proportion}"'
         found = Target(
-            target.workload,
+            target.planner,
             settings.replace(**smaller),
             f"smaller temporaries (availableMemoryProportion {proportion})",
             f"config.convolutions.{text}\nconfig.matmuls.{text}\nconfig.slices.{text}",
@@ -171,35 +192,41 @@ def _proportion(target: Target) -> Target | None:
 def _float16(target: Target) -> Target | None:
     if not workload_edits.has_full(target.workload):
         return None
-    return Target(workload_edits.to_half(target.workload), target.settings)
+    return Target(Planner(workload_edits.to_half(target.workload)), target.settings)
 
 
-def _state(workload: Workload) -> list[int]:
-    return [i for i in structure(workload).state if not workload.variables[i].offloaded]
+def _state(target: Target) -> list[int]:
+    """Indices of the variables of the optimizer that are on the chip."""
+    variables = target.workload.variables
+    return [i for i in target.planner.structure.state if not variables[i].offloaded]
+
+
+def _offloaded(target: Target, indices: list[int], split: int = 1) -> Target:
+    """The program with some variables in streaming memory."""
+    workload = workload_edits.offloaded(target.workload, indices, split)
+    return Target(Planner(workload), target.settings)
 
 
 def _offload(target: Target) -> Target | None:
-    state = _state(target.workload)
+    state = _state(target)
     if not state:
         return None
-    return Target(workload_edits.offloaded(target.workload, state), target.settings)
+    return _offloaded(target, state)
 
 
 def _split(target: Target) -> Target | None:
-    state = _state(target.workload)
+    state = _state(target)
     if not state:
         return None
-    split = target.settings.replicas
-    return Target(workload_edits.offloaded(target.workload, state, split), target.settings)
+    return _offloaded(target, state, target.settings.replicas)
 
 
 def _weights(target: Target) -> Target | None:
     variables = target.workload.variables
-    trained = [i for i in structure(target.workload).trained if not variables[i].offloaded]
+    trained = [i for i in target.planner.structure.trained if not variables[i].offloaded]
     if not trained:
         return None
-    split = target.settings.replicas
-    return Target(workload_edits.offloaded(target.workload, trained, split), target.settings)
+    return _offloaded(target, trained, target.settings.replicas)
 
 
 def _smaller_batch(target: Target) -> Target | None:
@@ -209,7 +236,7 @@ def _smaller_batch(target: Target) -> Target | None:
     while size > 1 and size % 2 == 0:
         size //= 2
         found = Target(
-            batch.with_batch(target.workload, size),
+            Planner(batch.with_batch(target.workload, size)),
             target.settings,
             f"mini-batches of {size} in place of {before}",
             f"dataset.batch({size}, drop_remainder=True), and {(before or 1) // size} times as "
@@ -227,7 +254,7 @@ def _numbers(target: Target, layers: int) -> Iterator[int]:
     # A replica occupies a power of two: of 5 IPUs for each, 4 can be had.
     most = min(layers, 1 << max(0, each.bit_length() - 1))
     capacity = settings.chip.tiles * settings.chip.memory_per_tile
-    needed = sum(ipu.always_live for ipu in Planner(target.workload).memory(settings))
+    needed = sum(ipu.always_live for ipu in target.memory)
     least = max(target.workload.ipus + 1, -(-needed // (2 * capacity)))
     small = len(target.workload.ops) <= _LARGE
     nearby = range(least, max(least, most) + 1 if small else least + _NEARBY)
@@ -240,10 +267,12 @@ def _numbers(target: Target, layers: int) -> Iterator[int]:
 def _pipeline(target: Target) -> Target | None:
     """The fewest stages that suffice, as they are or with recomputation."""
     found = None
-    for stages in _numbers(target, len(structure(target.workload).layers)):
-        split = stage_split.split(target.workload, target.settings, stages)
+    for stages in _numbers(target, len(target.planner.structure.layers)):
+        split = target.splitter.split(stages)
         text = stage_text.pipeline(split, reserved_ipus(stages), target.settings.replicas)
-        plain = Target(split.workload, target.settings, f"pipeline with {stages} stages", text)
+        plain = Target(
+            Planner(split.workload), target.settings, f"pipeline with {stages} stages", text
+        )
         again = _recompute(plain)
         if again is not None:
             again = dataclasses.replace(
@@ -259,14 +288,14 @@ def _pipeline(target: Target) -> Target | None:
 
 
 def _shards(target: Target) -> Target | None:
-    known = structure(target.workload)
+    known = target.planner.structure
     found = None
     for shards in _numbers(target, len(known.layers)):
-        split = stage_split.split(target.workload, target.settings, shards)
+        split = target.splitter.split(shards)
         lengths = [len(stage.layers) for stage in split.stages]
         places = [shard for shard, length in enumerate(lengths) for _ in range(length)]
         found = Target(
-            restage.restaged(target.workload, known, places, None),
+            Planner(restage.restaged(target.workload, known, places, None)),
             target.settings,
             f"shards on {shards} IPUs",
             stage_text.shards(split, reserved_ipus(shards), target.settings.replicas),

@@ -6,10 +6,10 @@ import dataclasses
 import itertools
 
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import changes
 from tensorflow_ipu.planner.alternatives.changes import Change, Target
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.time import throughput
 
 
@@ -54,13 +54,13 @@ def remedies(plan: Plan) -> tuple[Remedy, ...]:
         Those that save something on the worst tile. First those that make the program fit: those
         that cost the fewest cycles first, then those that save most. Then the rest, by saving.
     """
-    target = Target(plan.workload, plan.settings)
-    tried = [(change, _tried(plan, change)) for change in changes.possible(target)]
+    target = Target(Planner(plan.workload), plan.settings)
+    tried = [(change, _tried(plan, target, change)) for change in changes.possible(target)]
     found = [(change, remedy) for change, remedy in tried if remedy and remedy.saving > 0]
     single = [remedy for _, remedy in found]
     if not plan.fits and not any(remedy.fits for remedy in single):
         ordered = [change for change, _ in sorted(found, key=lambda pair: _rank(pair[1]))]
-        single += _pairs(plan, ordered)
+        single += _pairs(plan, target, ordered)
     return tuple(sorted(single, key=_rank))
 
 
@@ -68,32 +68,32 @@ def remedies(plan: Plan) -> tuple[Remedy, ...]:
 _PAIRED = 4
 
 
-def _pairs(plan: Plan, best: list[Change]) -> list[Remedy]:
+def _pairs(plan: Plan, target: Target, best: list[Change]) -> list[Remedy]:
     """The best pair that suffices, if one does."""
     found = []
     for first, second in itertools.combinations(best[:_PAIRED], 2):
         if first.kind == second.kind:
             continue
-        remedy = _tried(plan, first.then(second))
+        remedy = _tried(plan, target, first.then(second))
         if remedy and remedy.fits:
             found.append(remedy)
     return sorted(found, key=_rank)[:1]
 
 
-def _tried(plan: Plan, change: Change) -> Remedy | None:
+def _tried(plan: Plan, target: Target, change: Change) -> Remedy | None:
     """Plans a change; None if it cannot be made."""
     try:
-        target = change.apply(Target(plan.workload, plan.settings))
-        if target is None:
+        changed = change.apply(target)
+        if changed is None:
             return None
-        after = planning.plan(target.workload, target.settings)
+        after = changed.plan()
     except ValueError:
         return None
     before = throughput.cycles_per_item(plan)
     ratio = throughput.cycles_per_item(after) / before if before else None
     return Remedy(
-        change.name if not target.name else target.name,
-        target.instruction or change.instruction,
+        changed.name or change.name,
+        changed.instruction or change.instruction,
         plan.fullest.worst_bytes - after.fullest.worst_bytes,
         max(ipu.total for ipu in plan.memory) - max(ipu.total for ipu in after.memory),
         after.fullest.worst_bytes,

@@ -8,6 +8,7 @@ least between IPUs.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -87,25 +88,52 @@ def split(
         ValueError: there are fewer layers than stages, no such schedule, or the schedule cannot
             have that count.
     """
-    found = structure(workload)
-    _check_stages(found, stages)
-    if workload.pipeline is None:
-        workload = workload_edits.offloaded(workload, found.state)
-    description = _description(workload, found, stages, schedule, count)
-    table = LayerTable(workload, settings, found)
-    ends = table.cut(stages, settings.compute_tiles * settings.chip.memory_per_tile)
-    stage_of_layer = np.repeat(np.arange(stages), np.diff([0, *ends])).tolist()
-    parts = tuple(table.stage(begin, end) for begin, end in zip([0, *ends], ends))
-    timing = schedules.timed(schedules.build(description), _costs(parts, description))
-    return Split(
-        parts,
-        description.schedule.name,
-        description.count,
-        timing.bubble_share,
-        restage.restaged(workload, found, stage_of_layer, description),
-        settings.compute_tiles * settings.chip.memory_per_tile,
-        table.label,
-    )
+    return Splitter(workload, settings, structure(workload)).split(stages, schedule, count)
+
+
+class Splitter:
+    """Cuts one program into any number of stages.
+
+    Args:
+        workload: the program, pipelined or not.
+        settings: what it is planned for.
+        found: what its parts are for.
+    """
+
+    def __init__(self, workload: Workload, settings: Settings, found: Structure) -> None:
+        self._original, self._settings, self._found = workload, settings, found
+        self._capacity = settings.compute_tiles * settings.chip.memory_per_tile
+
+    def split(self, stages: int, schedule: str | None = None, count: int | None = None) -> Split:
+        """Cuts the program; see the function `split`."""
+        _check_stages(self._found, stages)
+        workload, found = self._workload, self._found
+        description = _description(workload, found, stages, schedule, count)
+        ends = self._table.cut(stages, self._capacity)
+        stage_of_layer = np.repeat(np.arange(stages), np.diff([0, *ends])).tolist()
+        parts = tuple(self._table.stage(begin, end) for begin, end in zip([0, *ends], ends))
+        timing = schedules.timed(schedules.build(description), _costs(parts, description))
+        return Split(
+            parts,
+            description.schedule.name,
+            description.count,
+            timing.bubble_share,
+            restage.restaged(workload, found, stage_of_layer, description),
+            self._capacity,
+            self._table.label,
+        )
+
+    @functools.cached_property
+    def _workload(self) -> Workload:
+        """The program as it is cut: a new pipeline has its optimizer state in streaming memory."""
+        if self._original.pipeline is not None:
+            return self._original
+        return workload_edits.offloaded(self._original, self._found.state)
+
+    @functools.cached_property
+    def _table(self) -> LayerTable:
+        """What the layers cost."""
+        return LayerTable(self._workload, self._settings, self._found)
 
 
 def schedule_named(name: str) -> PipelineSchedule:

@@ -55,23 +55,32 @@ def checked(changes: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     return {name: [_checked(name, value) for value in values] for name, values in changes.items()}
 
 
-def varied(
-    workload: Workload, settings: Settings, changes: Mapping[str, Any]
-) -> tuple[Workload, Settings]:
-    """Makes changes.
+def same_program(changes: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Returns a key that is the same for all combinations of changes that make the same program.
+
+    Args:
+        changes: a value for each, by name, in the form that `checked` returns.
+    """
+    if "stages" in changes:  # which are cut by what the layers cost with the settings
+        return tuple(changes.values())
+    values = tuple(changes.get(name) for name in ("batch", "schedule", "count", "recompute"))
+    return *values, changes.get("replicas", 1) > 1
+
+
+def changed_program(
+    workload: Workload, settings: Settings, target: Settings, changes: Mapping[str, Any]
+) -> Workload:
+    """Makes those changes that concern the program.
 
     Args:
         workload: the program.
         settings: what it is planned for.
+        target: the settings with all changes, as `changed_settings` returns them.
         changes: a value for each, by name, in the form that `checked` returns.
 
-    Returns:
-        The changed program and settings.
-
     Raises:
-        ValueError: the program or the chip does not allow this combination.
+        ValueError: the program does not allow this combination.
     """
-    target = _settings(settings, changes)
     if "batch" in changes:
         workload = with_batch(workload, changes["batch"])
     if "stages" in changes:
@@ -85,7 +94,7 @@ def varied(
         workload = _recomputed(workload, changes["recompute"])
     if settings.replicas == 1 < target.replicas:
         workload = replication.with_sums(workload)
-    return workload, target
+    return workload
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -112,8 +121,16 @@ def _checked(name: str, value: Any) -> Any:
     return _PARTIALS[value]
 
 
-def _settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """The settings with those of the changes that concern them."""
+def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Makes those changes that concern the settings.
+
+    Args:
+        settings: what the program is planned for.
+        changes: a value for each, by name, in the form that `checked` returns.
+
+    Raises:
+        ValueError: the chip does not allow this combination.
+    """
     chip = chips.get(changes["chip"]) if "chip" in changes else settings.chip
     if "tiles" in changes:
         chip = chips.get(chip.name).with_tiles(changes["tiles"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorflow_ipu.costs.label import Label, worst
-from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import variations
 from tensorflow_ipu.planner.alternatives.capacity_text import number
+from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.planner.workload import Workload
@@ -77,10 +78,15 @@ def outcomes(
         raise ValueError(
             f"Expected at most {MOST} combinations, received {total}: {sizes}. Ask for fewer."
         )
-    return tuple(
-        _outcome(workload, settings, dict(zip(checked, values)))
-        for values in itertools.product(*checked.values())
-    )
+    combinations = [dict(zip(checked, values)) for values in itertools.product(*checked.values())]
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, combination in enumerate(combinations):
+        groups.setdefault(variations.same_program(combination), []).append(index)
+    found: dict[int, Outcome] = {}
+    for indices in groups.values():
+        members = [combinations[index] for index in indices]
+        found.update(zip(indices, _of_one_program(workload, settings, members)))
+    return tuple(found[index] for index in range(total))
 
 
 def to_dicts(found: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -125,12 +131,26 @@ def to_text(found: Sequence[Outcome]) -> str:
     return "\n".join([*lines, *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
 
 
-def _outcome(workload: Workload, settings: Settings, changes: Mapping[str, Any]) -> Outcome:
-    try:
-        changed, target = variations.varied(workload, settings, changes)
-        plan = planning.plan(changed, target)
-    except ValueError as error:
-        return Outcome(changes, error=str(error))
+def _of_one_program(
+    workload: Workload, settings: Settings, combinations: Sequence[Mapping[str, Any]]
+) -> Iterator[Outcome]:
+    """Plans combinations that make the same program."""
+    planner = None
+    for changes in combinations:
+        try:
+            target = variations.changed_settings(settings, changes)
+            if planner is None:
+                changed = variations.changed_program(workload, settings, target, changes)
+                planner = Planner(changed)
+            plan = planner.plan(target)
+        except ValueError as error:
+            yield Outcome(changes, error=str(error))
+        else:
+            yield _outcome(changes, plan)
+
+
+def _outcome(changes: Mapping[str, Any], plan: Plan) -> Outcome:
+    """What comes of a combination that is possible."""
     schedule = plan.timeline.schedule
     return Outcome(
         changes,
@@ -140,7 +160,7 @@ def _outcome(workload: Workload, settings: Settings, changes: Mapping[str, Any])
         plan.timeline.cycles,
         plan.timeline.seconds,
         throughput.items_per_second(plan),
-        throughput.reserved_ipus(changed.ipus) * target.replicas,
+        throughput.reserved_ipus(plan.workload.ipus) * plan.settings.replicas,
         None if schedule is None else schedule.bubble_share,
         worst([throughput.memory_label(plan), plan.timeline.label]),
     )

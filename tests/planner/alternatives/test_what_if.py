@@ -10,6 +10,7 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import batch, stage_split, variations, what_if
+from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import throughput
 from tensorflow_ipu.schedule import PipelineSchedule
@@ -110,6 +111,31 @@ def test_every_combination_is_planned_in_order():
     assert [(o.changes["tiles"], o.changes["batch"]) for o in found] == [
         (32, 16), (32, 32), (32, 64), (64, 16), (64, 32), (64, 64),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "programs"),
+    [
+        ({"tiles": [32, 64], "io_tiles": [0, 4], "partials": ["half", "float"]}, 1),
+        ({"batch": [16, 32], "tiles": [32, 64]}, 2),
+        ({"replicas": [1, 2, 4], "tiles": [32, 64]}, 2),
+        ({"stages": [1, 2], "tiles": [32, 64]}, 4),
+    ],
+)
+def test_combinations_that_make_one_program_place_it_once(monkeypatch, changes, programs):
+    placed = []
+    place = placed_workload.place
+    monkeypatch.setattr(placed_workload, "place", lambda *given: placed.append(1) or place(*given))
+    found = what_if.outcomes(WORKLOAD, SETTINGS, changes)
+    assert len(placed) == programs
+    for outcome in found:
+        assert outcome == _one(outcome.changes)
+
+
+def test_a_combination_that_is_not_possible_spoils_no_other():
+    found = what_if.outcomes(WORKLOAD, SETTINGS, {"io_tiles": [64, 4], "batch": [16, 32]})
+    assert [bool(outcome.error) for outcome in found] == [True, True, False, False]
+    assert found[3] == _one({"io_tiles": 4, "batch": 32})
 
 
 @pytest.mark.parametrize(
