@@ -189,7 +189,7 @@ class Cost:
     Attributes:
         compute: Cycles of the slowest tile in its workers.
         exchange: Cycles of exchange between tiles.
-        sync: Cycles of synchronisation.
+        sync: Cycles of synchronization.
         temporary: Bytes on the fullest tile that are needed only while the op runs, besides inputs
             and results.
         codelets: Names of the vertex types it uses; their code is on a tile once, however many

@@ -248,7 +248,7 @@ def _together(option: tuple[float, float], chip: Chip) -> float:
 
 
 def _cost(links: float, adds: float, ipus: int, chip: Chip) -> Cost:
-    """The cost of a collective: its steps on the links, its additions, one synchronisation."""
+    """The cost of a collective: its steps on the links, its additions, one synchronization."""
     label = link_label(chip)
     if ipus > chip.link_domain:
         label = worst((label, label_of(chip, "gateway_bandwidth", "gateway_latency")))

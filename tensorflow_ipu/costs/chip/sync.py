@@ -9,7 +9,7 @@ _WAYS = 2
 
 
 def hops(ipus: int) -> float:
-    """Returns the steps that a synchronisation takes from one end of a ladder of IPUs to the other.
+    """Returns the steps that a synchronization takes from one end of a ladder of IPUs to the other.
 
     Formula: `1 + (ipus / 2) / 2`: a ladder has two IPUs per rung, and the middle collects. Source:
     the hardware model in the tests of graphcore/poplibs.
@@ -21,7 +21,7 @@ def hops(ipus: int) -> float:
 
 
 def sync_cycles(ipus: int, chip: Chip) -> float:
-    """Returns the cycles of one synchronisation.
+    """Returns the cycles of one synchronization.
 
     Formula: on one IPU a constant of the chip; among several that constant plus
     `2 x hops x time per hop x clock`. Source: see `hops`; the figures are the chip's.

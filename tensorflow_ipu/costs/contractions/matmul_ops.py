@@ -13,7 +13,7 @@ from tensorflow_ipu.costs.rules.data_movement import rearrangement
 from tensorflow_ipu.costs.rules.elementwise import elementwise, expression_cycles
 from tensorflow_ipu.costs.rules.reduction import reduction
 
-# Steps of the iterations for singular values and eigenvalues, each a QR factorisation. Assumed.
+# Steps of the iterations for singular values and eigenvalues, each a QR factorization. Assumed.
 _ITERATIONS = 10
 
 
@@ -86,7 +86,7 @@ def _of_largest(spec: OpSpec, resources: Resources) -> Cost:
 
 
 def _sequential(tensor: TensorType, resources: Resources) -> Cost:
-    """What a factorisation does column by column: a root or quotient and a scaled column each."""
+    """What a factorization does column by column: a root or quotient and a scaled column each."""
     lines = max(tensor.shape[-2:], default=1)
     batch = math.prod(tensor.shape[:-2])
     on_tile = share(batch * lines, tensor.element_size, resources.tiles)
@@ -97,10 +97,10 @@ def _sequential(tensor: TensorType, resources: Resources) -> Cost:
     return step.times(lines)
 
 
-def _factorised(products: int) -> Rule:
-    """A rule for factorisations, as so many full products and a pass over the columns.
+def _factorized(products: int) -> Rule:
+    """A rule for factorizations, as so many full products and a pass over the columns.
 
-    No formula of the library for them is known; the arithmetic of a factorisation of [m, n] is at
+    No formula of the library for them is known; the arithmetic of a factorization of [m, n] is at
     most `m x n x min(m, n)` products, which blocked algorithms do as matrix products.
     """
 
@@ -124,17 +124,17 @@ def _cross(spec: OpSpec, resources: Resources) -> Cost:
 RULES: dict[str, Rule] = {
     **rules(_product, "MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", "transpose_a adj_x"),
     **rules(_einsum, "Einsum XlaEinsum", "equation"),
-    **dict.fromkeys("Cholesky MatrixTriangularSolve".split(), _factorised(1)),
+    **dict.fromkeys("Cholesky MatrixTriangularSolve".split(), _factorized(1)),
     **dict.fromkeys(
         """
         CholeskyGrad Lu MatrixSolve MatrixInverse MatrixDeterminant LogMatrixDeterminant Qr
         MatrixSolveLs TridiagonalSolve
         """.split(),
-        _factorised(2),
+        _factorized(2),
     ),
     **dict.fromkeys(
         "Svd SelfAdjointEig SelfAdjointEigV2 Eig MatrixSquareRoot MatrixExponential".split(),
-        _factorised(2 * _ITERATIONS),
+        _factorized(2 * _ITERATIONS),
     ),
     **rules(_cross, "Cross"),
 }

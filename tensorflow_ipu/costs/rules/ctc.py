@@ -21,7 +21,7 @@ def loss(steps: int, batch: int, labels: int, classes: int, resources: Resources
     """Returns the cost of a CTC loss with its gradient.
 
     Formula: for each step one phase forward and one back, with 11 functions on each of the
-    `2 x labels + 1` positions, of which a tile receives its neighbours' two; then 3 functions on
+    `2 x labels + 1` positions, of which a tile receives its neighbors' two; then 3 functions on
     each logit. Source: the recurrence of Graves et al. (2006); no vertex cycles of the library's
     CTC are known.
 

@@ -15,7 +15,7 @@ _GRADIENT = ("subtract", "multiply", "multiply", "subtract", "subtract", "multip
 _STATISTICS = ("multiply", "subtract", "add", "rsqrt")
 
 
-def normalisation(
+def normalization(
     source: TensorType,
     groups: int,
     trailing: bool,
@@ -23,14 +23,14 @@ def normalisation(
     moments: bool = True,
     gradient: bool = False,
 ) -> Cost:
-    """Returns the cost of a normalisation or of its gradient.
+    """Returns the cost of a normalization or of its gradient.
 
     Formula: two reductions to the groups (mean and mean of squares; of the gradient: its sum, and
     that of its product with the whitened input), a few operations on each group, and 4 operations
     on each element (6 in the gradient), for which tiles receive the values of the groups.
 
     Args:
-        source: what is normalised.
+        source: what is normalized.
         groups: groups that have a mean each: channels of a batch norm, rows of a layer norm.
         trailing: whether a group's elements are in the last dimensions, as in layer norms.
         resources: what it has at its disposal.
@@ -67,17 +67,17 @@ def _forward(spec: OpSpec, resources: Resources) -> Cost:
     """FusedBatchNorm; its second input is the scale of each channel."""
     source, scale = spec.input(0), spec.input(1)
     training = bool(spec.attributes.get("is_training", True))
-    return normalisation(source, scale.elements, False, resources, moments=training)
+    return normalization(source, scale.elements, False, resources, moments=training)
 
 
 def _backward(spec: OpSpec, resources: Resources) -> Cost:
     """FusedBatchNormGrad: gradient, input and scale come first."""
     source, scale = spec.input(1), spec.input(2)
-    return normalisation(source, scale.elements, False, resources, gradient=True)
+    return normalization(source, scale.elements, False, resources, gradient=True)
 
 
 def _local_response(spec: OpSpec, resources: Resources) -> Cost:
-    """Local response normalisation: a norm with each element as its own group, roughly. Assumed."""
+    """Local response normalization: a norm with each element as its own group, roughly. Assumed."""
     source = spec.input(0)
     cost = _elements(source, 1, resources, (*_GRADIENT, "power"))
     return cost + Cost(label=Label.ASSUMED)

@@ -82,7 +82,7 @@ def _operands(op: Op) -> Iterator[tuple[int, Operand]]:
 
 def _grown(workload: Workload) -> set[_Node]:
     """All dimensions that are reached from the batch dimensions of feeds and inputs."""
-    near = _neighbours(workload)
+    near = _neighbors(workload)
     frontier = list(_seeds(workload))
     grown = set(frontier)
     while frontier:
@@ -113,7 +113,7 @@ def _seed(workload: Workload, index: int) -> Iterator[_Node]:
         yield (index, -1), buffer.shape, axis
 
 
-def _neighbours(workload: Workload) -> dict[_Node, set[_Node]]:
+def _neighbors(workload: Workload) -> dict[_Node, set[_Node]]:
     """The dimensions that each dimension is the same as."""
     near: dict[_Node, set[_Node]] = {}
     fixed = {index for index, b in enumerate(workload.buffers) if b.kind == VARIABLE}

@@ -63,8 +63,8 @@ def first_of_images(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
         yield (images[0], 0), (image, 0)
 
 
-def normalised(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Batch normalisation: tensors of the data's rank, and the channels of statistics."""
+def normalized(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
+    """Batch normalization: tensors of the data's rank, and the channels of statistics."""
     del inputs
     channels = 1 if op.attributes.get("data_format") == "NCHW" else len(shapes[0]) - 1
     for other, shape in enumerate(shapes):

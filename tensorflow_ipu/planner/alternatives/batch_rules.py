@@ -214,7 +214,7 @@ _RULES: dict[str, Callable[[Op, Sequence[Shape], int], Pairs]] = {
     **dict.fromkeys(
         ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "FusedBatchNormGrad",
          "FusedBatchNormGradV2", "FusedBatchNormGradV3"),
-        batch_products.normalised,
+        batch_products.normalized,
     ),
     **dict.fromkeys(
         tuple(f"UnsortedSegment{kind}" for kind in ("Sum", "Max", "Min", "Prod")), _segments

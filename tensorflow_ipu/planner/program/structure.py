@@ -114,7 +114,7 @@ def _works(op: Op) -> bool:
 
 
 def _spread(workload: Workload, sections: Sequence[str], known: list[int]) -> list[int]:
-    """Gives ops without a layer that of a neighbour: one that shares a tensor with them."""
+    """Gives ops without a layer that of a neighbor: one that shares a tensor with them."""
     if all(layer < 0 for layer in known):
         return [0 if section else -1 for section in sections]
     for index, op in enumerate(workload.ops):

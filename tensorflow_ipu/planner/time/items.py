@@ -69,7 +69,7 @@ class Item(NamedTuple):
         return tuple((kind, n) for kind, n in zip(CHIP_KINDS, cycles) if n)
 
 
-def labelled(cost: Cost, label: Label) -> Cost:
+def labeled(cost: Cost, label: Label) -> Cost:
     """Returns a cost that is no more certain than a label.
 
     Args:
@@ -104,7 +104,7 @@ def op_items(workload: Workload, costs: Sequence[Cost], elsewhere: frozenset[str
         if not op.runs or op.ipu is None or op.type in elsewhere or is_container(index, op):
             continue
         if cost.cycles:
-            made.append(op_item(index, op, labelled(cost, op.label)))
+            made.append(op_item(index, op, labeled(cost, op.label)))
     return made
 
 

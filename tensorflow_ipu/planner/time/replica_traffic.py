@@ -9,7 +9,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.plan import Transfer
-from tensorflow_ipu.planner.time.items import COLLECTIVE, labelled, op_item
+from tensorflow_ipu.planner.time.items import COLLECTIVE, labeled, op_item
 from tensorflow_ipu.planner.time.transfers import COLLECTIVE as COLLECTIVE_TRANSFER
 from tensorflow_ipu.planner.time.transfers import Subject, Traffic, merged, size
 from tensorflow_ipu.planner.workload import Op
@@ -93,7 +93,7 @@ def _add(
         part = num_bytes / total
         cycles = (cost.compute * part, cost.exchange * part, cost.sync * part)
         share = Cost(*cycles, label=cost.label)
-        item = op_item(position, op, labelled(share, op.label), COLLECTIVE)
+        item = op_item(position, op, labeled(share, op.label), COLLECTIVE)
         traffic.items.append(item)
         traffic.transfers.append(
             Transfer(
