@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op
 
 CONTROL = "control code"
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 
 
 def parts(
-    ops: Sequence[tuple[Op, Cost]], settings: Settings, host_exchange: bool = True
+    ops: Sequence[tuple[Op, Cost]], chip: Chip, outlining: bool, host_exchange: bool = True
 ) -> tuple[Part, ...]:
     """Returns what the code of some ops takes on each tile of their IPU.
 
@@ -48,12 +48,12 @@ def parts(
 
     Args:
         ops: the ops of one IPU that do something there, with their costs.
-        settings: the chip, and whether equal ops share code.
+        chip: the chip.
+        outlining: whether equal ops share code.
         host_exchange: whether the IPU talks to the host.
     """
-    chip = settings.chip
     busy = [(op, cost) for op, cost in ops if cost is not FREE]
-    distinct = {(op.type, id(cost)): cost for op, cost in busy} if settings.outlining else None
+    distinct = {(op.type, id(cost)): cost for op, cost in busy} if outlining else None
     counted = [cost for _, cost in busy] if distinct is None else list(distinct.values())
     codelets = {name for cost in counted for name in cost.codelets}
     exchange = chip.internal_exchange_code + chip.host_exchange_code * host_exchange

@@ -107,7 +107,9 @@ class _Work:
         )
         here = np.flatnonzero(placement.ops == ipu)
         self.code = code_size.parts(
-            [(workload.ops[i], program.costs[i]) for i in here.tolist()], program.settings
+            [(workload.ops[i], program.costs[i]) for i in here.tolist()],
+            program.settings.chip,
+            program.settings.outlining,
         )
         self.points = np.sort(program.order.position[here])
 
