@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from absl import logging
 from keras.src.layers.normalization import batch_normalization
 
 from tensorflow_ipu.keras_layers import model_state, partial_batches
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
 _PER_BATCH = (
     tf.keras.losses.Reduction.AUTO,
@@ -18,7 +21,7 @@ _PER_BATCH = (
 
 
 def loss_and_logs(
-    model: Any,
+    model: IPUModel,
     sizes: Sequence[int],
     marks: Sequence[tf.Tensor],
     batch: tuple[Any, Any, Any],
@@ -78,7 +81,7 @@ def _check_outputs(y_pred: Any, sizes: Sequence[int]) -> None:
             )
 
 
-def _check_reductions(model: Any) -> None:
+def _check_reductions(model: IPUModel) -> None:
     """Refuses losses that are not means over a batch."""
     for loss in tf.nest.flatten(model.compiled_loss._losses):
         if loss is not None and loss.reduction not in _PER_BATCH:
@@ -90,7 +93,7 @@ def _check_reductions(model: Any) -> None:
             )
 
 
-def adding_layers(model: Any) -> list[str]:
+def adding_layers(model: IPUModel) -> list[str]:
     """Returns the names of layers that added losses or metrics of a batch when they were called.
 
     Args:
@@ -101,7 +104,7 @@ def adding_layers(model: Any) -> list[str]:
     ]
 
 
-def warn_of_whole_batches(model: Any, added: Iterable[str]) -> None:
+def warn_of_whole_batches(model: IPUModel, added: Iterable[str]) -> None:
     """Warns once of layers in which padding is not without effect, if there are any.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,13 +11,17 @@ from keras.src.engine import training as training_lib
 
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common
-from tensorflow_ipu.keras_layers.models import checks, replicas
+from tensorflow_ipu.keras_layers.models import checks, padding, programs, replicas
 from tensorflow_ipu.keras_layers.models import steps as steps_lib
 from tensorflow_ipu.keras_layers.models.data import Data
+from tensorflow_ipu.keras_layers.models.execution import Delivery, Runner
 from tensorflow_ipu.keras_layers.models.steps import Steps
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
-def plan_inference(model: Any, data: Data, requested: int | None) -> Steps:
+
+def plan_inference(model: IPUModel, data: Data, requested: int | None) -> Steps:
     """Returns the steps that a model runs in `evaluate` or `predict`.
 
     Args:
@@ -31,7 +35,7 @@ def plan_inference(model: Any, data: Data, requested: int | None) -> Steps:
     )
 
 
-def plan_training(model: Any, data: Data, requested: int | None, epochs: int) -> Steps:
+def plan_training(model: IPUModel, data: Data, requested: int | None, epochs: int) -> Steps:
     """Returns the steps that a model runs in `fit`.
 
     Args:
@@ -48,19 +52,55 @@ def plan_training(model: Any, data: Data, requested: int | None, epochs: int) ->
     return steps_lib.plan(data, argument, requested, each, number, epochs)
 
 
-def _number(model: Any) -> int:
+def _number(model: IPUModel) -> int:
     """Returns the number of replicas that a model runs on."""
     ipus = model._pipeline_ipus() if model._is_pipelined() else 1
     return replicas.replication_factor(model.distribute_strategy.device_ordinal, ipus)
 
 
-def per_execution(model: Any) -> int:
+def runner(model: IPUModel, mode: str, data: Data, steps: Steps, epochs: int = 1) -> Runner:
+    """Returns what runs a model over the steps of one call, with its program found or made.
+
+    Args:
+        model: An extended model.
+        mode: A mode of `programs`.
+        data: The batches.
+        steps: What to run.
+        epochs: Number of epochs.
+    """
+    options = model._ipu_options
+    group = checks.accumulation_steps(model) * steps.replicas
+    batches = padding.prepared(data, steps, mode, group, epochs)
+    accumulates = model._is_pipelined() and bool(options.pipelining_accumulate_outfeed)
+    predicts = mode == programs.PREDICT
+    asynchronous = options.asynchronous_callbacks and (predicts or not accumulates)
+    # Sums over mini-batches need an outfeed that keeps all. So do steps without data, after which
+    # it is an earlier one that counts.
+    every_step = predicts or asynchronous or accumulates or bool(batches.sizes)
+    program = programs.of(
+        model, mode, batches.dataset, steps.per_execution, steps.replicas, every_step, batches.sizes
+    )
+    reduction = options.replicated_metric_reduction_method
+    delivery = Delivery(predicts, asynchronous, reduction)
+    return Runner(program, batches, steps, _counter(model, mode), delivery)
+
+
+def _counter(model: IPUModel, mode: str) -> tf.Variable:
+    """Returns the number of steps that have ended, which Keras counts in its own steps."""
+    return {
+        programs.TRAIN: model._train_counter,
+        programs.TEST: model._test_counter,
+        programs.PREDICT: model._predict_counter,
+    }[mode]
+
+
+def per_execution(model: IPUModel) -> int:
     """Returns `steps_per_execution` of a model; 1 for one that was not compiled."""
     counter = model._steps_per_execution
     return 1 if counter is None else int(counter.numpy())
 
 
-def callback_list(model: Any, callbacks: Any, verbose: Any, epochs: int, steps: Steps) -> Any:
+def callback_list(model: IPUModel, callbacks: Any, verbose: Any, epochs: int, steps: Steps) -> Any:
     """Returns a list of callbacks as Keras makes it.
 
     Args:
@@ -110,7 +150,7 @@ def checked_logs(logs: Any, step: str) -> dict[str, Any]:
     return logs
 
 
-def epoch_logs(model: Any, logs: dict[str, Any], step: str, steps: Steps) -> dict[str, Any]:
+def epoch_logs(model: IPUModel, logs: dict[str, Any], step: str, steps: Steps) -> dict[str, Any]:
     """Returns what an epoch reports.
 
     Args:

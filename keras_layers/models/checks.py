@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from keras.src.engine import functional as functional_lib
@@ -16,6 +16,9 @@ from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import subclass
 from tensorflow_ipu.training import optimizer_steps
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 # Methods that programs take the place of, by the method that a user calls.
 _REPLACED = {
     "fit": ("make_train_function",),
@@ -24,7 +27,7 @@ _REPLACED = {
 }
 
 
-def check(model: Any, method: str) -> None:
+def check(model: IPUModel, method: str) -> None:
     """Refuses a model that cannot be run.
 
     Args:
@@ -62,7 +65,7 @@ def check(model: Any, method: str) -> None:
         subclass.check_call(model)
 
 
-def check_with_data(model: Any, method: str, element_spec: Any) -> None:
+def check_with_data(model: IPUModel, method: str, element_spec: Any) -> None:
     """Refuses a model that cannot be run on some data, and finds out whether it is pipelined.
 
     Args:
@@ -85,18 +88,18 @@ def check_with_data(model: Any, method: str, element_spec: Any) -> None:
         _check_v2_optimizer(model)
 
 
-def is_subclass(model: Any) -> bool:
+def is_subclass(model: IPUModel) -> bool:
     """Returns whether a model is no functional or Sequential one, but says itself what it calls."""
     return not isinstance(model, functional_lib.Functional)
 
 
-def _has_own_step(model: Any, method: str) -> bool:
+def _has_own_step(model: IPUModel, method: str) -> bool:
     """Returns whether a model says itself what a step does, and so whether it calls `call`."""
     steps = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
     return is_overridden(model, steps[method])
 
 
-def accumulation_steps(model: Any) -> int:
+def accumulation_steps(model: IPUModel) -> int:
     """Returns the mini-batches of each replica for one update in `fit`; 1 without accumulation."""
     options = model._ipu_options
     if model._is_pipelined():
@@ -104,7 +107,7 @@ def accumulation_steps(model: Any) -> int:
     return options.gradient_accumulation_steps_per_replica or 1
 
 
-def check_accumulation(model: Any, per_execution: int) -> None:
+def check_accumulation(model: IPUModel, per_execution: int) -> None:
     """Refuses executions that do not end with an update.
 
     Args:
@@ -150,7 +153,7 @@ def check_optimizer(optimizer: Any) -> None:
             )
 
 
-def _check_v2_optimizer(model: Any) -> None:
+def _check_v2_optimizer(model: IPUModel) -> None:
     """Refuses an option for Keras optimizers where there is another one."""
     asked = model._ipu_options.use_v2_gradient_accumulation_optimizer
     native = optimizer_steps.native_optimizer(model.optimizer)
@@ -163,12 +166,12 @@ def _check_v2_optimizer(model: Any) -> None:
         )
 
 
-def is_overridden(model: Any, name: str) -> bool:
+def is_overridden(model: IPUModel, name: str) -> bool:
     """Returns whether a model, or its class, has a method of its own in the place of Keras's."""
     return name in vars(model) or getattr(type(model), name) is not getattr(tf.keras.Model, name)
 
 
-def _check_own_train_step(model: Any) -> None:
+def _check_own_train_step(model: IPUModel) -> None:
     """Refuses a `train_step` of the model's own where it is not allowed, or has no place."""
     overridden = f"The function `train_step` for the model {model.name} has been overridden"
     if model._is_pipelined():
@@ -197,7 +200,7 @@ def _check_own_train_step(model: Any) -> None:
         )
 
 
-def _check_not_overridden(model: Any, method: str, name: str) -> None:
+def _check_not_overridden(model: IPUModel, method: str, name: str) -> None:
     """Refuses a method of the user's model in the place of one of Keras's."""
     if not is_overridden(model, name):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from keras.src.engine import training as training_lib
@@ -11,12 +11,15 @@ from tensorflow_ipu.keras_layers.models import calls, checks, programs
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models.execution import Hooks, Runner
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 # Model attribute with the data of the validation that `fit` is at.
 _VALIDATION = "_ipu_validation"
 
 
 def evaluate(
-    model: Any,
+    model: IPUModel,
     x: Any = None,
     y: Any = None,
     batch_size: int | None = None,
@@ -52,17 +55,17 @@ def evaluate(
 
 
 def _runner(
-    model: Any, x: Any, y: Any, sample_weight: Any, batch_size: int | None, steps: int | None
+    model: IPUModel, x: Any, y: Any, sample_weight: Any, batch_size: int | None, steps: int | None
 ) -> Runner:
     data = data_lib.from_arguments(
         x, y, sample_weight, batch_size=batch_size, steps=steps, partial_batches=True
     )
     checks.check_with_data(model, "evaluate", data.dataset.element_spec)
     plan = calls.plan_inference(model, data, steps)
-    return Runner(model, programs.TEST, data, plan)
+    return calls.runner(model, programs.TEST, data, plan)
 
 
-def _evaluate(model: Any, runner: Runner, callbacks: Any) -> dict[str, Any]:
+def _evaluate(model: IPUModel, runner: Runner, callbacks: Any) -> dict[str, Any]:
     """Runs all steps; the order of the callbacks is that of Keras."""
     model._test_counter.assign(0)
     callbacks.on_test_begin()
@@ -82,7 +85,7 @@ class Validation:
     """Evaluates a model after epochs of its training, always on the same batches."""
 
     def __init__(
-        self, model: Any, data: Any, batch_size: int | None, steps: int | None, frequency: Any
+        self, model: IPUModel, data: Any, batch_size: int | None, steps: int | None, frequency: Any
     ) -> None:
         """Remembers what to do; the arguments are those of `tf.keras.Model.fit`."""
         self._model = model

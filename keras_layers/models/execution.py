@@ -11,19 +11,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.models import checks, padding, programs, replicas
-from tensorflow_ipu.keras_layers.models.data import Data
+from tensorflow_ipu.keras_layers.models import padding, replicas
 from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
+from tensorflow_ipu.keras_layers.models.programs import Program
 from tensorflow_ipu.keras_layers.models.results import ReplicaLogs, joined
 from tensorflow_ipu.keras_layers.models.steps import Steps
 from tensorflow_ipu.runtime import interpreter
-
-# Attributes of models with the number of steps that have ended. Keras counts in its own steps.
-_COUNTERS = {
-    programs.TRAIN: "_train_counter",
-    programs.TEST: "_test_counter",
-    programs.PREDICT: "_predict_counter",
-}
 
 # Seconds between two looks at what a running program has sent to the host.
 _POLL_INTERVAL = 0.001
@@ -42,6 +35,21 @@ class Hooks:
     end: Callable[[int, Any], None]
 
 
+@dataclasses.dataclass(frozen=True)
+class Delivery:
+    """What callbacks for batches get, and when.
+
+    Attributes:
+        predictions: Whether they get the outputs of all steps, not the logs of the last one.
+        asynchronous: Whether they are called for each step, while the device runs.
+        reduction: What becomes of the logs of several replicas.
+    """
+
+    predictions: bool
+    asynchronous: bool
+    reduction: ReplicatedMetricReductionMethod
+
+
 class Runner:
     """Runs a model over the steps of one call of `fit`, `evaluate` or `predict`.
 
@@ -49,35 +57,28 @@ class Runner:
         steps: What is run.
     """
 
-    def __init__(self, model: Any, mode: str, data: Data, steps: Steps, epochs: int = 1) -> None:
-        """Finds or makes the program.
+    def __init__(
+        self,
+        program: Program,
+        batches: padding.Batches,
+        steps: Steps,
+        counter: tf.Variable,
+        delivery: Delivery,
+    ) -> None:
+        """Makes a runner, which runs nothing yet.
 
         Args:
-            model: An extended model.
-            mode: A mode of `programs`.
-            data: The batches.
+            program: What makes `steps.per_execution` steps.
+            batches: What it reads.
             steps: What to run.
-            epochs: Number of epochs.
+            counter: Counts the steps that have ended.
+            delivery: What callbacks get, and when.
         """
         self.steps = steps
-        self._model = model
-        group = checks.accumulation_steps(model) * steps.replicas
-        self._batches = padding.prepared(data, steps, mode, group, epochs)
-        accumulates = model._is_pipelined() and bool(
-            model._ipu_options.pipelining_accumulate_outfeed
-        )
-        self._predicts = mode == programs.PREDICT
-        self._asynchronous = model._ipu_options.asynchronous_callbacks and (
-            self._predicts or not accumulates
-        )
-        # Sums over mini-batches need an outfeed that keeps all. So do steps without data, after
-        # which it is an earlier one that counts.
-        sizes = self._batches.sizes
-        every_step = self._predicts or self._asynchronous or accumulates or bool(sizes)
-        self._program = model._ipu_program(
-            mode, self._batches.dataset, steps.per_execution, steps.replicas, every_step, sizes
-        )
-        self._counter: tf.Variable = getattr(model, _COUNTERS[mode])
+        self._program = program
+        self._batches = batches
+        self._counter = counter
+        self._delivery = delivery
         self._started = False
         # Batches read since the infeed was restarted.
         self._position = 0
@@ -112,7 +113,7 @@ class Runner:
             self._restart()
         self._logs = ReplicaLogs(self.steps.replicas)
         for step in range(first, self.steps.executed, self.steps.per_execution):
-            run = self._run_asynchronously if self._asynchronous else self._run
+            run = self._run_asynchronously if self._delivery.asynchronous else self._run
             yield run(step, hooks)
 
     def _restart(self) -> None:
@@ -156,7 +157,7 @@ class Runner:
                 if place[1] == 0:
                     self._counter.assign_add(1)
                 hooks.end(now, results)
-        if self._predicts:
+        if self._delivery.predictions:
             return tf.nest.map_structure(
                 lambda *values: np.concatenate([np.atleast_1d(value) for value in values]), *taken
             )
@@ -169,7 +170,7 @@ class Runner:
 
     def _of_real_rows(self, results: Any, replica: int, rows: int) -> Any:
         """Returns the results of one replica in one step, for callbacks."""
-        if not self._predicts:
+        if not self._delivery.predictions:
             self._logs.add(replica, results, rows)
             return results
         step = np.array([[rows]])
@@ -221,7 +222,7 @@ class Runner:
 
     def _in_one(self, results: Any, rows: np.ndarray | None) -> Any:
         """Returns the results of one execution as callbacks get them."""
-        if self._predicts:
+        if self._delivery.predictions:
             # In the order of the dataset.
             return tf.nest.map_structure(
                 lambda value: joined(self._by_replica(value), rows, self._batches.full), results
@@ -244,9 +245,8 @@ class Runner:
 
     def _reduced(self, value: np.ndarray, weights: np.ndarray | None = None) -> Any:
         """Returns one value for those of all replicas."""
-        method = self._model._ipu_options.replicated_metric_reduction_method
-        reduced = replicas.reduced(value, method, weights)
-        if method is ReplicatedMetricReductionMethod.LIST:
+        reduced = replicas.reduced(value, self._delivery.reduction, weights)
+        if self._delivery.reduction is ReplicatedMetricReductionMethod.LIST:
             return [_plain(one) for one in reduced]
         return _plain(reduced)
 

@@ -28,7 +28,6 @@ from tensorflow_ipu.keras_layers.pipelining import validation
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
 from tensorflow_ipu.keras_layers.pipelining.model_kinds.sequential import PipelinedSequential
 
-_PROGRAMS = "_ipu_programs"
 # Attribute of a class made here: the class of the user. A class that derives from the one made
 # first would be in the way when stock Keras finds out that the user's class is a functional one.
 _MADE_OF = "_ipu_made_of"
@@ -129,7 +128,7 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
 
     def _drop_ipu_programs(self) -> None:
         """Forgets all programs: they are made anew when they are needed."""
-        self.__dict__.pop(_PROGRAMS, None)
+        programs.drop(self)
         self._show_train_function(None)
 
     def _show_train_function(self, function: Any) -> None:
@@ -147,26 +146,6 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
                 "when the Model is first called on inputs or `build()` is called with an "
                 "`input_shape`."
             )
-
-    def _ipu_program(
-        self,
-        mode: str,
-        dataset: tf.data.Dataset,
-        steps: int,
-        replicas: int,
-        every_step: bool,
-        sizes: tuple[int, ...] = (),
-    ) -> programs.Program:
-        """Returns the program for a mode and a form of data; the arguments are those of Program."""
-        spec = dataset.element_spec
-        # A program is traced in the scope of one strategy, and runs in it.
-        key = (mode, repr(spec), steps, replicas, every_step, sizes, self.distribute_strategy)
-        # Not an attribute as Keras knows them: it is not part of the model.
-        made = self.__dict__.setdefault(_PROGRAMS, {})
-        if key not in made:
-            made[key] = programs.Program(self, mode, dataset, steps, replicas, every_step, sizes)
-        program: programs.Program = made[key]
-        return program
 
 
 class FunctionalExtension(ModelExtension, functional_lib.Functional):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.models import calls, checks, programs
 from tensorflow_ipu.keras_layers.models import data as data_lib
-from tensorflow_ipu.keras_layers.models.execution import Hooks, Runner
+from tensorflow_ipu.keras_layers.models.execution import Hooks
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
 
 def predict(
-    model: Any,
+    model: IPUModel,
     x: Any,
     batch_size: int | None = None,
     verbose: Any = "auto",
@@ -34,7 +37,7 @@ def predict(
         checks.check_with_data(model, "predict", data.dataset.element_spec)
         plan = calls.plan_inference(model, data, steps)
         callbacks = calls.callback_list(model, callbacks, verbose, 1, plan)
-        runner = Runner(model, programs.PREDICT, data, plan)
+        runner = calls.runner(model, programs.PREDICT, data, plan)
         model._predict_counter.assign(0)
         callbacks.on_predict_begin()
         hooks = Hooks(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,9 +21,15 @@ from tensorflow_ipu.keras_layers.models import train_step
 from tensorflow_ipu.keras_layers.pipelining import first_use, hooks
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 TRAIN = "train"
 TEST = "test"
 PREDICT = "predict"
+
+# Attribute of models with their programs.
+_PROGRAMS = "_ipu_programs"
 
 # Adds all steps to the function being traced. Takes the infeed; returns the operation that runs
 # them, and the form of what one step sends to the outfeed.
@@ -40,7 +46,7 @@ class Program:
 
     def __init__(
         self,
-        model: Any,
+        model: IPUModel,
         mode: str,
         dataset: tf.data.Dataset,
         steps: int,
@@ -131,7 +137,7 @@ class Program:
         ]
         return tf.nest.pack_sequence_as(self._structure, zeros)
 
-    def _build(self, model: Any, builder: _Builder) -> None:
+    def _build(self, model: IPUModel, builder: _Builder) -> None:
         with tf.variable_creator_scope(_made_at_once), hooks.recorded() as stages:
             operation, structure = builder(self._infeed, self._outfeed, self.steps)
         if not model._is_pipelined():
@@ -139,6 +145,34 @@ class Program:
         self._structure = structure
         with tf.control_dependencies([operation]):
             tf.no_op()
+
+
+def of(
+    model: IPUModel,
+    mode: str,
+    dataset: tf.data.Dataset,
+    steps: int,
+    replicas: int,
+    every_step: bool,
+    sizes: tuple[int, ...] = (),
+) -> Program:
+    """Returns the program of a model for a mode and a form of data, made at the first call.
+
+    The arguments are those of `Program`.
+    """
+    spec = dataset.element_spec
+    # A program is traced in the scope of one strategy, and runs in it.
+    key = (mode, repr(spec), steps, replicas, every_step, sizes, model.distribute_strategy)
+    # Not an attribute as Keras knows them: it is not part of the model.
+    made: dict[Any, Program] = model.__dict__.setdefault(_PROGRAMS, {})
+    if key not in made:
+        made[key] = Program(model, mode, dataset, steps, replicas, every_step, sizes)
+    return made[key]
+
+
+def drop(model: IPUModel) -> None:
+    """Forgets all programs of a model."""
+    model.__dict__.pop(_PROGRAMS, None)
 
 
 def _made_at_once(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
@@ -152,7 +186,7 @@ def _made_at_once(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
     return next_creator(**kwargs)
 
 
-def _builder(model: Any, mode: str, sizes: tuple[int, ...]) -> _Builder:
+def _builder(model: IPUModel, mode: str, sizes: tuple[int, ...]) -> _Builder:
     """Returns what adds the steps of a mode to a program."""
     if model._is_pipelined():
         pipelines: dict[str, Callable[..., Any]] = {

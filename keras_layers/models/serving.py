@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import dimensions
-from tensorflow_ipu.keras_layers.models import checks
+from tensorflow_ipu.keras_layers.models import calls, checks
 from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.arguments import Arguments
 from tensorflow_ipu.serving.export import Flow, export
 from tensorflow_ipu.serving.request import Request
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
 
 class Serving:
@@ -63,9 +66,10 @@ class Serving:
             tf.errors.OpError: What compiling raises, such as for a number of steps that the
                 schedule of a pipeline does not allow.
         """
+        model = cast("IPUModel", self)  # of which this is a part
         request = Request(
             export_dir=export_dir,
-            iterations=_steps_per_execution(self),
+            iterations=calls.per_execution(model),
             output_names=output_names,
             preprocessing_step=preprocessing_step,
             preprocessing_step_signature=preprocessing_step_signature,
@@ -73,10 +77,10 @@ class Serving:
             postprocessing_step_signature=postprocessing_step_signature,
             purge_export_dir=purge_export_dir,
         )
-        return _export(self, request, batch_size)
+        return _export(model, request, batch_size)
 
 
-def _export(model: Any, request: Request, batch_size: Any) -> Any:
+def _export(model: IPUModel, request: Request, batch_size: Any) -> Any:
     request.check()
     checks.check(model, "predict")
     strategy = model.distribute_strategy
@@ -98,7 +102,7 @@ def _export(model: Any, request: Request, batch_size: Any) -> Any:
         return export(request, flow, build, element, model.name)
 
 
-def _pipeline(model: Any, steps: int) -> application.Builder:
+def _pipeline(model: IPUModel, steps: int) -> application.Builder:
     """Returns what builds the pipeline that `predict` runs."""
 
     def build(infeed: Any, outfeed: Any) -> None:
@@ -108,13 +112,7 @@ def _pipeline(model: Any, steps: int) -> application.Builder:
     return build
 
 
-def _steps_per_execution(model: Any) -> int:
-    """Returns the steps of an execution; 1 if the model is not compiled."""
-    steps = model._steps_per_execution
-    return 1 if steps is None else int(steps.numpy())
-
-
-def _inputs(model: Any, batch_size: Any) -> Any:
+def _inputs(model: IPUModel, batch_size: Any) -> Any:
     """Returns specs of what a model takes, with all dimensions.
 
     Raises:
@@ -138,7 +136,7 @@ def _inputs(model: Any, batch_size: Any) -> Any:
     return inputs
 
 
-def _with_batch(model: Any, spec: tf.TensorSpec, batch_size: int | None) -> tf.TensorSpec:
+def _with_batch(model: IPUModel, spec: tf.TensorSpec, batch_size: int | None) -> tf.TensorSpec:
     shape = spec.shape.as_list() if spec.shape.rank else []
     if shape and batch_size is not None:
         shape[0] = batch_size

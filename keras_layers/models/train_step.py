@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -14,12 +14,15 @@ from tensorflow_ipu.keras_layers.optimizers import accumulation, step
 from tensorflow_ipu.ops import grad_util_ops
 from tensorflow_ipu.training import optimizer_steps
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 # Makes a step of an optimizer. Takes the loss, the variables and the tape that recorded it;
 # returns an operation that has to run.
 _Minimize = Callable[[tf.Tensor, Any, tf.GradientTape], Any]
 
 
-def train_step(model: Any, sizes: Sequence[int] = ()) -> Callable[[Any], dict[str, Any]]:
+def train_step(model: IPUModel, sizes: Sequence[int] = ()) -> Callable[[Any], dict[str, Any]]:
     """Returns the training step of a model.
 
     Args:
@@ -44,7 +47,7 @@ def train_step(model: Any, sizes: Sequence[int] = ()) -> Callable[[Any], dict[st
         return functools.partial(_step_of_model, model)
     optimizer = model.optimizer
     minimize: _Minimize = functools.partial(step.minimize, optimizer)
-    if (model._ipu_options.gradient_accumulation_steps_per_replica or 1) > 1:
+    if checks.accumulation_steps(model) > 1:
         minimize = functools.partial(_accumulated, model)
     elif not sizes and not optimizer_steps.takes_captured_gradients(optimizer):
         return functools.partial(_step_of_model, model)
@@ -53,14 +56,14 @@ def train_step(model: Any, sizes: Sequence[int] = ()) -> Callable[[Any], dict[st
     return lambda data: _step(model, data, minimize)
 
 
-def _step_of_model(model: Any, data: Any) -> dict[str, Any]:
+def _step_of_model(model: IPUModel, data: Any) -> dict[str, Any]:
     """Does the step that the model has, with a context for layers that capture gradients."""
     with grad_util_ops.GradientCaptureContext():
         logs: dict[str, Any] = model.train_step(data)
     return logs
 
 
-def _step(model: Any, data: Any, minimize: _Minimize) -> dict[str, Any]:
+def _step(model: IPUModel, data: Any, minimize: _Minimize) -> dict[str, Any]:
     """Does what Keras's step does, with another way to minimize the loss."""
     x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
@@ -73,7 +76,7 @@ def _step(model: Any, data: Any, minimize: _Minimize) -> dict[str, Any]:
 
 
 def _padded_step(
-    model: Any, element: Any, minimize: _Minimize, sizes: Sequence[int]
+    model: IPUModel, element: Any, minimize: _Minimize, sizes: Sequence[int]
 ) -> dict[str, Any]:
     """Does what Keras's step does with the real rows of a batch."""
     data, marks = element
@@ -91,7 +94,7 @@ def _padded_step(
 
 
 def _accumulated(
-    model: Any, loss: tf.Tensor, variables: Any, tape: tf.GradientTape
+    model: IPUModel, loss: tf.Tensor, variables: Any, tape: tf.GradientTape
 ) -> tf.Operation:
     """Updates the weights after the last of several mini-batches."""
     options = model._ipu_options
@@ -100,7 +103,7 @@ def _accumulated(
         loss,
         variables,
         tape,
-        options.gradient_accumulation_steps_per_replica,
+        checks.accumulation_steps(model),
         options.gradient_accumulation_reduction_method,
         **options.gradient_accumulation_optimizer_kwargs,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from absl import logging
@@ -21,9 +21,12 @@ from tensorflow_ipu.keras_layers.models import (
 from tensorflow_ipu.keras_layers.models.execution import Hooks, Runner
 from tensorflow_ipu.keras_layers.models.steps import Steps
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 
 def fit(
-    model: Any,
+    model: IPUModel,
     x: Any = None,
     y: Any = None,
     batch_size: int | None = None,
@@ -80,13 +83,13 @@ def fit(
                 validation_freq,
             )
         callbacks = calls.callback_list(model, callbacks, verbose, epochs, steps)
-        runner = Runner(model, programs.TRAIN, data, steps, epochs - initial_epoch)
+        runner = calls.runner(model, programs.TRAIN, data, steps, epochs - initial_epoch)
         model._show_train_function(runner.traced)
         return _train(model, runner, callbacks, initial_epoch, epochs, validation)
 
 
 def _train(
-    model: Any,
+    model: IPUModel,
     runner: Runner,
     callbacks: Any,
     initial_epoch: int,
@@ -116,7 +119,7 @@ def _train(
     return model.history
 
 
-def _restored(model: Any, steps: Steps, initial_epoch: int) -> tuple[int, int]:
+def _restored(model: IPUModel, steps: Steps, initial_epoch: int) -> tuple[int, int]:
     """Returns epoch and step to begin with; a BackupAndRestore callback may have restored them."""
     epoch, step = model._maybe_load_initial_counters_from_ckpt(steps.per_epoch, initial_epoch)
     # Keras goes on after the first step of the last execution, but all of its steps were done.
@@ -124,7 +127,7 @@ def _restored(model: Any, steps: Steps, initial_epoch: int) -> tuple[int, int]:
     return (epoch, step) if step < steps.per_epoch else (epoch + 1, 0)
 
 
-def _epoch(model: Any, runner: Runner, callbacks: Any, first_step: int) -> dict[str, Any]:
+def _epoch(model: IPUModel, runner: Runner, callbacks: Any, first_step: int) -> dict[str, Any]:
     """Runs an epoch and returns its logs."""
     hooks = Hooks(callbacks.on_train_batch_begin, callbacks.on_train_batch_end)
     last: Any = {}
@@ -136,7 +139,7 @@ def _epoch(model: Any, runner: Runner, callbacks: Any, first_step: int) -> dict[
     return calls.epoch_logs(model, logs, "train_step", runner.steps)
 
 
-def _log_batch_size(model: Any, data: data_lib.Data, steps: Steps) -> None:
+def _log_batch_size(model: IPUModel, data: data_lib.Data, steps: Steps) -> None:
     """Tells how many samples an update is made of."""
     batch = data.batch_size
     if batch is None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.pipelining import listing, validation
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import subclass
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 # Methods that a pipeline has no place for, by the method that a user calls.
 _NOT_CALLED = {"fit": (), "evaluate": ("test_step",), "predict": ("predict_step",)}
 
 
-def check(model: Any, mode: str) -> None:
+def check(model: IPUModel, mode: str) -> None:
     """Refuses a pipelined model that cannot be run.
 
     Args:

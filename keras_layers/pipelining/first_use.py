@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -11,8 +11,11 @@ from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.keras_layers import model_state
 from tensorflow_ipu.keras_layers.pipelining import hooks, listing
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
-def learn_stages(model: Any, element_spec: Any, training: bool) -> None:
+
+def learn_stages(model: IPUModel, element_spec: Any, training: bool) -> None:
     """Builds a model for the data it is run with, if its layers are made or called in stages.
 
     Args:
@@ -32,7 +35,7 @@ def learn_stages(model: Any, element_spec: Any, training: bool) -> None:
         model.build(tf.nest.map_structure(_symbolic, x))
 
 
-def check_none_opened(model: Any, stages: list[int]) -> None:
+def check_none_opened(model: IPUModel, stages: list[int]) -> None:
     """Refuses a model that has been run as a whole, and turns out to have stages.
 
     Args:
@@ -51,7 +54,7 @@ def check_none_opened(model: Any, stages: list[int]) -> None:
         )
 
 
-def _opens_stages(model: Any, x: Any, training: bool) -> bool:
+def _opens_stages(model: IPUModel, x: Any, training: bool) -> bool:
     """Returns whether a model calls layers in stages, by calling it in a graph of no use."""
     kwargs = {"training": training} if model._expects_training_arg else {}
     graph = tf.__internal__.FuncGraph("stages")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from keras.src.engine import base_layer_utils
 
 from tensorflow_ipu.keras_layers.pipelining.calls import ModelCalls
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
 
 class LayerLosses:
@@ -18,7 +21,7 @@ class LayerLosses:
         adding: Names of the layers that have added losses of a mini-batch.
     """
 
-    def __init__(self, model: Any, calls: ModelCalls) -> None:
+    def __init__(self, model: IPUModel, calls: ModelCalls) -> None:
         """Finds the stages of losses that are functions of variables, such as regularizers.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -15,11 +15,14 @@ from tensorflow_ipu.keras_layers.pipelining.checks import check
 from tensorflow_ipu.keras_layers.pipelining.stages import Finish, Stages
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 __all__ = ["check", "evaluate", "predict", "train"]
 
 
 def train(
-    model: Any, infeed: Any, outfeed: Any, steps: int, sizes: Sequence[int] = ()
+    model: IPUModel, infeed: Any, outfeed: Any, steps: int, sizes: Sequence[int] = ()
 ) -> tuple[tf.Operation, Any]:
     """Adds a pipeline that trains a model to the function being traced.
 
@@ -38,7 +41,8 @@ def train(
     """
     _build(model, infeed, bool(sizes))
     options = model._ipu_options
-    count = options.pipelining_gradient_accumulation_steps_per_replica
+    # `check` refuses a model without such a number.
+    count = options.pipelining_gradient_accumulation_steps_per_replica or 1
     variables = model.trainable_variables
     accumulation.make_variables(model.optimizer, variables)
     results = _Results(count if options.pipelining_accumulate_outfeed else None)
@@ -73,7 +77,7 @@ def train(
 
 
 def evaluate(
-    model: Any, infeed: Any, outfeed: Any, steps: int, sizes: Sequence[int] = ()
+    model: IPUModel, infeed: Any, outfeed: Any, steps: int, sizes: Sequence[int] = ()
 ) -> tuple[tf.Operation, Any]:
     """Adds a pipeline that evaluates a model; see `train`.
 
@@ -101,7 +105,7 @@ def evaluate(
     return operation, results.form
 
 
-def predict(model: Any, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operation, Any]:
+def predict(model: IPUModel, infeed: Any, outfeed: Any, steps: int) -> tuple[tf.Operation, Any]:
     """Adds a pipeline that predicts with a model; see `train`.
 
     The outfeed gets the outputs of the model for each mini-batch.
@@ -151,7 +155,7 @@ class _Results:
 
 
 def _loss_and_logs(
-    model: Any,
+    model: IPUModel,
     sizes: Sequence[int],
     training: bool,
     x: Any,
@@ -175,7 +179,7 @@ def _loss_and_logs(
 
 
 def _of_any_batch(
-    model: Any, results: _Results, sizes: Sequence[int], marks: list[tf.Tensor], logs: Any
+    model: IPUModel, results: _Results, sizes: Sequence[int], marks: list[tf.Tensor], logs: Any
 ) -> Any:
     """Returns logs that are as of now, where the last of several mini-batches may be padding."""
     if results.added_up is None or not sizes or sizes[-1] > 0:
@@ -191,7 +195,7 @@ def _of_any_batch(
     return {name: tf.where(is_padding, now[name], value) for name, value in logs.items()}
 
 
-def _check_no_losses_of_batches(model: Any, names: Sequence[str]) -> None:
+def _check_no_losses_of_batches(model: IPUModel, names: Sequence[str]) -> None:
     """Refuses padding where its rows would count in losses and metrics that layers add."""
     if names:
         raise ValueError(
@@ -204,7 +208,7 @@ def _check_no_losses_of_batches(model: Any, names: Sequence[str]) -> None:
 
 
 def _stages(
-    model: Any, training: bool, finish: Finish, keeps_y: bool = True, marked: bool = False
+    model: IPUModel, training: bool, finish: Finish, keeps_y: bool = True, marked: bool = False
 ) -> Stages:
     """Returns the stages of a model."""
     # What is overridden may use the inputs, which Keras's own functions do not.
@@ -217,7 +221,7 @@ def _stages(
     return Stages(model, calls, training, finish, keeps_x, keeps_y, marked)
 
 
-def _arguments(model: Any) -> dict[str, Any]:
+def _arguments(model: IPUModel) -> dict[str, Any]:
     """Returns what the user has set for the pipeline itself."""
     options = model._ipu_options
     return {
@@ -227,13 +231,14 @@ def _arguments(model: Any) -> dict[str, Any]:
     }
 
 
-def _build(model: Any, infeed: Any, marked: bool = False) -> None:
+def _build(model: IPUModel, infeed: Any, marked: bool = False) -> None:
     """Builds a Sequential model from the shapes of its data, as its first call would."""
-    if not listing.is_sequential(model) or model._graph_initialized:
+    sequential: Any = model
+    if not listing.is_sequential(model) or sequential._graph_initialized:
         return
     spec = feed_of(infeed).element_spec
     element = spec[0] if marked else spec
     x = tf.keras.utils.unpack_x_y_sample_weight(element)[0]
     (spec,) = tf.nest.flatten(x)
     # Not `build`: that does not take the type.
-    model._build_graph_network_for_inferred_shape(spec.shape, spec.dtype)
+    sequential._build_graph_network_for_inferred_shape(spec.shape, spec.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from keras.src.engine import base_layer_utils
@@ -13,6 +13,9 @@ from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.pipelining.calls import Call, ModelCalls, Value, input_tensors
 from tensorflow_ipu.keras_layers.pipelining.losses import LayerLosses
 from tensorflow_ipu.keras_layers.pipelining.metrics import LayerMetrics
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
 # What the last stage makes of a mini-batch: takes its data, the outputs of the model, what layers
 # have added to the loss, and the marks of the mini-batch.
@@ -28,7 +31,7 @@ class Stages:
 
     def __init__(
         self,
-        model: Any,
+        model: IPUModel,
         calls: ModelCalls,
         training: bool,
         finish: Finish,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from keras.src.layers.normalization import batch_normalization
 
 from tensorflow_ipu.keras_layers import model_state
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
 
 @contextlib.contextmanager
-def kept(model: Any) -> Iterator[None]:
+def kept(model: IPUModel) -> Iterator[None]:
     """Lets the layers of a model not update moving means and variances.
 
     In a pipeline a mini-batch is in each stage forward and backward at different times, and only
