@@ -329,3 +329,14 @@ class Category:
             f"'{self._prefix}{name}' is not a valid attribute of this config."
             f"{suggestion(self._tree, self._prefix + name)}"
         )
+
+
+def store(node: Category, name: str, value: Any) -> None:
+    """Sets an option for whoever has told the user already what there is to tell about it.
+
+    Args:
+        node: The category, or the configuration itself.
+        name: The option, in that category.
+        value: Its value, which is checked.
+    """
+    node._store(name, value)

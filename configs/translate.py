@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tensorflow_ipu.configs import attributes
 from tensorflow_ipu.configs.enums import (
     DeviceConnectionType,
     ExecutionProfileType,
@@ -244,7 +245,7 @@ def from_options(options: IpuOptions) -> IPUConfig:
         *categories, leaf = name.split(".")
         node = functools.reduce(getattr, categories, config)
         # Stored without warnings: whoever made the message has had those about deprecation.
-        node._store(leaf, get_option(options, name))
+        attributes.store(node, leaf, get_option(options, name))
     return config
 
 
