@@ -512,6 +512,11 @@ def test_only_datasets_are_accepted() -> None:
         IPUInfeedQueue([1, 2, 3])  # type: ignore[arg-type]
 
 
+def test_programs_read_queues_only() -> None:
+    with tf.Graph().as_default(), pytest.raises(TypeError, match="Expected an IPUInfeedQueue"):
+        loops.repeat(2, lambda x: (), [], numbers(4))  # type: ignore[arg-type]
+
+
 def test_properties_tell_elements_and_dequeueing() -> None:
     queue = IPUInfeedQueue(numbers(4).map(lambda x: (x, {"a": x, "b": x})))
     assert queue.number_of_tuple_elements == 3

@@ -415,6 +415,11 @@ def test_the_arguments_are_checked() -> None:
         IPUOutfeedQueue().enqueue(tf.zeros([2], tf.float64))
 
 
+def test_only_outfeeds_are_iterated_over() -> None:
+    with pytest.raises(TypeError, match="Expected an IPUOutfeedQueue"):
+        IPUOutfeedQueueIterator([1, 2])  # type: ignore[arg-type]
+
+
 def test_a_mode_is_accepted_as_first_argument() -> None:
     assert feed_of(IPUOutfeedQueue(IPUOutfeedMode.LAST)).mode is IPUOutfeedMode.LAST  # type: ignore[arg-type]
 
