@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors, op_def_registry
 
@@ -24,6 +26,15 @@ def results_of(node: node_def_pb2.NodeDef) -> list[tuple[str, list[int]]]:
             types = [kind] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
         results.append((argument.name, types))
     return results
+
+
+def result_names(node: node_def_pb2.NodeDef) -> tuple[str, ...]:
+    """Returns the name of each result of a node: `node:result:index`."""
+    names = []
+    for result, types, number in _counts(node.op):
+        count = len(node.attr[types].list.type) if types else node.attr[number].i if number else 1
+        names += [f"{node.name}:{result}:{index}" for index in range(count)]
+    return tuple(names)
 
 
 def position_of(node: node_def_pb2.NodeDef, reference: str) -> int:
@@ -62,3 +73,17 @@ def input_types(node: node_def_pb2.NodeDef) -> list[int]:
             kind = argument.type or node.attr[argument.type_attr].type
             types += [kind] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
     return types
+
+
+@functools.cache
+def _counts(op_type: str) -> list[tuple[str, str, str]]:
+    """Returns each result of an op, with the attributes that have its types and their number."""
+    definition = op_def_registry.get(op_type)
+    if definition is None:
+        raise errors.UnimplementedError(
+            None, None, f"{op_type} is not an op that the host can run."
+        )
+    return [
+        (argument.name, argument.type_list_attr, argument.number_attr)
+        for argument in definition.output_arg
+    ]

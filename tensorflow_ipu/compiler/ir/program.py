@@ -122,13 +122,14 @@ def at_node(node: str, function: str = "") -> str:
 
 def called_functions(node: node_def_pb2.NodeDef) -> list[str]:
     """Returns the names of the functions that a node's attributes name, sorted by attribute."""
-    names = []
-    for key in sorted(node.attr):
-        value = node.attr[key]
-        if value.HasField("func"):
-            names.append(value.func.name)
-        names.extend(function.name for function in value.list.func)
-    return names
+    found = []
+    for key, value in node.attr.items():
+        kind = value.WhichOneof("value")
+        if kind == "func":
+            found.append((key, [value.func.name]))
+        elif kind == "list" and value.list.func:
+            found.append((key, [function.name for function in value.list.func]))
+    return [name for _, names in sorted(found) for name in names]
 
 
 def _function_text(function: function_pb2.FunctionDef, numbers: Mapping[str, str]) -> str:
