@@ -177,7 +177,7 @@ def test_masks_do_not_depend_on_threads(run_python: Any) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(int(sys.argv[1]))
         from tensorflow_ipu import utils
         from tensorflow_ipu.ops import rand_ops
-        from tests import replicas
+        from tests.support import replicas
         replicas.configure(2)
         utils.reset_ipu_seed(1)
         x = tf.ones([200000])
