@@ -81,7 +81,7 @@ def test_variables_that_do_not_fit_are_refused(flagged, warnings):
     assert "is out of memory on IPU 0 of 1" in text
     assert "8 of 8 tiles have more than the 638,976 B that fit" in text
     assert "layer0/kernel" in text
-    assert "test_capacity_check.py:" in text
+    assert "test_capacity.py:" in text
     assert "Remedies, those that suffice first:" in text
     assert not warnings
     assert cache.executables() == []

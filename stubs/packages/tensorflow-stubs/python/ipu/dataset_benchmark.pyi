@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.dataset_benchmark import *
+from tensorflow_ipu.feeds.dataset_benchmark import *

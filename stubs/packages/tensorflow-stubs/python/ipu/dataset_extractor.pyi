@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.dataset_extractor import *
+from tensorflow_ipu.files.dataset_extractor import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.ipu_outfeed_queue import *
+from tensorflow_ipu.feeds.ipu_outfeed_queue import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.ops.gen_popnn_ops import *
+from tensorflow_ipu.ops.raw.gen_popnn_ops import *

@@ -1,3 +1,3 @@
 # Made by stubs/make_stubs.py.
 
-from tensorflow_ipu.ops.gen_popops_ops import *
+from tensorflow_ipu.ops.raw.gen_popops_ops import *
