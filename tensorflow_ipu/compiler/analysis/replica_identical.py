@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.ir import collectives, resource_uses
-from tensorflow_ipu.compiler.ir.node_order import topological
-from tensorflow_ipu.compiler.ir.program import Program, input_node
-
-# Positions of the arguments or results of a function (or node) that differ between replicas.
-_Positions = frozenset[int]
+from tensorflow_ipu.compiler.analysis.replica_flow import ReplicaFlow
+from tensorflow_ipu.compiler.ir import program_functions, resource_uses
+from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.program_functions import ProgramOp
 
 #: A function and a node in it.
 Place = tuple[str, str]
@@ -33,128 +33,74 @@ def differing(program: Program, replicas: int) -> frozenset[Place]:
     Returns:
         The nodes; none with one replica.
     """
-    return _Flow(program, replicas).run() if replicas > 1 else frozenset()
+    return _Flow(program, replicas).differing() if replicas > 1 else frozenset()
 
 
-class _Flow:
-    """Follows differences until nothing new is found."""
+class _Flow(ReplicaFlow):
+    """Follows differences, also through variables, until nothing new is found."""
 
     def __init__(self, program: Program, replicas: int) -> None:
-        self._program = program
-        self._replicas = replicas
+        super().__init__(replicas)
+        self._entry = program_functions.entry(program)
         self._resources: dict[int, set[resource_uses.Resource]] = defaultdict(set)
         self._uses = resource_uses.find(program)  # keeps the nodes, which are told by identity
         for use in self._uses:
             if use.resource[0] != "feed":
                 self._resources[id(use.node)].add(use.resource)
         self._variables: set[resource_uses.Resource] = set()
-        self._nodes: set[Place] = set()
-        self._known: dict[tuple[str, _Positions, bool], _Positions] = {}
+        self._places: set[Place] = set()
+        # Whether replicas may run the function a different number of times.
+        self.context = False
 
-    def run(self) -> frozenset[Place]:
+    def differing(self) -> frozenset[Place]:
         """Starts again as long as more variables turn out to differ."""
         before = -1
         while len(self._variables) > before:
             before = len(self._variables)
-            self._known.clear()
-            self._results(self._program.entry, frozenset(), False)
-        return frozenset(self._nodes)
+            self.forget()
+            self.run(self._entry, [False] * len(self._entry.arguments))
+        return frozenset(self._places)
 
-    def _results(self, name: str, arguments: _Positions, apart: bool) -> _Positions:
-        """Returns which results of a function differ when some of its arguments do.
+    def is_source(self, node: node_def_pb2.NodeDef) -> bool:
+        """Returns whether replicas differ in what a node gives even if its inputs are equal.
 
-        Args:
-            name: The function.
-            arguments: Positions of the arguments that differ.
-            apart: Whether replicas may run it a different number of times.
+        Of our own ops, those with state ask for something of the replica: its index, seed or feed.
+        So does a collective of some replicas only.
         """
-        key = (name, arguments, apart)
-        if key not in self._known:
-            self._known[key] = frozenset()  # for a function that calls itself
-            self._known[key] = self._walk(name, arguments, apart)
-        return self._known[key]
+        if not op_names.is_own(node.op) or node.op == op_names.PROGRAM_VARIABLE:
+            return False
+        definition = op_def_registry.get(node.op)
+        return definition is None or definition.is_stateful
 
-    def _walk(self, name: str, arguments: _Positions, apart: bool) -> _Positions:
-        function = self._program.functions[name]
-        found: dict[str, _Positions | None] = {
-            argument.name: None
-            for index, argument in enumerate(function.signature.input_arg)
-            if index in arguments
-        }
-        for node in topological(function.node_def):
-            data = [reference for reference in node.input if not reference.startswith("^")]
-            inputs = frozenset(i for i, value in enumerate(data) if _differs(value, found))
-            positions = self._node(node, inputs, apart)
-            self._follow_variables(node, inputs, apart)
-            if apart or self._variables & self._resources[id(node)]:
-                positions = None
-            if positions is None or positions:
-                found[node.name] = positions
-                self._nodes.add((name, node.name))
-        return frozenset(
-            index
-            for index, result in enumerate(function.signature.output_arg)
-            if _differs(function.ret[result.name], found)
-        )
+    def visit(self, op: ProgramOp, inputs: list[bool]) -> Sequence[bool]:
+        """Returns which results of an op differ, and notes the op if any do."""
+        results = super().visit(op, inputs)
+        resources = self._resources[id(op.node)]
+        if op.type not in op_names.QUERIES and (any(inputs) or self.context):
+            self._variables |= resources
+        apart = self.context or not self._variables.isdisjoint(resources)
+        if apart or any(results):
+            self._places.add((op.function, op.node.name))
+        return [True] * len(op.outputs) if apart else results
 
-    def _follow_variables(
-        self, node: node_def_pb2.NodeDef, inputs: _Positions, apart: bool
-    ) -> None:
-        if node.op not in op_names.QUERIES and (inputs or apart):
-            self._variables |= self._resources[id(node)]
+    def conditional(self, op: ProgramOp, inputs: list[bool]) -> Sequence[bool]:
+        """Returns which results of a conditional differ, whose branches not all may run."""
+        with self._apart(inputs[0]):
+            return super().conditional(op, inputs)
 
-    def _node(
-        self, node: node_def_pb2.NodeDef, inputs: _Positions, apart: bool
-    ) -> _Positions | None:
-        """Returns which results of a node differ when some of its inputs do; None for all."""
-        if node.op == op_names.EQUALITY_PROMISE or collectives.equalises(node, self._replicas):
-            return frozenset()
-        if op_names.is_conditional(node.op):
-            parting = 0 in inputs
-            arguments = frozenset(index - 1 for index in inputs if index > 0)
-            return self._called(node, arguments, apart or parting, parting)
-        if op_names.is_loop(node.op):
-            return self._loop(node, inputs, apart)
-        if collectives.functions_run_by(self._program, node):
-            return self._called(node, inputs, apart, not op_names.is_call(node.op) and bool(inputs))
-        return None if inputs or _is_source(node) else frozenset()
+    def end(
+        self, op: ProgramOp, carried: list[bool], again: bool, results: list[bool]
+    ) -> Sequence[bool]:
+        """Returns which results of a loop differ, whose body not all may run as often."""
+        if again:
+            with self._apart(True):
+                self.run(op.calls[1], carried)
+        return super().end(op, carried, again, results)
 
-    def _called(
-        self, node: node_def_pb2.NodeDef, arguments: _Positions, apart: bool, all_differ: bool
-    ) -> _Positions | None:
-        called = collectives.functions_run_by(self._program, node)
-        results = [self._results(name, arguments, apart) for name in called]
-        return None if all_differ else frozenset().union(*results)
-
-    def _loop(
-        self, node: node_def_pb2.NodeDef, inputs: _Positions, apart: bool
-    ) -> _Positions | None:
-        condition, body = node.attr["cond"].func.name, node.attr["body"].func.name
-        variables = inputs
-        while not self._results(body, variables, apart) <= variables:
-            variables |= self._results(body, variables, apart)
-        if self._results(condition, variables, apart):
-            self._results(body, variables, True)
-            return None
-        return variables
-
-
-def _is_source(node: node_def_pb2.NodeDef) -> bool:
-    """Whether replicas differ in what a node gives even if its inputs are equal.
-
-    Of our own ops, those with state ask for something of the replica: its index, seed or feed. So
-    does a collective of some replicas only.
-    """
-    if not op_names.is_own(node.op) or node.op == op_names.PROGRAM_VARIABLE:
-        return False
-    definition = op_def_registry.get(node.op)
-    return definition is None or definition.is_stateful
-
-
-def _differs(reference: str, found: dict[str, _Positions | None]) -> bool:
-    """Whether a tensor, named as in a function (`node:result:index`), differs."""
-    node = input_node(reference)
-    if node not in found:
-        return False
-    positions = found[node]
-    return positions is None or int(reference.rpartition(":")[2]) in positions
+    @contextlib.contextmanager
+    def _apart(self, differs: bool) -> Iterator[None]:
+        """Replicas part ways meanwhile, if what they decide by differs."""
+        before = self.context
+        self.context = before or differs
+        yield
+        self.context = before

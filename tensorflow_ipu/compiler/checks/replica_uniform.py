@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tensorflow.core.framework import node_def_pb2
 from tensorflow.python.framework import errors
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.analysis.replica_flow import ReplicaFlow
 from tensorflow_ipu.compiler.checks import user_ops
-from tensorflow_ipu.compiler.ir import collectives
-from tensorflow_ipu.compiler.ir.node_order import topological
-from tensorflow_ipu.compiler.ir.program import Program, input_node, node_tag
-
-# Positions of the arguments or results of a function (or node) that differ between replicas.
-_Positions = frozenset[int]
+from tensorflow_ipu.compiler.ir import collectives, program_functions
+from tensorflow_ipu.compiler.ir.program import Program, node_tag
+from tensorflow_ipu.compiler.ir.program_functions import ProgramOp
 
 
 def check(program: Program, replicas: int) -> None:
@@ -26,94 +26,60 @@ def check(program: Program, replicas: int) -> None:
         tf.errors.InvalidArgumentError: Naming the conditional or loop.
     """
     if replicas > 1:
-        _Flow(program, replicas).results(program.entry, frozenset())
+        entry = program_functions.entry(program)
+        _Flow(program, replicas).run(entry, [False] * len(entry.arguments))
 
 
-class _Flow:
-    """Follows what differs between replicas through the functions of a Program."""
+class _Flow(ReplicaFlow):
+    """Follows what depends on the replica index, and refuses what parts replicas around it."""
 
     def __init__(self, program: Program, replicas: int) -> None:
+        super().__init__(replicas)
         self._program = program
-        self._replicas = replicas
         self._with_collectives = collectives.functions_with_collectives(program)
-        self._known: dict[tuple[str, _Positions], _Positions] = {}
 
-    def results(self, name: str, arguments: _Positions) -> _Positions:
-        """Returns which results of a function differ when some of its arguments do."""
-        key = (name, arguments)
-        if key not in self._known:
-            self._known[key] = frozenset()  # for a function that calls itself
-            self._known[key] = self._results(name, arguments)
-        return self._known[key]
+    def is_source(self, node: node_def_pb2.NodeDef) -> bool:
+        """Returns whether a node gives the index."""
+        return node.op == op_names.REPLICA_INDEX
 
-    def _results(self, name: str, arguments: _Positions) -> _Positions:
-        function = self._program.functions[name]
-        signature = function.signature
-        # Node or argument -> positions of its results that differ; None for all.
-        differing: dict[str, _Positions | None] = {
-            argument.name: None
-            for index, argument in enumerate(signature.input_arg)
-            if index in arguments
-        }
-        for node in topological(function.node_def):
-            positions = self._node(node, _differing_inputs(node, differing))
-            if positions is None or positions:
-                differing[node.name] = positions
-        return frozenset(
-            index
-            for index, result in enumerate(signature.output_arg)
-            if _differs(function.ret[result.name], differing)
-        )
+    def transfer(
+        self, op: ProgramOp, inputs: list[bool], inside: Sequence[list[bool]]
+    ) -> Sequence[bool]:
+        """Returns which results of an op differ: those that its library does not promise."""
+        differs = super().transfer(op, inputs, inside)
+        identical = user_ops.identical_outputs(op.node) if any(differs) else ()
+        return [differ and index not in identical for index, differ in enumerate(differs)]
 
-    def _node(self, node: node_def_pb2.NodeDef, inputs: _Positions) -> _Positions | None:
-        """Returns which results of a node differ when some of its inputs do; None for all."""
-        if node.op == op_names.REPLICA_INDEX:
-            return None
-        if node.op == op_names.EQUALITY_PROMISE or collectives.equalises(node, self._replicas):
-            return frozenset()
-        identical = user_ops.identical_outputs(node)
-        if identical and inputs:
-            outputs = range(len(node.attr["output_types"].list.type))
-            return frozenset(outputs) - identical
-        if op_names.is_conditional(node.op):
-            return self._conditional(node, inputs)
-        if op_names.is_loop(node.op):
-            return self._loop(node, inputs)
-        if op_names.is_call(node.op):
-            return self.results(node.attr["f"].func.name, inputs)
-        called = collectives.functions_run_by(self._program, node)
-        inside = [self.results(name, inputs) for name in called]
-        return None if inputs or any(inside) else frozenset()
+    def conditional(self, op: ProgramOp, inputs: list[bool]) -> Sequence[bool]:
+        """Returns which results of a conditional differ."""
+        if inputs[0]:
+            self._check(op)
+        return super().conditional(op, inputs)
 
-    def _conditional(self, node: node_def_pb2.NodeDef, inputs: _Positions) -> _Positions | None:
-        branches = collectives.functions_run_by(self._program, node)
-        differs = 0 in inputs
-        if differs and self._with_collectives.intersection(branches):
-            raise self._diverges(node, branches)
-        arguments = frozenset(index - 1 for index in inputs if index > 0)
-        results = [self.results(branch, arguments) for branch in branches]
-        return None if differs else frozenset().union(*results)
+    def end(
+        self, op: ProgramOp, carried: list[bool], again: bool, results: list[bool]
+    ) -> Sequence[bool]:
+        """Returns which results of a loop differ."""
+        if again:
+            self._check(op)
+        return super().end(op, carried, again, results)
 
-    def _loop(self, node: node_def_pb2.NodeDef, inputs: _Positions) -> _Positions | None:
-        condition, body = node.attr["cond"].func.name, node.attr["body"].func.name
-        variables = inputs
-        while not self.results(body, variables) <= variables:
-            variables |= self.results(body, variables)
-        differs = bool(self.results(condition, variables))
-        if differs and self._with_collectives.intersection((condition, body)):
-            raise self._diverges(node, [condition, body])
-        return None if differs else variables
+    def _check(self, op: ProgramOp) -> None:
+        """Checks that there are no collectives where replicas part ways."""
+        called = [function.name for function in op.calls]
+        if self._with_collectives.intersection(called):
+            raise self._diverges(op.node, called)
 
     def _diverges(
-        self, node: node_def_pb2.NodeDef, functions: list[str]
+        self, node: node_def_pb2.NodeDef, called: list[str]
     ) -> errors.InvalidArgumentError:
         what = "loop" if op_names.is_loop(node.op) else "conditional"
         return errors.InvalidArgumentError(
             None,
             None,
             f"The predicate of the {what} {node_tag(node.name)} is not replica uniform: it depends "
-            f"on the replica index, but the collective {self._collective_in(functions)} inside "
-            f"needs all {self._replicas} replicas. Move the collective out of the {what}, compute "
+            f"on the replica index, but the collective {self._collective_in(called)} inside "
+            f"needs all {self.replicas} replicas. Move the collective out of the {what}, compute "
             "the predicate from values that are equal on all replicas (such as the results of "
             "cross_replica_sum), or promise that it is equal with "
             "cross_replica_ops.assume_equal_across_replicas.",
@@ -131,19 +97,3 @@ class _Flow:
                 if called:
                     return self._collective_in(sorted(called))
         return ""
-
-
-def _differing_inputs(
-    node: node_def_pb2.NodeDef, differing: dict[str, _Positions | None]
-) -> _Positions:
-    data = (reference for reference in node.input if not reference.startswith("^"))
-    return frozenset(index for index, name in enumerate(data) if _differs(name, differing))
-
-
-def _differs(reference: str, differing: dict[str, _Positions | None]) -> bool:
-    """Whether a tensor, named as in a function (`node:result:index`), differs."""
-    node = input_node(reference)
-    if node not in differing:
-        return False
-    positions = differing[node]
-    return positions is None or int(reference.rpartition(":")[2]) in positions
