@@ -19,6 +19,7 @@ class CalledOp(NamedTuple):
         record: what the listing says of it.
         node: its definition.
         inputs: names of the tensors it is given, as in `Call.arguments`.
+        outputs: names of its results.
         stateful: whether TensorFlow says that it has state.
         calls: the functions it runs.
     """
@@ -26,8 +27,14 @@ class CalledOp(NamedTuple):
     record: OpRecord
     node: node_def_pb2.NodeDef
     inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     stateful: bool
     calls: tuple[Call, ...]
+
+    @property
+    def type(self) -> str:
+        """The type of the op."""
+        return self.record.type
 
 
 class Call(NamedTuple):
@@ -91,9 +98,10 @@ class _Builder:
         return CalledOp(
             record,
             node,
-            tuple(name if ":" in name else name + ":0" for name in record.inputs),
+            tuple([name if ":" in name else name + ":0" for name in record.inputs]),
+            tuple([f"{record.name}:{index}" for index in range(len(record.outputs))]),
             definition is not None and definition.is_stateful,
-            tuple(self.call(name) for name in self._called(node)),
+            tuple([self.call(name) for name in self._called(node)]),
         )
 
     def _called(self, node: node_def_pb2.NodeDef) -> list[str]:

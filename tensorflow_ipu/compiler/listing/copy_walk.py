@@ -5,10 +5,11 @@ The rules are those of `tensorflow_ipu.compiler.listing.copies`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.call_tree import Call, CalledOp
+from tensorflow_ipu.compiler.ir.dataflow import Fixpoint, Function
 from tensorflow_ipu.compiler.ir.records import CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing.copy_values import (
     Operand,
@@ -23,49 +24,39 @@ from tensorflow_ipu.compiler.listing.copy_values import (
 
 # Ops whose results follow from the shapes of their inputs.
 _OF_SHAPES = op_names.SHAPE_QUERIES | {"ZerosLike", "OnesLike"}
-# A loop hardly needs more: each round settles the values that depend on those settled before.
-_ROUNDS = 8
 
 
-class Walk:
-    """Runs a program abstractly, and notes copies.
+class Walk(Fixpoint[CalledOp, Operand]):
+    """Runs a program on the places of its tensors, and notes copies.
 
     Attributes:
         copies: Those found so far.
     """
 
+    # A loop hardly needs more: each round settles the values that depend on those settled before.
+    rounds = 8
+
     def __init__(self) -> None:
         self.copies: list[CopyRecord] = []
         self._silent = 0
+        # Variables that were read on an IPU other than their own, and not written since in this
+        # run of a function.
+        self._fresh: set[tuple[Variable, int]] = set()
 
-    def run(self, call: Call, arguments: Sequence[Operand]) -> Operands:
+    def run(self, function: Function[CalledOp], arguments: Sequence[Operand]) -> Operands:
         """Runs a function once; returns what it returns."""
-        known: dict[str, Operand] = dict(zip(call.arguments, arguments))
-        # Variables that were read on an IPU other than their own, and not written since.
-        fresh: set[tuple[Variable, int]] = set()
-        for op in call.ops:
-            inputs = [known[name] for name in op.inputs if name in known]
-            for index, result in enumerate(self._outputs(op, inputs, fresh)):
-                known[f"{op.record.name}:{index}"] = result
-        return [known[name] for name in call.results]
+        outside, self._fresh = self._fresh, set()
+        results = super().run(function, arguments)
+        self._fresh = outside
+        return results
 
-    def _outputs(
-        self, op: CalledOp, inputs: Operands, fresh: set[tuple[Variable, int]]
-    ) -> Operands:
-        """Runs an op; returns its results."""
-        if op_names.is_loop(op.record.type):
-            return self._loop(op, inputs)
-        if op_names.is_conditional(op.record.type):
-            return self._conditional(op, inputs)
-        if len(op.calls) == 1 and len(op.calls[0].arguments) == len(inputs):
-            return self._call(op, inputs)
-        for call in op.calls:  # of an op that decides itself on what it passes
-            self.run(call, [Value(name, None, list(op.record.ipus)) for name in call.arguments])
-        return self._ordinary(op, inputs, fresh)
+    def unknown(self, op: CalledOp, inputs: Operands, name: str) -> Operand:
+        """Returns an argument that is where the op is which runs the function."""
+        return Value(name, None, list(op.record.ipus))
 
-    def _ordinary(
-        self, op: CalledOp, inputs: Operands, fresh: set[tuple[Variable, int]]
-    ) -> Operands:
+    def transfer(
+        self, op: CalledOp, inputs: Operands, inside: Sequence[Operands]
+    ) -> Sequence[Operand]:
         """Runs an op that works with its inputs where it is itself."""
         record = op.record
         values = [operand for operand in inputs if isinstance(operand, Value)]
@@ -75,7 +66,7 @@ class Walk:
                 self._use(value, ipu, record)
         if len(variables) == len(record.outputs) == 1 and record.outputs[0].dtype == "resource":
             return [variables[0]]
-        self._touch(record, values, variables, fresh)
+        self._touch(record, values, variables)
         fixed = _is_fixed(op, inputs)
         return [output(record, index, fixed) for index in range(len(record.outputs))]
 
@@ -94,7 +85,6 @@ class Walk:
         record: OpRecord,
         values: Sequence[Value],
         variables: Sequence[Variable],
-        fresh: set[tuple[Variable, int]],
     ) -> None:
         """Reads and writes variables, for an op."""
         if not variables or not record.ipus:
@@ -106,12 +96,12 @@ class Walk:
             if variable.home is None:
                 variable.home = record.ipus[0]
             for ipu in record.ipus:
-                if read == 0 or ipu == variable.home or (variable, ipu) in fresh:
+                if read == 0 or ipu == variable.home or (variable, ipu) in self._fresh:
                     continue
                 self._copy(variable.name, variable.home, ipu, read, record)
-                fresh.add((variable, ipu))
+                self._fresh.add((variable, ipu))
             if written != 0:
-                fresh.difference_update({entry for entry in fresh if entry[0] is variable})
+                self._fresh = {entry for entry in self._fresh if entry[0] is not variable}
                 if variable.home not in record.ipus:
                     self._copy(variable.name, record.ipus[0], variable.home, written, record)
 
@@ -130,26 +120,23 @@ class Walk:
             )
         )
 
-    def _call(self, op: CalledOp, inputs: Operands) -> Operands:
-        """Runs the function of a call."""
-        call = op.calls[0]
-        results = self.run(call, passed(inputs, call.arguments))
-        return [returned(op.record, index, result) for index, result in enumerate(results)]
+    def enter(self, function: Function[CalledOp], values: Sequence[Operand]) -> Operands:
+        """Returns the values as arguments, which remember what they are outside."""
+        return passed(values, function.arguments)
 
-    def _conditional(self, op: CalledOp, inputs: Operands) -> Operands:
-        """Runs all branches."""
+    def leave(self, op: CalledOp, values: Operands) -> Operands:
+        """Returns the results of a call, where the function has them."""
+        return [returned(op.record, index, value) for index, value in enumerate(values)]
+
+    def merge(self, op: CalledOp, predicate: Operand, branches: Iterator[Operands]) -> Operands:
+        """Returns the results of a conditional, where the first branch has them."""
         record = op.record
-        for ipu in record.ipus:
-            if isinstance(inputs[0], Value):
-                self._use(inputs[0], ipu, record)
-        joined: Operands = []
-        for number, call in enumerate(op.calls):
-            results = self.run(call, passed(inputs[1:], call.arguments))
-            for index, result in enumerate(results):
-                if number == 0:
-                    joined.append(returned(record, index, result))
-                    continue
-                first = joined[index]
+        if isinstance(predicate, Value):
+            for ipu in record.ipus:
+                self._use(predicate, ipu, record)
+        joined = self.leave(op, next(branches))
+        for call, results in zip(op.calls[1:], branches):
+            for first, result in zip(joined, results):
                 if isinstance(first, Value) and isinstance(result, Value):
                     first.ipus = first.ipus or list(result.ipus)
                     taken = record._replace(function=call.function, conditional=True)
@@ -161,34 +148,14 @@ class Walk:
                 value.ipus = value.ipus[:1] or list(record.ipus[:1])
         return joined
 
-    def _loop(self, op: CalledOp, inputs: Operands) -> Operands:
-        """Runs a loop's condition and body once, the loop's values where they settle."""
-        condition, body = op.calls
-        carried = self._settle(body, inputs)
-        for before, value in zip(inputs, carried):
-            if isinstance(before, Value) and isinstance(value, Value) and value.outer is None:
-                for ipu in value.ipus:
-                    self._use(before, ipu, op.record)
-        self.run(condition, passed(carried, condition.arguments))
-        inside = passed(carried, body.arguments)
-        results = self.run(body, inside)
-        last = _runs_of_body(op.record, body)
-        for value, argument, result in zip(carried, inside, results):
-            if isinstance(argument, Value) and isinstance(result, Value):
-                changed = isinstance(value, Value) and value.outer is None
-                for ipu in argument.ipus[:1] if changed else ():
-                    self._use(result, ipu, last)
-        return [returned(op.record, index, value) for index, value in enumerate(carried)]
+    def settle(self, op: CalledOp, start: Operands) -> Operands:
+        """Finds where the values of a loop are, and brings them there.
 
-    def _settle(self, body: Call, inputs: Operands) -> Operands:
-        """Finds where the values of a loop are, by running its body until that stays the same.
-
-        Returns:
-            The values as arguments of the body. Those that the loop does not change have their
-            `outer` value.
+        Those that the loop does not change stay where they are: they have an `outer` value.
         """
+        body = op.calls[1]
         carried: Operands = []
-        for index, (name, before) in enumerate(zip(body.arguments, inputs)):
+        for index, (name, before) in enumerate(zip(body.arguments, start)):
             if isinstance(before, Variable):
                 carried.append(before)
             elif index in body.invariant:
@@ -196,26 +163,31 @@ class Walk:
             else:
                 carried.append(Value(name, before.size, before.ipus[:1]))
         self._silent += 1
-        for _ in range(_ROUNDS):
-            inside = passed(carried, body.arguments)
-            results = self.run(body, inside)
-            if not any([_moves(*pair, inside) for pair in zip(carried, results)]):
-                break
+        carried = super().settle(op, carried)
         self._silent -= 1
+        for before, value in zip(start, carried):
+            if isinstance(before, Value) and isinstance(value, Value) and value.outer is None:
+                for ipu in value.ipus:
+                    self._use(before, ipu, op.record)
         return carried
 
+    def join(self, value: Operand, other: Operand) -> Operand:
+        """Returns a loop's value where the body makes it."""
+        if isinstance(value, Variable) or isinstance(other, Variable) or value.outer is not None:
+            return value
+        if other.outer is not None or other.fixed:  # an argument of the body, or everywhere
+            return value
+        home = other.ipus[:1]
+        return value if home == value.ipus else Value(value.name, value.size, home)
 
-def _moves(value: Operand, result: Operand, arguments: Operands) -> bool:
-    """Puts a loop's value where the body makes it; returns whether it was elsewhere."""
-    if isinstance(value, Variable) or isinstance(result, Variable) or value.outer is not None:
-        return False
-    if any(result is argument for argument in arguments) or result.fixed:
-        return False
-    home = result.ipus[:1]
-    if home == value.ipus:
-        return False
-    value.ipus = home
-    return True
+    def end(self, op: CalledOp, carried: Operands, again: Operand, results: Operands) -> Operands:
+        """Brings what the body returns to where the next iteration has it."""
+        last = _runs_of_body(op.record, op.calls[1])
+        for value, result in zip(carried, results):
+            if isinstance(value, Value) and isinstance(result, Value) and value.outer is None:
+                for ipu in value.ipus[:1]:
+                    self._use(result, ipu, last)
+        return self.leave(op, carried)
 
 
 def _runs_of_body(record: OpRecord, body: Call) -> OpRecord:
