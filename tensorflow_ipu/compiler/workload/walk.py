@@ -17,12 +17,14 @@ Ops whose results are known when the program is compiled, and take no memory, ru
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layers import LayerNames
-from tensorflow_ipu.compiler.ir.call_tree import Call, CalledOp
+from tensorflow_ipu.compiler.ir.call_tree import CalledOp
+from tensorflow_ipu.compiler.ir.dataflow import Dataflow
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.attributes import attributes, constant_inputs
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, Buffers, Value, value_of
@@ -34,7 +36,30 @@ from tensorflow_ipu.planner.workload import TENSOR, Operand, Variable
 _RANK_OF_RESULT = ("Split", "Concat", "ExpandDims")
 
 
-class Walk:
+@dataclasses.dataclass
+class _Caller:
+    """An op that runs functions, while these are described.
+
+    Attributes:
+        position: Its position among all ops.
+        every: How many of its runs are one run of the functions.
+        before: How many buffers there were before it.
+        own: Buffers that it makes itself, rather than the ops inside.
+    """
+
+    position: int | None
+    every: int
+    before: int
+    own: set[int | None] = dataclasses.field(default_factory=set)
+
+    def shown(self, value: Value) -> Operand:
+        """Returns a result of a function as an operand of this op."""
+        made_inside = value.buffer is not None and value.buffer >= self.before
+        hidden = made_inside and value.buffer not in self.own
+        return Operand(value.dtype, value.shape, None if hidden else value.buffer)
+
+
+class Walk(Dataflow[CalledOp, Value]):
     """Describes a program op by op.
 
     Args:
@@ -63,38 +88,49 @@ class Walk:
         self._batch = batch
         self._kept = [self.buffers.variable(*entry) for entry in enumerate(variables)]
         self._attributes: dict[tuple[str, str], Mapping[str, Any]] = {}
-        # The op that runs the function which is being described, and how many of its runs are one
-        # run of that function.
-        self._caller: int | None = None
-        self._every = 1
+        # What runs the function that is being described; at first, nothing runs the program.
+        self._caller = _Caller(None, 1, 0)
 
     def variable(self, index: int) -> Value:
         """Returns the handle of a variable."""
         variable = self._variables[index]
         return Value(variable.dtype, variable.shape, self._kept[index], variable=index)
 
-    def run(self, call: Call, arguments: Sequence[Value]) -> list[Value]:
-        """Describes the ops of a function; returns what it returns."""
-        known: dict[str, Value] = dict(zip(call.arguments, arguments))
-        for op in call.ops:
-            inputs = [known[name] for name in op.inputs if name in known]
-            results = self._calling(op, inputs) if op.calls else self._plain(op, inputs)
-            for index, result in enumerate(results):
-                known[f"{op.record.name}:{index}"] = result
-        return [known[name] for name in call.results]
-
-    def _draft(self, op: CalledOp, inputs: list[Value]) -> Draft:
-        """Starts the description of an op."""
-        operands = tuple(value.operand for value in inputs)
-        draft = Draft(op.record, operands, self._caller, self._every)
+    def visit(self, op: CalledOp, inputs: list[Value]) -> Sequence[Value]:
+        """Describes an op, and the functions that it runs; returns its results."""
+        outer = self._caller
+        operands = tuple([value.operand for value in inputs])
+        draft = Draft(op.record, operands, outer.position, outer.every)
         self.drafts.append(draft)
-        return draft
+        results: Sequence[Value]
+        if not op.calls:
+            results = self.transfer(op, inputs, ())
+            draft.outputs = tuple([value.operand for value in results])
+        else:
+            draft.attributes = self._attributes_of(op)
+            caller = _Caller(len(self.drafts) - 1, outer.every, len(self.buffers))
+            self._caller = caller
+            results = super().visit(op, inputs)
+            self._caller = outer
+            draft.outputs = tuple([caller.shown(value) for value in results])
+        draft.end = len(self.drafts)
+        draft.exact = all([value.exact for value in (*inputs, *results)])
+        return results
 
-    def _plain(self, op: CalledOp, inputs: list[Value]) -> list[Value]:
+    def transfer(
+        self, op: CalledOp, inputs: list[Value], inside: Sequence[list[Value]]
+    ) -> list[Value]:
+        """Returns the results of an op, with their places."""
+        results = [value_of(tensor) for tensor in op.record.outputs]
+        if not op.calls:
+            return self._plain(op, inputs, results)
+        results = compute(op, inputs, results, {}, self.buffers, self._batch)
+        self._caller.own.update([value.buffer for value in results])
+        return results
+
+    def _plain(self, op: CalledOp, inputs: list[Value], results: list[Value]) -> list[Value]:
         """Describes an op that runs no functions; returns its results."""
-        record = op.record
-        draft = self._draft(op, inputs)
-        results = [value_of(tensor) for tensor in record.outputs]
+        record, draft = op.record, self.drafts[-1]
         key = (record.function, record.name)
         if key in self._handles:
             results = [self.variable(self._handles[key])]
@@ -104,9 +140,6 @@ class Walk:
         for value in inputs:
             if value.buffer is not None:
                 self.buffers.settle(value.buffer, record.ipu)
-        draft.outputs = tuple(value.operand for value in results)
-        draft.end = len(self.drafts)
-        draft.exact = all([value.exact for value in (*inputs, *results)])
         draft.known = bool(results) and all(
             [value.fixed and value.buffer is None for value in results]
         )
@@ -123,40 +156,45 @@ class Walk:
         if draft.variables and reads and not op_names.is_backward(record.name):
             self._layers.learn(record.name, draft.variables[0], record.keras)
 
-    def _calling(self, op: CalledOp, inputs: list[Value]) -> list[Value]:
-        """Describes an op that runs functions, and these; returns the op's results."""
-        record, outer = op.record, (self._caller, self._every)
-        draft = self._draft(op, inputs)
-        draft.attributes = self._attributes_of(op)
-        before = len(self.buffers)
-        self._caller = len(self.drafts) - 1
-        results = [value_of(tensor) for tensor in record.outputs]
-        own: set[int | None] = set()
-        if op_names.is_loop(record.type):
-            results = self._loop(op, inputs, results, own)
-        elif op_names.is_conditional(record.type):
-            results = self._conditional(op, inputs, results, own)
-        else:
-            results = self._call(op, inputs, results, own)
-        self._caller, self._every = outer
-        draft.outputs = tuple(_shown(value, before, own) for value in results)
-        draft.end = len(self.drafts)
-        draft.exact = all([value.exact for value in (*inputs, *results)])
-        return results
+    def unknown(self, op: CalledOp, inputs: list[Value], name: str) -> Value:
+        """Returns a value of which nothing is known."""
+        return Value("float32", (), exact=False)
 
-    def _loop(
-        self, op: CalledOp, inputs: list[Value], results: list[Value], own: set[int | None]
-    ) -> list[Value]:
-        """Describes a loop's condition and body. Buffers of the loop's op are added to `own`."""
-        condition, body = op.calls
+    def leave(self, op: CalledOp, values: list[Value]) -> list[Value]:
+        """Returns the results of a call, where the function has them."""
+        return [
+            _returned(value_of(tensor), value) for tensor, value in zip(op.record.outputs, values)
+        ]
+
+    def merge(self, op: CalledOp, predicate: Value, branches: Iterator[list[Value]]) -> list[Value]:
+        """Returns the results of a conditional: where the first branch makes them, or anew."""
+        record = op.record
+        before = len(self.buffers)
+        if predicate.every and record.phase == UPDATE:
+            self._caller.every *= predicate.every
+        joined = []
+        for index, found in enumerate(zip(*branches)):
+            result = value_of(record.outputs[index])
+            made_here = found[0].buffer is not None and found[0].buffer >= before
+            places = {value.buffer for value in found}
+            if made_here or len(places) == 1 or result.dtype in HANDLES:
+                joined.append(_returned(result, found[0]))
+                continue
+            result.batched = found[0].batched
+            result.buffer = self.buffers.tensor(op.outputs[index], result, record.ipu)
+            self._caller.own.add(result.buffer)
+            joined.append(result)
+        return joined
+
+    def settle(self, op: CalledOp, start: list[Value]) -> list[Value]:
+        """Returns what a loop carries along: no iteration moves it or changes its shape."""
         carried = []
         taken: set[int | None] = set()
-        for index, (value, result) in enumerate(zip(inputs, results)):
-            if index not in body.invariant and result.dtype not in HANDLES:
-                value = self._state(op.record, index, value, result, taken, own)
+        for index, (value, tensor) in enumerate(zip(start, op.record.outputs)):
+            result = value_of(tensor)
+            if index not in op.calls[1].invariant and result.dtype not in HANDLES:
+                value = self._state(op.record, index, value, result, taken)
             carried.append(value)
-        self.run(condition, carried)
-        self.run(body, carried)
         return carried
 
     def _state(
@@ -166,7 +204,6 @@ class Walk:
         start: Value,
         result: Value,
         taken: set[int | None],
-        own: set[int | None],
     ) -> Value:
         """Returns what a loop carries along: where it starts, if that may be overwritten."""
         state = result if result.exact else start.kept_in(None)
@@ -179,43 +216,8 @@ class Walk:
         if place is not None:  # it is copied from there
             self.buffers.settle(place, record.ipu)
         state.buffer = self.buffers.tensor(f"{record.name}:{index}", state, record.ipu)
-        own.add(state.buffer)
+        self._caller.own.add(state.buffer)
         return state
-
-    def _conditional(
-        self, op: CalledOp, inputs: list[Value], results: list[Value], own: set[int | None]
-    ) -> list[Value]:
-        """Describes all branches."""
-        record = op.record
-        before = len(self.buffers)
-        if inputs and inputs[0].every and record.phase == UPDATE:
-            self._every *= inputs[0].every
-        branches = [self.run(call, inputs[1:]) for call in op.calls]
-        joined = []
-        for index, (result, *found) in enumerate(zip(results, *branches)):
-            made_here = found[0].buffer is not None and found[0].buffer >= before
-            places = {value.buffer for value in found}
-            if made_here or len(places) == 1 or result.dtype in HANDLES:
-                joined.append(_returned(result, found[0]))
-                continue
-            result.batched = found[0].batched
-            result.buffer = self.buffers.tensor(f"{record.name}:{index}", result, record.ipu)
-            own.add(result.buffer)
-            joined.append(result)
-        return joined
-
-    def _call(
-        self, op: CalledOp, inputs: list[Value], results: list[Value], own: set[int | None]
-    ) -> list[Value]:
-        """Describes the functions that any other op runs."""
-        if len(op.calls) == 1 and len(op.calls[0].arguments) == len(inputs):
-            returned = self.run(op.calls[0], inputs)
-            return [_returned(*pair) for pair in zip(results, returned)]
-        for call in op.calls:  # of an op that decides itself on what it passes
-            self.run(call, [Value("float32", (), exact=False) for _ in call.arguments])
-        results = compute(op, inputs, results, {}, self.buffers, self._batch)
-        own.update(value.buffer for value in results)
-        return results
 
     def _attributes_of(self, op: CalledOp) -> Mapping[str, Any]:
         """Attributes of an op's node, read once however often its function runs."""
@@ -238,9 +240,3 @@ def _returned(result: Value, value: Value) -> Value:
     if value.variable is not None or value.exact or not result.exact:
         return value
     return Value(value.dtype, result.shape, value.buffer, True, value.fixed, batched=value.batched)
-
-
-def _shown(value: Value, before: int, own: set[int | None]) -> Operand:
-    """A result as an operand of the op that runs the function which made it."""
-    made_inside = value.buffer is not None and value.buffer >= before and value.buffer not in own
-    return Operand(value.dtype, value.shape, None if made_inside else value.buffer)
