@@ -14,8 +14,7 @@ import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-_LOOPS = ("While", "StatelessWhile")
-_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
+from tensorflow_ipu import op_names
 
 
 class Op(Protocol):
@@ -116,9 +115,9 @@ class Dataflow(abc.ABC, Generic[_Op, _Value]):
         """Runs an op; returns its results."""
         if not op.calls:
             return self.transfer(op, inputs, ())
-        if op.type in _LOOPS:
+        if op_names.is_loop(op.type):
             return self.loop(op, inputs)
-        if op.type in _CONDITIONALS:
+        if op_names.is_conditional(op.type):
             return self.conditional(op, inputs)
         if len(op.calls) == 1 and len(op.calls[0].arguments) == len(inputs):
             return self.leave(op, self.call(op.calls[0], inputs))

@@ -6,12 +6,11 @@ import dataclasses
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.collectives import functions_run_by
 from tensorflow_ipu.compiler.ir.node_order import topological
 from tensorflow_ipu.compiler.ir.node_results import result_names
 from tensorflow_ipu.compiler.ir.program import Program
-
-_LOOPS = ("While", "StatelessWhile")
 
 
 @dataclasses.dataclass(eq=False)
@@ -96,7 +95,7 @@ class _Functions:
         )
 
     def _called(self, node: node_def_pb2.NodeDef) -> list[str]:
-        if node.op in _LOOPS:
+        if op_names.is_loop(node.op):
             return [node.attr["cond"].func.name, node.attr["body"].func.name]
         return functions_run_by(self._program, node)
 
