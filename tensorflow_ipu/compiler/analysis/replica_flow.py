@@ -1,4 +1,4 @@
-"""Which values differ between replicas: what its two analyses have in common."""
+"""Follows what differs between replicas: the base of two analyses."""
 
 from __future__ import annotations
 
