@@ -36,8 +36,9 @@ _OTHERS = {
     "docs": "These pages, and the scripts that write the generated ones.",
     "examples": "Programs to read and run.",
     "stubs": "What type checkers know of names that no file stands for.",
-    "tests": "Tests, in the folders of what they test. `support/` has what they share, "
-    "`repository/` checks of all files, `whole_programs/` and `programs/` whole programs.",
+    "tests": "Tests, in the folders of what they test. `tests/support/` has what they share, "
+    "`tests/repository/` checks of all files, `tests/whole_programs/` and `tests/programs/` programs "
+    "from end to end.",
 }
 
 

@@ -1,4 +1,4 @@
-"""`tensorflow.contrib` of TensorFlow 1.15, from the table `tables/contrib.py`.
+"""`tensorflow.contrib` of TensorFlow 1.15, from the table `compat/tables/contrib.py`.
 
 from tensorflow_ipu.compat import contrib
 

@@ -1,4 +1,4 @@
-"""`tensorflow.contrib.distribute`: the names of the table `tables/contrib.py`."""
+"""`tensorflow.contrib.distribute`: the names of the table `compat/tables/contrib.py`."""
 
 from tensorflow_ipu.compat.facade import names_of
 

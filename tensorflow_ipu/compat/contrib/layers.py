@@ -1,4 +1,4 @@
-"""`tensorflow.contrib.layers`: the names of the table `tables/contrib.py`."""
+"""`tensorflow.contrib.layers`: the names of the table `compat/tables/contrib.py`."""
 
 from tensorflow_ipu.compat.facade import names_of
 

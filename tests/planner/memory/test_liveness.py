@@ -52,8 +52,8 @@ def simulated(workload):
                     inside = made is not None and w < made < ops[w].end
                     if ops[w].type == "While" and not inside:
                         needed.add(ops[w].end - 1)
-                single = i == made and len(ops[i].outputs) == 1 and not readers
-                if single and not any(needed_loops(ops, enclosing[i], i, made)):
+                result = made is not None and len(ops[i].outputs) == 1 and not readers
+                if result and not any(needed_loops(ops, enclosing[i], i, made)):
                     inner = enclosing[i][-1:] or [None]
                     needed.add(count - 1 if inner[0] is None else ops[inner[0]].end - 1)
             if not needed or (buffer.kind in ("variable", "constant") and ipu == buffer.ipu):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.configs.chips import BOW
-from tensorflow_ipu.planner.program.accesses import find
 from tensorflow_ipu.planner.program.dependences import effect, graph
-from tensorflow_ipu.planner.program.placement import place
-from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.program.placed_workload import place
 from tests.support.workloads import Builder
 
 
@@ -19,8 +16,7 @@ def test_collectives_stay_in_order(op_type):
     for name in ("first", "second"):
         make.op(op_type, [make.input(f"{name} value", (4,))], (4,), name=name)
     workload = make.workload()
-    placement = place(workload, Settings(BOW))
-    (region,) = graph(workload, find(workload, placement)).regions
+    (region,) = graph(workload, place(workload).accesses).regions
     assert [list(before) for before in region.before] == [[], [0]]
 
 
