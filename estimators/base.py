@@ -146,7 +146,7 @@ class IPUEstimatorBase(stock_overrides.ProgramEstimator):
         yield from prediction.predict(
             self,
             input_fn,
-            prediction.Request(
+            prediction.PredictionRequest(
                 predict_keys, hooks, checkpoint_path, yield_single_examples, num_predictions
             ),
         )

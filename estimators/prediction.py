@@ -35,7 +35,7 @@ class PredictionProgram(NamedTuple):
     scaffold: Any = None
 
 
-class Request(NamedTuple):
+class PredictionRequest(NamedTuple):
     """The arguments of `predict` other than `input_fn`."""
 
     predict_keys: Any
@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
 
 def predict(
-    estimator: base.IPUEstimatorBase, input_fn: Callable[..., Any], request: Request
+    estimator: base.IPUEstimatorBase, input_fn: Callable[..., Any], request: PredictionRequest
 ) -> Iterator[Any]:
     """Yields predictions; see `IPUEstimatorBase.predict`.
 
@@ -70,7 +70,7 @@ class _Session:
         self,
         estimator: base.IPUEstimatorBase,
         input_fn: Callable[..., Any],
-        request: Request,
+        request: PredictionRequest,
         cleanup: contextlib.ExitStack,
     ) -> None:
         """Builds the program and starts the session.
@@ -118,13 +118,13 @@ class _Session:
                 return self._session.run_step_fn(take_rest)
 
 
-def _predictions(estimator: Any, program: PredictionProgram, request: Request) -> Any:
+def _predictions(estimator: Any, program: PredictionProgram, request: PredictionRequest) -> Any:
     """Returns the tensors that are asked for, out of all that is in the outfeed."""
     return estimator._extract_keys(program.dequeue(), request.predict_keys)
 
 
 def _monitored(
-    estimator: Any, program: PredictionProgram, request: Request, start: Any
+    estimator: Any, program: PredictionProgram, request: PredictionRequest, start: Any
 ) -> tf1.train.MonitoredSession:
     """Starts a session with the variables of a checkpoint, or with their initial values."""
     for hook in request.hooks or ():

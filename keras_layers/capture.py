@@ -138,7 +138,7 @@ class CaptureActivationGradients(_Capture):
         functions = {key: config[key] for key in capture_activations.activations_of(layer)}
         # Not attributes as Keras knows them: they are not part of the layer.
         self.__dict__["_functions"] = functions
-        self.__dict__["_calls"] = capture_activations.Calls(tag)
+        self.__dict__["_calls"] = capture_activations.ActivationCalls(tag)
         self.__dict__[_WEIGHTS] = layer.get_weights()
         return capture_activations.capturing(layer, self._calls)
 

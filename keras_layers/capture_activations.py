@@ -45,7 +45,7 @@ def _activation(layer: Any, key: str, value: Any) -> Callable[..., Any] | None:
     return function if callable(function) else None
 
 
-def capturing(layer: Any, calls: Calls) -> Any:
+def capturing(layer: Any, calls: ActivationCalls) -> Any:
     """Returns a layer like another one whose activation functions let gradients be captured.
 
     Args:
@@ -58,7 +58,7 @@ def capturing(layer: Any, calls: Calls) -> Any:
     return type(layer).from_config({**layer.get_config(), **wrapped})
 
 
-def _wrapped(calls: Calls, key: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(calls: ActivationCalls, key: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns what takes the place of an activation function."""
 
     # With the name of the original, under which Keras writes it to configurations.
@@ -69,7 +69,7 @@ def _wrapped(calls: Calls, key: str, function: Callable[..., Any]) -> Callable[.
     return activation
 
 
-class Calls:
+class ActivationCalls:
     """What is captured in the calls of one layer.
 
     Attributes:

@@ -75,7 +75,7 @@ def experimental_application_compile_op(
     parameters = _parameters(func, len(structure))
     flat = [ops.convert_to_tensor(value) for value in nest.flatten(structure)]
     cluster = _trace(func, structure, flat)
-    captures = values.Captures(cluster, len(flat), freeze_variables)
+    captures = values.CapturedValues(cluster, len(flat), freeze_variables)
     names = _names(parameters, structure)
     ordinal = _ordinal()
 

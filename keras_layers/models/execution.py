@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers.models import padding, replicas
 from tensorflow_ipu.keras_layers.models.options.model_options import ReplicatedMetricReductionMethod
-from tensorflow_ipu.keras_layers.models.programs import Program
+from tensorflow_ipu.keras_layers.models.programs import ModelProgram
 from tensorflow_ipu.keras_layers.models.results import ReplicaLogs, joined
 from tensorflow_ipu.keras_layers.models.steps import Steps
 from tensorflow_ipu.runtime import interpreter
@@ -59,7 +59,7 @@ class Runner:
 
     def __init__(
         self,
-        program: Program,
+        program: ModelProgram,
         batches: padding.Batches,
         steps: Steps,
         counter: tf.Variable,

@@ -36,7 +36,7 @@ _PROGRAMS = "_ipu_programs"
 _Builder = Callable[[IPUInfeedQueue, IPUOutfeedQueue, int], tuple[tf.Operation, Any]]
 
 
-class Program:
+class ModelProgram:
     """Runs a fixed number of steps of a model each time it is called.
 
     Attributes:
@@ -155,18 +155,18 @@ def of(
     replicas: int,
     every_step: bool,
     sizes: tuple[int, ...] = (),
-) -> Program:
+) -> ModelProgram:
     """Returns the program of a model for a mode and a form of data, made at the first call.
 
-    The arguments are those of `Program`.
+    The arguments are those of `ModelProgram`.
     """
     spec = dataset.element_spec
     # A program is traced in the scope of one strategy, and runs in it.
     key = (mode, repr(spec), steps, replicas, every_step, sizes, model.distribute_strategy)
     # Not an attribute as Keras knows them: it is not part of the model.
-    made: dict[Any, Program] = model.__dict__.setdefault(_PROGRAMS, {})
+    made: dict[Any, ModelProgram] = model.__dict__.setdefault(_PROGRAMS, {})
     if key not in made:
-        made[key] = Program(model, mode, dataset, steps, replicas, every_step, sizes)
+        made[key] = ModelProgram(model, mode, dataset, steps, replicas, every_step, sizes)
     return made[key]
 
 

@@ -13,7 +13,7 @@ from tensorflow_ipu.keras_layers.pipelining import program as pipelined
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.arguments import Arguments
 from tensorflow_ipu.serving.export import Flow, export
-from tensorflow_ipu.serving.request import Request
+from tensorflow_ipu.serving.request import ExportRequest
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
@@ -67,7 +67,7 @@ class Serving:
                 schedule of a pipeline does not allow.
         """
         model = cast("IPUModel", self)  # of which this is a part
-        request = Request(
+        request = ExportRequest(
             export_dir=export_dir,
             iterations=calls.per_execution(model),
             output_names=output_names,
@@ -80,7 +80,7 @@ class Serving:
         return _export(model, request, batch_size)
 
 
-def _export(model: IPUModel, request: Request, batch_size: Any) -> Any:
+def _export(model: IPUModel, request: ExportRequest, batch_size: Any) -> Any:
     request.check()
     checks.check(model, "predict")
     strategy = model.distribute_strategy

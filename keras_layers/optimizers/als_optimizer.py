@@ -107,7 +107,7 @@ class ALSOptimizer(IpuOptimizer):
             ValueError: If an argument is not allowed.
         """
         super().__init__(opt, name)
-        rule = loss_scale.Rule(
+        rule = loss_scale.LossScaleRule(
             initial_loss_scaling_factor=initial_loss_scaling_factor,
             update_frequency=update_frequency,
             increase_factor=increase_factor,

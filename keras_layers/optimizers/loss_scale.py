@@ -16,7 +16,7 @@ from tensorflow_ipu.ops import cross_replica_ops
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class LossScaleRule:
     """How the loss scaling factor follows the gradients; see the arguments of `ALSOptimizer`."""
 
     initial_loss_scaling_factor: float = 1
@@ -111,7 +111,7 @@ class State:
             self.prev_loss_scaling_factor.assign(initial_factor),
         ]
 
-    def observe(self, gradients: Sequence[Any], rule: Rule) -> list[Any]:
+    def observe(self, gradients: Sequence[Any], rule: LossScaleRule) -> list[Any]:
         """Counts gradients, and updates the factor when that is due.
 
         Args:
@@ -139,7 +139,9 @@ class State:
                 self.lsf_update_counter.assign(tf.where(due, 0, counter + 1)),
             ]
 
-    def _next_histogram(self, gradients: Sequence[Any], rule: Rule, due: tf.Tensor) -> tf.Tensor:
+    def _next_histogram(
+        self, gradients: Sequence[Any], rule: LossScaleRule, due: tf.Tensor
+    ) -> tf.Tensor:
         """Returns the histogram after these gradients."""
         old = tf.convert_to_tensor(self.gradient_histogram)
 
@@ -152,7 +154,7 @@ class State:
         return tf.where(due, _smoothed(old, new, rule), old)
 
 
-def _smoothed(old: tf.Tensor, new: tf.Tensor, rule: Rule) -> tf.Tensor:
+def _smoothed(old: tf.Tensor, new: tf.Tensor, rule: LossScaleRule) -> tf.Tensor:
     return rule.lpf_alpha * old + (1 - rule.lpf_alpha) * new
 
 
@@ -171,7 +173,7 @@ def _histogram(gradients: Sequence[Any], edge: float) -> tf.Tensor:
     return bins
 
 
-def _next_factor(histogram: tf.Tensor, factor: tf.Tensor, rule: Rule) -> tf.Tensor:
+def _next_factor(histogram: tf.Tensor, factor: tf.Tensor, rule: LossScaleRule) -> tf.Tensor:
     """Returns the factor after an update."""
     ratio = histogram[1] / tf.reduce_sum(histogram)  # NaN if nothing was counted: not greater
     smaller = factor / rule.increase_factor

@@ -14,7 +14,7 @@ from tensorflow_ipu.keras_layers.layer_graph import LayerGraph
 from tensorflow_ipu.keras_layers.pipelining import listing
 
 
-class Value:
+class StageTensor:
     """A tensor that a mini-batch has on its way through the model.
 
     Attributes:
@@ -27,12 +27,12 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Call:
+class LayerCall:
     """The call of a layer, or of what stands between layers.
 
     Attributes:
         function: What is called.
-        args: Positional arguments, a structure with a `Value` for each tensor of the mini-batch.
+        args: Positional arguments, with a `StageTensor` for each tensor of the mini-batch.
         kwargs: Keyword arguments, likewise.
         outputs: The tensors that it returns, flattened.
         stage: The stage that it belongs to.
@@ -44,7 +44,7 @@ class Call:
     function: Callable[..., Any]
     args: Any
     kwargs: Any
-    outputs: tuple[Value, ...]
+    outputs: tuple[StageTensor, ...]
     stage: int
     training: Any = None
     node: Any = None
@@ -54,10 +54,10 @@ class Call:
         """The layer, if it is the call of one."""
         return self.function if isinstance(self.function, tf.keras.layers.Layer) else None
 
-    def inputs(self) -> list[Value]:
+    def inputs(self) -> list[StageTensor]:
         """Returns the values among the arguments."""
         flat = tf.nest.flatten((self.args, self.kwargs))
-        return [value for value in flat if isinstance(value, Value)]
+        return [value for value in flat if isinstance(value, StageTensor)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,10 +71,10 @@ class ModelCalls:
         losses: Scalars that subclasses of `Model` add to the loss in their `call`.
     """
 
-    inputs: tuple[Value, ...]
-    calls: tuple[Call, ...]
+    inputs: tuple[StageTensor, ...]
+    calls: tuple[LayerCall, ...]
     outputs: Any
-    losses: tuple[Value, ...]
+    losses: tuple[StageTensor, ...]
 
     @property
     def stages(self) -> int:
@@ -92,7 +92,7 @@ def flattened(model: Any, elements: Sequence[Any]) -> ModelCalls:
     Raises:
         ValueError: If a layer depends on a later stage.
     """
-    inputs = tuple(Value(0) for _ in range(_number_of_inputs(model)))
+    inputs = tuple(StageTensor(0) for _ in range(_number_of_inputs(model)))
     builder = _Builder()
     outputs = builder.model(model, elements, inputs, [None] * len(inputs))
     ordered = sorted(builder.calls, key=lambda call: call.stage)
@@ -126,8 +126,8 @@ class _Builder:
     """Collects the calls of a model and of those nested in it."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self.losses: list[Value] = []
+        self.calls: list[LayerCall] = []
+        self.losses: list[StageTensor] = []
 
     def model(
         self,
@@ -185,21 +185,21 @@ class _Builder:
             return value
         else:
             function = functools.partial(_autocast, model)
-        result = Value(value.stage if isinstance(value, Value) else 0)
+        result = StageTensor(value.stage if isinstance(value, StageTensor) else 0)
         if mask is not None:
             result.stage = max(result.stage, getattr(mask, "stage", 0))
-        self.calls.append(Call(function, (value, mask), {}, (result,), result.stage))
+        self.calls.append(LayerCall(function, (value, mask), {}, (result,), result.stage))
         return result
 
     def _element(
         self, element: Any, args: Any, kwargs: Any, results: int, training: Any, node: Any
-    ) -> list[Value]:
+    ) -> list[StageTensor]:
         """Adds the call of a layer or model; returns what comes out, flattened."""
         if element.is_nested_model:
             return self._nested(element, args, kwargs, training, node)
         stage = element.pipeline_stage
-        outputs = tuple(Value(stage) for _ in range(results))
-        call = Call(element.layer, args, kwargs, outputs, stage, training, node)
+        outputs = tuple(StageTensor(stage) for _ in range(results))
+        call = LayerCall(element.layer, args, kwargs, outputs, stage, training, node)
         for value in call.inputs():
             if value.stage > stage:
                 raise ValueError(
@@ -212,7 +212,7 @@ class _Builder:
 
     def _nested(
         self, element: Any, args: Any, kwargs: Any, training: Any, node: Any
-    ) -> list[Value]:
+    ) -> list[StageTensor]:
         model = element.nested_model
         bound = inspect.signature(model.call).bind(*args, **kwargs).arguments
         given = bound.pop("training", None)
@@ -223,7 +223,7 @@ class _Builder:
             masks = [None] * len(inputs) if mask is None else input_tensors(model, mask)
         else:
             flat = tf.nest.flatten((args, {n: v for n, v in kwargs.items() if n != "training"}))
-            inputs = [value for value in flat if isinstance(value, Value)]
+            inputs = [value for value in flat if isinstance(value, StageTensor)]
             masks = [None] * len(inputs)
         elements = element.pipeline_stage_assignments
         outputs = self.model(model, elements, inputs, masks, training, node)

@@ -12,7 +12,7 @@ from tensorflow_ipu.keras_layers import model_state, padded_losses
 from tensorflow_ipu.keras_layers.optimizers import accumulation
 from tensorflow_ipu.keras_layers.pipelining import listing, statistics, validation
 from tensorflow_ipu.keras_layers.pipelining.checks import check
-from tensorflow_ipu.keras_layers.pipelining.stages import Finish, Stages
+from tensorflow_ipu.keras_layers.pipelining.stages import Finish, StageFunctions
 from tensorflow_ipu.ops import internal_ops, pipelining_ops
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _check_no_losses_of_batches(model: IPUModel, names: Sequence[str]) -> None:
 
 def _stages(
     model: IPUModel, training: bool, finish: Finish, keeps_y: bool = True, marked: bool = False
-) -> Stages:
+) -> StageFunctions:
     """Returns the stages of a model."""
     # What is overridden may use the inputs, which Keras's own functions do not.
     stock = tf.keras.Model
@@ -218,7 +218,7 @@ def _stages(
         or type(model).compute_metrics is not stock.compute_metrics
     )
     calls = validation.checked_calls(model)
-    return Stages(model, calls, training, finish, keeps_x, keeps_y, marked)
+    return StageFunctions(model, calls, training, finish, keeps_x, keeps_y, marked)
 
 
 def _arguments(model: IPUModel) -> dict[str, Any]:

@@ -10,7 +10,12 @@ import tensorflow as tf
 from keras.src.engine import base_layer_utils
 
 from tensorflow_ipu.keras_layers import layer_lines
-from tensorflow_ipu.keras_layers.pipelining.calls import Call, ModelCalls, Value, input_tensors
+from tensorflow_ipu.keras_layers.pipelining.calls import (
+    LayerCall,
+    ModelCalls,
+    StageTensor,
+    input_tensors,
+)
 from tensorflow_ipu.keras_layers.pipelining.losses import LayerLosses
 from tensorflow_ipu.keras_layers.pipelining.metrics import LayerMetrics
 
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 Finish = Callable[[Any, Any, Any, Any, list[tf.Tensor], list[tf.Tensor]], Any]
 
 
-class Stages:
+class StageFunctions:
     """Takes a mini-batch through a model, stage by stage.
 
     A stage gets, as one flat list: the values that it or a later stage needs, losses and metrics
@@ -90,7 +95,7 @@ class Stages:
         run_stage.__name__ = f"stage_{stage}"
         return run_stage
 
-    def _enter(self, args: Any, kwargs: Any) -> tuple[dict[Value, Any], Any]:
+    def _enter(self, args: Any, kwargs: Any) -> tuple[dict[StageTensor, Any], Any]:
         """Takes in the data of a mini-batch."""
         marks: tuple[Any, ...] = ()
         # An element that is one dict, the inputs by name, comes as keyword arguments.
@@ -116,7 +121,12 @@ class Stages:
         return dict(zip(inputs, tensors)), ([], [], kept)
 
     def _run(
-        self, stage: int, values: dict[Value, Any], losses: list[Any], metrics: list[Any], data: Any
+        self,
+        stage: int,
+        values: dict[StageTensor, Any],
+        losses: list[Any],
+        metrics: list[Any],
+        data: Any,
     ) -> Any:
         """Builds a stage and returns what it passes on."""
         self._losses.clear()
@@ -136,10 +146,10 @@ class Stages:
         with self._metrics.reported(metrics):
             return self._finish(x, y, sample_weight, outputs, losses, marks)
 
-    def _call(self, call: Call, values: dict[Value, Any]) -> None:
+    def _call(self, call: LayerCall, values: dict[StageTensor, Any]) -> None:
         """Calls a layer as its model would."""
         args, kwargs = tf.nest.map_structure(
-            lambda one: values[one] if isinstance(one, Value) else _constant(one),
+            lambda one: values[one] if isinstance(one, StageTensor) else _constant(one),
             (call.args, call.kwargs),
         )
         training = self._training if call.training is None else call.training
@@ -151,11 +161,13 @@ class Stages:
         values.update(zip(call.outputs, tf.nest.flatten(outputs)))
 
 
-def _arriving(calls: ModelCalls) -> list[list[Value]]:
+def _arriving(calls: ModelCalls) -> list[list[StageTensor]]:
     """Returns for each stage the values of earlier ones that it or a later one needs."""
     last = calls.stages - 1
-    until: dict[Value, int] = {}
-    made: Iterable[Value] = itertools.chain(calls.inputs, *(call.outputs for call in calls.calls))
+    until: dict[StageTensor, int] = {}
+    made: Iterable[StageTensor] = itertools.chain(
+        calls.inputs, *(call.outputs for call in calls.calls)
+    )
     ends = [*tf.nest.flatten(calls.outputs), *calls.losses]
     for call in calls.calls:
         until.update((value, call.stage) for value in call.inputs())

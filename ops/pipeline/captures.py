@@ -18,7 +18,7 @@ from tensorflow_ipu.training import optimizer_steps
 from tensorflow_ipu.training.accumulators import accumulator_dtype
 
 
-class Captures:
+class GradientCaptures:
     """The gradients that are captured in the backward pass of a mini-batch.
 
     Attributes:

@@ -16,7 +16,7 @@ from tensorflow_ipu.compiler.ir.node_sharding import ALL_IPUS
 from tensorflow_ipu.compiler.ir.program import SHARDING_ATTRIBUTE
 from tensorflow_ipu.gradient_accumulation import MiniBatches
 from tensorflow_ipu.ops.pipeline.arguments import PipelineArguments
-from tensorflow_ipu.ops.pipeline.captures import Captures
+from tensorflow_ipu.ops.pipeline.captures import GradientCaptures
 from tensorflow_ipu.ops.pipeline.optimizer_output import check_complete
 from tensorflow_ipu.ops.pipeline.stages import StageRunner, handle_key, stage_scope
 from tensorflow_ipu.ops.pipeline.types import OptimizerFunctionOutput
@@ -36,7 +36,7 @@ class WeightUpdate:
         """Computes the gradients of this mini-batch."""
         self._output = output
         self._runner = runner
-        self._captures = Captures(arguments, output)
+        self._captures = GradientCaptures(arguments, output)
         with self._captures.open():
             self._pairs = _compute_gradients(output)
         self._arguments = arguments

@@ -58,7 +58,7 @@ class Signature:
 
 
 @dataclasses.dataclass(frozen=True)
-class Argument:
+class ApplicationArgument:
     """An argument of the program.
 
     Attributes:
@@ -91,7 +91,7 @@ class Application:
     fingerprint: str
     entry: str
     replicas: int
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ApplicationArgument, ...]
     infeeds: tuple[Specs, ...]
     outfeeds: tuple[Specs, ...]
     results: Specs
@@ -107,7 +107,7 @@ class Application:
             tuple(spec for outfeed in self.outfeeds for spec in outfeed) or self.results,
         )
 
-    def bound(self, inputs: list[Any]) -> Iterator[tuple[Argument, Any]]:
+    def bound(self, inputs: list[Any]) -> Iterator[tuple[ApplicationArgument, Any]]:
         """Yields each argument with its value.
 
         Args:
@@ -195,7 +195,7 @@ def _check_self_contained(library: function_pb2.FunctionDefLibrary) -> None:
 
 def _arguments(
     executable: Executable, values: Mapping[int, npt.NDArray[Any]], names: Mapping[int, str]
-) -> Iterator[Argument]:
+) -> Iterator[ApplicationArgument]:
     used: set[str] = set()
     for index, found in enumerate(executable.arguments):
         wanted = unique = INPUT_PREFIX + names.get(index, found.name)
@@ -205,7 +205,7 @@ def _arguments(
             unique = f"{wanted}_{number}"
         used.add(unique)
         spec = tensor_lib.TensorSpec(found.shape, found.dtype, unique)
-        yield Argument(spec, found.is_variable, values.get(index))
+        yield ApplicationArgument(spec, found.is_variable, values.get(index))
 
 
 def _replace_feeds(

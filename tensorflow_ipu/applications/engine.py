@@ -9,7 +9,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import constant_op, ops
 from tensorflow.python.ops import resource_variable_ops
 
-from tensorflow_ipu.applications.application import Application, Argument
+from tensorflow_ipu.applications.application import Application, ApplicationArgument
 from tensorflow_ipu.runtime import interpreter, native
 
 # One engine is started at a time, so that each is started once.
@@ -52,7 +52,7 @@ def start(application: Application, name: str, inputs: list[Any], timeout: int) 
         )
 
 
-def _value(argument: Argument, value: Any) -> Any:
+def _value(argument: ApplicationArgument, value: Any) -> Any:
     """Returns a variable or a tensor on the host."""
     tensor = constant_op.constant(value, argument.spec.dtype)
     if not argument.is_variable:

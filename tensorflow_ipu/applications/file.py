@@ -22,7 +22,7 @@ from tensorflow.python.framework import dtypes, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu import archives
-from tensorflow_ipu.applications.application import Application, Argument, Specs
+from tensorflow_ipu.applications.application import Application, ApplicationArgument, Specs
 from tensorflow_ipu.compiler import store
 
 _FORMAT = 1
@@ -134,7 +134,9 @@ def _read(
     )
 
 
-def _read_argument(archive: zipfile.ZipFile, index: int, item: dict[str, Any]) -> Argument:
+def _read_argument(
+    archive: zipfile.ZipFile, index: int, item: dict[str, Any]
+) -> ApplicationArgument:
     (spec,) = _read_specs([item])
     value: npt.NDArray[Any] | None = None
     if item["has_value"]:
@@ -143,7 +145,7 @@ def _read_argument(archive: zipfile.ZipFile, index: int, item: dict[str, Any]) -
             value.shape
         ):
             raise ValueError(f"the value of {spec.name} is {value.dtype}{list(value.shape)}")
-    return Argument(spec, bool(item["is_variable"]), value)
+    return ApplicationArgument(spec, bool(item["is_variable"]), value)
 
 
 def _read_specs(items: list[dict[str, Any]]) -> Specs:

@@ -9,7 +9,7 @@ from tensorflow.python.ops import gen_resource_variable_ops, handle_data_util
 from tensorflow_ipu.compiler.cluster import Cluster
 
 
-class Captures:
+class CapturedValues:
     """What a traced function uses from outside and is to be bound to its value.
 
     Attributes:

@@ -20,7 +20,7 @@ _SCOPES = (
 )
 
 
-class Binding(NamedTuple):
+class NameBinding(NamedTuple):
     """What an imported name stands for.
 
     Args:
@@ -43,14 +43,14 @@ class Reference(NamedTuple):
 
     name: str
     nodes: tuple[ast.expr, ...]
-    binding: Binding
+    binding: NameBinding
 
     def node(self, rest: int) -> ast.expr:
         """Returns the expression without the last `rest` attributes."""
         return self.nodes[len(self.nodes) - 1 - rest]
 
 
-Environment = dict[str, Union[Binding, None]]
+Environment = dict[str, Union[NameBinding, None]]
 
 
 class Uses(NamedTuple):
@@ -68,7 +68,7 @@ class Uses(NamedTuple):
     references: tuple[Reference, ...]
     calls: tuple[tuple[ast.Call, Reference], ...]
     names: frozenset[str]
-    top: dict[str, Binding]
+    top: dict[str, NameBinding]
 
 
 def uses(tree: ast.Module) -> Uses:
@@ -123,7 +123,7 @@ def _inside(scope: ast.AST) -> Iterator[ast.AST]:
 
 def _scope(scope: ast.AST, outer: Environment) -> Environment:
     """Returns what the names in a scope stand for."""
-    found: dict[str, list[Binding | None]] = {}
+    found: dict[str, list[NameBinding | None]] = {}
     if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
         arguments = scope.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -134,7 +134,7 @@ def _scope(scope: ast.AST, outer: Environment) -> Environment:
     for node in _inside(scope):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             for name, target in targets(node):
-                found.setdefault(name, []).append(Binding(target, node))
+                found.setdefault(name, []).append(NameBinding(target, node))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.setdefault(node.name, []).append(None)
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -154,7 +154,7 @@ def _stores_of_none(scope: ast.AST) -> Iterator[ast.Name]:
                 yield from (name for name in node.targets if isinstance(name, ast.Name))
 
 
-def _one(bindings: list[Binding | None]) -> Binding | None:
+def _one(bindings: list[NameBinding | None]) -> NameBinding | None:
     """Returns what a name stands for in a scope that binds it several times."""
     first = bindings[0]
     if first is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tensorflow_ipu.compat import tables
 from tensorflow_ipu.compat.bindings import Reference
-from tensorflow_ipu.compat.edits import Edit, Source
+from tensorflow_ipu.compat.edits import Edit, SourceText
 from tensorflow_ipu.compat.findings import Finding, Subject
 from tensorflow_ipu.compat.rows import Method, canonical, is_below
 
@@ -35,7 +35,7 @@ def findings(subject: Subject) -> Iterator[Finding]:
             yield _of_method(node, tables.METHODS[node.attr], source)
 
 
-def _of_keywords(call: ast.Call, reference: Reference, source: Source) -> Iterator[Finding]:
+def _of_keywords(call: ast.Call, reference: Reference, source: SourceText) -> Iterator[Finding]:
     """Finds arguments that a function does not take any more."""
     for number, keyword in enumerate(call.keywords):
         row = tables.KEYWORDS.get((reference.name, keyword.arg or ""))
@@ -52,7 +52,7 @@ def _of_keywords(call: ast.Call, reference: Reference, source: Source) -> Iterat
         yield Finding(call.lineno, what, "leave the argument out", row.why, edits)
 
 
-def _of_shape(call: ast.Call, reference: Reference, source: Source) -> Iterator[Finding]:
+def _of_shape(call: ast.Call, reference: Reference, source: SourceText) -> Iterator[Finding]:
     """Finds divisions in shapes, which make floats."""
     position = _SHAPES.get(canonical(reference.name))
     if position is None:
@@ -66,7 +66,7 @@ def _of_shape(call: ast.Call, reference: Reference, source: Source) -> Iterator[
                     yield _of_division(dimension, source)
 
 
-def _of_division(node: ast.BinOp, source: Source) -> Finding:
+def _of_division(node: ast.BinOp, source: SourceText) -> Finding:
     start, end = source.end(node.left), source.start(node.right)
     between = source.content[start:end]
     edits: tuple[Edit, ...] = ()
@@ -78,7 +78,7 @@ def _of_division(node: ast.BinOp, source: Source) -> Finding:
     return Finding(node.lineno, what, new, "a dimension must be an integer", edits)
 
 
-def _of_method(node: ast.Attribute, row: Method, source: Source) -> Finding:
+def _of_method(node: ast.Attribute, row: Method, source: SourceText) -> Finding:
     """Finds a method with another name."""
     what = f".{row.old}"
     if not is_below(row.new, row.owner):

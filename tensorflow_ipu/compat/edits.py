@@ -21,7 +21,7 @@ class Edit(NamedTuple):
     text: str
 
 
-class Source:
+class SourceText:
     """The bytes of a file with its lines, as `ast` counts them.
 
     Args:

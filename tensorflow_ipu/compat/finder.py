@@ -16,7 +16,7 @@ from tensorflow_ipu.compat.usage import Shim, Usage
 ROOTS = tables.packages()
 
 
-class Finder:
+class FormerModuleFinder:
     """Finds modules of the tables that are no more.
 
     Args:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tensorflow_ipu.compat.bindings import Uses
-from tensorflow_ipu.compat.edits import Edit, Source
+from tensorflow_ipu.compat.edits import Edit, SourceText
 from tensorflow_ipu.compat.generation import Generation
 
 
@@ -44,7 +44,7 @@ class File(NamedTuple):
     """
 
     path: Path
-    source: Source
+    source: SourceText
     tree: ast.Module
 
 

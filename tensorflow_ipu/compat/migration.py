@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorflow_ipu.compat import bindings, call_mends, generation, sources
-from tensorflow_ipu.compat.edits import Source
+from tensorflow_ipu.compat.edits import SourceText
 from tensorflow_ipu.compat.findings import File, Finding, Subject
 from tensorflow_ipu.compat.generation import Generation
 from tensorflow_ipu.compat.import_mends import ImportMends
@@ -28,7 +28,7 @@ def read(path: Path) -> File:
         content.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not in UTF-8: convert it first") from None
-    return File(path, Source(content), tree)
+    return File(path, SourceText(content), tree)
 
 
 def written_for(files: Sequence[File]) -> Generation:

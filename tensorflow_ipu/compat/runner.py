@@ -19,7 +19,7 @@ from tensorflow_ipu.compat.generation import Generation
 _OURS = os.path.dirname(__file__) + os.sep
 
 
-class Program(NamedTuple):
+class Invocation(NamedTuple):
     """A program to be run.
 
     Args:
@@ -35,7 +35,7 @@ class Program(NamedTuple):
     folder: str
 
 
-def of_file(path: str) -> Program:
+def of_file(path: str) -> Invocation:
     """Returns the program in a file, or in a folder with a file `__main__.py`.
 
     Args:
@@ -48,13 +48,13 @@ def of_file(path: str) -> Program:
         main = os.path.join(path, "__main__.py")
         if not os.path.isfile(main):
             raise FileNotFoundError(f"{path} is a folder without a file __main__.py")
-        return Program(os.path.abspath(main), path, None, path)
+        return Invocation(os.path.abspath(main), path, None, path)
     with open(path, "rb"):
         pass
-    return Program(os.path.abspath(path), path, None, os.path.dirname(os.path.realpath(path)))
+    return Invocation(os.path.abspath(path), path, None, os.path.dirname(os.path.realpath(path)))
 
 
-def of_module(name: str) -> Program:
+def of_module(name: str) -> Invocation:
     """Returns the program that `python -m name` runs.
 
     Args:
@@ -75,10 +75,10 @@ def of_module(name: str) -> Program:
         sys.path.remove(folder)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         raise ValueError(f"No module named {name} with Python source")
-    return Program(spec.origin, spec.origin, spec, folder)
+    return Invocation(spec.origin, spec.origin, spec, folder)
 
 
-def written_for(program: Program) -> Generation:
+def written_for(program: Invocation) -> Generation:
     """Returns what a program was written for, by what its files use."""
     folders = [program.folder, os.getcwd()]
     files = sources.program(Path(program.path), list(dict.fromkeys(folders)))
@@ -86,7 +86,10 @@ def written_for(program: Program) -> Generation:
 
 
 def run(
-    program: Program, arguments: Sequence[str], tensorflow: int | None = None, quiet: bool = False
+    program: Invocation,
+    arguments: Sequence[str],
+    tensorflow: int | None = None,
+    quiet: bool = False,
 ) -> int:
     """Runs a program in this process, which is to end then.
 
@@ -127,7 +130,7 @@ def run(
     return 0
 
 
-def _main_module(program: Program) -> types.ModuleType:
+def _main_module(program: Invocation) -> types.ModuleType:
     """Makes the module `__main__` of the program, which stays that until the process ends."""
     module = types.ModuleType("__main__")
     module.__file__ = program.path

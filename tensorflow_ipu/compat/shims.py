@@ -18,7 +18,7 @@ import types
 from typing import Any
 
 from tensorflow_ipu.compat import attributes, facade, float_dimensions, generation, sources, tables
-from tensorflow_ipu.compat.finder import ROOTS, Finder
+from tensorflow_ipu.compat.finder import ROOTS, FormerModuleFinder
 from tensorflow_ipu.compat.generation import Generation
 from tensorflow_ipu.compat.rows import Gone, is_below
 from tensorflow_ipu.compat.tables import tensorflow1_names
@@ -45,7 +45,7 @@ class Shims:
 
     def install(self) -> None:
         """Puts the shims in place; those of a package when the program imports it."""
-        sys.meta_path.insert(0, Finder(self._usage))
+        sys.meta_path.insert(0, FormerModuleFinder(self._usage))
         builtins.__import__ = self._program_import
 
     def _program_import(

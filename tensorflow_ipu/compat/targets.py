@@ -22,7 +22,7 @@ CONTRIB_MODULES = frozenset(
 )
 
 
-class Target(NamedTuple):
+class CurrentName(NamedTuple):
     """What takes the place of a name.
 
     Args:
@@ -36,7 +36,7 @@ class Target(NamedTuple):
     advice: str = ""
 
 
-def target(name: str, wanted: Generation) -> Target:
+def target(name: str, wanted: Generation) -> CurrentName:
     """Returns the full name of today for a full name of a program.
 
     Args:
@@ -46,19 +46,19 @@ def target(name: str, wanted: Generation) -> Target:
     found = tables.find(name)
     if found is None:
         if wanted.old_optimizers and generation.is_optimizer(name):
-            return Target(generation.old_optimizer(name), OPTIMIZERS)
+            return CurrentName(generation.old_optimizer(name), OPTIMIZERS)
         if is_tensorflow_1(name, wanted):
-            return Target(generation.version_1(name), TENSORFLOW_1)
-        return Target(name)
+            return CurrentName(generation.version_1(name), TENSORFLOW_1)
+        return CurrentName(name)
     row = found.row
     if isinstance(row, Gone):
-        return Target("", NOTHING, row.advice)
+        return CurrentName("", NOTHING, row.advice)
     if isinstance(row, Name):
-        return Target(public(row) + found.tail(name), row.why)
+        return CurrentName(public(row) + found.tail(name), row.why)
     if row.old == contrib.ROOT:
         module = contrib.PACKAGE + canonical(name)[len(contrib.ROOT) :]
         known = module in CONTRIB_MODULES
-        return Target(module, row.why) if known else Target("", NOTHING, BY_HAND)
+        return CurrentName(module, row.why) if known else CurrentName("", NOTHING, BY_HAND)
     return _in_module(row, found.tail(name))
 
 
@@ -101,20 +101,20 @@ def public(row: Name) -> str:
     return row.new
 
 
-def _in_module(row: Module, tail: str) -> Target:
+def _in_module(row: Module, tail: str) -> CurrentName:
     """Returns where a name of a moved module is."""
     if not tail:
         if len(row.new) == 1:
-            return Target(row.new[0], row.why)
-        return Target("", row.why, f"import what is used of it from {', '.join(row.new)}")
+            return CurrentName(row.new[0], row.why)
+        return CurrentName("", row.why, f"import what is used of it from {', '.join(row.new)}")
     inner, _, last = tail.rpartition(".")
     first = tail[1:].split(".")[0]
     for module in row.new:
         again = tables.NAMES.get(f"{module}{tail}")
         if again is not None:
-            return Target(again.new, row.why)
+            return CurrentName(again.new, row.why)
         if first in (sources.names_in(module) or ()):
-            return Target(f"{module}{tail}", row.why)
+            return CurrentName(f"{module}{tail}", row.why)
     if inner and last in (sources.names_in(f"{row.new[0]}{inner}") or ()):
-        return Target(f"{row.new[0]}{tail}", row.why)
-    return Target("", row.why, f"{', '.join(row.new)} has no {tail[1:]}: {BY_HAND}")
+        return CurrentName(f"{row.new[0]}{tail}", row.why)
+    return CurrentName("", row.why, f"{', '.join(row.new)} has no {tail[1:]}: {BY_HAND}")

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tensorflow_ipu.compat import generation, tables, targets
-from tensorflow_ipu.compat.bindings import Binding, Import, Reference
+from tensorflow_ipu.compat.bindings import Import, NameBinding, Reference
 from tensorflow_ipu.compat.edits import Edit
 from tensorflow_ipu.compat.findings import Finding, Subject
 from tensorflow_ipu.compat.import_mends import import_from
@@ -103,7 +103,7 @@ class UseMends:
         edits = (Edit(source.start(node), source.end(node), text), *edits)
         return Finding(node.lineno, old, text, why, () if "#" in source.text(node) else edits)
 
-    def _by_modules(self, root: ast.expr, binding: Binding, new: str) -> str:
+    def _by_modules(self, root: ast.expr, binding: NameBinding, new: str) -> str:
         """Returns a full name by what the file has imported; empty if that is not possible."""
         if new.startswith("builtins."):
             return new[len("builtins.") :]

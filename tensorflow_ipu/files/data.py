@@ -16,7 +16,7 @@ from tensorflow.python.ops import variables
 
 from tensorflow_ipu.feeds.ipu_infeed_queue import IPUInfeedQueue, feed_of
 from tensorflow_ipu.files import dataset_extractor, tensor_file
-from tensorflow_ipu.files.tensor_file import Kind
+from tensorflow_ipu.files.tensor_file import TensorKind
 
 
 def export_dataset_to_file(
@@ -75,7 +75,10 @@ def export_inputs_to_file(
     """
     tensor_file.write(
         output_filename,
-        [(tensor.name.split(":")[0], Kind.INPUT, _value(tensor, feed_dict)) for tensor in inputs],
+        [
+            (tensor.name.split(":")[0], TensorKind.INPUT, _value(tensor, feed_dict))
+            for tensor in inputs
+        ],
     )
 
 

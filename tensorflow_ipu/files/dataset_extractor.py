@@ -15,7 +15,7 @@ from tensorflow.python.ops import script_ops
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.files import tensor_file
-from tensorflow_ipu.files.tensor_file import Kind
+from tensorflow_ipu.files.tensor_file import TensorKind
 from tensorflow_ipu.files.variables import export_variables, import_variables
 from tensorflow_ipu.runtime import interpreter, native
 
@@ -120,7 +120,7 @@ def _write_streams(
     def save(*values: npt.NDArray[Any]) -> None:
         remaining = iter(values)
         for filename, names in files:
-            streams = [(name, Kind.INFEED, next(remaining)) for name in names]
+            streams = [(name, TensorKind.INFEED, next(remaining)) for name in names]
             tensor_file.write_and_report(filename, streams, print_stats)
 
     with common.on_host():

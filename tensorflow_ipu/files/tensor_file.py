@@ -34,7 +34,7 @@ _INDEX = "index.json"
 _WHAT = "a file of tensors that ipu.utils.export_* functions wrote"
 
 
-class Kind(str, enum.Enum):
+class TensorKind(str, enum.Enum):
     """What a tensor in a file is to a program."""
 
     INPUT = "input"
@@ -54,12 +54,12 @@ class TensorInfo:
     """
 
     name: str
-    kind: Kind
+    kind: TensorKind
     dtype: str
     shape: tuple[int, ...]
 
     @classmethod
-    def from_json(cls, entry: dict[str, Any], kind: Kind | None = None) -> TensorInfo:
+    def from_json(cls, entry: dict[str, Any], kind: TensorKind | None = None) -> TensorInfo:
         """Reads an entry of an index, or of a list of tensors of one kind.
 
         Args:
@@ -71,7 +71,7 @@ class TensorInfo:
         """
         try:
             name, shape = entry["name"], entry["shape"]
-            kind = kind or Kind(entry["kind"])
+            kind = kind or TensorKind(entry["kind"])
             dtype = dtypes.as_dtype(entry["dtype"]).name
         except (KeyError, TypeError) as error:
             raise ValueError(f"{entry!r} does not describe a tensor: {error}") from error
@@ -86,7 +86,7 @@ class TensorInfo:
 
 
 def write(
-    filename: str | os.PathLike[str], tensors: Iterable[tuple[str, Kind, npt.NDArray[Any]]]
+    filename: str | os.PathLike[str], tensors: Iterable[tuple[str, TensorKind, npt.NDArray[Any]]]
 ) -> int:
     """Writes a file, replacing any that is there.
 
@@ -120,7 +120,7 @@ def write(
 
 def write_and_report(
     filename: str | os.PathLike[str],
-    tensors: Sequence[tuple[str, Kind, npt.NDArray[Any]]],
+    tensors: Sequence[tuple[str, TensorKind, npt.NDArray[Any]]],
     print_stats: bool,
 ) -> None:
     """Writes a file, and prints what was written if `print_stats`; otherwise like `write`."""

@@ -14,7 +14,7 @@ from tensorflow.python.ops import script_ops
 
 from tensorflow_ipu.feeds import common
 from tensorflow_ipu.files import tensor_file
-from tensorflow_ipu.files.tensor_file import Kind, TensorInfo
+from tensorflow_ipu.files.tensor_file import TensorInfo, TensorKind
 
 
 def export_variables(
@@ -116,11 +116,11 @@ def _assign(variable: Any, info: TensorInfo, filename: str | os.PathLike[str]) -
     return variable.assign(value, read_value=False)
 
 
-def _kind(is_input: bool) -> Kind:
-    return Kind.INPUT if is_input else Kind.PARAMETER
+def _kind(is_input: bool) -> TensorKind:
+    return TensorKind.INPUT if is_input else TensorKind.PARAMETER
 
 
-def variable_infos(variables: Sequence[Any], kind: Kind) -> list[TensorInfo]:
+def variable_infos(variables: Sequence[Any], kind: TensorKind) -> list[TensorInfo]:
     """Returns name, type and shape of variables.
 
     Args:
@@ -146,7 +146,7 @@ def variable_infos(variables: Sequence[Any], kind: Kind) -> list[TensorInfo]:
     return infos
 
 
-def _expected_by(metadata: str | os.PathLike[str], kind: Kind) -> list[TensorInfo]:
+def _expected_by(metadata: str | os.PathLike[str], kind: TensorKind) -> list[TensorInfo]:
     """Reads the tensors of one kind that a metadata file expects.
 
     Raises:
@@ -155,7 +155,7 @@ def _expected_by(metadata: str | os.PathLike[str], kind: Kind) -> list[TensorInf
     """
     try:
         content = json.loads(Path(metadata).read_bytes())
-        entries = content.get("inputs" if kind is Kind.INPUT else "parameters", [])
+        entries = content.get("inputs" if kind is TensorKind.INPUT else "parameters", [])
         return [TensorInfo.from_json(entry, kind) for entry in entries]
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tensorflow_ipu import private_files
 from tensorflow_ipu.configs.ranges import FOLDER
 from tensorflow_ipu.profiler import json_files, json_schema
-from tensorflow_ipu.profiler.comparison import Change, differences, format_changes
+from tensorflow_ipu.profiler.comparison import Difference, differences, format_changes
 from tensorflow_ipu.profiler.snapshot import Snapshot
 
 SCHEMA_VERSION = 1
@@ -64,7 +64,7 @@ class Verdict(NamedTuple):
         unknown: names of limits for which the report has no number.
     """
 
-    exceeded: tuple[Change, ...]
+    exceeded: tuple[Difference, ...]
     unknown: tuple[str, ...]
 
     @property

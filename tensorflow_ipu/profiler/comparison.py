@@ -12,7 +12,7 @@ from tensorflow_ipu.text import aligned
 _PERCENT = 100
 
 
-class Change(NamedTuple):
+class Difference(NamedTuple):
     """One number that is not the same in two reports.
 
     Args:
@@ -38,7 +38,7 @@ class Change(NamedTuple):
         return self.growth / self.before if self.before else None
 
 
-def differences(before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
+def differences(before: Snapshot, after: Snapshot) -> tuple[Difference, ...]:
     """Compares two reports.
 
     Args:
@@ -55,7 +55,7 @@ def differences(before: Snapshot, after: Snapshot) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def format_changes(changes: Sequence[Change]) -> str:
+def format_changes(changes: Sequence[Difference]) -> str:
     """Returns changes as text: an aligned table, or one line that says that there are none.
 
     Args:
@@ -78,7 +78,7 @@ def format_changes(changes: Sequence[Change]) -> str:
     return "\n".join(aligned(rows, right=range(2, 6)))
 
 
-def changes_to_dict(changes: Sequence[Change]) -> list[dict[str, Any]]:
+def changes_to_dict(changes: Sequence[Difference]) -> list[dict[str, Any]]:
     """Returns changes as data for JSON.
 
     Args:
@@ -98,10 +98,10 @@ def changes_to_dict(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 def _of_numbers(
     layer: str, before: Mapping[str, float], after: Mapping[str, float]
-) -> list[Change]:
+) -> list[Difference]:
     """The numbers of one layer that differ."""
     return [
-        Change(layer, metric, before.get(metric), after.get(metric))
+        Difference(layer, metric, before.get(metric), after.get(metric))
         for metric in _union(after, before)
         if before.get(metric) != after.get(metric)
     ]

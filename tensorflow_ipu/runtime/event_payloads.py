@@ -22,7 +22,7 @@ _PRODUCTS = ("MatMul", "BatchMatMul", "Einsum", "Conv", "DepthwiseConv")
 _GRADIENT_OF_OP = "_grad/"
 
 
-class Argument(Protocol):
+class ListedArgument(Protocol):
     """What events tell of an argument; `ArgumentSpec` is one."""
 
     @property
@@ -54,7 +54,7 @@ class Traced(Protocol):
         """The name that events give it."""
 
     @property
-    def arguments(self) -> Sequence[Argument]:
+    def arguments(self) -> Sequence[ListedArgument]:
         """Its inputs and variables."""
 
     @property
@@ -82,7 +82,7 @@ class Outline(NamedTuple):
 
     id: str
     name: str
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[ListedArgument, ...] = ()
     results: tuple[Any, ...] = ()
     ops: tuple[Any, ...] = ()
 

@@ -28,7 +28,7 @@ MEANINGS = {
 }
 
 
-class Window(NamedTuple):
+class ShownSteps(NamedTuple):
     """The steps that are shown: those before `head` and those from `tail`.
 
     Args:
@@ -51,7 +51,7 @@ class Window(NamedTuple):
         return [*range(self.head), *range(self.tail, self.steps)]
 
 
-def window(schedule: Schedule, max_steps: int) -> Window:
+def window(schedule: Schedule, max_steps: int) -> ShownSteps:
     """Returns which steps of a schedule to show.
 
     Args:
@@ -64,12 +64,12 @@ def window(schedule: Schedule, max_steps: int) -> Window:
     if max_steps < 2:
         raise ValueError(f"max_steps must be at least 2, to show both ends, got {max_steps}.")
     if schedule.steps <= max_steps:
-        return Window(schedule.steps, schedule.steps, schedule.steps)
+        return ShownSteps(schedule.steps, schedule.steps, schedule.steps)
     head = (max_steps + 1) // 2
-    return Window(head, schedule.steps - (max_steps - head), schedule.steps)
+    return ShownSteps(head, schedule.steps - (max_steps - head), schedule.steps)
 
 
-def entries(schedule: Schedule, part: Window) -> Iterator[Entry]:
+def entries(schedule: Schedule, part: ShownSteps) -> Iterator[Entry]:
     """Yields the entries of the steps that are shown."""
     steps = schedule.table["step"]
     yield from type(schedule)(

@@ -29,7 +29,7 @@ def render(schedule: Schedule, max_steps: int) -> str:
     return "\n".join([*lines, f"{legend}; {grid.note(schedule)}"])
 
 
-def _table(schedule: Schedule, part: grid.Window) -> list[str]:
+def _table(schedule: Schedule, part: grid.ShownSteps) -> list[str]:
     """The rows of the table under a row of step numbers."""
     labels = {
         (entry.ipu, entry.step): grid.label(schedule, entry)

@@ -28,8 +28,8 @@ from typing import Any
 from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.export import Flow, export, predict_arguments
-from tensorflow_ipu.serving.request import Request
-from tensorflow_ipu.serving.stages import Stages
+from tensorflow_ipu.serving.request import ExportRequest
+from tensorflow_ipu.serving.stages import ExportedStages
 
 __all__ = ["export_keras", "export_pipeline", "export_single_step"]
 
@@ -84,7 +84,7 @@ def export_single_step(
             has unknown dimensions, steps do not fit together, or the number of names is wrong.
         tf.errors.OpError: What compiling raises. Nothing has been written then.
     """
-    request = Request(
+    request = ExportRequest(
         export_dir=export_dir,
         iterations=iterations,
         predict_step_signature=predict_step_signature,
@@ -156,7 +156,7 @@ def export_pipeline(
         TypeError: As for `export_single_step` and `pipelining_ops.pipeline`.
         ValueError: As for these two.
     """
-    request = Request(
+    request = ExportRequest(
         export_dir=export_dir,
         iterations=iterations,
         predict_step_signature=predict_step_signature,
@@ -174,7 +174,7 @@ def export_pipeline(
         "forward_propagation_stages_poplar_options": poplar_options,
         "name": name,
     }
-    stages = Stages(computational_stages, tuple(inputs or ()), device_mapping, options)
+    stages = ExportedStages(computational_stages, tuple(inputs or ()), device_mapping, options)
     find = predict_arguments(request, stages.first, len(stages.inputs))
     flow = Flow(request, stages.call, find)
     build = stages.builder(flow.predict.arguments, iterations)

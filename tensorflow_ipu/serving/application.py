@@ -58,6 +58,6 @@ def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Applicati
     with trace.cluster_scope():
         concrete = function.get_concrete_function()
     cluster = Cluster.from_graph(concrete.graph, name, owner=concrete)
-    captures = values.Captures(cluster, explicit=0, with_variables=True)
+    captures = values.CapturedValues(cluster, explicit=0, with_variables=True)
     bound = [tensor.numpy() for tensor in captures.read()]
     return application.build(cluster, ordinal, dict(zip(captures.positions, bound)))

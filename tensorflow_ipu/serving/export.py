@@ -19,8 +19,8 @@ from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.serving import application, saved_model
 from tensorflow_ipu.serving.arguments import Arguments, required, resolve
 from tensorflow_ipu.serving.freezing import frozen
-from tensorflow_ipu.serving.request import Request, output_names
-from tensorflow_ipu.serving.steps import Captures, Step, check_device_tensors, ipu_ops, traced
+from tensorflow_ipu.serving.request import ExportRequest, output_names
+from tensorflow_ipu.serving.steps import Step, StepCaptures, check_device_tensors, ipu_ops, traced
 
 _HOST = "/device:CPU:0"
 
@@ -35,7 +35,7 @@ class Flow:
 
     def __init__(
         self,
-        request: Request,
+        request: ExportRequest,
         predict: Callable[..., Any],
         arguments: Callable[[Step | None], Arguments],
     ) -> None:
@@ -71,7 +71,7 @@ class Flow:
         """Whether there are steps before or after the part for the device."""
         return len(self.steps) > 1
 
-    def function(self, captures: Captures, predict: Callable[..., Any]) -> Any:
+    def function(self, captures: StepCaptures, predict: Callable[..., Any]) -> Any:
         """Returns the whole flow as a `tf.function` that returns a dict.
 
         Args:
@@ -97,7 +97,7 @@ class Flow:
 
 
 def export(
-    request: Request, flow: Flow, build: application.Builder, element: Any, name: str
+    request: ExportRequest, flow: Flow, build: application.Builder, element: Any, name: str
 ) -> Any:
     """Compiles a program and writes the SavedModel.
 
@@ -121,7 +121,7 @@ def export(
             ", ".join(needed),
         )
     compiled = application.compiled(name, build, element, ordinal)
-    captures = Captures(_HOST)
+    captures = StepCaptures(_HOST)
     captures.of(flow.served)
 
     def predict_step(*tensors: Any) -> Any:
@@ -147,7 +147,7 @@ def _on_devices(flow: Flow, ordinal: int, name: str) -> Any:
     """
     step = flow.predict
     cluster = Cluster.from_graph(step.concrete.graph, name, owner=step.concrete)
-    of_hosts = Captures(_HOST)
+    of_hosts = StepCaptures(_HOST)
     of_hosts.of(step)  # the values they have now
 
     @functools.cache
@@ -167,7 +167,7 @@ def _on_devices(flow: Flow, ordinal: int, name: str) -> Any:
     return function
 
 
-def _preprocessing(request: Request) -> Step | None:
+def _preprocessing(request: ExportRequest) -> Step | None:
     step, role = request.preprocessing_step, "preprocessing_step"
     if step is None:
         return None
@@ -176,7 +176,7 @@ def _preprocessing(request: Request) -> Step | None:
     return traced(role, step, required(role, found))
 
 
-def _postprocessing(request: Request, predict: Step) -> Step | None:
+def _postprocessing(request: ExportRequest, predict: Step) -> Step | None:
     step, role = request.postprocessing_step, "postprocessing_step"
     if step is None:
         return None
@@ -185,7 +185,7 @@ def _postprocessing(request: Request, predict: Step) -> Step | None:
 
 
 def predict_arguments(
-    request: Request, predict: Callable[..., Any], skip: int
+    request: ExportRequest, predict: Callable[..., Any], skip: int
 ) -> Callable[[Step | None], Arguments]:
     """Returns what finds the arguments of a user's predict step; see `Flow`.
 

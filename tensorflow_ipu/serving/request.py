@@ -1,4 +1,4 @@
-"""`Request`: what a user asks for when a model is exported."""
+"""`ExportRequest`: what a user asks for when a model is exported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorflow_ipu.serving import saved_model
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class ExportRequest:
     """What all functions that export take; see `serving.export_single_step`."""
 
     export_dir: Any

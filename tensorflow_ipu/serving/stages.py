@@ -18,7 +18,7 @@ from tensorflow_ipu.serving.arguments import Arguments
 
 
 @dataclasses.dataclass(frozen=True)
-class Stages:
+class ExportedStages:
     """The stages of a pipeline for inference.
 
     Attributes:

@@ -126,7 +126,7 @@ def check_device_tensors(role: str, tensors: Sequence[Any]) -> None:
             )
 
 
-class Captures:
+class StepCaptures:
     """Copies of the variables that steps use, on one device, with the values they have now."""
 
     def __init__(self, device: str) -> None:
@@ -165,13 +165,13 @@ class Captures:
                 found.append(captured)
         return found
 
-    def on(self, device: str) -> Captures:
+    def on(self, device: str) -> StepCaptures:
         """Returns copies of these copies on another device.
 
         Args:
             device: Where to make them.
         """
-        moved = Captures(device)
+        moved = StepCaptures(device)
         copies = {id(copy.handle): copy for copy in self._copies.values()}
         for name, found in self._found.items():
             moved._found[name] = [

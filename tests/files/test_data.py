@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.feeds.ipu_infeed_queue import feed_of
 from tensorflow_ipu.files import data, dataset_extractor, tensor_file
-from tensorflow_ipu.files.tensor_file import Kind
+from tensorflow_ipu.files.tensor_file import TensorKind
 from tensorflow_ipu.ipu_infeed_queue import IPUInfeedQueue
 
 tf1 = tf.compat.v1
@@ -40,7 +40,7 @@ def test_each_member_goes_to_its_own_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(matrices[:, 1, 2], [0, 1, 2, 3])
     np.testing.assert_array_equal(squares, [0, 1, 4, 9])
     (info,) = tensor_file.read_index(tmp_path / "my.0.bin")
-    assert info == tensor_file.TensorInfo("train.0", Kind.INFEED, "float32", (4, 2, 3))
+    assert info == tensor_file.TensorInfo("train.0", TensorKind.INFEED, "float32", (4, 2, 3))
 
 
 def test_a_single_tensor_goes_to_the_file_itself(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_variables_make_a_round_trip(tmp_path: Path, is_input: bool) -> None:
     source, target = make_variables(1.5), make_variables(-3.0)
     dataset_extractor.export_variables(source, path, is_input)
     kinds = {info.kind for info in tensor_file.read_index(path)}
-    assert kinds == {Kind.INPUT if is_input else Kind.PARAMETER}
+    assert kinds == {TensorKind.INPUT if is_input else TensorKind.PARAMETER}
     dataset_extractor.import_variables(target, path, is_input)
     assert values(target) == values(source)
 
@@ -203,7 +203,10 @@ def test_inputs_are_exported_with_their_fed_values(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="no value for x:0"):
             data.export_inputs_to_file([x], tmp_path / "y", {})
     infos = tensor_file.read_index(path)
-    assert [(info.name, info.kind) for info in infos] == [("x", Kind.INPUT), ("v", Kind.INPUT)]
+    assert [(info.name, info.kind) for info in infos] == [
+        ("x", TensorKind.INPUT),
+        ("v", TensorKind.INPUT),
+    ]
     value = tensor_file.read_tensor(path, "x")
     np.testing.assert_array_equal(value, [1, 2])
     assert value.dtype == np.float32
@@ -255,7 +258,7 @@ _HEAD = '{"format": "tensorflow_ipu tensors", "version": 1, "tensors": %s}'
 )
 def test_a_damaged_index_is_refused(tmp_path: Path, index: str) -> None:
     path = tmp_path / "x"
-    tensor_file.write(path, [("a", Kind.INPUT, np.zeros(3, np.float32))])
+    tensor_file.write(path, [("a", TensorKind.INPUT, np.zeros(3, np.float32))])
     _rewrite(path, "index.json", index.encode())
     with pytest.raises(ValueError, match="x is not a file of tensors"):
         tensor_file.read_tensor(path, "a")
@@ -263,7 +266,7 @@ def test_a_damaged_index_is_refused(tmp_path: Path, index: str) -> None:
 
 def test_objects_in_a_file_are_not_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    tensor_file.write(path, [("a", Kind.INPUT, np.zeros(3, np.float32))])
+    tensor_file.write(path, [("a", TensorKind.INPUT, np.zeros(3, np.float32))])
     pickled = io.BytesIO()
     np.save(pickled, np.array([print], object), allow_pickle=True)
     _rewrite(path, "0.npy", pickled.getvalue())
@@ -273,7 +276,7 @@ def test_objects_in_a_file_are_not_unpickled(tmp_path: Path) -> None:
 
 def test_any_damage_of_a_file_is_found_or_harmless(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    tensor_file.write(path, [("a", Kind.INPUT, np.arange(20, dtype=np.float32))])
+    tensor_file.write(path, [("a", TensorKind.INPUT, np.arange(20, dtype=np.float32))])
     whole = path.read_bytes()
     draw = random.Random(2)
     for case in range(300):
@@ -288,9 +291,9 @@ def test_any_damage_of_a_file_is_found_or_harmless(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_left_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    tensor_file.write(path, [("a", Kind.INPUT, np.ones(3))])
+    tensor_file.write(path, [("a", TensorKind.INPUT, np.ones(3))])
     with pytest.raises(ValueError, match="two tensors"):
-        tensor_file.write(path, [("a", Kind.INPUT, np.zeros(1))] * 2)
+        tensor_file.write(path, [("a", TensorKind.INPUT, np.zeros(1))] * 2)
     assert tensor_file.read_tensor(path, "a").tolist() == [1, 1, 1]
     assert [file.name for file in tmp_path.iterdir()] == ["x"]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -310,10 +313,10 @@ def test_metadata_that_lists_no_tensors(tmp_path: Path, text: str) -> None:
 
 def test_missing_tensors_and_text_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    tensor_file.write(path, [("a", Kind.INPUT, np.zeros(3))])
+    tensor_file.write(path, [("a", TensorKind.INPUT, np.zeros(3))])
     with pytest.raises(ValueError, match="no tensor 'b'"):
         tensor_file.read_tensor(path, "b")
     with pytest.raises(ValueError, match="holds text"):
-        tensor_file.write(path, [("a", Kind.INPUT, np.array(["text"], object))])
+        tensor_file.write(path, [("a", TensorKind.INPUT, np.array(["text"], object))])
     with pytest.raises(ValueError, match="two tensors"):
-        tensor_file.write(path, [("a", Kind.INPUT, np.zeros(1))] * 2)
+        tensor_file.write(path, [("a", TensorKind.INPUT, np.zeros(1))] * 2)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tensorflow_ipu.profiler import budget
-from tensorflow_ipu.profiler.comparison import Change
+from tensorflow_ipu.profiler.comparison import Difference
 from tensorflow_ipu.profiler.snapshot import Snapshot
 
 USED = Snapshot({"cycles": 1000, "worst tile bytes": 500}, {"dense": {"cycles": 800}})
@@ -25,8 +25,8 @@ def test_says_what_grew_in_total_and_by_layer():
     used = Snapshot({"cycles": 1500, "worst tile bytes": 400}, {"dense": {"cycles": 1300}})
     verdict = budget.check(budget.of_snapshot(USED), used)
     assert verdict.exceeded == (
-        Change("", "cycles", 1000, 1500),
-        Change("dense", "cycles", 800, 1300),
+        Difference("", "cycles", 1000, 1500),
+        Difference("dense", "cycles", 800, 1300),
     )
     text = budget.format_verdict(verdict)
     assert "over budget" in text and "dense" in text and "+62.5 %" in text

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorflow_ipu.profiler.comparison import (
-    Change,
+    Difference,
     changes_to_dict,
     differences,
     format_changes,
@@ -22,10 +22,10 @@ _SNAPSHOTS = st.builds(Snapshot, _NUMBERS, st.dictionaries(st.sampled_from("abc"
 
 def test_finds_what_differs_in_the_order_of_the_second():
     assert differences(BEFORE, AFTER) == (
-        Change("", "cycles", 100, 150),
-        Change("conv", "cycles", 60, 90),
-        Change("b", "ops", None, 2),
-        Change("a", "ops", 1, None),
+        Difference("", "cycles", 100, 150),
+        Difference("conv", "cycles", 60, 90),
+        Difference("b", "ops", None, 2),
+        Difference("a", "ops", 1, None),
     )
 
 
@@ -68,4 +68,4 @@ def test_json_has_layers_and_growth():
 
 @pytest.mark.parametrize("before, share", [(None, None), (0, None), (50, 1.0)])
 def test_the_share_of_growth_is_relative_to_before(before, share):
-    assert Change("", "cycles", before, 100).share == share
+    assert Difference("", "cycles", before, 100).share == share

@@ -22,7 +22,7 @@ _CONTAINERS = (dict, list, tuple, data_structures.TrackableDataStructure)
 _NOT_OWNERS = (polymorphic_function.Function, concrete_function.ConcreteFunction)
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """A kind of resource that programs do not have.
 
     Args:
@@ -37,35 +37,35 @@ class Kind(NamedTuple):
 
 
 _KINDS = (
-    Kind(
+    ResourceKind(
         ("LookupTable", "HashTable"),
         "lookup table",
         "Look up on the host: in a map of the dataset, or before the program, and pass it what was "
         "found.",
     ),
-    Kind(
+    ResourceKind(
         ("Summary",),
         "summary writer",
         "Write summaries on the host: return the value from the program, or enqueue it to an "
         "IPUOutfeedQueue.",
     ),
-    Kind(
+    ResourceKind(
         ("Iterator",),
         "dataset iterator of the host",
         "Make the iterator inside `with strategy.scope():`, where iter(dataset) gives one that "
         "programs read, or read the dataset with an IPUInfeedQueue.",
     ),
-    Kind(
+    ResourceKind(
         ("Queue",),
         "queue of the host",
         "Use it on the host, before or after the program, or exchange data with an IPUInfeedQueue "
         "and an IPUOutfeedQueue.",
     ),
 )
-OTHER = Kind((), "resource of the host", "Use it on the host, before or after the program.")
+OTHER = ResourceKind((), "resource of the host", "Use it on the host, before or after the program.")
 
 
-def kind_of(op_type: str) -> Kind | None:
+def kind_of(op_type: str) -> ResourceKind | None:
     """Returns the kind of resource that an op makes or uses; None for a variable."""
     return next((kind for kind in _KINDS if any(mark in op_type for mark in kind.marks)), None)
 

@@ -17,7 +17,7 @@ from tensorflow.python.framework import errors, func_graph, ops
 from tensorflow_ipu.compiler.checks.resource_identity import (
     OTHER,
     Holder,
-    Kind,
+    ResourceKind,
     find_holders,
     kind_of,
 )
@@ -99,7 +99,7 @@ class _Resource(NamedTuple):
         used: where the program uses it.
     """
 
-    kind: Kind | None
+    kind: ResourceKind | None
     name: str
     owner: str
     device: str

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from tensorflow_ipu.compiler.ir.call_tree import Call
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
-from tensorflow_ipu.compiler.listing.copy_values import Operands, Value, Variable
-from tensorflow_ipu.compiler.listing.copy_walk import Walk
+from tensorflow_ipu.compiler.listing.copy_values import Operands, PlacedTensor, PlacedVariable
+from tensorflow_ipu.compiler.listing.copy_walk import CopyWalk
 from tensorflow_ipu.text import aligned, human_bytes
 
 
@@ -64,10 +64,12 @@ def list_copies(
     if len({ipu for record in records for ipu in record.ipus}) < 2:
         return ()
     arguments: Operands = [
-        Variable(spec.name) if spec.is_variable else Value(spec.name, spec.num_bytes, [])
+        PlacedVariable(spec.name)
+        if spec.is_variable
+        else PlacedTensor(spec.name, spec.num_bytes, [])
         for spec in inputs
     ]
-    walk = Walk()
+    walk = CopyWalk()
     walk.run(tree(), arguments)
     return tuple(walk.copies)
 

@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.ir.records import OpRecord, TensorRecord
 
 
 @dataclasses.dataclass(eq=False)
-class Value:
+class PlacedTensor:
     """A tensor, and where it is.
 
     Attributes:
@@ -28,7 +28,7 @@ class Value:
     size: int | None
     ipus: list[int]
     fixed: bool = False
-    outer: Value | None = None
+    outer: PlacedTensor | None = None
 
     def arrive(self, ipu: int) -> None:
         """Notes that the value came from the host to an IPU."""
@@ -36,13 +36,13 @@ class Value:
         if self.outer is not None and not self.outer.ipus:
             self.outer.arrive(ipu)
 
-    def passed_as(self, name: str) -> Value:
+    def passed_as(self, name: str) -> PlacedTensor:
         """Returns the argument of a function that this is passed to."""
-        return Value(name, self.size, list(self.ipus), self.fixed, self)
+        return PlacedTensor(name, self.size, list(self.ipus), self.fixed, self)
 
 
 @dataclasses.dataclass(eq=False)
-class Variable:
+class PlacedVariable:
     """A variable, and the IPU it is on.
 
     Attributes:
@@ -54,32 +54,32 @@ class Variable:
     home: int | None = None
 
 
-Operand = Union[Value, Variable]
+Operand = Union[PlacedTensor, PlacedVariable]
 Operands = list[Operand]
 
 
 def passed(operands: Sequence[Operand], names: Sequence[str]) -> Operands:
     """Returns operands as the arguments of a function."""
     return [
-        operand if isinstance(operand, Variable) else operand.passed_as(name)
+        operand if isinstance(operand, PlacedVariable) else operand.passed_as(name)
         for operand, name in zip(operands, names)
     ]
 
 
 def returned(record: OpRecord, index: int, result: Operand) -> Operand:
     """Turns what a function returns into a result of the op that runs it."""
-    if isinstance(result, Variable):
+    if isinstance(result, PlacedVariable):
         return result
     size = tensor_bytes(record.outputs[index])
-    return Value(f"{record.name}:{index}", size, result.ipus[:1], result.fixed)
+    return PlacedTensor(f"{record.name}:{index}", size, result.ipus[:1], result.fixed)
 
 
 def output(record: OpRecord, index: int, fixed: bool) -> Operand:
     """Returns a result of an op, where the op is."""
     name = f"{record.name}:{index}"
     if record.outputs[index].dtype == "resource":
-        return Variable(record.name)
-    return Value(name, tensor_bytes(record.outputs[index]), list(record.ipus), fixed)
+        return PlacedVariable(record.name)
+    return PlacedTensor(name, tensor_bytes(record.outputs[index]), list(record.ipus), fixed)
 
 
 def tensor_bytes(tensor: TensorRecord) -> int | None:

@@ -14,8 +14,8 @@ from tensorflow_ipu.compiler.ir.records import CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing.copy_values import (
     Operand,
     Operands,
-    Value,
-    Variable,
+    PlacedTensor,
+    PlacedVariable,
     output,
     passed,
     returned,
@@ -26,7 +26,7 @@ from tensorflow_ipu.compiler.listing.copy_values import (
 _OF_SHAPES = op_names.SHAPE_QUERIES | {"ZerosLike", "OnesLike"}
 
 
-class Walk(Fixpoint[CalledOp, Operand]):
+class CopyWalk(Fixpoint[CalledOp, Operand]):
     """Runs a program on the places of its tensors, and notes copies.
 
     Attributes:
@@ -41,7 +41,7 @@ class Walk(Fixpoint[CalledOp, Operand]):
         self._silent = 0
         # Variables that were read on an IPU other than their own, and not written since in this
         # run of a function.
-        self._fresh: set[tuple[Variable, int]] = set()
+        self._fresh: set[tuple[PlacedVariable, int]] = set()
 
     def run(self, function: Function[CalledOp], arguments: Sequence[Operand]) -> Operands:
         """Runs a function once; returns what it returns."""
@@ -52,15 +52,15 @@ class Walk(Fixpoint[CalledOp, Operand]):
 
     def unknown(self, op: CalledOp, inputs: Operands, name: str) -> Operand:
         """Returns an argument that is where the op is which runs the function."""
-        return Value(name, None, list(op.record.ipus))
+        return PlacedTensor(name, None, list(op.record.ipus))
 
     def transfer(
         self, op: CalledOp, inputs: Operands, inside: Sequence[Operands]
     ) -> Sequence[Operand]:
         """Runs an op that works with its inputs where it is itself."""
         record = op.record
-        values = [operand for operand in inputs if isinstance(operand, Value)]
-        variables = [operand for operand in inputs if isinstance(operand, Variable)]
+        values = [operand for operand in inputs if isinstance(operand, PlacedTensor)]
+        variables = [operand for operand in inputs if isinstance(operand, PlacedVariable)]
         for value in values:
             for ipu in record.ipus:
                 self._use(value, ipu, record)
@@ -70,7 +70,7 @@ class Walk(Fixpoint[CalledOp, Operand]):
         fixed = _is_fixed(op, inputs)
         return [output(record, index, fixed) for index in range(len(record.outputs))]
 
-    def _use(self, value: Value, ipu: int, record: OpRecord) -> None:
+    def _use(self, value: PlacedTensor, ipu: int, record: OpRecord) -> None:
         """Brings a value to an IPU, for an op."""
         if value.fixed or ipu in value.ipus:
             return
@@ -83,8 +83,8 @@ class Walk(Fixpoint[CalledOp, Operand]):
     def _touch(
         self,
         record: OpRecord,
-        values: Sequence[Value],
-        variables: Sequence[Variable],
+        values: Sequence[PlacedTensor],
+        variables: Sequence[PlacedVariable],
     ) -> None:
         """Reads and writes variables, for an op."""
         if not variables or not record.ipus:
@@ -131,19 +131,19 @@ class Walk(Fixpoint[CalledOp, Operand]):
     def merge(self, op: CalledOp, predicate: Operand, branches: Iterator[Operands]) -> Operands:
         """Returns the results of a conditional, where the first branch has them."""
         record = op.record
-        if isinstance(predicate, Value):
+        if isinstance(predicate, PlacedTensor):
             for ipu in record.ipus:
                 self._use(predicate, ipu, record)
         joined = self.leave(op, next(branches))
         for call, results in zip(op.calls[1:], branches):
             for first, result in zip(joined, results):
-                if isinstance(first, Value) and isinstance(result, Value):
+                if isinstance(first, PlacedTensor) and isinstance(result, PlacedTensor):
                     first.ipus = first.ipus or list(result.ipus)
                     taken = record._replace(function=call.function, conditional=True)
                     for ipu in first.ipus[:1]:
                         self._use(result, ipu, taken)
         for value in joined:
-            if isinstance(value, Value):
+            if isinstance(value, PlacedTensor):
                 value.fixed = False
                 value.ipus = value.ipus[:1] or list(record.ipus[:1])
         return joined
@@ -156,35 +156,47 @@ class Walk(Fixpoint[CalledOp, Operand]):
         body = op.calls[1]
         carried: Operands = []
         for index, (name, before) in enumerate(zip(body.arguments, start)):
-            if isinstance(before, Variable):
+            if isinstance(before, PlacedVariable):
                 carried.append(before)
             elif index in body.invariant:
                 carried.append(before.passed_as(name))
             else:
-                carried.append(Value(name, before.size, before.ipus[:1]))
+                carried.append(PlacedTensor(name, before.size, before.ipus[:1]))
         self._silent += 1
         carried = super().settle(op, carried)
         self._silent -= 1
         for before, value in zip(start, carried):
-            if isinstance(before, Value) and isinstance(value, Value) and value.outer is None:
+            if (
+                isinstance(before, PlacedTensor)
+                and isinstance(value, PlacedTensor)
+                and value.outer is None
+            ):
                 for ipu in value.ipus:
                     self._use(before, ipu, op.record)
         return carried
 
     def join(self, value: Operand, other: Operand) -> Operand:
         """Returns a loop's value where the body makes it."""
-        if isinstance(value, Variable) or isinstance(other, Variable) or value.outer is not None:
+        if (
+            isinstance(value, PlacedVariable)
+            or isinstance(other, PlacedVariable)
+            or value.outer is not None
+        ):
             return value
         if other.outer is not None or other.fixed:  # an argument of the body, or everywhere
             return value
         home = other.ipus[:1]
-        return value if home == value.ipus else Value(value.name, value.size, home)
+        return value if home == value.ipus else PlacedTensor(value.name, value.size, home)
 
     def end(self, op: CalledOp, carried: Operands, again: Operand, results: Operands) -> Operands:
         """Brings what the body returns to where the next iteration has it."""
         last = _runs_of_body(op.record, op.calls[1])
         for value, result in zip(carried, results):
-            if isinstance(value, Value) and isinstance(result, Value) and value.outer is None:
+            if (
+                isinstance(value, PlacedTensor)
+                and isinstance(result, PlacedTensor)
+                and value.outer is None
+            ):
                 for ipu in value.ipus[:1]:
                     self._use(result, ipu, last)
         return self.leave(op, carried)
@@ -204,8 +216,10 @@ def _is_fixed(op: CalledOp, inputs: Operands) -> bool:
     if op.stateful or op.calls or not inputs:
         return False
     if op.record.type in _OF_SHAPES:
-        return all(isinstance(operand, Value) and operand.size is not None for operand in inputs)
-    return all(isinstance(operand, Value) and operand.fixed for operand in inputs)
+        return all(
+            isinstance(operand, PlacedTensor) and operand.size is not None for operand in inputs
+        )
+    return all(isinstance(operand, PlacedTensor) and operand.fixed for operand in inputs)
 
 
 def _share(total: int | None, others: Sequence[int | None], count: int) -> int | None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tensorflow_ipu.compiler.sources.source_map import Origin
 
 
-class Program(Protocol):
+class ListedProgram(Protocol):
     """What the listing of a function asks of the listing of the whole program."""
 
     def records(self, name: str, bindings: tuple[Binding, ...]) -> tuple[OpRecord, ...]:
@@ -65,7 +65,7 @@ class FunctionLister:
     """
 
     def __init__(
-        self, program: Program, importer: FunctionImporter, function: FunctionGraph
+        self, program: ListedProgram, importer: FunctionImporter, function: FunctionGraph
     ) -> None:
         self._program = program
         self._importer = importer

@@ -21,7 +21,7 @@ _INTERNAL = "_"
 _SHOWN = 5
 
 
-class Finding(NamedTuple):
+class UnsupportedOp(NamedTuple):
     """An op of a Program that the chip could not run.
 
     Args:
@@ -49,7 +49,7 @@ def check(program: Program, constants: Constants, sources: SourceMap, policy: st
     """
     if policy == "allow":
         return
-    found: dict[str, Finding] = {}
+    found: dict[str, UnsupportedOp] = {}
     for finding in find(program, constants):
         found.setdefault(finding.node.op, finding)
     texts = [_text(finding, sources) for finding in found.values()]
@@ -69,7 +69,7 @@ def check(program: Program, constants: Constants, sources: SourceMap, policy: st
         )
 
 
-def find(program: Program, constants: Constants) -> Iterator[Finding]:
+def find(program: Program, constants: Constants) -> Iterator[UnsupportedOp]:
     """Yields the ops of a Program that the chip could not run, but for those that the host runs.
 
     Args:
@@ -89,10 +89,10 @@ def find(program: Program, constants: Constants) -> Iterator[Finding]:
                 continue
             reason = rules.problem(name, node, constants)
             if reason is not None:
-                yield Finding(name, node, reason)
+                yield UnsupportedOp(name, node, reason)
 
 
-def _text(finding: Finding, sources: SourceMap) -> str:
+def _text(finding: UnsupportedOp, sources: SourceMap) -> str:
     """Returns what a user reads of an op."""
     node = finding.node
     source = sources.lookup(finding.function, node.name)

@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.listing import variable_placement
 from tensorflow_ipu.compiler.workload import ops as describe_ops
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, Value
 from tensorflow_ipu.compiler.workload.settings import settings_of
-from tensorflow_ipu.compiler.workload.walk import Walk
+from tensorflow_ipu.compiler.workload.walk import WorkloadWalk
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Copy, Variable, Workload
@@ -54,7 +54,7 @@ def _workload(executable: Executable) -> Workload:
     variables = [_variable(record) for record in executable.variables]
     layers = LayerNames(variable.name for variable in variables)
     batch = _batch(executable.ops, executable.arguments)
-    walk = Walk(variables, _program_variables(executable), layers, batch)
+    walk = WorkloadWalk(variables, _program_variables(executable), layers, batch)
     walk.run(executable.tree, _arguments(executable.arguments, walk, batch))
     ops = describe_ops.finish(walk.drafts, layers, variables)
     roles = describe_ops.roles(walk.drafts, variables)
@@ -109,7 +109,9 @@ def _program_variables(executable: Executable) -> dict[tuple[str, str], int]:
     return found
 
 
-def _arguments(arguments: Sequence[ArgumentSpec], walk: Walk, batch: int | None) -> list[Value]:
+def _arguments(
+    arguments: Sequence[ArgumentSpec], walk: WorkloadWalk, batch: int | None
+) -> list[Value]:
     """The arguments of the program: variables, and what the host sends."""
     values = []
     variables = 0

@@ -59,7 +59,7 @@ class _Caller:
         return Operand(value.dtype, value.shape, None if hidden else value.buffer)
 
 
-class Walk(Dataflow[CalledOp, Value]):
+class WorkloadWalk(Dataflow[CalledOp, Value]):
     """Describes a program op by op.
 
     Args:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tensorflow_ipu.costs.label import Label, worst
 
 
-class Entry(NamedTuple):
+class FunctionCycles(NamedTuple):
     """Cycles of one function.
 
     Args:
@@ -32,37 +32,37 @@ _SIMPLE = (3, 0)
 _A = Label.ASSUMED
 
 #: One primitive function each.
-PRIMITIVES: dict[str, Entry] = {
-    "add": Entry(_SIMPLE, _SIMPLE),
-    "subtract": Entry(_SIMPLE, _SIMPLE),
-    "multiply": Entry(_SIMPLE, _SIMPLE),
-    "divide": Entry((10, 2), (21, 4)),
-    "maximum": Entry((3, 2), (4, 4)),
-    "minimum": Entry((3, 2), (4, 4)),
-    "power": Entry((312, 1), (312, 1)),
-    "exp": Entry((6, 2), (4, 4)),
-    "log": Entry((12, 2), (4, 4)),
-    "tanh": Entry((12, 2), (4, 4)),
-    "sigmoid": Entry((12, 2), (6, 4)),
-    "sqrt": Entry((10, 2), (23, 4)),
-    "rsqrt": Entry((8, 2), (19, 4)),
-    "inverse": Entry((6, 2), (15, 4)),
-    "relu": Entry((3, 2), (3, 4)),
-    "gelu_erf": Entry((22, 1), (16, 1)),
-    "erf": Entry((41, 1), (13, 1)),
-    "sin": Entry((2300, 1), (25, 1)),
-    "cos": Entry((2300, 1), (25, 1)),
+PRIMITIVES: dict[str, FunctionCycles] = {
+    "add": FunctionCycles(_SIMPLE, _SIMPLE),
+    "subtract": FunctionCycles(_SIMPLE, _SIMPLE),
+    "multiply": FunctionCycles(_SIMPLE, _SIMPLE),
+    "divide": FunctionCycles((10, 2), (21, 4)),
+    "maximum": FunctionCycles((3, 2), (4, 4)),
+    "minimum": FunctionCycles((3, 2), (4, 4)),
+    "power": FunctionCycles((312, 1), (312, 1)),
+    "exp": FunctionCycles((6, 2), (4, 4)),
+    "log": FunctionCycles((12, 2), (4, 4)),
+    "tanh": FunctionCycles((12, 2), (4, 4)),
+    "sigmoid": FunctionCycles((12, 2), (6, 4)),
+    "sqrt": FunctionCycles((10, 2), (23, 4)),
+    "rsqrt": FunctionCycles((8, 2), (19, 4)),
+    "inverse": FunctionCycles((6, 2), (15, 4)),
+    "relu": FunctionCycles((3, 2), (3, 4)),
+    "gelu_erf": FunctionCycles((22, 1), (16, 1)),
+    "erf": FunctionCycles((41, 1), (13, 1)),
+    "sin": FunctionCycles((2300, 1), (25, 1)),
+    "cos": FunctionCycles((2300, 1), (25, 1)),
     # Not in the library's table: as `maximum`, which also loads, computes and stores a vector.
-    "abs": Entry((3, 2), (4, 4), _A),
-    "negate": Entry((3, 2), (4, 4), _A),
-    "sign": Entry((3, 2), (4, 4), _A),
-    "round": Entry((3, 2), (4, 4), _A),
-    "compare": Entry((3, 2), (4, 4), _A),
-    "select": Entry((4, 2), (5, 4), _A),
-    "copy": Entry((2, 2), (2, 4), _A),
+    "abs": FunctionCycles((3, 2), (4, 4), _A),
+    "negate": FunctionCycles((3, 2), (4, 4), _A),
+    "sign": FunctionCycles((3, 2), (4, 4), _A),
+    "round": FunctionCycles((3, 2), (4, 4), _A),
+    "compare": FunctionCycles((3, 2), (4, 4), _A),
+    "select": FunctionCycles((4, 2), (5, 4), _A),
+    "copy": FunctionCycles((2, 2), (2, 4), _A),
     # Not in the library's table: as `power`, a call of a function for each element.
-    "arc": Entry((312, 1), (312, 1), _A),
-    "gamma": Entry((312, 1), (312, 1), _A),
+    "arc": FunctionCycles((312, 1), (312, 1), _A),
+    "gamma": FunctionCycles((312, 1), (312, 1), _A),
 }
 
 #: Cycles of a worker besides its elements, by number of operands; three are taken as two.
@@ -80,18 +80,18 @@ CAST_OVERHEAD = 19
 FILL_OVERHEAD = 26
 
 #: Non-linearities with a vertex of their own: (first, each further vector) by type.
-NONLINEARITIES: dict[str, Entry] = {
-    "Relu": Entry((1, 1), (1, 1)),
-    "Sigmoid": Entry((5, 10), (2, 4)),
-    "Tanh": Entry((5, 10), (1, 2)),
+NONLINEARITIES: dict[str, FunctionCycles] = {
+    "Relu": FunctionCycles((1, 1), (1, 1)),
+    "Sigmoid": FunctionCycles((5, 10), (2, 4)),
+    "Tanh": FunctionCycles((5, 10), (1, 2)),
     # The source calls those of GELU placeholders.
-    "Gelu": Entry((10, 10), (5, 5), _A),
-    "Swish": Entry((6, 11), (3, 5)),
-    "ReluGrad": Entry((3, 3), (3, 3)),
-    "SigmoidGrad": Entry((3, 3), (3, 3)),
-    "TanhGrad": Entry((3, 3), (3, 3)),
-    "GeluGrad": Entry((10, 10), (5, 5), _A),
-    "SwishGrad": Entry((10, 15), (7, 9)),
+    "Gelu": FunctionCycles((10, 10), (5, 5), _A),
+    "Swish": FunctionCycles((6, 11), (3, 5)),
+    "ReluGrad": FunctionCycles((3, 3), (3, 3)),
+    "SigmoidGrad": FunctionCycles((3, 3), (3, 3)),
+    "TanhGrad": FunctionCycles((3, 3), (3, 3)),
+    "GeluGrad": FunctionCycles((10, 10), (5, 5), _A),
+    "SwishGrad": FunctionCycles((10, 15), (7, 9)),
 }
 
 #: Cycles of a worker in such a vertex: before its vectors (20 + 2) and after them (1 + 4).

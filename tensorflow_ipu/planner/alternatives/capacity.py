@@ -21,7 +21,7 @@ _LARGE = 2000
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class CapacityVerdict:
     """What a check found.
 
     Attributes:
@@ -40,7 +40,7 @@ class Verdict:
     remedies: tuple[Remedy, ...] = ()
 
 
-def check(plan: Plan, policy: str = DEFAULT) -> Verdict:
+def check(plan: Plan, policy: str = DEFAULT) -> CapacityVerdict:
     """Checks whether a program fits.
 
     Args:
@@ -61,12 +61,12 @@ def check(plan: Plan, policy: str = DEFAULT) -> Verdict:
     exact_fits = all(int(exact_tiles(ipu).max(initial=0)) <= ipu.capacity for ipu in plan.memory)
     action = _action(plan.fits, exact_fits, policy)
     if not action:
-        return Verdict(plan.fits, exact_fits)
+        return CapacityVerdict(plan.fits, exact_fits)
     found: tuple[Remedy, ...] = ()
     if action == RAISE or len(plan.workload.ops) <= _LARGE:
         found = remedies(plan)
     message = capacity_text.report(plan, exact_fits, found)
-    return Verdict(plan.fits, exact_fits, action, message, found)
+    return CapacityVerdict(plan.fits, exact_fits, action, message, found)
 
 
 def exact_tiles(memory: IpuMemory) -> np.ndarray:

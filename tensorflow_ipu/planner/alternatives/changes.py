@@ -30,7 +30,7 @@ _LARGE = 2000
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class Candidate:
     """A program and what it is planned for.
 
     Attributes:
@@ -84,13 +84,13 @@ class Change:
     kind: str
     name: str
     instruction: str
-    apply: Callable[[Target], Target | None]
+    apply: Callable[[Candidate], Candidate | None]
 
     def then(self, other: Change) -> Change:
         """Returns both, one after the other."""
 
-        def both(target: Target) -> Target | None:
-            first = self.apply(target)
+        def both(candidate: Candidate) -> Candidate | None:
+            first = self.apply(candidate)
             if first is None:
                 return None
             second = other.apply(dataclasses.replace(first, name="", instruction=""))
@@ -106,25 +106,25 @@ class Change:
         return Change(f"{self.kind}+{other.kind}", f"{self.name} and {other.name}", "", both)
 
 
-def possible(target: Target) -> Iterator[Change]:
+def possible(candidate: Candidate) -> Iterator[Change]:
     """Yields the changes that may make a program need less memory.
 
     Args:
-        target: the program.
+        candidate: the program.
     """
     yield Change("recompute", "recompute activations", _RECOMPUTE, _recompute)
     yield Change("proportion", "smaller temporaries", "", _proportion)
     yield Change("float16", "float16", _FLOAT16, _float16)
-    yield Change("state", "offload optimizer state", _offload_text(target.workload), _offload)
-    if target.settings.replicas > 1:
+    yield Change("state", "offload optimizer state", _offload_text(candidate.workload), _offload)
+    if candidate.settings.replicas > 1:
         yield Change(
-            "state", "optimizer state split over replicas", _split_text(target.workload), _split
+            "state", "optimizer state split over replicas", _split_text(candidate.workload), _split
         )
-        if target.workload.pipeline is not None:
+        if candidate.workload.pipeline is not None:
             yield Change("weights", "weights split over replicas", _WEIGHTS, _weights)
     yield Change("batch", "smaller mini-batches", "", _smaller_batch)
     yield Change("ipus", "more pipeline stages", "", _pipeline)
-    if target.workload.pipeline is None:
+    if candidate.workload.pipeline is None:
         yield Change("ipus", "shards on more IPUs", "", _shards)
 
 
@@ -155,21 +155,21 @@ def _split_text(workload: Workload) -> str:
     )
 
 
-def _recompute(target: Target) -> Target | None:
-    pipeline = target.workload.pipeline
-    if target.settings.recompute and (pipeline is None or pipeline.recomputation is not None):
+def _recompute(candidate: Candidate) -> Candidate | None:
+    pipeline = candidate.workload.pipeline
+    if candidate.settings.recompute and (pipeline is None or pipeline.recomputation is not None):
         return None
-    planner = target.planner
+    planner = candidate.planner
     if pipeline is not None and pipeline.training:
         again = dataclasses.replace(
             pipeline, recomputation=pipeline.recomputation or RecomputationMode.Auto
         )
-        planner = Planner(dataclasses.replace(target.workload, pipeline=again))
-    return Target(planner, target.settings.replace(recompute=True))
+        planner = Planner(dataclasses.replace(candidate.workload, pipeline=again))
+    return Candidate(planner, candidate.settings.replace(recompute=True))
 
 
-def _proportion(target: Target) -> Target | None:
-    settings = target.settings
+def _proportion(candidate: Candidate) -> Candidate | None:
+    settings = candidate.settings
     names = ("convolution_proportion", "matmul_proportion", "slice_proportion")
     largest = max(getattr(settings, name) for name in names)
     found = None
@@ -178,8 +178,8 @@ def _proportion(target: Target) -> Target | None:
             continue
         smaller = {name: min(proportion, getattr(settings, name)) for name in names}
         text = f'poplar_options["availableMemoryProportion"] = "{proportion}"'
-        found = Target(
-            target.planner,
+        found = Candidate(
+            candidate.planner,
             settings.replace(**smaller),
             f"smaller temporaries (availableMemoryProportion {proportion})",
             f"config.convolutions.{text}\nconfig.matmuls.{text}\nconfig.slices.{text}",
@@ -189,55 +189,55 @@ def _proportion(target: Target) -> Target | None:
     return found
 
 
-def _float16(target: Target) -> Target | None:
-    if not workload_edits.has_full(target.workload):
+def _float16(candidate: Candidate) -> Candidate | None:
+    if not workload_edits.has_full(candidate.workload):
         return None
-    return Target(Planner(workload_edits.to_half(target.workload)), target.settings)
+    return Candidate(Planner(workload_edits.to_half(candidate.workload)), candidate.settings)
 
 
-def _state(target: Target) -> list[int]:
+def _state(candidate: Candidate) -> list[int]:
     """Indices of the variables of the optimizer that are on the chip."""
-    variables = target.workload.variables
-    return [i for i in target.planner.structure.state if not variables[i].offloaded]
+    variables = candidate.workload.variables
+    return [i for i in candidate.planner.structure.state if not variables[i].offloaded]
 
 
-def _offloaded(target: Target, indices: list[int], split: int = 1) -> Target:
+def _offloaded(candidate: Candidate, indices: list[int], split: int = 1) -> Candidate:
     """The program with some variables in streaming memory."""
-    workload = workload_edits.offloaded(target.workload, indices, split)
-    return Target(Planner(workload), target.settings)
+    workload = workload_edits.offloaded(candidate.workload, indices, split)
+    return Candidate(Planner(workload), candidate.settings)
 
 
-def _offload(target: Target) -> Target | None:
-    state = _state(target)
+def _offload(candidate: Candidate) -> Candidate | None:
+    state = _state(candidate)
     if not state:
         return None
-    return _offloaded(target, state)
+    return _offloaded(candidate, state)
 
 
-def _split(target: Target) -> Target | None:
-    state = _state(target)
+def _split(candidate: Candidate) -> Candidate | None:
+    state = _state(candidate)
     if not state:
         return None
-    return _offloaded(target, state, target.settings.replicas)
+    return _offloaded(candidate, state, candidate.settings.replicas)
 
 
-def _weights(target: Target) -> Target | None:
-    variables = target.workload.variables
-    trained = [i for i in target.planner.structure.trained if not variables[i].offloaded]
+def _weights(candidate: Candidate) -> Candidate | None:
+    variables = candidate.workload.variables
+    trained = [i for i in candidate.planner.structure.trained if not variables[i].offloaded]
     if not trained:
         return None
-    return _offloaded(target, trained, target.settings.replicas)
+    return _offloaded(candidate, trained, candidate.settings.replicas)
 
 
-def _smaller_batch(target: Target) -> Target | None:
-    before = target.workload.batch
+def _smaller_batch(candidate: Candidate) -> Candidate | None:
+    before = candidate.workload.batch
     found = None
     size = before or 1
     while size > 1 and size % 2 == 0:
         size //= 2
-        found = Target(
-            Planner(batch.with_batch(target.workload, size)),
-            target.settings,
+        found = Candidate(
+            Planner(batch.with_batch(candidate.workload, size)),
+            candidate.settings,
             f"mini-batches of {size} in place of {before}",
             f"dataset.batch({size}, drop_remainder=True), and {(before or 1) // size} times as "
             "many mini-batches for an update (gradient accumulation)",
@@ -247,16 +247,16 @@ def _smaller_batch(target: Target) -> Target | None:
     return found
 
 
-def _numbers(target: Target, layers: int) -> Iterator[int]:
+def _numbers(candidate: Candidate, layers: int) -> Iterator[int]:
     """Numbers of IPUs to try, least first."""
-    settings = target.settings
+    settings = candidate.settings
     each = Machine(settings.chip).num_ipus // max(1, settings.replicas)
     # A replica occupies a power of two: of 5 IPUs for each, 4 can be had.
     most = min(layers, 1 << max(0, each.bit_length() - 1))
     capacity = settings.chip.tiles * settings.chip.memory_per_tile
-    needed = sum(ipu.always_live for ipu in target.memory)
-    least = max(target.workload.ipus + 1, -(-needed // (2 * capacity)))
-    small = len(target.workload.ops) <= _LARGE
+    needed = sum(ipu.always_live for ipu in candidate.memory)
+    least = max(candidate.workload.ipus + 1, -(-needed // (2 * capacity)))
+    small = len(candidate.workload.ops) <= _LARGE
     nearby = range(least, max(least, most) + 1 if small else least + _NEARBY)
     yield from (n for n in nearby if n <= most)
     yield from (n for n in (4, 8, 16) if nearby.stop <= n <= most)
@@ -264,14 +264,14 @@ def _numbers(target: Target, layers: int) -> Iterator[int]:
         yield most
 
 
-def _pipeline(target: Target) -> Target | None:
+def _pipeline(candidate: Candidate) -> Candidate | None:
     """The fewest stages that suffice, as they are or with recomputation."""
     found = None
-    for stages in _numbers(target, len(target.planner.structure.layers)):
-        split = target.splitter.split(stages)
-        text = stage_text.pipeline(split, reserved_ipus(stages), target.settings.replicas)
-        plain = Target(
-            Planner(split.workload), target.settings, f"pipeline with {stages} stages", text
+    for stages in _numbers(candidate, len(candidate.planner.structure.layers)):
+        split = candidate.splitter.split(stages)
+        text = stage_text.pipeline(split, reserved_ipus(stages), candidate.settings.replicas)
+        plain = Candidate(
+            Planner(split.workload), candidate.settings, f"pipeline with {stages} stages", text
         )
         again = _recompute(plain)
         if again is not None:
@@ -287,18 +287,18 @@ def _pipeline(target: Target) -> Target | None:
     return found
 
 
-def _shards(target: Target) -> Target | None:
-    known = target.planner.structure
+def _shards(candidate: Candidate) -> Candidate | None:
+    known = candidate.planner.structure
     found = None
-    for shards in _numbers(target, len(known.layers)):
-        split = target.splitter.split(shards)
+    for shards in _numbers(candidate, len(known.layers)):
+        split = candidate.splitter.split(shards)
         lengths = [len(stage.layers) for stage in split.stages]
         places = [shard for shard, length in enumerate(lengths) for _ in range(length)]
-        found = Target(
-            Planner(restage.restaged(target.workload, known, places, None)),
-            target.settings,
+        found = Candidate(
+            Planner(restage.restaged(candidate.workload, known, places, None)),
+            candidate.settings,
             f"shards on {shards} IPUs",
-            stage_text.shards(split, reserved_ipus(shards), target.settings.replicas),
+            stage_text.shards(split, reserved_ipus(shards), candidate.settings.replicas),
         )
         if found.fits():
             break

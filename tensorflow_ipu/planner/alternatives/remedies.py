@@ -7,7 +7,7 @@ import itertools
 
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.alternatives import changes
-from tensorflow_ipu.planner.alternatives.changes import Change, Target
+from tensorflow_ipu.planner.alternatives.changes import Candidate, Change
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.time import throughput
@@ -54,13 +54,13 @@ def remedies(plan: Plan) -> tuple[Remedy, ...]:
         Those that save something on the worst tile. First those that make the program fit: those
         that cost the fewest cycles first, then those that save most. Then the rest, by saving.
     """
-    target = Target(Planner(plan.workload), plan.settings)
-    tried = [(change, _tried(plan, target, change)) for change in changes.possible(target)]
+    candidate = Candidate(Planner(plan.workload), plan.settings)
+    tried = [(change, _tried(plan, candidate, change)) for change in changes.possible(candidate)]
     found = [(change, remedy) for change, remedy in tried if remedy and remedy.saving > 0]
     single = [remedy for _, remedy in found]
     if not plan.fits and not any(remedy.fits for remedy in single):
         ordered = [change for change, _ in sorted(found, key=lambda pair: _rank(pair[1]))]
-        single += _pairs(plan, target, ordered)
+        single += _pairs(plan, candidate, ordered)
     return tuple(sorted(single, key=_rank))
 
 
@@ -68,22 +68,22 @@ def remedies(plan: Plan) -> tuple[Remedy, ...]:
 _PAIRED = 4
 
 
-def _pairs(plan: Plan, target: Target, best: list[Change]) -> list[Remedy]:
+def _pairs(plan: Plan, candidate: Candidate, best: list[Change]) -> list[Remedy]:
     """The best pair that suffices, if one does."""
     found = []
     for first, second in itertools.combinations(best[:_PAIRED], 2):
         if first.kind == second.kind:
             continue
-        remedy = _tried(plan, target, first.then(second))
+        remedy = _tried(plan, candidate, first.then(second))
         if remedy and remedy.fits:
             found.append(remedy)
     return sorted(found, key=_rank)[:1]
 
 
-def _tried(plan: Plan, target: Target, change: Change) -> Remedy | None:
+def _tried(plan: Plan, candidate: Candidate, change: Change) -> Remedy | None:
     """Plans a change; None if it cannot be made."""
     try:
-        changed = change.apply(target)
+        changed = change.apply(candidate)
         if changed is None:
             return None
         after = changed.plan()

@@ -29,7 +29,7 @@ _TRANSIENT = (ACTIVATIONS, INPUTS, STREAMED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class MemoryInputs:
     """What the memory of each IPU is planned from.
 
     Attributes:
@@ -56,7 +56,7 @@ class Program:
     intervals: Sequence[Intervals]
 
 
-def planned(program: Program, ipu: int) -> IpuMemory:
+def planned(program: MemoryInputs, ipu: int) -> IpuMemory:
     """Returns the memory of one IPU.
 
     Args:
@@ -66,7 +66,7 @@ def planned(program: Program, ipu: int) -> IpuMemory:
     return _best(program, ipu).memory()
 
 
-def mapping(program: Program, ipu: int) -> dict[int, tuple[Interval, ...]]:
+def mapping(program: MemoryInputs, ipu: int) -> dict[int, tuple[Interval, ...]]:
     """Returns the tiles and elements of each buffer that an IPU has at some time.
 
     Args:
@@ -76,7 +76,7 @@ def mapping(program: Program, ipu: int) -> dict[int, tuple[Interval, ...]]:
     return _best(program, ipu).mapping()
 
 
-def _best(program: Program, ipu: int) -> _Ipu:
+def _best(program: MemoryInputs, ipu: int) -> _Ipu:
     """The best way to use the memory of an IPU.
 
     It computes again, and loads variables into memory of their own or into free memory, where that
@@ -94,7 +94,7 @@ def _best(program: Program, ipu: int) -> _Ipu:
 class _Work:
     """What is the same for all choices of an IPU."""
 
-    def __init__(self, program: Program, ipu: int) -> None:
+    def __init__(self, program: MemoryInputs, ipu: int) -> None:
         self.program, self.ipu = program, ipu
         workload, placement = program.workload, program.placement
         self.loaded = np.zeros(len(workload.buffers), np.int64)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tensorflow_ipu.costs.cost import Cost
-from tensorflow_ipu.planner.memory.ipu import Program, mapping, planned
+from tensorflow_ipu.planner.memory.ipu import MemoryInputs, mapping, planned
 from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.plan import IpuMemory
@@ -51,13 +51,13 @@ def mappings(
     return tuple(mapping(program, ipu) for ipu in range(program.placement.ipus))
 
 
-def _program(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> Program:
+def _program(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> MemoryInputs:
     """What memory is planned from."""
     placed = lifetimes.placed
     intervals = [lifetimes.kept]
     if _recomputes(placed.workload, settings) and len(placed.accesses.first):
         intervals.append(lifetimes.recomputed)
-    return Program(
+    return MemoryInputs(
         placed.workload,
         settings,
         placed.placement,
