@@ -101,7 +101,7 @@ class GroupNormalization(tf.keras.layers.Layer):
         """
         del training
         inputs = normalization_ops.float_tensor(type(self).__name__, inputs)
-        return group_normalization.normalise(
+        return group_normalization.normalize(
             inputs, self.gamma, self.beta, self._grouping(inputs.shape), self.epsilon
         )
 

@@ -195,7 +195,7 @@ def _norm(
     grouping = grouping_of(inputs.shape, channels_axis, groups, strided, known_as)
     with tf.compat.v1.variable_scope(variables.scope, name, [inputs], reuse=variables.reuse):
         parameters = _make_variables(variables, grouping.channels, inputs.dtype)
-        return group_normalization.normalise(
+        return group_normalization.normalize(
             inputs,
             parameters.get("gamma"),
             parameters.get("beta"),

@@ -372,7 +372,7 @@ class TestVariables:
         assert variable.name == "layer/w:0"
         assert variable.device == IPU
 
-    def test_initialisers_are_ops_of_the_enclosing_graph(self, graph: tf.Graph) -> None:
+    def test_initializers_are_ops_of_the_enclosing_graph(self, graph: tf.Graph) -> None:
         _compile(lambda x: x * _counter(), [X])
         (variable,) = tf1.global_variables()
         assert variable.initializer.graph is graph

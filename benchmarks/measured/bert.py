@@ -112,15 +112,15 @@ def _embed(shape: Shape, tokens: tf.Tensor, segments: tf.Tensor, table: Any) -> 
         x = ipu.embedding_ops.embedding_lookup(table, tokens)
         x += variable("positions", [shape.length, shape.hidden])
         x += ipu.embedding_ops.embedding_lookup(variable("kinds", [2, shape.hidden]), segments)
-        return _dropout(_normalise(tf.reshape(x, [shape.tokens, shape.hidden]), "norm"))
+        return _dropout(_normalize(tf.reshape(x, [shape.tokens, shape.hidden]), "norm"))
 
 
 def _layer(shape: Shape, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     hidden = shape.hidden
     attended = _dense(_attention(shape, x, mask), hidden, "output")
-    x = _normalise(x + _dropout(attended), "attention_norm")
+    x = _normalize(x + _dropout(attended), "attention_norm")
     wide = ipu.nn_ops.gelu(_dense(x, 4 * hidden, "wide"))
-    return _normalise(x + _dropout(_dense(wide, hidden, "narrow")), "norm")
+    return _normalize(x + _dropout(_dense(wide, hidden, "narrow")), "norm")
 
 
 def _attention(shape: Shape, x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -140,7 +140,7 @@ def _loss(
     words = _embedding_table(shape)
     with tf.compat.v1.variable_scope("head"):
         masked = tf.reshape(tf.gather(x, positions, batch_dims=1), [-1, shape.hidden])
-        masked = _normalise(ipu.nn_ops.gelu(_dense(masked, shape.hidden, "transform")), "norm")
+        masked = _normalize(ipu.nn_ops.gelu(_dense(masked, shape.hidden, "transform")), "norm")
         logits = tf.matmul(masked, words, transpose_b=True)
         logits += variable("bias", [_VOCABULARY])
         pooled = tf.tanh(_dense(x[:, 0], shape.hidden, "pooler"))
@@ -159,7 +159,7 @@ def _dense(x: tf.Tensor, units: int, name: str) -> tf.Tensor:
         return tf.matmul(x, variable("kernel", [x.shape[-1], units])) + variable("bias", [units])
 
 
-def _normalise(x: tf.Tensor, name: str) -> tf.Tensor:
+def _normalize(x: tf.Tensor, name: str) -> tf.Tensor:
     return ipu.normalization_ops.layer_norm(x, scope=name, epsilon=1e-3)
 
 

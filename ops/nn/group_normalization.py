@@ -69,7 +69,7 @@ class Grouping:
         return tf.reshape(tf.broadcast_to(mean, _shape(grouped)), _shape(means))
 
 
-def normalise(
+def normalize(
     x: tf.Tensor,
     gamma: tf.Tensor | None,
     beta: tf.Tensor | None,
@@ -97,16 +97,16 @@ def normalise(
     def with_gradient(x: tf.Tensor, *values: tf.Tensor) -> Any:
         parameters = dict(zip(names, values))
         wide = tf.cast(x, tf.float32)
-        centred = wide - grouping.group_mean(grouping.channel_mean(wide))
-        variance = grouping.group_mean(grouping.channel_mean(tf.square(centred)))
+        centered = wide - grouping.group_mean(grouping.channel_mean(wide))
+        variance = grouping.group_mean(grouping.channel_mean(tf.square(centered)))
         inverse = tf.math.rsqrt(variance + epsilon)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            gradients = _gradients(upstream, centred, inverse, parameters.get("gamma"), grouping)
+            gradients = _gradients(upstream, centered, inverse, parameters.get("gamma"), grouping)
             wanted = [("x", x), *parameters.items()]
             return [tf.cast(gradients[name], value.dtype) for name, value in wanted]
 
-        y = centred * _scaled(inverse, parameters.get("gamma"), grouping)
+        y = centered * _scaled(inverse, parameters.get("gamma"), grouping)
         if "beta" in parameters:
             y += grouping.for_each_channel(tf.cast(parameters["beta"], tf.float32))
         return tf.cast(y, x.dtype), gradient
@@ -116,33 +116,33 @@ def normalise(
 
 def _gradients(
     upstream: tf.Tensor,
-    centred: tf.Tensor,
+    centered: tf.Tensor,
     inverse: tf.Tensor,
     gamma: tf.Tensor | None,
     grouping: Grouping,
 ) -> dict[str, tf.Tensor]:
     """Returns the gradients of x, gamma and beta, in float32.
 
-    With n = centred * inverse and g = upstream * gamma, that of x is
+    With n = centered * inverse and g = upstream * gamma, that of x is
     inverse * (g - mean(g) - n * mean(g * n)), the means being over groups.
 
     Args:
         upstream: gradient of the result.
-        centred: x less its mean.
+        centered: x less its mean.
         inverse: 1 / sqrt(variance + epsilon), for each sample and channel.
         gamma: the scale, or None.
         grouping: as in the forward pass.
     """
     upstream = tf.cast(upstream, tf.float32)
     plain = grouping.channel_mean(upstream)
-    product = grouping.channel_mean(upstream * centred) * inverse
+    product = grouping.channel_mean(upstream * centered) * inverse
     scale = _scaled(inverse, gamma, grouping)
     plain_part = grouping.group_mean(_scaled(plain, gamma, grouping)) * inverse
     product_part = grouping.group_mean(_scaled(product, gamma, grouping)) * tf.square(inverse)
     elements = grouping.positions(upstream)
     others = [axis for axis in range(grouping.rank) if axis != grouping.axis]
     return {
-        "x": upstream * scale - (centred * product_part + plain_part),
+        "x": upstream * scale - (centered * product_part + plain_part),
         "gamma": tf.reduce_sum(product, others) * elements,
         "beta": tf.reduce_sum(plain, others) * elements,
     }

@@ -50,7 +50,7 @@ def install() -> None:
     _hook_functions()
     _hook_datasets()
     _hook_control_flow()
-    _hook_batch_normalisation()
+    _hook_batch_normalization()
     gradient_hooks.install()
     call_hooks.install()
     _hook_graphs()
@@ -162,15 +162,15 @@ def _hook_control_flow() -> None:
     """
     _make_loops_functional()
     graph_class = control_flow_v2_func_graphs.ControlFlowFuncGraph
-    initialise = graph_class.__init__
+    initialize = graph_class.__init__
 
-    @functools.wraps(initialise)
-    def initialise_with_scopes(self: Any, *args: Any, **kwargs: Any) -> None:
-        initialise(self, *args, **kwargs)
+    @functools.wraps(initialize)
+    def initialize_with_scopes(self: Any, *args: Any, **kwargs: Any) -> None:
+        initialize(self, *args, **kwargs)
         current_scope.inherit_attributes(self, self.outer_graph)
         current_scope.inherit_device(self, self.outer_graph)
 
-    graph_class.__init__ = initialise_with_scopes
+    graph_class.__init__ = initialize_with_scopes
 
 
 def _make_loops_functional() -> None:
@@ -208,35 +208,35 @@ def _hook_graphs() -> None:
 
 
 def _after_init(owner: type, note: Callable[[Any], None]) -> None:
-    initialise = owner.__init__  # type: ignore[misc]
+    initialize = owner.__init__  # type: ignore[misc]
 
-    @functools.wraps(initialise)
-    def initialise_and_note(self: Any, *args: Any, **kwargs: Any) -> None:
-        initialise(self, *args, **kwargs)
+    @functools.wraps(initialize)
+    def initialize_and_note(self: Any, *args: Any, **kwargs: Any) -> None:
+        initialize(self, *args, **kwargs)
         note(self)
 
-    owner.__init__ = initialise_and_note  # type: ignore[misc]
+    owner.__init__ = initialize_and_note  # type: ignore[misc]
 
 
-def _hook_batch_normalisation() -> None:
+def _hook_batch_normalization() -> None:
     """Replaces the op of batch normalization: on an IPU, statistics can be of float16.
 
     TensorFlow's op takes scales, offsets and statistics of float32 only. In a program or the scope
     of an IPU those of float16 and bfloat16 are cast; other calls are TensorFlow's own.
     """
-    normalise = gen_nn_ops.fused_batch_norm_v3
+    normalize = gen_nn_ops.fused_batch_norm_v3
 
-    @functools.wraps(normalise)
-    def normalise_on_ipu(
+    @functools.wraps(normalize)
+    def normalize_on_ipu(
         x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *args: Any, **kwargs: Any
     ) -> Any:
         dtype = getattr(scale, "dtype", dtypes.float32)
         short = dtype in (dtypes.float16, dtypes.bfloat16)
         if not short or not (trace.in_cluster() or _ipu_in_scope()):
-            return normalise(x, scale, offset, mean, variance, *args, **kwargs)
+            return normalize(x, scale, offset, mean, variance, *args, **kwargs)
         parts = [math_ops.cast(part, dtypes.float32) for part in (scale, offset, mean, variance)]
-        found = normalise(x, *parts, *args, **kwargs)
+        found = normalize(x, *parts, *args, **kwargs)
         statistics = [math_ops.cast(part, dtype) for part in found[1:3]]
         return type(found)(found[0], *statistics, *found[3:])
 
-    gen_nn_ops.fused_batch_norm_v3 = normalise_on_ipu
+    gen_nn_ops.fused_batch_norm_v3 = normalize_on_ipu

@@ -34,7 +34,7 @@ def extract_all_events(events: Any) -> list[IpuTraceEvent]:
     Raises:
         TypeError: something else than serialised events was passed.
     """
-    return [IpuTraceEvent.FromString(text) for text in _serialised(events)]
+    return [IpuTraceEvent.FromString(text) for text in _serialized(events)]
 
 
 def extract_all_types_from_event_trace(events: Any) -> list[int]:
@@ -118,21 +118,21 @@ def extract_poplar_serialized_graphs(events: Any) -> list[tuple[str, str]]:
     return []
 
 
-def _serialised(events: Any) -> Iterator[bytes]:
+def _serialized(events: Any) -> Iterator[bytes]:
     """Yields each event in any nesting of arrays, lists and summaries."""
     if isinstance(events, bytes):
         if events.startswith(_SUMMARY_TAG):
             for value in summary_pb2.Summary.FromString(events).value:
-                yield from _serialised(tensor_util.MakeNdarray(value.tensor))
+                yield from _serialized(tensor_util.MakeNdarray(value.tensor))
         else:
             yield events
     elif isinstance(events, (list, tuple)):
         for part in events:
-            yield from _serialised(part)
+            yield from _serialized(part)
     elif isinstance(events, np.ndarray):
-        yield from _serialised(events.tolist())
+        yield from _serialized(events.tolist())
     elif hasattr(events, "numpy"):
-        yield from _serialised(events.numpy())
+        yield from _serialized(events.numpy())
     else:
         raise TypeError(
             "Expected the value of an event trace, an array of serialised events. Received: "

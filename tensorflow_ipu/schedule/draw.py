@@ -20,7 +20,7 @@ _FOOT = 44
 _CHARACTER = 7.5
 # Cells are light with dark letters on them, on a light or a dark page. The picture has its own
 # background, as a page may be dark when the reader's system is light.
-_COLOURS = {"F": "#9ecae9", "R": "#f5e08c", "B": "#f2ab84", grid.FUSED: "#f4c07f", "U": "#a9d6a0"}
+_COLORS = {"F": "#9ecae9", "R": "#f5e08c", "B": "#f2ab84", grid.FUSED: "#f4c07f", "U": "#a9d6a0"}
 # The class of the picture keeps the styles from the rest of a page that it is put into.
 _STYLE = """\
 .ipu-schedule text { font: 12px ui-monospace, Menlo, Consolas, monospace; }
@@ -73,7 +73,7 @@ class _Picture:
 
 
 def render(schedule: Schedule, max_steps: int) -> str:
-    """Returns a picture of a schedule: IPUs as rows, steps as columns, a colour for each phase.
+    """Returns a picture of a schedule: IPUs as rows, steps as columns, a color for each phase.
 
     Args:
         schedule: the schedule.
@@ -134,22 +134,22 @@ def _cells(picture: _Picture) -> list[str]:
 
 def _cell(picture: _Picture, entry: Entry) -> list[str]:
     left, top = picture.x(entry.step), picture.y(entry.ipu)
-    colour = f'fill="{_COLOURS[grid.kind(entry)]}"'
+    color = f'fill="{_COLORS[grid.kind(entry)]}"'
     label = grid.label(picture.schedule, entry)
     return [
-        _rectangle(colour, left, top, picture.cell),
+        _rectangle(color, left, top, picture.cell),
         _text("cell", left + picture.cell / 2, top + 19, label),
     ]
 
 
 def _legend(picture: _Picture) -> list[str]:
-    """What the colours mean, and the left-out steps."""
+    """What the colors mean, and the left-out steps."""
     top = picture.head + _ROW * len(picture.ipus) + 14
     left = float(_MARGIN)
     lines = []
     for letters, meaning in grid.meanings(picture.schedule).items():
         lines.append(
-            f'<rect fill="{_COLOURS[letters]}" x="{_coordinate(left)}" y="{top}" width="14" '
+            f'<rect fill="{_COLORS[letters]}" x="{_coordinate(left)}" y="{top}" width="14" '
             'height="14" rx="3"/>'
         )
         lines.append(_text("ink", left + 20, top + 11, f"{letters} {meaning}"))

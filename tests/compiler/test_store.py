@@ -59,7 +59,7 @@ def test_a_saved_executable_comes_back_as_it_was(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["e.poplar_exec"]
 
 
-def test_serialisation_writes_program_and_description(tmp_path):
+def test_serialization_writes_program_and_description(tmp_path):
     store.serialize(_executable(), str(tmp_path / "new"))
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["abc.ipu_bin", "abc.json"]
     assert json.loads((tmp_path / "new" / "abc.json").read_text())["replicas"] == 2

@@ -85,9 +85,9 @@ def test_the_creator_is_recorded():
 def test_set_all_turns_everything_on():
     config = IPUConfig()
     config.floating_point_behaviour.set_all = True
-    behaviour = translate.to_options(config).floating_point_behaviour
-    assert (behaviour.inv, behaviour.div0, behaviour.oflo, behaviour.nanoo) == (True,) * 4
-    assert behaviour.esr == ipu_options_pb2.ON
+    behavior = translate.to_options(config).floating_point_behaviour
+    assert (behavior.inv, behavior.div0, behavior.oflo, behavior.nanoo) == (True,) * 4
+    assert behavior.esr == ipu_options_pb2.ON
     assert config.floating_point_behaviour.inv is False
 
 

@@ -218,7 +218,7 @@ def test_keras_training_is_untouched() -> None:
     np.testing.assert_allclose(model.weights[1], start[1] - 0.1 * error.sum(0), rtol=1e-5)
 
 
-def test_batch_normalisation_elsewhere_is_as_before():
+def test_batch_normalization_elsewhere_is_as_before():
     short = tf.ones([4], tf.float16)
     with pytest.raises((TypeError, tf.errors.OpError)):
         tf.compat.v1.nn.fused_batch_norm(tf.ones([1, 2, 2, 4], tf.float16), short, short)

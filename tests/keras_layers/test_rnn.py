@@ -320,7 +320,7 @@ def test_wrong_shapes_are_refused(kind):
 
 
 @pytest.mark.parametrize("layer_class", [layers.PopnnLSTM, layers.PopnnGRU])
-def test_the_type_with_the_behaviour_of_tensorflow_1(layer_class: Any) -> None:
+def test_the_type_with_the_behavior_of_tensorflow_1(layer_class: Any) -> None:
     """A stock layer has no type then before its first call."""
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
     expected = layer_class(5, seed=1)(x)

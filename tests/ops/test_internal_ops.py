@@ -211,7 +211,7 @@ def test_all_types_are_printed(printed: Printed) -> None:
     assert lines == ["v0: [ 1 -2]", "v1: 1", "v2: [0.5000000]", "v3: []"]
 
 
-def test_long_lines_are_split_and_large_tensors_summarised(printed: Printed) -> None:
+def test_long_lines_are_split_and_large_tensors_summarized(printed: Printed) -> None:
     """The documents give the numbers: 75 characters, 1000 elements, 3 at each edge."""
     lines = printed["large"][1]
     assert lines[0] == "v: [" + " ".join(f"{value:2}" for value in range(20)) + "]"

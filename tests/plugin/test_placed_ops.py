@@ -70,7 +70,7 @@ def test_constants_are_rounded_stochastically_in_each_run_and_on_each_device() -
     np.testing.assert_array_equal(again, first)
 
 
-def test_neighbours_are_one_program_and_the_host_keeps_its_ops(session: tf1.Session) -> None:
+def test_neighbors_are_one_program_and_the_host_keeps_its_ops(session: tf1.Session) -> None:
     with ipu.scopes.ipu_scope(IPU):
         x = tf1.placeholder(tf.float32, [4, 4])
         y = tf.nn.softmax(tf.matmul(x, x) + 1.0)
@@ -280,7 +280,7 @@ def test_replicas_draw_their_own_numbers_unless_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize("layer", ["PopnnLSTM", "PopnnGRU"])
-def test_recurrent_layers_are_made_and_initialised_there(session: tf1.Session, layer: str) -> None:
+def test_recurrent_layers_are_made_and_initialized_there(session: tf1.Session, layer: str) -> None:
     with ipu.scopes.ipu_scope(IPU):
         x = tf1.placeholder(tf.float32, [6, 2, 4])
         outputs, _ = getattr(ipu.rnn_ops, layer)(3)(x, training=True)

@@ -139,7 +139,7 @@ def test_in_a_sequential_slot_one_stage_works(description):
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4, 7])
-def test_in_interleaved_slots_neighbours_go_in_opposite_directions(stages):
+def test_in_interleaved_slots_neighbors_go_in_opposite_directions(stages):
     description = PipelineDescription(
         tuple(range(stages)), 3 * stages, schedule=PipelineSchedule.Interleaved
     )

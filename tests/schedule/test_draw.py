@@ -61,7 +61,7 @@ def test_cells_have_their_place(name):
 
 
 @pytest.mark.parametrize("name", _PIPELINES)
-def test_every_entry_that_is_shown_has_a_coloured_cell_with_its_label(name):
+def test_every_entry_that_is_shown_has_a_colored_cell_with_its_label(name):
     schedule = build(_PIPELINES[name])
     root, rectangles = _elements(schedule, "rect", 10)
     lines = schedule.text(10).splitlines()
@@ -89,7 +89,7 @@ def test_text_fits_into_the_picture(name):
         assert float(node.get("x")) + length <= float(root.get("width"))
 
 
-def test_colours_differ_by_kind_of_work_and_are_explained():
+def test_colors_differ_by_kind_of_work_and_are_explained():
     root, rectangles = _elements(build(_PIPELINES["shared"]), "rect")
     legend = [rect.get("fill") for rect in rectangles if rect.get("width") == "14"]
     assert len(legend) == len(set(legend)) == 4

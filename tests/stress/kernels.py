@@ -92,7 +92,7 @@ def _transposed(x: tf.Tensor, w: Weights) -> tf.Tensor:
     return tf.nn.conv2d_transpose(x, w.filters, (2, 24, 24, 8), 2, "SAME")
 
 
-def _normalised(x: tf.Tensor, w: Weights, training: bool) -> tf.Tensor:
+def _normalized(x: tf.Tensor, w: Weights, training: bool) -> tf.Tensor:
     y, _, _ = tf.compat.v1.nn.fused_batch_norm(
         _convolution(x, w),
         w.vector,
@@ -104,8 +104,8 @@ def _normalised(x: tf.Tensor, w: Weights, training: bool) -> tf.Tensor:
     return tf.nn.relu(y)
 
 
-def _residual_normalised(x: tf.Tensor, w: Weights) -> tf.Tensor:
-    return tf.nn.relu(_normalised(x, w, training=True) + x)
+def _residual_normalized(x: tf.Tensor, w: Weights) -> tf.Tensor:
+    return tf.nn.relu(_normalized(x, w, training=True) + x)
 
 
 def _product(x: tf.Tensor, w: Weights) -> tf.Tensor:
@@ -123,12 +123,12 @@ def _attention(x: tf.Tensor, w: Weights) -> tf.Tensor:
     return tf.matmul(tf.nn.softmax(scores + mask), heads)
 
 
-def _layer_normalised(x: tf.Tensor, w: Weights) -> tf.Tensor:
+def _layer_normalized(x: tf.Tensor, w: Weights) -> tf.Tensor:
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
     return tf.nn.batch_normalization(x, mean, variance, w.vector, w.vector, 1e-3)
 
 
-def _instance_normalised(x: tf.Tensor, w: Weights) -> tf.Tensor:
+def _instance_normalized(x: tf.Tensor, w: Weights) -> tf.Tensor:
     mean, variance = tf.nn.moments(x, [1, 2], keepdims=True)
     return tf.nn.batch_normalization(x, mean, variance, w.vector, w.vector, 1e-3)
 
@@ -168,13 +168,13 @@ def _gated_recurrent_unit(x: tf.Tensor, w: Weights) -> tf.Tensor:
     return output
 
 
-def _fake_quantised(x: tf.Tensor, w: Weights) -> tf.Tensor:
+def _fake_quantized(x: tf.Tensor, w: Weights) -> tf.Tensor:
     x = tf.quantization.fake_quant_with_min_max_args(x, -2.0, 2.0)
     filters = tf.quantization.fake_quant_with_min_max_vars(w.filters, -0.5, 0.5)
     return tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, filters, 1, "SAME"), w.vector))
 
 
-def _quantised_and_back(x: tf.Tensor, w: Weights) -> tf.Tensor:
+def _quantized_and_back(x: tf.Tensor, w: Weights) -> tf.Tensor:
     return tf.quantization.quantize_and_dequantize_v2(x, -2.0, 2.0, range_given=True)
 
 
@@ -197,11 +197,11 @@ FAMILIES: dict[str, Family] = {
     "depthwise convolution + bias + relu6": _depthwise,
     "convolution of volumes + bias": _volume,
     "transposed convolution": _transposed,
-    "batch normalisation in training": lambda x, w: _normalised(x, w, training=True),
-    "batch normalisation in inference": lambda x, w: _normalised(x, w, training=False),
-    "batch normalisation + add + relu": _residual_normalised,
-    "layer normalisation": _layer_normalised,
-    "instance normalisation": _instance_normalised,
+    "batch normalisation in training": lambda x, w: _normalized(x, w, training=True),
+    "batch normalisation in inference": lambda x, w: _normalized(x, w, training=False),
+    "batch normalisation + add + relu": _residual_normalized,
+    "layer normalisation": _layer_normalized,
+    "instance normalisation": _instance_normalized,
     "local response normalisation": lambda x, w: tf.nn.local_response_normalization(x),
     "product + bias": _product,
     "product + bias + relu": lambda x, w: tf.nn.relu(_product(x, w)),
@@ -220,8 +220,8 @@ FAMILIES: dict[str, Family] = {
     "transposition": lambda x, w: tf.transpose(x, [0, 3, 1, 2]),
     "LSTM cell": _long_short_term_memory,
     "GRU cell": _gated_recurrent_unit,
-    "quantisation that is simulated": _fake_quantised,
-    "quantisation and back": _quantised_and_back,
+    "quantisation that is simulated": _fake_quantized,
+    "quantisation and back": _quantized_and_back,
 }
 
 # TensorFlow has no gradient of these kernels.

@@ -208,7 +208,7 @@ def test_traps_work_in_a_session() -> None:
                 session.run(compiled, {x: [1.0, 200.0]})
 
 
-def test_the_ipu_model_has_the_default_behaviour_only(
+def test_the_ipu_model_has_the_default_behavior_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     flags._reset_for_tests()

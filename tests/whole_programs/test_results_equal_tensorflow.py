@@ -133,7 +133,7 @@ def _branches(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return _squared(hidden, y)
 
 
-def _regularised(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+def _regularized(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     loss = tf1.losses.huber_loss(y, tf.squeeze(_dense(x, 1, "out"), 1))
     penalty = tf.add_n([tf.nn.l2_loss(v) for v in tf1.trainable_variables()])
     return loss + 0.01 * penalty
@@ -151,7 +151,7 @@ MODELS = {
     "embedding": Model((5,), _embedding, lambda: tf1.train.GradientDescentOptimizer(0.1)),
     "attention": Model((4, 3), _attention, lambda: tf1.train.AdamOptimizer(0.01)),
     "branches": Model((3,), _branches, lambda: tf1.train.GradientDescentOptimizer(0.1)),
-    "regularised": Model((3,), _regularised, lambda: tf1.train.FtrlOptimizer(0.1)),
+    "regularised": Model((3,), _regularized, lambda: tf1.train.FtrlOptimizer(0.1)),
 }
 
 

@@ -214,7 +214,7 @@ def _einsum(op: tf.Operation) -> int:
     return combinations * products + summed
 
 
-def _normalisation(training: int, inference: int) -> Callable[[tf.Operation], int]:
+def _normalization(training: int, inference: int) -> Callable[[tf.Operation], int]:
     """Operations for each element of a batch norm's input, by mode."""
     return lambda op: (
         _elements(op.inputs[0]) * (training if op.get_attr("is_training") else inference)
@@ -346,9 +346,9 @@ FORMULAS: Mapping[str, Formula] = _table(
     (MODELLED, _block_lstm, "BlockLSTM BlockLSTMV2"),
     # Normalisation. Training: mean 1, variance 3, then subtract, scale, shift 3. Gradient: offset
     # 1, scale 3, and subtract, multiply, subtract, scale 4.
-    (MODELLED, _normalisation(7, 3), "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"),
-    (MODELLED, _normalisation(8, 5), "FusedBatchNormGrad FusedBatchNormGradV2"),
-    (MODELLED, _normalisation(8, 5), "FusedBatchNormGradV3"),
+    (MODELLED, _normalization(7, 3), "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"),
+    (MODELLED, _normalization(8, 5), "FusedBatchNormGrad FusedBatchNormGradV2"),
+    (MODELLED, _normalization(8, 5), "FusedBatchNormGradV3"),
     # Losses.
     (MODELLED, _cross_entropy, "SoftmaxCrossEntropyWithLogits"),
     (MODELLED, _sparse_cross_entropy, "SparseSoftmaxCrossEntropyWithLogits"),

@@ -156,10 +156,10 @@ def _descriptions(program: Program) -> list[dict[str, Any]]:
 
 
 def of_pipeline(program: Program) -> Options:
-    """The memory options of the pipeline, with `serialised` for whether it serialises batches."""
+    """The memory options of the pipeline, with `serialized` for whether it serialises batches."""
     for description in _descriptions(program):
         if "description" in description:
             pipeline = json.loads(description["description"])
-            serialised = pipeline.get("batch_serialization_iterations", 1) > 1
-            return {**description["memory"], "serialised": serialised}
+            serialized = pipeline.get("batch_serialization_iterations", 1) > 1
+            return {**description["memory"], "serialized": serialized}
     return {}

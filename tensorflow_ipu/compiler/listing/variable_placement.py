@@ -222,6 +222,6 @@ class _Placer:
         offload = self._pipeline.get("offload_weights")
         shard = self._pipeline.get("replicated_weight_sharding")
         if shard is None:
-            shard = bool(offload) or bool(self._pipeline.get("serialised"))
+            shard = bool(offload) or bool(self._pipeline.get("serialized"))
         offload = self._remote.available if offload is None else offload
         return offload and shard, shard

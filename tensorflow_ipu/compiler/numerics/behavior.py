@@ -29,7 +29,7 @@ class Overflow(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class FloatBehaviour:
+class FloatBehavior:
     """How arithmetic behaves on the device.
 
     Attributes:
@@ -53,7 +53,7 @@ class FloatBehaviour:
     half_partials: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, attached: System) -> FloatBehaviour:
+    def of(cls, attached: System) -> FloatBehavior:
         """Returns what a configuration says.
 
         The IPU model has ordinary float16: an overflow is infinite, and nothing else can be chosen.

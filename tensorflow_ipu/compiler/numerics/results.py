@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tensorflow_ipu.compiler.ir.function_editor import FunctionEditor
 from tensorflow_ipu.compiler.ir.program import node_tag
-from tensorflow_ipu.compiler.numerics.behavior import FloatBehaviour, Overflow
+from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior, Overflow
 from tensorflow_ipu.compiler.numerics.catalogue import Arithmetic
 
 
@@ -42,29 +42,29 @@ class ResultFinisher:
     def __init__(
         self,
         editor: FunctionEditor,
-        behaviour: FloatBehaviour,
+        behavior: FloatBehavior,
         next_stream: Callable[[], int],
     ) -> None:
         """Prepares for a function.
 
         Args:
             editor: Of the function.
-            behaviour: What the configuration says.
+            behavior: What the configuration says.
             next_stream: Gives a number for the random bits of an op.
         """
         self._editor = editor
-        self._behaviour = behaviour
+        self._behavior = behavior
         self._next_stream = next_stream
 
     def finish(self, result: Result) -> str:
         """Adds what checks and rounds a result, and returns its final value."""
-        final = self._check(result) if self._behaviour.traps else result.raw
+        final = self._check(result) if self._behavior.traps else result.raw
         return self._round(result, final) if result.half else final
 
     def _check(self, result: Result) -> str:
-        behaviour, arithmetic = self._behaviour, result.arithmetic
+        behavior, arithmetic = self._behavior, result.arithmetic
         # The operands tell why a result is infinite; for NaN alone they are not needed.
-        wanted = behaviour.oflo or (behaviour.div0 and arithmetic.pole)
+        wanted = behavior.oflo or (behavior.div0 and arithmetic.pole)
         node = self._editor.add(
             f"{result.name}/ipu_check",
             "IpuCheckNumerics",
@@ -72,9 +72,9 @@ class ResultFinisher:
             Toperands=result.operand_types if wanted else (),
             checked_name=node_tag(result.name, self._editor.function.signature.name),
             checked_op=result.op,
-            inv=behaviour.inv,
-            div0=behaviour.div0,
-            oflo=behaviour.oflo,
+            inv=behavior.inv,
+            div0=behavior.div0,
+            oflo=behavior.oflo,
             to_half=result.half,
             **_description(arithmetic),
         )
@@ -85,13 +85,13 @@ class ResultFinisher:
         stochastic, same = result.rounding
         # The operands tell overflows of float32 from infinities that are right.
         wanted = arithmetic.overflows_float or arithmetic.divides
-        wanted = wanted and self._behaviour.overflow is not Overflow.INFINITE
+        wanted = wanted and self._behavior.overflow is not Overflow.INFINITE
         node = self._editor.add(
             f"{result.name}/ipu_round",
             "IpuRoundStochastically" if stochastic else "IpuRoundToHalf",
             [value, *(result.operands if wanted else ())],
             Toperands=result.operand_types if wanted else (),
-            overflow=self._behaviour.overflow.value,
+            overflow=self._behavior.overflow.value,
             divides=arithmetic.divides,
             **_description(arithmetic),
         )

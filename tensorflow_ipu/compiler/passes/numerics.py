@@ -27,7 +27,7 @@ from tensorflow_ipu.compiler.ir.program import (
 )
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.numerics import catalogue, variable_updates, wide_tensors
-from tensorflow_ipu.compiler.numerics.behavior import FloatBehaviour
+from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior
 from tensorflow_ipu.compiler.numerics.catalogue import Arithmetic
 from tensorflow_ipu.compiler.numerics.results import Result, ResultFinisher
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
@@ -54,11 +54,11 @@ def run(program: Program, target: Target) -> None:
     Before: any legal Program. After: the same, with the arithmetic of the device. Without float16
     and without traps nothing changes.
     """
-    behaviour = FloatBehaviour.of(target.system)
-    if not behaviour.traps and not _has_half(program):
+    behavior = FloatBehavior.of(target.system)
+    if not behavior.traps and not _has_half(program):
         return
     outside = outside_compilation.functions_run(program)
-    context = _Context(program, target, behaviour, outside)
+    context = _Context(program, target, behavior, outside)
     for name in program.names_by_use():
         if name not in outside:
             _Rewriter(context, name).run()
@@ -72,13 +72,13 @@ class _Context:
     """What the rewriters of all functions share."""
 
     def __init__(
-        self, program: Program, target: Target, behaviour: FloatBehaviour, outside: set[str]
+        self, program: Program, target: Target, behavior: FloatBehavior, outside: set[str]
     ) -> None:
         self.wide_functions = wide_tensors.functions(program, outside)
         self.wide_lists = wide_tensors.lists(program, outside)
         self.program = program
         self.target = target
-        self.behaviour = behaviour
+        self.behavior = behavior
         self.shapes = variable_updates.shapes(program, target)
         self._streams = 0
         if self._tells_replicas_apart:
@@ -87,7 +87,7 @@ class _Context:
     @property
     def _tells_replicas_apart(self) -> bool:
         only_identical = StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
-        return self.behaviour.prng_stability or self.behaviour.rounding is only_identical
+        return self.behavior.prng_stability or self.behavior.rounding is only_identical
 
     @functools.cached_property
     def differing(self) -> frozenset[replica_identical.Place]:
@@ -105,10 +105,10 @@ class _Context:
         together = collectives.is_collective(node) and collectives.equalises(
             node, self.target.replicas
         )
-        stochastic = self.behaviour.rounding_override(node)
+        stochastic = self.behavior.rounding_override(node)
         if stochastic is None:
-            stochastic = self.behaviour.rounding is StochasticRoundingBehaviour.ON or (
-                self.behaviour.rounding is StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
+            stochastic = self.behavior.rounding is StochasticRoundingBehaviour.ON or (
+                self.behavior.rounding is StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
                 and identical
             )
         return stochastic, identical or together
@@ -119,12 +119,12 @@ class _Rewriter:
 
     def __init__(self, context: _Context, name: str) -> None:
         self._context = context
-        self._behaviour = context.behaviour
+        self._behavior = context.behavior
         self._name = name
         self._editor = FunctionEditor(context.program.functions[name])
-        self._finisher = ResultFinisher(self._editor, self._behaviour, context.next_stream)
+        self._finisher = ResultFinisher(self._editor, self._behavior, context.next_stream)
         self._updates = variable_updates.Updates(
-            self._editor, context.shapes, self._behaviour.traps, self._update_result
+            self._editor, context.shapes, self._behavior.traps, self._update_result
         )
 
     def run(self) -> None:
@@ -145,7 +145,7 @@ class _Rewriter:
         """Rewrites a node if need be; returns False if it only has to use the new values."""
         if self._updates.rewrite(node):
             return True
-        if self._behaviour.inv and _is_to_integer(node):
+        if self._behavior.inv and _is_to_integer(node):
             self._check_cast(node)
             return True
         if self._stays_wide(node):
@@ -153,7 +153,7 @@ class _Rewriter:
             return True
         if _is_half(node):
             return self._rewrite_half(node)
-        arithmetic = catalogue.checked(node) if self._behaviour.traps else None
+        arithmetic = catalogue.checked(node) if self._behavior.traps else None
         if arithmetic is None or node.op == "Cast":
             return False
         types = input_types(node)
@@ -197,7 +197,7 @@ class _Rewriter:
             return self._rewrite_exact(node)
         if arithmetic is None or not gives_half:
             return False
-        if self._behaviour.adds_in_half(node, arithmetic.family):
+        if self._behavior.adds_in_half(node, arithmetic.family):
             self._round_native(node, arithmetic)
         else:
             self._widen(node, arithmetic)
@@ -255,7 +255,7 @@ class _Rewriter:
         types: list[int],
     ) -> None:
         """Says that a result of a node is to be checked and rounded."""
-        if not half and not self._behaviour.traps:
+        if not half and not self._behavior.traps:
             return
         result = Result(
             node.name,

@@ -48,7 +48,7 @@ def run(program: Program, target: Target) -> None:
     spread = _spread(program)
     for name, function in program.functions.items():
         if name in spread:
-            _place_by_neighbours(function, spread)
+            _place_by_neighbors(function, spread)
     _unite(feeds)
 
 
@@ -72,7 +72,7 @@ def _place_by_resource(uses: Sequence[resource_uses.Use]) -> None:
 
 
 def _unite(feeds: Sequence[resource_uses.Use]) -> None:
-    """Puts the ops of each feed, placed by their neighbours, where the first of them is."""
+    """Puts the ops of each feed, placed by their neighbors, where the first of them is."""
     homes: dict[resource_uses.Resource, attr_value_pb2.AttrValue] = {}
     for use in feeds:
         if node_ipus(use.node):
@@ -97,7 +97,7 @@ def _spread(program: Program) -> set[str]:
     return spread
 
 
-def _place_by_neighbours(function: function_pb2.FunctionDef, spread: set[str]) -> None:
+def _place_by_neighbors(function: function_pb2.FunctionDef, spread: set[str]) -> None:
     """Rules 2 and 3, in one function."""
     ordered = node_order.topological(function.node_def)
     nodes = {node.name: node for node in ordered}
@@ -116,14 +116,14 @@ def _place_by_neighbours(function: function_pb2.FunctionDef, spread: set[str]) -
 
 def _sweep(
     nodes: Iterable[node_def_pb2.NodeDef],
-    neighbours: Callable[[node_def_pb2.NodeDef], list[str]],
+    neighbors: Callable[[node_def_pb2.NodeDef], list[str]],
     giving: _Nodes,
 ) -> None:
     """Places nodes one after the other, each where its first placed neighbour is."""
     for node in nodes:
         if not _is_free(node):
             continue
-        placed = (giving[name] for name in neighbours(node) if name in giving)
+        placed = (giving[name] for name in neighbors(node) if name in giving)
         source = next((other for other in placed if node_ipus(other)), None)
         if source is not None:
             node.attr[SHARDING_ATTRIBUTE].CopyFrom(source.attr[SHARDING_ATTRIBUTE])

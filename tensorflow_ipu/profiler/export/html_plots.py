@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _COLUMNS = 400
 _POINTS = 600
 _TYPES, _LAYERS, _TRANSFERS = 15, 25, 15
-_SERIES = len(svg.COLOURS)
+_SERIES = len(svg.COLORS)
 _ROW = 30
-# Colours of the timeline. A pipeline's work is told by its phase.
+# Colors of the timeline. A pipeline's work is told by its phase.
 WORK = ("forward", "backward", "recompute", "update", "exchange", "sync", "other IPUs", "host")
 _PLACES = {
     "exchange": "exchange",
@@ -54,7 +54,7 @@ def memory_per_tile(memory: IpuMemory) -> str:
     shown = thinned(memory.peak, _COLUMNS)
     always = sorted((c for c in memory.categories if c.always_live), key=lambda c: -c.total)
     other = sorted((c for c in memory.categories if not c.always_live), key=lambda c: -c.total)
-    # What changes over the program is on top. There are only so many colours.
+    # What changes over the program is on top. There are only so many colors.
     room = max(1, _SERIES - len(other) - 1)
     kept = [*always[:room], *other] if len(always) > room else [*always, *other]
     names = [_with_life(category.name, category.always_live) for category in kept]
@@ -186,7 +186,7 @@ def _track(segments: Sequence[Segment], total: float, y: float) -> list[str]:
         if most[start] >= 0:
             name = WORK[most[start]]
             text = f"{name}: cycles {total * start / columns:,.0f} to {total * end / columns:,.0f}"
-            fill = svg.colour(int(most[start]))
+            fill = svg.color(int(most[start]))
             drawn.append(svg.rectangle(svg.LEFT + start, y, end - start, _ROW - 8, fill, text))
     return drawn
 

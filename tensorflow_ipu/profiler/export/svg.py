@@ -6,9 +6,9 @@ import html
 import math
 from collections.abc import Callable, Sequence
 
-# Colours of Okabe and Ito, which people with any kind of colour vision can tell apart, on light and
+# Colors of Okabe and Ito, which people with any kind of color vision can tell apart, on light and
 # on dark. Further series are grey.
-COLOURS = (
+COLORS = (
     "#0072b2",
     "#e69f00",
     "#009e73",
@@ -35,9 +35,9 @@ def escape(text: object) -> str:
     return html.escape(str(text), quote=True)
 
 
-def colour(index: int) -> str:
-    """Returns the colour of a series."""
-    return COLOURS[min(index, len(COLOURS) - 1)]
+def color(index: int) -> str:
+    """Returns the color of a series."""
+    return COLORS[min(index, len(COLORS) - 1)]
 
 
 def number(value: float) -> str:
@@ -103,9 +103,9 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> str:
 
 
 def legend(names: Sequence[str]) -> str:
-    """Returns the names of series with their colours, as HTML."""
+    """Returns the names of series with their colors, as HTML."""
     entries = (
-        f'<span><i style="background:{colour(index)}"></i>{escape(name)}</span>'
+        f'<span><i style="background:{color(index)}"></i>{escape(name)}</span>'
         for index, name in enumerate(names)
     )
     return f'<p class="legend">{"".join(entries)}</p>'
@@ -142,7 +142,7 @@ def areas(
     for index, layer in enumerate(layers):
         above = [b + value for b, value in zip(below, layer)]
         if any(layer):
-            parts.append(_area(below, above, y, colour(index)))
+            parts.append(_area(below, above, y, color(index)))
         below = above
     if limit is not None:
         parts.append(line(LEFT, y(limit), WIDTH - RIGHT, y(limit), "limit"))
@@ -222,7 +222,7 @@ def bars(
             width = plot * value / most
             if width > 0:
                 text = f"{name}: {names[series]} {formatter(value)}"
-                drawn.append(rectangle(x, y + 3, width, _BAR - 6, colour(series), text))
+                drawn.append(rectangle(x, y + 3, width, _BAR - 6, color(series), text))
             x += width
         drawn.append(label(x + 6, y + 14, formatter(sum(parts))))
     return frame(max(1, len(rows)) * _BAR, "".join(drawn), title)

@@ -103,7 +103,7 @@ def _memory(memory: IpuMemory, step: int) -> None:
 
 
 def picture(memory: IpuMemory) -> np.ndarray:
-    """Returns the tiles of an IPU as a picture, uint8 of height, width and colour.
+    """Returns the tiles of an IPU as a picture, uint8 of height, width and color.
 
     Args:
         memory: of the IPU.
@@ -116,7 +116,7 @@ def picture(memory: IpuMemory) -> np.ndarray:
     for index, category in enumerate(memory.categories):
         above = below + category.tiles[columns] * (_HEIGHT / top)
         inside = (heights >= below) & (heights < above)
-        pixels[inside] = [int(svg.colour(index)[i : i + 2], 16) for i in (1, 3, 5)]
+        pixels[inside] = [int(svg.color(index)[i : i + 2], 16) for i in (1, 3, 5)]
         below = above
     pixels[min(_HEIGHT - 1, int(_HEIGHT * (1 - memory.capacity / top)))] = _LIMIT
     return pixels

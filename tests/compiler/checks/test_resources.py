@@ -140,7 +140,7 @@ class TestOwners:
     """The object that has the variables is named, and is what has to be made in the scope."""
 
     @staticmethod
-    def _minimise(optimizer: Any) -> Callable[[], tf.Tensor]:
+    def _minimize(optimizer: Any) -> Callable[[], tf.Tensor]:
         with ipu_strategy.IPUStrategy().scope():
             weights = tf.Variable([1.0, 2.0])
 
@@ -153,25 +153,25 @@ class TestOwners:
         return step
 
     def test_an_optimizer_outside_the_scope_is_named(self) -> None:
-        message = _refused(self._minimise(tf.keras.optimizers.Adam(name="mine")))
+        message = _refused(self._minimize(tf.keras.optimizers.Adam(name="mine")))
         assert re.search("'iteration'.* of the Adam 'mine' on /device:CPU:0", message)
         assert "make the Adam 'mine' inside" in message
 
     def test_an_optimizer_around_another_is_named(self) -> None:
         inner = tf.keras.optimizers.SGD()
         optimizer = tf.keras.mixed_precision.LossScaleOptimizer(inner)
-        message = _refused(self._minimise(optimizer))
+        message = _refused(self._minimize(optimizer))
         assert "'current_loss_scale'" in message and "LossScaleOptimizer" in message
 
     def test_an_optimizer_of_tensorflow_1_is_named(self) -> None:
         optimizer = tf1.train.AdamOptimizer()
         weights = tf.Variable(1.0)
         optimizer.minimize(lambda: weights**2, var_list=[weights])
-        assert "of the AdamOptimizer 'Adam' on" in _refused(self._minimise(optimizer))
+        assert "of the AdamOptimizer 'Adam' on" in _refused(self._minimize(optimizer))
 
     @pytest.mark.parametrize("make", [tf.keras.optimizers.legacy.Adam, tf1.train.AdamOptimizer])
     def test_optimizers_without_variables_can_be_made_anywhere(self, make: Any) -> None:
-        step = _program(self._minimise(make()))
+        step = _program(self._minimize(make()))
         strategy = ipu_strategy.IPUStrategy()
         with strategy.scope():
             losses = [strategy.run(step).numpy() for _ in range(2)]

@@ -19,7 +19,7 @@ from tensorflow_ipu.compiler.analysis import pipeline_plan
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Argument, Target
-from tensorflow_ipu.compiler.numerics.behavior import FloatBehaviour
+from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior
 from tensorflow_ipu.config import DeviceConnectionType, IPUConfig
 from tensorflow_ipu.configs import flags, translate
 from tensorflow_ipu.device import attachment, selection, system
@@ -85,7 +85,7 @@ def test_the_model_of_the_flags_has_its_own_arithmetic_and_size() -> None:
     model = _system("--use_ipu_model --ipu_model_tiles=8", auto_select_ipus=4)
     executable, _ = _compile(lambda x: tf.nn.relu(x) + 1.0, model)
     assert (executable.replicas, executable.settings.chip.tiles) == (1, 8)
-    assert FloatBehaviour.of(model).overflow is not FloatBehaviour.of(system.current()).overflow
+    assert FloatBehavior.of(model).overflow is not FloatBehavior.of(system.current()).overflow
 
 
 def test_where_it_is_saved(tmp_path: Any) -> None:

@@ -71,5 +71,5 @@ def test_the_batch_dimension_is_found(
     assert batched_dimension(op_type, given, inputs, 0, shape) == expected
 
 
-def test_statistics_of_a_normalisation_do_not_grow() -> None:
+def test_statistics_of_a_normalization_do_not_grow() -> None:
     assert batched_dimension("FusedBatchNormV3", {}, [((8, 5, 5, 8), 0)], 1, (8,)) is None

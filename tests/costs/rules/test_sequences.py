@@ -94,7 +94,7 @@ def test_cells_are_one_step(op_type):
 
 
 @pytest.mark.parametrize("op_type", ["Cholesky", "MatrixTriangularSolve", "Qr", "Svd"])
-def test_factorizations_are_labelled_as_assumed(op_type):
+def test_factorizations_are_labeled_as_assumed(op_type):
     matrix = f32(64, 64)
     inputs = (matrix, f32(64, 8)) if op_type == "MatrixTriangularSolve" else matrix
     cost = cost_of(op(op_type, inputs, matrix), ALL)

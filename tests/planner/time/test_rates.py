@@ -28,7 +28,7 @@ def planned(workload, **changes):
         ("float32", "float32", 87.2e12),
     ],
 )
-def test_utilisation_is_the_share_of_the_published_peak(dtype, partials, peak):
+def test_utilization_is_the_share_of_the_published_peak(dtype, partials, peak):
     make = Builder()
     a = make.constant("a", (4, 4))
     workload_input = make.buffer("x", (4, 4), dtype)
