@@ -12,7 +12,7 @@ from keras.src.optimizers.legacy import optimizer_v2
 
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
 from tensorflow_ipu.keras_layers.pipelining import first_use
-from tensorflow_ipu.keras_layers.pipelining import program as pipelined
+from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import subclass
 from tensorflow_ipu.training import optimizer_steps
 

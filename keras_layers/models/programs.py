@@ -19,7 +19,7 @@ from tensorflow_ipu.hooks import tensorflow_hooks
 from tensorflow_ipu.keras_layers import layer_lines, partial_batches
 from tensorflow_ipu.keras_layers.models import train_step
 from tensorflow_ipu.keras_layers.pipelining import first_use, hooks
-from tensorflow_ipu.keras_layers.pipelining import program as pipelined
+from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

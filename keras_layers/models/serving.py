@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.keras_layers import dimensions
 from tensorflow_ipu.keras_layers.models import calls, checks
-from tensorflow_ipu.keras_layers.pipelining import program as pipelined
+from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.serving import application
 from tensorflow_ipu.serving.arguments import Arguments
 from tensorflow_ipu.serving.export import Flow, export

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from keras.src.engine import base_layer_utils
 
-from tensorflow_ipu.keras_layers.pipelining.calls import ModelCalls
+from tensorflow_ipu.keras_layers.pipelining.layer_calls import ModelCalls
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel

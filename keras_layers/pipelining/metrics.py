@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tensorflow_ipu.keras_layers.pipelining.calls import ModelCalls
+from tensorflow_ipu.keras_layers.pipelining.layer_calls import ModelCalls
 
 
 class LayerMetrics:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras.src.engine import base_layer_utils
 
 from tensorflow_ipu.keras_layers import layer_lines
-from tensorflow_ipu.keras_layers.pipelining.calls import (
+from tensorflow_ipu.keras_layers.pipelining.layer_calls import (
     LayerCall,
     ModelCalls,
     StageTensor,

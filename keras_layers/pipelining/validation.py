@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.keras_layers.pipelining import assignment, calls, listing
+from tensorflow_ipu.keras_layers.pipelining import assignment, layer_calls, listing
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, sequential
 
 
@@ -41,7 +41,7 @@ def from_user(model: Any, given: Any) -> list[Any]:
     if listing.is_sequential(model):
         sequential.check_order(model, elements)
     if elements:
-        calls.flattened(model, elements)
+        layer_calls.flattened(model, elements)
     return elements
 
 
@@ -143,7 +143,7 @@ def check_complete(model: Any) -> None:
         check_assigned(model, elements)
 
 
-def checked_calls(model: Any) -> calls.ModelCalls:
+def checked_calls(model: Any) -> layer_calls.ModelCalls:
     """Returns the calls of a pipelined model, to be run.
 
     Args:
@@ -169,7 +169,7 @@ def checked_calls(model: Any) -> calls.ModelCalls:
         )
     if listing.is_sequential(model):
         sequential.check_order(model, elements)
-    return calls.flattened(model, elements)
+    return layer_calls.flattened(model, elements)
 
 
 def _check_calls(model: Any, elements: Sequence[Any]) -> None:

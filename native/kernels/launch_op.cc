@@ -68,7 +68,7 @@ bool IsVariable(const ResourceHandle& handle) {
 }
 
 // Says what a handle is that a program was given in the place of one of its device's variables.
-// `compiler/checks/resources.py` sees nearly all of them earlier, and knows more of them.
+// `compiler/checks/foreign_resources.py` sees nearly all of them earlier, and knows more of them.
 Status RefuseResource(const ResourceHandle& handle) {
   if (!IsVariable(handle)) {
     return tensorflow::errors::InvalidArgument(

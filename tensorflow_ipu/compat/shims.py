@@ -1,8 +1,8 @@
 """Installs the shims for older programs in this process.
 
 What is missing is added where programs look for it: an import finder for modules (`finder.py`),
-`__getattr__` for names (`attributes.py`). It is looked up when it is used, so a program that uses
-nothing of it pays nothing.
+`__getattr__` for names (`added_attributes.py`). It is looked up when it is used, so a program that
+uses nothing of it pays nothing.
 
 What is there with another meaning must not change for TensorFlow and Keras themselves. So that is
 exchanged in the imports of the program's own files: `import tensorflow` in a program for
@@ -17,7 +17,14 @@ import sys
 import types
 from typing import Any
 
-from tensorflow_ipu.compat import attributes, facade, float_dimensions, generation, sources, tables
+from tensorflow_ipu.compat import (
+    added_attributes,
+    facade,
+    float_dimensions,
+    generation,
+    sources,
+    tables,
+)
 from tensorflow_ipu.compat.finder import ROOTS, FormerModuleFinder
 from tensorflow_ipu.compat.generation import Generation
 from tensorflow_ipu.compat.rows import Gone, is_below
@@ -75,17 +82,17 @@ class Shims:
         self._shown.add(root)
         if root not in _TENSORFLOW:
             importlib.import_module(root)
-            attributes.add(root, self._usage)
+            added_attributes.add(root, self._usage)
             return
         self._shown.update(_TENSORFLOW)
         importlib.import_module("tensorflow")
         if self._generation.tensorflow == 1:
             self._become_tensorflow_1()
         for package in ("tensorflow", "keras"):
-            attributes.add(package, self._usage)
+            added_attributes.add(package, self._usage)
         self._show_code()
         if self._generation.old_optimizers:
-            attributes.add_old_optimizers(self._usage)
+            added_attributes.add_old_optimizers(self._usage)
 
     def _become_tensorflow_1(self) -> None:
         """Makes TensorFlow behave as 1.15, before the program does anything with it."""

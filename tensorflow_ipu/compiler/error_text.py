@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tensorflow.python.framework import errors
 
-from tensorflow_ipu.compiler.analysis.layers import path
+from tensorflow_ipu.compiler.analysis.layer_names import path
 from tensorflow_ipu.compiler.sources import source_map
 
 if TYPE_CHECKING:

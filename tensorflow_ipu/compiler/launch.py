@@ -10,7 +10,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor as tensor_lib
 
 from tensorflow_ipu.compiler import compile as _compile
-from tensorflow_ipu.compiler.checks import resources
+from tensorflow_ipu.compiler.checks import foreign_resources
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.runtime import interpreter, native
 
@@ -44,7 +44,7 @@ def launch(
     Raises:
         tf.errors.InvalidArgumentError: If an argument is a resource that is not on that device.
     """
-    resources.check(cluster, arguments, device)
+    foreign_resources.check(cluster, arguments, device)
     _compile.ensure_registered()
     outputs = cluster.graph.outputs
     types = [output.dtype for output in outputs]

@@ -13,7 +13,7 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops, math_ops
 
-from tensorflow_ipu.distributed import exchange, instances
+from tensorflow_ipu.distributed import instances, transport
 
 __all__ = ["allgather", "allreduce", "broadcast"]
 
@@ -38,8 +38,8 @@ def allgather(value: Any, tensor_name: str | None = None) -> tensor_lib.Tensor:
         TypeError: If the type is another.
     """
     tensor = _checked("allgather", value)
-    with exchange.on_host():
-        return exchange.joined(array_ops.expand_dims(tensor, 0), _name("AllGather", tensor_name))
+    with transport.on_host():
+        return transport.joined(array_ops.expand_dims(tensor, 0), _name("AllGather", tensor_name))
 
 
 def allreduce(
@@ -64,7 +64,7 @@ def allreduce(
             f"Unsupported reduce op: {reduce_op}. Instances reduce with "
             "tf.distribute.ReduceOp.SUM and MEAN."
         )
-    total = exchange.total(_checked("allreduce", value), _name("AllReduce", tensor_name))
+    total = transport.total(_checked("allreduce", value), _name("AllReduce", tensor_name))
     if reduce_op in (ReduceOp.SUM, "SUM"):
         return total
     return divided(total, instances.current().count)
@@ -88,7 +88,7 @@ def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) ->
     if root_rank != 0:
         raise ValueError(f"Values come from instance 0. Received: root_rank={root_rank!r}")
     tensor = _checked("broadcast", value, dtypes.bool)
-    return exchange.from_instance(tensor, root_rank, _name("Broadcast", tensor_name))
+    return transport.from_instance(tensor, root_rank, _name("Broadcast", tensor_name))
 
 
 def divided(total: tensor_lib.Tensor, count: int) -> tensor_lib.Tensor:
@@ -98,7 +98,7 @@ def divided(total: tensor_lib.Tensor, count: int) -> tensor_lib.Tensor:
         total: The tensor.
         count: The number.
     """
-    with exchange.on_host():
+    with transport.on_host():
         result: tensor_lib.Tensor = (
             math_ops.floordiv(total, count)
             if total.dtype.is_integer
@@ -108,7 +108,7 @@ def divided(total: tensor_lib.Tensor, count: int) -> tensor_lib.Tensor:
 
 
 def _checked(function: str, value: Any, *more: dtypes.DType) -> tensor_lib.Tensor:
-    with exchange.on_host():
+    with transport.on_host():
         tensor = ops.convert_to_tensor(value)
     if tensor.dtype.base_dtype not in {*_NUMBERS, *more}:
         raise TypeError(

@@ -11,7 +11,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler import tf_functions, trace
-from tensorflow_ipu.distributed import exchange, host_collective_ops
+from tensorflow_ipu.distributed import host_collective_ops, transport
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.ipu_strategy import IPUStrategyV1
 from tensorflow_ipu.strategy_extended import IPUExtended
@@ -123,7 +123,7 @@ class InstanceExtended(IPUExtended):
 
             def of_first_instance() -> Any:
                 value = initial_value() if callable(initial_value) else initial_value
-                return exchange.from_instance(ops.convert_to_tensor(value), 0)
+                return transport.from_instance(ops.convert_to_tensor(value), 0)
 
             kwargs["initial_value"] = of_first_instance
         return super()._create_variable(next_creator, **kwargs)

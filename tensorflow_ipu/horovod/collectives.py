@@ -8,7 +8,7 @@ from typing import Any
 from tensorflow.python.framework import indexed_slices, ops
 from tensorflow.python.framework import tensor as tensor_lib
 
-from tensorflow_ipu.distributed import exchange, host_collective_ops
+from tensorflow_ipu.distributed import host_collective_ops, transport
 from tensorflow_ipu.horovod import processes
 
 __all__ = ["Adasum", "Average", "ReduceOp", "Sum", "allgather", "allreduce", "broadcast"]
@@ -47,10 +47,10 @@ def allreduce(tensor: Any, op: ReduceOp | None = None) -> Any:
     """
     op = _checked(Average if op is None else op)
     if isinstance(tensor, indexed_slices.IndexedSlices):
-        values = _reduced(exchange.joined(tensor.values), op)
-        indices = exchange.joined(tensor.indices)
+        values = _reduced(transport.joined(tensor.values), op)
+        indices = transport.joined(tensor.indices)
         return indexed_slices.IndexedSlices(values, indices, tensor.dense_shape)
-    return _reduced(exchange.total(_converted(tensor)), op)
+    return _reduced(transport.total(_converted(tensor)), op)
 
 
 def allgather(tensor: Any, name: str | None = None) -> tensor_lib.Tensor:
@@ -73,7 +73,7 @@ def allgather(tensor: Any, name: str | None = None) -> tensor_lib.Tensor:
             "allgather joins tensors along dimension 0, so it takes a tensor of rank 1 or more. "
             f"Received: {value}"
         )
-    return exchange.joined(value, name)
+    return transport.joined(value, name)
 
 
 def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> tensor_lib.Tensor:
@@ -95,11 +95,11 @@ def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> tensor_li
         raise ValueError(
             f"root_rank must be a rank from 0 to {size - 1}. Received: root_rank={root_rank!r}"
         )
-    return exchange.from_instance(_converted(tensor), root_rank, name)
+    return transport.from_instance(_converted(tensor), root_rank, name)
 
 
 def _converted(tensor: Any) -> tensor_lib.Tensor:
-    with exchange.on_host():
+    with transport.on_host():
         return ops.convert_to_tensor(tensor)
 
 

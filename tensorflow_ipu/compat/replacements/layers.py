@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compat.replacements.arg_scopes import add_arg_scope
 from tensorflow_ipu.compat.replacements.initializers import xavier_initializer
-from tensorflow_ipu.compat.replacements.layer_parts import (
+from tensorflow_ipu.compat.replacements.layer_helpers import (
     ZEROS,
     checked_format,
     collected,

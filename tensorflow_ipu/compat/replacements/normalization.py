@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.compat.replacements.arg_scopes import add_arg_scope
-from tensorflow_ipu.compat.replacements.layer_parts import checked_format, collected, weights_of
+from tensorflow_ipu.compat.replacements.layer_helpers import checked_format, collected, weights_of
 
 _v1 = tf.compat.v1
 

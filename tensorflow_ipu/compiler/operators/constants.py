@@ -19,8 +19,8 @@ from tensorflow.python.framework import op_def_registry, tensor_util
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.function_graphs import IDENTITY_OPS
 from tensorflow_ipu.compiler.ir.program import Program
-from tensorflow_ipu.compiler.operators.accumulators import pushed
 from tensorflow_ipu.compiler.operators.calls import Calls, Tensor, data_inputs, result_index
+from tensorflow_ipu.compiler.operators.loop_accumulators import pushed
 
 # Their results follow from the shapes of their inputs, whatever the values are.
 _SHAPES = frozenset(

@@ -29,7 +29,7 @@ from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.numerics import catalogue, variable_updates, wide_tensors
 from tensorflow_ipu.compiler.numerics.behavior import FloatBehavior
 from tensorflow_ipu.compiler.numerics.catalogue import Arithmetic
-from tensorflow_ipu.compiler.numerics.results import Result, ResultFinisher
+from tensorflow_ipu.compiler.numerics.rounding import Result, ResultFinisher
 from tensorflow_ipu.configs.enums import StochasticRoundingBehaviour
 
 _FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis.layers import LayerNames
+from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.gc_pause import without_collections
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing import variable_placement

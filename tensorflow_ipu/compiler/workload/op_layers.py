@@ -22,7 +22,7 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis.layers import LayerNames, path
+from tensorflow_ipu.compiler.analysis.layer_names import LayerNames, path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.listing.variable_placement import OPTIMIZER_STATE
 from tensorflow_ipu.compiler.sources.frames import OPTIMIZER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis.layers import LayerNames
+from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.listing.variable_placement import OPTIMIZER_STATE, WEIGHT
 from tensorflow_ipu.compiler.workload import op_layers
 from tensorflow_ipu.compiler.workload.draft import UPDATE, Draft

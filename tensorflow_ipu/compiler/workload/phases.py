@@ -11,7 +11,7 @@ import collections
 from collections.abc import Iterator, Mapping, Sequence
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis.layers import path
+from tensorflow_ipu.compiler.analysis.layer_names import path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.compiler.analysis.layers import LayerNames
+from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.ir.call_tree import CalledOp
 from tensorflow_ipu.compiler.ir.dataflow import Dataflow
 from tensorflow_ipu.compiler.ir.records import OpRecord
