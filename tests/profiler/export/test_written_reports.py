@@ -268,9 +268,9 @@ def test_what_does_not_fit_has_its_report(tmp_path, monkeypatch) -> None:
 def test_nothing_is_imported_or_planned_when_nothing_asks(run_python) -> None:
     code = """
 import sys
-from tests.profiler import programs
-programs.configure()
-programs.run()
+from tests.support import profiled
+profiled.configure()
+profiled.run()
 loaded = [name for name in sys.modules if name.startswith("tensorflow_ipu.profiler")]
 assert loaded == [], loaded
 """
@@ -279,9 +279,9 @@ assert loaded == [], loaded
 
 def test_launches_are_renewed_at_the_end_of_the_process(run_python, tmp_path) -> None:
     code = """
-from tests.profiler import programs
-programs.configure()
-programs.run(launches=2)
+from tests.support import profiled
+profiled.configure()
+profiled.run(launches=2)
 """
     environment = {"POPLAR_ENGINE_OPTIONS": json.dumps(_engine(tmp_path, all="true"))}
     run_python(code, cwd=Path(__file__).parents[3], env=environment)
