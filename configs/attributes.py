@@ -24,14 +24,14 @@ from tensorflow_ipu.configs.short_repr import Shown, short_repr, shows
 
 
 class UnknownAttributeError(ValueError, AttributeError):
-    """An attribute that the configuration does not have was read or written.
+    """Raised when an attribute is read or written that the configuration does not have.
 
     A `ValueError` for users; also an `AttributeError`, so that `hasattr` and `copy` work as usual.
     """
 
 
 class AttributeMetadata:
-    """What is known about one attribute of a configuration; `__doc__` is its description."""
+    """Name, type, default and description (`__doc__`) of one attribute of a configuration."""
 
     def __init__(self, name: str, node: Option | Group):
         """Describes `node`, whose dotted name from the root of the configuration is `name`."""
@@ -207,7 +207,7 @@ class Category:
         return "\n".join(f"{name} = {value}" for name, value in self.items())
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every option below this node as (name from the root, value), in declaration order."""
+        """Yields all options below this node as (name from the root, value), in order."""
         for prefix, node, value in self._nodes():
             yield prefix + node.name, value
 
@@ -240,7 +240,7 @@ class Category:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The values as nested dictionaries, enumeration members as their numbers."""
+        """Returns the values as nested dictionaries, enumeration members as their numbers."""
         result: dict[str, Any] = {}
         for node in self._group.members:
             if isinstance(node, Group):
@@ -275,7 +275,7 @@ class Category:
             )
 
     def to_json(self) -> str:
-        """The values as a JSON object; see `to_dict`."""
+        """Returns the values as a JSON object; see `to_dict`."""
         return json.dumps(self.to_dict())
 
     def from_json(self, json_cfg: str) -> None:

@@ -28,7 +28,7 @@ class Source(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """One figure of a chip with everything a report or a document needs to show it."""
+    """One figure of a chip with its unit, source and status."""
 
     name: str
     value: int | float
@@ -123,7 +123,7 @@ class Chip:
         return hash((self.name, self.tiles))
 
     def figures(self) -> tuple[Figure, ...]:
-        """All figures with unit and source, in order of declaration."""
+        """Returns all figures with unit and source, in order of declaration."""
         return tuple(
             Figure(f.name, getattr(self, f.name), f.metadata["unit"], self.sources[f.name])
             for f in dataclasses.fields(self)
@@ -141,7 +141,7 @@ class Chip:
         return self.tiles * self.workers_per_tile
 
     def peak_flops(self, macs_per_cycle: int) -> float:
-        """Floating-point operations per second of all tiles at `macs_per_cycle` each."""
+        """Returns the FLOP/s of all tiles at `macs_per_cycle` each."""
         return 2.0 * macs_per_cycle * self.tiles * self.clock
 
     @property
@@ -155,7 +155,7 @@ class Chip:
         return self.link_count * self.link_bandwidth
 
     def with_tiles(self, tiles: int) -> Chip:
-        """The same chip with another number of tiles, as the IPU model allows.
+        """Returns the same chip with another number of tiles, as the IPU model allows.
 
         Args:
             tiles: from 1 to the number the chip has.
@@ -353,12 +353,12 @@ MOST_TILES = max(chip.tiles for chip in CHIPS)
 
 
 def names() -> tuple[str, ...]:
-    """All names and aliases that `get` accepts."""
+    """Returns all names and aliases that `get` accepts."""
     return tuple(name for chip in CHIPS for name in (chip.name, *chip.aliases))
 
 
 def get(name: str) -> Chip:
-    """The chip called `name`.
+    """Returns the chip called `name`.
 
     Args:
         name: a name ("mk1", "mk2", "bow"), target version ("ipu1", "ipu2", "ipu21") or part number

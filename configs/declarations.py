@@ -63,7 +63,7 @@ class Group:
 
 
 def type_text(hint: Any) -> str:
-    """A type as users write it, such as `bool` or `typing.Union[int, typing.List[int]]`."""
+    """Returns a type as users write it, such as `bool` or `typing.Union[int, typing.List[int]]`."""
     if hint is Ellipsis:
         return "..."
     origin = typing.get_origin(hint)
@@ -74,7 +74,7 @@ def type_text(hint: Any) -> str:
 
 
 def has_type(value: Any, hint: Any) -> bool:
-    """Whether `value` is exactly of the type `hint`: no subclasses, so True is not an int."""
+    """Returns whether `value` is exactly of type `hint`: no subclasses, so True is not an int."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Union:
         return any(has_type(value, argument) for argument in arguments)
@@ -84,7 +84,7 @@ def has_type(value: Any, hint: Any) -> bool:
 
 
 def walk(group: Group, prefix: str = "") -> Iterator[tuple[str, Option | Group]]:
-    """Every node below `group` with its dotted name, in declaration order, parents first."""
+    """Yields every node below `group` with its dotted name, in declaration order, parents first."""
     for node in group.members:
         name = prefix + node.name
         yield name, node
@@ -93,12 +93,12 @@ def walk(group: Group, prefix: str = "") -> Iterator[tuple[str, Option | Group]]
 
 
 def options(group: Group) -> dict[str, Option]:
-    """The options below `group` by dotted name."""
+    """Returns the options below `group` by dotted name."""
     return {name: node for name, node in walk(group) if isinstance(node, Option)}
 
 
 def suggestion(tree: Group, wanted: str) -> str:
-    """A sentence naming the attribute of `tree` most like the dotted name `wanted`, or ''."""
+    """Returns a sentence with the attribute of `tree` most like the dotted name `wanted`, or ''."""
     names = [name for name, _ in walk(tree) if name != wanted]
     leaf = wanted.rsplit(".", 1)[-1]
     by_leaf: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def failed_precondition(message: str) -> Exception:
-    """A `tf.errors.FailedPreconditionError`."""
+    """Returns a `tf.errors.FailedPreconditionError`."""
     from tensorflow.python.framework import errors
 
     error: Exception = errors.FailedPreconditionError(None, None, message)
@@ -12,7 +12,7 @@ def failed_precondition(message: str) -> Exception:
 
 
 def internal(message: str) -> Exception:
-    """A `tf.errors.InternalError`."""
+    """Returns a `tf.errors.InternalError`."""
     from tensorflow.python.framework import errors
 
     error: Exception = errors.InternalError(None, None, message)
@@ -20,7 +20,7 @@ def internal(message: str) -> Exception:
 
 
 def invalid_argument(message: str) -> Exception:
-    """A `tf.errors.InvalidArgumentError`."""
+    """Returns a `tf.errors.InvalidArgumentError`."""
     from tensorflow.python.framework import errors
 
     error: Exception = errors.InvalidArgumentError(None, None, message)
@@ -28,7 +28,7 @@ def invalid_argument(message: str) -> Exception:
 
 
 def unimplemented(message: str) -> Exception:
-    """A `tf.errors.UnimplementedError`."""
+    """Returns a `tf.errors.UnimplementedError`."""
     from tensorflow.python.framework import errors
 
     error: Exception = errors.UnimplementedError(None, None, message)

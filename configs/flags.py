@@ -230,17 +230,17 @@ class Flags:
     save_oom_profiler: str = _flag("", _NO_OP, "No effect.", deprecated=True)
 
     def synthetic(self, category: SyntheticDataCategory) -> bool:
-        """Whether data of this category is synthetic."""
+        """Returns whether data of this category is synthetic."""
         return self.use_synthetic_data or category.flag_name in self.synthetic_data_categories
 
     def executable_key(self) -> dict[str, Any]:
-        """The flags that make executables different, by name."""
+        """Returns the flags that make executables different, by name."""
         return {info.name: getattr(self, info.name) for info in describe() if info.hashed}
 
 
 @dataclass(frozen=True)
 class FlagInfo:
-    """What is known about one flag."""
+    """Name, type, default and description of one flag."""
 
     name: str
     type: str  # "bool", "int", "string" or "list"
@@ -257,7 +257,7 @@ _TYPE_NAMES = {bool: "bool", int: "int", str: "string", tuple: "list"}
 
 @functools.cache
 def describe() -> tuple[FlagInfo, ...]:
-    """All flags in order of declaration; the documentation is generated from this."""
+    """Returns all flags in order of declaration; the documentation is generated from this."""
     return tuple(
         FlagInfo(name=f.name, type=_TYPE_NAMES[type(f.default)], default=f.default, **f.metadata)
         for f in dataclasses.fields(Flags)
@@ -265,7 +265,7 @@ def describe() -> tuple[FlagInfo, ...]:
 
 
 def help_text() -> str:
-    """What `--help` prints: one entry per flag."""
+    """Returns what `--help` prints: one entry per flag."""
     lines = [f"Flags of {VARIABLE}, separated by spaces:"]
     for info in describe():
         default = ",".join(info.default) if info.type == "list" else info.default
@@ -277,7 +277,7 @@ def help_text() -> str:
 
 
 def parse(text: str) -> Flags:
-    """The flags written in `text`.
+    """Returns the flags written in `text`.
 
     Args:
         text: `--name` (for a bool) and `--name=value`, separated by spaces, quoted as in a shell.
@@ -397,12 +397,12 @@ _cache = _Cache()
 
 
 def preview() -> Flags:
-    """The flags as `parsed` would give them now, without fixing them for the process."""
+    """Returns the flags as `parsed` would now, without fixing them for the process."""
     return _cache.flags or parse(os.environ.get(VARIABLE, ""))
 
 
 def parsed() -> Flags:
-    """The flags of this process: read at the first use of a device, and fixed from then on.
+    """Returns the flags of this process: read at the first use of a device, and fixed from then on.
 
     Returns:
         The flags.
@@ -437,7 +437,7 @@ def _reset_for_tests() -> None:
 
 
 def running_on_ipu_model() -> bool:
-    """Whether the IPU model is selected: whether TF_POPLAR_FLAGS contains `--use_ipu_model`.
+    """Returns whether TF_POPLAR_FLAGS contains `--use_ipu_model`, which selects the IPU model.
 
     Returns:
         True if the text of the variable, as it is now, contains the flag.
@@ -446,7 +446,7 @@ def running_on_ipu_model() -> bool:
 
 
 def chip() -> chips.Chip:
-    """The chip that TENSORFLOW_IPU_CHIP names; the default chip when it is empty or not set.
+    """Returns the chip that TENSORFLOW_IPU_CHIP names; without it the default chip.
 
     Raises:
         ValueError: the variable names no known chip.
@@ -461,7 +461,7 @@ def chip() -> chips.Chip:
 
 
 def library_options(variable: str) -> dict[str, str]:
-    """The library options in one of the POPLAR_*_OPTIONS variables.
+    """Returns the library options in one of the POPLAR_*_OPTIONS variables.
 
     Args:
         variable: `ENGINE_OPTIONS`, `TARGET_OPTIONS` or `RUNTIME_OPTIONS`.

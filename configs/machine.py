@@ -117,7 +117,7 @@ class Machine:
         )
 
     def pci_address(self, ipu: int) -> str:
-        """The PCI address of an IPU, such as `0000:1a:00.0`.
+        """Returns the PCI address of an IPU, such as `0000:1a:00.0`.
 
         Args:
             ipu: id from 0 to 15.
@@ -125,19 +125,19 @@ class Machine:
         return f"0000:{_PCI_BUSES[ipu]}:00.0"
 
     def by_id(self, index: int) -> MachineConfiguration | None:
-        """The configuration with id `index`, or None."""
+        """Returns the configuration with id `index`, or None."""
         in_range = 0 <= index < len(self.configurations)
         return self.configurations[index] if in_range else None
 
     def by_count(self, count: int, busy: Collection[int] = ()) -> MachineConfiguration | None:
-        """The first configuration with `count` IPUs none of which is in `busy`, or None."""
+        """Returns the first configuration with `count` IPUs none of which is in `busy`, or None."""
         for entry in self.configurations:
             if len(entry.ipus) == count and not set(entry.ipus) & set(busy):
                 return entry
         return None
 
     def listing(self) -> str:
-        """All configurations as the hardware listing tool prints them, without a final newline."""
+        """Returns all configurations as the hardware listing tool prints them."""
         lines = ["Graphcore device listing:", ""]
         for entry in self.configurations:
             identifier = f"{f'[{entry.id}]':>4}"
@@ -162,7 +162,7 @@ def _either(numbers: Sequence[int]) -> str:
 
 
 def selection_permutation(order: SelectionOrder, count: int) -> tuple[int, ...]:
-    """Which IPU of a ladder of `count` each shard gets.
+    """Returns which IPU of a ladder of `count` each shard gets.
 
     IPUs 2k and 2k + 1 form rung k of the ladder. `AUTO` gives the natural order here; since
     results do not depend on the order, a compiler that knows the program may choose another.

@@ -30,11 +30,11 @@ class Plain:
     """A value stored as it is."""
 
     def store(self, value: Any) -> Any:
-        """The value of the field for an option's value."""
+        """Returns the value of the field for an option's value."""
         return value
 
     def load(self, stored: Any) -> Any:
-        """The option's value for the value of a field."""
+        """Returns the option's value for the value of a field."""
         return stored
 
 
@@ -43,11 +43,11 @@ class Inverted(Plain):
     """A bool stored as its opposite."""
 
     def store(self, value: Any) -> Any:
-        """See `Plain`."""
+        """Returns the value of the field for an option's value."""
         return not value
 
     def load(self, stored: Any) -> Any:
-        """See `Plain`."""
+        """Returns the option's value for the value of a field."""
         return not stored
 
 
@@ -58,13 +58,13 @@ class Member(Plain):
     type: type[enum.Enum]
 
     def store(self, value: Any) -> Any:
-        """See `Plain`."""
+        """Returns the value of the field for an option's value."""
         if not isinstance(value, self.type):
             raise TypeError(f"it must be of type {self.type.__name__}")
         return value.value
 
     def load(self, stored: Any) -> Any:
-        """See `Plain`."""
+        """Returns the option's value for the value of a field."""
         return self.type(stored)
 
 
@@ -73,11 +73,11 @@ class Rounding(Plain):
     """Stochastic rounding, a bool or a member: OFF and ON come back as bools."""
 
     def store(self, value: Any) -> Any:
-        """See `Plain`."""
+        """Returns the value of the field for an option's value."""
         return value.value if isinstance(value, StochasticRoundingBehaviour) else int(value)
 
     def load(self, stored: Any) -> Any:
-        """See `Plain`."""
+        """Returns the option's value for the value of a field."""
         member = StochasticRoundingBehaviour(stored)
         partial = member is StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY
         return member if partial else member is StochasticRoundingBehaviour.ON
@@ -88,7 +88,7 @@ class Pairs(Plain):
     """A dictionary of strings stored as a list of option/value pairs, sorted by option."""
 
     def load(self, stored: Any) -> Any:
-        """See `Plain`."""
+        """Returns the option's value for the value of a field."""
         return {flag.option: flag.value for flag in stored}
 
 
@@ -250,7 +250,7 @@ def from_options(options: IpuOptions) -> IPUConfig:
 
 
 def get_option(options: IpuOptions, name: str) -> Any:
-    """The value of the option called `name` (as in `IPUConfig`) in a message."""
+    """Returns the value of the option called `name` (as in `IPUConfig`) in a message."""
     path, codec = FIELDS[name]
     parent, leaf = _resolve(options, path)
     return codec.load(getattr(parent, leaf))

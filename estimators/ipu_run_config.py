@@ -36,7 +36,7 @@ class IPURunConfig(
         ],
     )
 ):
-    """What an estimator needs to know about the IPUs it runs on."""
+    """Options of an estimator for the IPUs it runs on."""
 
     __slots__ = ()
 

@@ -49,7 +49,7 @@ class IPUPipelineEstimatorSpec(
         ],
     )
 ):
-    """What a model function returns to `IPUPipelineEstimator`: the parts of a pipeline."""
+    """The result of a model function of `IPUPipelineEstimator`: the parts of a pipeline."""
 
     __slots__ = ()
 

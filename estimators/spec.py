@@ -32,7 +32,7 @@ class IPUEstimatorSpec(
         ],
     )
 ):
-    """What a model function returns to `IPUEstimator`: an `EstimatorSpec` with host functions."""
+    """The result of a model function of `IPUEstimator`: an `EstimatorSpec` with host functions."""
 
     __slots__ = ()
 

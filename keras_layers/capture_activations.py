@@ -70,7 +70,7 @@ def _wrapped(calls: ActivationCalls, key: str, function: Callable[..., Any]) -> 
 
 
 class ActivationCalls:
-    """What is captured in the calls of one layer.
+    """The gradients captured in the calls of one layer.
 
     Attributes:
         tag: How the names of the gradients begin.

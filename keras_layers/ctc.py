@@ -17,7 +17,7 @@ from tensorflow_ipu.ops.ctc import arguments
 
 @registered
 class CTCLoss(tf.keras.layers.Layer):
-    """Computes the mean loss of temporal classification of a batch.
+    """Computes the mean CTC loss of a batch.
 
     It is a layer, as it needs more than labels and predictions. A model that ends with it is
     trained with a loss that returns its output: `loss=lambda y_true, y_pred: y_pred`.
@@ -111,7 +111,7 @@ class CTCInferenceLayer(tf.keras.layers.Layer):
             )
 
     def call(self, data: Any, data_length: Any, **kwargs: Any) -> Any:
-        """Searches.
+        """Searches for the most likely label sequences.
 
         Args:
             data: float16 or float32 `[max_time, batch_size, num_classes]`; see `from_logits`.
@@ -150,7 +150,7 @@ class CTCPredictionsLayer(CTCInferenceLayer):
     """Finds the most likely label sequence of each entry; see `CTCInferenceLayer`."""
 
     def call(self, data: Any, data_length: Any, **kwargs: Any) -> tf.Tensor:
-        """Searches.
+        """Searches for the most likely label sequence of each entry.
 
         Args:
             data: float16 or float32 `[max_time, batch_size, num_classes]`; see `from_logits`.

@@ -14,7 +14,7 @@ _NAME = "_ipu_pipeline_state"
 
 @dataclasses.dataclass
 class PipelineState:
-    """What has been said about the stages of a model.
+    """The stage assignment of a model, and where it came from.
 
     Attributes:
         elements: The assignment that a user set; None if the marks of the layers hold.

@@ -15,7 +15,7 @@ Initializer = Any  # whatever `tf.keras.initializers.get` takes
 
 @registered
 class GroupNormalization(tf.keras.layers.Layer):
-    """Normalises each sample over groups of its channels (https://arxiv.org/abs/1803.08494).
+    """Normalizes each sample over groups of its channels (https://arxiv.org/abs/1803.08494).
 
     There are no moving statistics: training and inference compute the same. The weights, `gamma`
     and `beta` `[channels]` in this order, are those of `tf.keras.layers.GroupNormalization`; with
@@ -87,7 +87,7 @@ class GroupNormalization(tf.keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: Any, training: Any = None) -> tf.Tensor:
-        """Normalises.
+        """Normalizes the inputs.
 
         Args:
             inputs: `[batch, ..., channels]` or `[batch, channels, ...]`, float16 or float32.
@@ -131,7 +131,7 @@ class GroupNormalization(tf.keras.layers.Layer):
 
 @registered
 class InstanceNormalization(GroupNormalization):
-    """Normalises each channel of each sample (https://arxiv.org/abs/1607.08022).
+    """Normalizes each channel of each sample (https://arxiv.org/abs/1607.08022).
 
     It is `GroupNormalization` with as many groups as channels. The weights and results are those of
     `tf.keras.layers.GroupNormalization(groups=-1)`.
@@ -187,7 +187,7 @@ class InstanceNormalization(GroupNormalization):
 
 @registered
 class LayerNormalization(tf.keras.layers.LayerNormalization):
-    """Normalises over axes of the input (https://arxiv.org/abs/1607.06450).
+    """Normalizes over axes of the input (https://arxiv.org/abs/1607.06450).
 
     It is `tf.keras.layers.LayerNormalization`, weights and results alike, but for types: the result
     has the type of the input, whatever that of the weights. (`ipu.normalization_ops.layer_norm`
@@ -243,7 +243,7 @@ class LayerNormalization(tf.keras.layers.LayerNormalization):
         super().build(input_shape)
 
     def call(self, inputs: Any, training: Any = None) -> tf.Tensor:
-        """Normalises.
+        """Normalizes the inputs.
 
         Args:
             inputs: float16 or float32.

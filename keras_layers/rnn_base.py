@@ -91,7 +91,7 @@ def _seeded(initializer: Any, seed: int | None) -> Any:
 
 
 class PopnnLayer:
-    """The part that a stock Keras layer is extended with.
+    """Extends a stock recurrent layer of Keras.
 
     Its variables are those of the stock layer, in `cell`, so weights, checkpoints and `.h5` files
     can be exchanged with it.

@@ -46,7 +46,7 @@ _TIMEOUT = Range(0, INT32, "microseconds")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EmbeddedRuntimeContext:
-    """An engine, to call it."""
+    """The handle of a running engine, for calls."""
 
     _name: str
     _start_output: tensor_lib.Tensor
@@ -121,7 +121,7 @@ def embedded_runtime_start(
 def embedded_runtime_call(
     inputs: Sequence[Any], context: EmbeddedRuntimeContext
 ) -> list[tensor_lib.Tensor]:
-    """Has an engine process one batch.
+    """Processes one batch in an engine.
 
     Args:
         inputs: The tensors of one element of each infeed, in one list, in the order in which the
@@ -182,7 +182,7 @@ def embedded_runtime_start_and_call(
 
 
 def embedded_runtime_stop(context: EmbeddedRuntimeContext) -> None:
-    """Is not there: engines run until the process ends.
+    """Raises an error: engines run until the process ends.
 
     Args:
         context: What `embedded_runtime_start` returned.

@@ -20,7 +20,7 @@ _SCALES = range(-32, 32)
 
 
 class Format(enum.IntEnum):
-    """How the bits of a number are used.
+    """The bit layout of an 8-bit floating-point number.
 
     Attributes:
         F143: 1 bit for the sign, 4 for the exponent, 3 for the mantissa.

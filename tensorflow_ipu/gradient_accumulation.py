@@ -29,7 +29,7 @@ MINI_BATCHES = Range(1, INT32, below="must be a positive number")
 
 
 class GradientAccumulationReductionMethod(NamedEnum):
-    """How the gradients of mini-batches become one.
+    """How the gradients of mini-batches are reduced to one: sum, mean or running mean.
 
     Attributes:
         SUM: Their sum.

@@ -120,7 +120,7 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
         return super().run(_launcher(fn, self._ipu_device), args, kwargs, options)
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
-        """Deleted.
+        """Raises an error: use `run`.
 
         Raises:
             RuntimeError: Always.

@@ -1,4 +1,4 @@
-"""What an op is, by the name of its type: the one table that the compiler, planner and costs share.
+"""What an op is, by its type: the one table that the compiler, planner and costs share.
 
 It needs neither TensorFlow nor the rest of the package. Each set says what membership means. What
 an op costs stands in `costs/`, what the chip has of it in `compiler/operators/`.
@@ -91,7 +91,7 @@ EQUALITY_PROMISE = "IpuAssumeEqualAcrossReplicas"
 
 
 class Collective(NamedTuple):
-    """What replicas do together.
+    """A kind of collective of replicas.
 
     Args:
         group: attribute with the number of replicas that do it together, 0 for all; empty where it

@@ -20,7 +20,7 @@ from tensorflow_ipu.ops import cross_replica_ops
 
 
 class IPUExtended(one_device_strategy.OneDeviceExtended):
-    """What a strategy for one device does, with initial values computed on the CPU."""
+    """The extended object of `IPUStrategy`; it computes initial values on the CPU."""
 
     def __init__(self, container_strategy: Any, ipu_device: str, cpu_device: str) -> None:
         super().__init__(container_strategy, ipu_device)

@@ -1,4 +1,4 @@
-"""The `IPUStrategy` whose scope is open, for code that does not need to know the class."""
+"""The `IPUStrategy` whose scope is open, for code that does not import the class."""
 
 from __future__ import annotations
 

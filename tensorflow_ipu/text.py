@@ -8,12 +8,12 @@ _UNKNOWN = "-"
 
 
 def human_bytes(count: float | None) -> str:
-    """Bytes in binary units with three digits, as in `1.50 KiB`."""
+    """Returns bytes in binary units with three digits, as in `1.50 KiB`."""
     return _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def human_count(count: float | None) -> str:
-    """A number in decimal units with three digits, as in `1.50 M`."""
+    """Returns a number in decimal units with three digits, as in `1.50 M`."""
     return _scaled(count, 1000, ("", "k", "M", "G", "T", "P", "E"))
 
 

@@ -12,7 +12,7 @@ from tensorflow_ipu.keras_layers.registration import registered
 
 
 class MomentsOptimizer(base.IpuOptimizerBase):
-    """What optimizers with two moments share: `m`, the mean of gradients, and `v`, of squares."""
+    """Base of optimizers with two moments: `m`, the mean of gradients, and `v`, of squares."""
 
     _stages = 2
 

@@ -237,7 +237,7 @@ def floating(argument: str, dtype: Any) -> tf.DType:
 
 
 def optional(argument: str, dtype: Any) -> tf.DType | None:
-    """Does what `floating` does, and returns None for None.
+    """Returns what `floating` returns, and None for None.
 
     Args:
         argument: Name of the argument.

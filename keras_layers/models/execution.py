@@ -24,7 +24,7 @@ _POLL_INTERVAL = 0.001
 
 @dataclasses.dataclass(frozen=True)
 class Hooks:
-    """What is called for a batch.
+    """The functions that are called before and after a batch.
 
     Attributes:
         begin: Called with the number of a step, before it runs.

@@ -28,7 +28,7 @@ _MOST_SIZES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """What an infeed reads.
+    """A dataset as an infeed reads it, with batches of one size.
 
     Attributes:
         dataset: Elements are what Keras calls data; with `sizes` they are pairs of that and a

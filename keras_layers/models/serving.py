@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """What a model on the IPU has for serving. Mixed into its class."""
+    """Adds `export_for_ipu_serving` to a model on the IPU. Mixed into its class."""
 
     def export_for_ipu_serving(
         self,

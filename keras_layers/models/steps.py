@@ -10,7 +10,7 @@ from tensorflow_ipu.keras_layers.models.data import Data
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """What one call of `fit`, `evaluate` or `predict` runs.
+    """How many steps one call of `fit`, `evaluate` or `predict` runs, and in which executions.
 
     A step is one batch on one replica.
 

@@ -23,7 +23,7 @@ class PipelineStageAssignment:
         return isinstance(self, NestedAssignment)
 
     def same_place(self, other: Any) -> bool:
-        """Whether this and another element are for the same layer, in the same call.
+        """Returns whether this and another element are for the same layer, in the same call.
 
         Args:
             other: Anything.

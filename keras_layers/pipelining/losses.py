@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LayerLosses:
-    """What `model.losses` is in stock Keras, stage by stage.
+    """Collects the losses of layers stage by stage, as `model.losses` does in stock Keras.
 
     Attributes:
         adding: Names of the layers that have added losses of a mini-batch.

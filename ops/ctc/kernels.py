@@ -101,7 +101,7 @@ def ctc_loss(
     out_dtype: Any = None,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Does what `ctc_loss_with_log_probs` does, and logs that it is deprecated."""
+    """Computes `ctc_loss_with_log_probs`, and logs that the name is deprecated."""
     _log_deprecation("ctc_loss", "ctc_loss_with_log_probs")
     return ctc_loss_with_log_probs(
         labels, data, label_length, data_length, blank_index, out_dtype, name
@@ -117,7 +117,7 @@ def ctc_loss_with_logits(
     out_dtype: Any = None,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Does what `ctc_loss_v2` does, and logs that it is deprecated."""
+    """Computes `ctc_loss_v2`, and logs that the name is deprecated."""
     _log_deprecation("ctc_loss_with_logits", "ctc_loss_v2")
     return ctc_loss_v2(labels, logits, label_length, logit_length, blank_index, out_dtype, name)
 

@@ -17,7 +17,7 @@ def convolution(
     spatial: str,
     name: str,
 ) -> tf.Tensor:
-    """Convolves, with sums in float32.
+    """Convolves tensors of 8-bit numbers, with sums in float32.
 
     Args:
         inputs: the images.

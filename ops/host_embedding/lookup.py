@@ -18,7 +18,7 @@ _STRATEGIES = ("TOKEN", "ENCODING")
 
 
 class HostEmbeddingScope:
-    """The time in which programs can use a host embedding: a context manager.
+    """A context manager within which programs can use a host embedding.
 
     Entering copies the table to where programs find it. Leaving writes it back.
     """

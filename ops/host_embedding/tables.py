@@ -57,7 +57,7 @@ def on_host(graph: Any) -> Iterator[None]:
 
 
 def is_eager(table: Any) -> bool:
-    """Whether a table belongs to no graph."""
+    """Returns whether a table belongs to no graph."""
     return isinstance(table, tf.__internal__.EagerTensor) or (
         isinstance(table, tf.Variable) and getattr(table, "_in_graph_mode", True) is False
     )

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which elements of a tensor are normalised together.
+    """Which elements of a tensor are normalized together.
 
     Args:
         rank: of the tensor. Its first dimension is the batch.

@@ -55,7 +55,7 @@ def _options(name: str, value: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 class OptimizerFunctionOutput:
-    """What the optimizer function of a pipeline returns: what to minimise, and how.
+    """The result of the optimizer function of a pipeline: what to minimize, and how.
 
     Attributes:
         loss: The loss of a mini-batch.

@@ -29,7 +29,7 @@ class LSTMCell:
     recurrent_activation: str
 
     def step(self, inputs: Tensors, states: Tensors, product: Product) -> Tensors:
-        """See `Cell`."""
+        """Computes a time step; see `Cell`."""
         h, c = states
         i, f, candidate, o = tf.split(inputs[0] + product(0, h), 4, 1)
         i, f, o = (activate(self.recurrent_activation, gate) for gate in (i, f, o))
@@ -52,7 +52,7 @@ class GRUCell:
     reset_after: bool
 
     def step(self, inputs: Tensors, states: Tensors, product: Product) -> Tensors:
-        """See `Cell`. A second input is the attention score, which makes this an AUGRU."""
+        """Computes a time step; see `Cell`. A second input is the attention score of an AUGRU."""
         (h,) = states
         z_input, r_input, candidate_input = tf.split(inputs[0], 3, 1)
         if self.reset_after:

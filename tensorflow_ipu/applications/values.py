@@ -10,7 +10,7 @@ from tensorflow_ipu.compiler.cluster import Cluster
 
 
 class CapturedValues:
-    """What a traced function uses from outside and is to be bound to its value.
+    """The captured tensors and variables of a traced function, with the values to bind.
 
     Attributes:
         positions: Which arguments of the program these are.

@@ -21,7 +21,7 @@ _SCOPES = (
 
 
 class NameBinding(NamedTuple):
-    """What an imported name stands for.
+    """The object that an imported name stands for.
 
     Args:
         target: full name of the module, function or class.
@@ -54,7 +54,7 @@ Environment = dict[str, Union[NameBinding, None]]
 
 
 class Uses(NamedTuple):
-    """What a file imports and uses.
+    """The imports of a file, and the uses of what it imports.
 
     Args:
         imports: its import statements.

@@ -66,7 +66,7 @@ class SourceText:
         return before.decode() if not before.strip() else None
 
     def is_alone(self, node: ast.stmt) -> bool:
-        """Whether there is nothing else than a comment in the lines of a statement."""
+        """Returns whether the lines of a statement hold nothing else than a comment."""
         after = self.content[self.end(node) : self.line_end(node)].strip()
         return self.indentation(node) is not None and (not after or after.startswith(b"#"))
 

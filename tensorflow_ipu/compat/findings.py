@@ -12,7 +12,7 @@ from tensorflow_ipu.compat.generation import Generation
 
 
 class Finding(NamedTuple):
-    """Something to change in a file.
+    """A change to make in a file, with the reason.
 
     Args:
         line: number of the line.
@@ -49,7 +49,7 @@ class File(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What changes are looked for in.
+    """A file of a program, with its names and what it was written for.
 
     Args:
         file: the file.

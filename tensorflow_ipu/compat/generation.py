@@ -17,7 +17,7 @@ from tensorflow_ipu.compat.tables import contrib, tensorflow1_names
 
 
 class Generation(NamedTuple):
-    """What a program was written for.
+    """The TensorFlow and the Keras optimizers that a program was written for.
 
     Args:
         tensorflow: 1 or 2.
@@ -114,7 +114,7 @@ def _is_old_attribute(node: ast.Attribute) -> bool:
 
 
 def is_optimizer(name: str) -> bool:
-    """Whether a full name is that of an optimizer which is another class in Keras 2.15."""
+    """Returns whether a full name is that of an optimizer which is another class in Keras 2.15."""
     name = canonical(name)
     return name == LOSS_SCALE or old_optimizer(name) != name
 

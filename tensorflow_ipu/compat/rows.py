@@ -105,7 +105,7 @@ def canonical(name: str) -> str:
 
 
 def is_below(name: str, parent: str) -> bool:
-    """Whether a full name is `parent` or something in it."""
+    """Returns whether a full name is `parent` or something in it."""
     return name == parent or name.startswith(parent + ".")
 
 

@@ -20,7 +20,7 @@ _OURS = os.path.dirname(__file__) + os.sep
 
 
 class Invocation(NamedTuple):
-    """A program to be run.
+    """A program to run: its file, `sys.argv[0]`, import spec and `sys.path[0]`.
 
     Args:
         path: its file, from the root.

@@ -148,7 +148,7 @@ def _modules(name: str, folders: Sequence[str]) -> Iterator[Path]:
 
 @functools.cache
 def is_of_program(file: str) -> bool:
-    """Whether a file belongs to programs: neither to Python, nor to installed packages, nor to us.
+    """Returns whether a file is a program's, not one of Python, of an installed package or ours.
 
     Args:
         file: its path.

@@ -23,7 +23,7 @@ CONTRIB_MODULES = frozenset(
 
 
 class CurrentName(NamedTuple):
-    """What takes the place of a name.
+    """The name of today for a name of an older program.
 
     Args:
         name: its full name; empty if there is nothing.
@@ -84,7 +84,7 @@ def modules(name: str, wanted: Generation) -> tuple[tuple[str, ...], str] | None
 
 
 def is_tensorflow_1(name: str, wanted: Generation) -> bool:
-    """Whether a name is one of `tensorflow`, and that is TensorFlow 1."""
+    """Returns whether a name is one of `tensorflow`, and that is TensorFlow 1."""
     return wanted.tensorflow == 1 and generation.version_1(name) != name
 
 

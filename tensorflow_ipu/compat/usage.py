@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 
 class Shim(NamedTuple):
-    """Something that a program got in the place of what it named.
+    """A replacement that a program got for a name.
 
     Args:
         old: its full name in the program.

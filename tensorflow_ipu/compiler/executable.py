@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Executable:
-    """What the engine launches, and what is known of it.
+    """A compiled program that the engine launches, with its ops, variables, workload and plan.
 
     Attributes:
         id: Identifier, unique in the process.

@@ -16,7 +16,7 @@ _reset_observers: list[Callable[[], None]] = []
 
 
 def observe(observer: Observer) -> None:
-    """Has a function called with each program after it is compiled, before its memory is checked.
+    """Calls a function with each program after it is compiled, before its memory is checked.
 
     Args:
         observer: the function. It must not raise.
@@ -30,7 +30,7 @@ def forget(observer: Observer) -> None:
 
 
 def observe_resets(observer: Callable[[], None]) -> None:
-    """Has a function called when the configuration changes, while the engine knows its programs.
+    """Calls a function when the configuration changes, while the engine knows its programs.
 
     Args:
         observer: the function. It must not raise.

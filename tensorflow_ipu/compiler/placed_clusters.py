@@ -34,7 +34,7 @@ _graphs_lock = threading.Lock()
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PlacedCluster(cluster_lib.Cluster):
-    """A group of neighbouring ops as a Cluster.
+    """A group of neighboring ops as a Cluster.
 
     Attributes:
         functions: The ops as a function, then the functions that they call.

@@ -117,7 +117,7 @@ def serialize(executable: Executable, folder: str) -> None:
 
 
 class DiskCache:
-    """The directory of the flag `--executable_cache_path`. Never cleaned.
+    """The directory of the flag `--executable_cache_path`. It is never cleaned.
 
     A cache that cannot be used, and files in it that are damaged or of others, are warnings: what
     is not found is compiled.

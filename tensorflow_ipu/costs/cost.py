@@ -164,7 +164,7 @@ def _item(tensors: tuple[TensorType, ...], index: int, expected: str) -> TensorT
 
 @dataclasses.dataclass(frozen=True)
 class Resources:
-    """What an op has at its disposal.
+    """Chip, tiles and options available to the op.
 
     Attributes:
         chip: The chip.
@@ -184,7 +184,7 @@ class Resources:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What one execution of an op costs on one IPU.
+    """Cycles, memory and code that one execution of an op takes on one IPU.
 
     Attributes:
         compute: Cycles of the slowest tile in its workers.
@@ -227,7 +227,7 @@ class Cost:
         )
 
     def times(self, count: int) -> Cost:
-        """The cost of the same thing several times in a row, its code and state being shared."""
+        """Returns the cost of several executions in a row, which share code and state."""
         return dataclasses.replace(
             self,
             compute=self.compute * count,

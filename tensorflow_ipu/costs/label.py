@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class Label(str, enum.Enum):
-    """How a number came about, from most to least certain."""
+    """How far a number can be trusted, from most to least certain."""
 
     EXACT = "exact"  # follows from the program's definition
     MODELLED = "modelled"  # from a published formula or a figure of the chip

@@ -37,7 +37,7 @@ class AttachedDevice:
 
 @dataclass(frozen=True)
 class System:
-    """What is configured at one moment.
+    """The attached configuration: options, machine and the IPUs of each device.
 
     Args:
         generation: increases with every change of configuration; 0 at the start of the process.
@@ -103,7 +103,7 @@ class System:
         return bool(self.settings.allow_recompute)
 
     def partials_type(self, family: str) -> str | None:
-        """The type in which ops of a family add, "float16" or "float32"; None without an option.
+        """Returns the type in which ops of a family add, "half" or "float"; None without an option.
 
         Args:
             family: "matmuls" or "convolutions".
@@ -118,7 +118,7 @@ class System:
         return {**configured, **self.environment}
 
     def with_environment(self) -> System:
-        """The same with the engine options that the environment has now.
+        """Returns the same with the engine options that the environment has now.
 
         They are those of a program from its request on: programs set them before the first run,
         which may be after configuring.
@@ -134,7 +134,7 @@ class System:
         return max(1, self.options.multi_replica_process_count)
 
     def device(self, ordinal: int) -> AttachedDevice:
-        """The device with this ordinal.
+        """Returns the device with this ordinal.
 
         Raises:
             tf.errors.FailedPreconditionError: there is none.
@@ -148,7 +148,7 @@ class System:
         return self.devices[ordinal]
 
     def replication_factor(self, ordinal: int, ipus_used: int) -> int:
-        """How many replicas of a program run on a device.
+        """Returns how many replicas of a program run on a device.
 
         It is the number of IPUs of the device divided by those of one replica. The IPU model does
         not replicate, like the original: there it is 1.
@@ -185,11 +185,11 @@ class System:
         return self.machine.advice(ipus) if attached else f"Select a multiple of {ipus} IPUs."
 
     def fingerprint(self) -> bytes:
-        """Bytes that are equal for equal options."""
+        """Returns bytes that are equal for equal options."""
         return bytes(self.options.SerializeToString(deterministic=True))
 
     def same_settings(self, other: System) -> bool:
-        """Whether `other` has the same options and the same IPUs."""
+        """Returns whether `other` has the same options and the same IPUs."""
         return (self.fingerprint(), self.devices, self.machine) == (
             other.fingerprint(),
             other.devices,
@@ -198,5 +198,5 @@ class System:
 
 
 def ipus_reserved(ipus_used: int) -> int:
-    """The IPUs that one replica occupies: `ipus_used` rounded up to a power of two."""
+    """Returns the IPUs that one replica occupies: `ipus_used` rounded up to a power of two."""
     return 1 << (max(1, ipus_used) - 1).bit_length()

@@ -33,7 +33,7 @@ def use() -> None:
 
 
 def is_fork() -> bool:
-    """Whether this process is a fork of one that used IPUs, whose native state is of no use."""
+    """Returns whether this process is a fork of one that used IPUs."""
     return _Process.is_fork
 
 

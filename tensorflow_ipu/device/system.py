@@ -76,12 +76,12 @@ _state = _State()
 
 
 def is_configured() -> bool:
-    """Whether an IPU system has been configured in this process and not been reset since."""
+    """Returns whether an IPU system has been configured in this process, and not reset since."""
     return _state.configured is not None
 
 
 def current() -> System:
-    """The attached system; when nothing is configured, one device with one IPU."""
+    """Returns the attached system; when nothing is configured, one device with one IPU."""
     configured = _state.configured
     return configured if configured is not None else _default(flags.parsed())
 
@@ -102,7 +102,7 @@ def _build_default(parsed: flags.Flags) -> System:
 
 
 def device(ordinal: int) -> AttachedDevice:
-    """The device `/device:IPU:<ordinal>` of the attached system.
+    """Returns the device `/device:IPU:<ordinal>` of the attached system.
 
     Raises:
         tf.errors.FailedPreconditionError: there is no such device.
@@ -183,7 +183,7 @@ def reset_ipu_configuration() -> None:
 
 
 def get_ipu_config(session: Any = None) -> list[IpuOptions]:
-    """The options in force.
+    """Returns the options in force.
 
     Args:
         session: in graph mode, a session. Accepted for old programs; it is not needed.
@@ -210,7 +210,7 @@ def _executing_eagerly() -> bool:
 
 
 def ordinal_of(ipu_device: str) -> int:
-    """The ordinal in a device name.
+    """Returns the ordinal in a device name.
 
     Args:
         ipu_device: a name such as "/device:IPU:0".
@@ -230,7 +230,7 @@ def ordinal_of(ipu_device: str) -> int:
 
 
 def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
-    """The number of IPUs of a TensorFlow device.
+    """Returns the number of IPUs of a TensorFlow device.
 
     Args:
         ipu_device: its name, such as "/device:IPU:0".

@@ -53,7 +53,7 @@ class HostVariable(resource_variable_ops.ResourceVariable):
 
 
 class HostVariablesExtended(InstanceExtended):
-    """What a strategy does inside whose variables, and what updates them, are on the host."""
+    """The extended object of strategies with variables, and their updates, on the host."""
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         # What each worker counts for itself, such as a metric, its program updates.

@@ -94,7 +94,7 @@ class GraphStrategy(InstanceStrategy):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Does what `run` does; its name in TensorFlow 1.15.
+        """Calls `run`; its name in TensorFlow 1.15.
 
         Args:
             fn: As for `run`.
@@ -108,7 +108,7 @@ class GraphStrategy(InstanceStrategy):
 
 
 class InstanceExtended(IPUExtended):
-    """What a strategy does inside whose instances reduce on the host.
+    """The extended object of strategies whose instances reduce on the host.
 
     Args:
         container_strategy: The strategy, an `InstanceStrategy`.

@@ -20,7 +20,7 @@ __all__ = ["PopDistStrategy"]
 
 
 class PopDistExtended(InstanceExtended):
-    """What a strategy does inside whose programs reduce over the replicas of all instances."""
+    """The extended object of strategies that reduce over the replicas of all instances."""
 
     def __init__(
         self,

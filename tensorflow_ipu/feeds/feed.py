@@ -1,4 +1,4 @@
-"""The internal half of queues: what the rest of the package uses of them."""
+"""Base of infeeds and outfeeds: the internal half of queues that the package uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _QUEUES = "_ipu_queues"
 
 
 class Feed:
-    """Is what an infeed and an outfeed have in common; each queue has one of the two.
+    """Base of infeeds and outfeeds; each queue has one of the two.
 
     Queues are public classes, and have no public names but those of the API. Whoever reads or
     fills a queue in a program asks for its feed: `feed_of` in the module of the queue returns it.
@@ -50,7 +50,7 @@ class Feed:
 
 
 class NativeQueue:
-    """The native half of a queue, which goes when nothing can use it any more.
+    """The native half of a queue, freed when nothing can use it any more.
 
     That is when its Python half and all graphs are gone that have an op of the queue: those of
     programs which read or fill it, and those of sessions.

@@ -129,7 +129,7 @@ class Infeed(Feed):
 
 
 class DataInfeed(Infeed):
-    """Is the feed of `DataInfeedQueue`."""
+    """The feed of `DataInfeedQueue`."""
 
     supported = common.SUPPORTED_DTYPES
 

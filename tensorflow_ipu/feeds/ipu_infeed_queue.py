@@ -149,7 +149,7 @@ class IPUInfeedQueue:
         return len(self._feed.types)
 
     def get_next(self) -> None:
-        """Obsolete: programs read queues through `loops` and pipelines.
+        """Raises an error: programs read queues through `loops` and pipelines.
 
         Raises:
             ValueError: Always.
@@ -167,7 +167,7 @@ class IPUInfeedQueue:
 
 
 class DataInfeedQueue(IPUInfeedQueue):
-    """The queue of whoever takes any data of users: Keras, Estimators, iterators over datasets.
+    """An infeed that takes any data of users: for Keras, Estimators and iterators over datasets.
 
     It takes integers of 64 bits as well: what NumPy and tf.data make of integers. Only their lower
     32 bits go to the device.

@@ -103,7 +103,7 @@ class IPUIterator(iterator_ops.OwnedIterator):
         return self._next_internal()
 
     def get_next_as_optional(self) -> NoReturn:
-        """Not available: a program cannot ask whether there is another element.
+        """Raises an error: a program cannot ask whether there is another element.
 
         Raises:
             NotImplementedError: Always.

@@ -19,7 +19,7 @@ from tensorflow_ipu.runtime import interpreter, native
 
 
 class IPUOutfeedMode(enum.Enum):
-    """What an outfeed keeps for the host.
+    """Which elements an outfeed keeps for the host.
 
     * `ALL`: every element that was enqueued.
     * `LAST`: the last element that was enqueued.

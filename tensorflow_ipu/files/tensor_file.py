@@ -35,7 +35,7 @@ _WHAT = "a file of tensors that ipu.utils.export_* functions wrote"
 
 
 class TensorKind(str, enum.Enum):
-    """What a tensor in a file is to a program."""
+    """The role of a tensor in a file: input, parameter or element of an infeed."""
 
     INPUT = "input"
     PARAMETER = "parameter"
@@ -44,7 +44,7 @@ class TensorKind(str, enum.Enum):
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What a file says of a tensor besides its value.
+    """Name, kind, type and shape of a tensor in a file.
 
     Attributes:
         name: Its name.

@@ -1,4 +1,4 @@
-"""Where TensorFlow runs sessions and functions: Ctrl-C ends them, and forks launch nothing."""
+"""Patches calls of sessions and functions: Ctrl-C ends them, and forks launch nothing."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class Transfer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Timeline:
-    """How long one launch of the program takes, and what it does meanwhile.
+    """The time of one launch of the program, and what each IPU does in it.
 
     Attributes:
         cycles: From start to end of a launch.

@@ -13,7 +13,7 @@ from tensorflow_ipu.configs.short_repr import short_repr
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The target of a plan.
+    """The chip, replicas and options that a Workload is planned for.
 
     Attributes:
         chip: The chip, with as many tiles as are to be used.

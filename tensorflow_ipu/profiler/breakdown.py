@@ -18,7 +18,7 @@ NO_LAYER = "(no layer)"
 
 
 class LayerRow(NamedTuple):
-    """What a layer takes.
+    """Memory, work and cycles of a layer.
 
     Args:
         layer: name of the layer; of ops in no layer the function of the user's program, such as
@@ -50,7 +50,7 @@ class LayerRow(NamedTuple):
 
 
 class OpRow(NamedTuple):
-    """What an op takes in one launch, on all IPUs of a replica.
+    """Memory, work and cycles of an op in one launch, on all IPUs of a replica.
 
     Args:
         name: of the op.
@@ -84,7 +84,7 @@ class OpRow(NamedTuple):
 
 
 class TypeRow(NamedTuple):
-    """What all ops of a type take together: see `OpRow`."""
+    """Memory, work and cycles of all ops of one type: see `OpRow`."""
 
     type: str
     ops: int

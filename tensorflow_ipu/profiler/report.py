@@ -27,7 +27,7 @@ FilePath = Union[str, Path]
 
 
 class Executions(NamedTuple):
-    """What the program has done so far.
+    """How often the program was launched, and how long that took.
 
     Args:
         launches: how often it was launched.

@@ -20,7 +20,7 @@ _PARTS = ("outputGraphProfile", "outputExecutionProfile", "outputDebugInfo")
 
 @dataclasses.dataclass(frozen=True)
 class ReportOptions:
-    """What is to be written for each program.
+    """Which files to write for each program, and where.
 
     Attributes:
         directory: Where each program gets a directory of its own.

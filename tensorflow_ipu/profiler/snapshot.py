@@ -10,7 +10,7 @@ from tensorflow_ipu.profiler import breakdown
 
 
 class Snapshot(NamedTuple):
-    """Numbers by name.
+    """The numbers of a report by name, in total and by layer.
 
     Args:
         totals: of the whole program: `cycles` of a launch, `worst tile bytes`, `memory bytes` (all

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tracker:
-    """Launches of programs from the moment that each is watched.
+    """Counts the launches of programs from the moment that each is watched.
 
     Args:
         on_reset: called when the configuration changes, while the programs are still known.

@@ -23,7 +23,7 @@ _GRADIENT_OF_OP = "_grad/"
 
 
 class ListedArgument(Protocol):
-    """What events tell of an argument; `ArgumentSpec` is one."""
+    """The argument of a program as events describe it; `ArgumentSpec` is one."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class ListedArgument(Protocol):
 
 
 class Traced(Protocol):
-    """What events tell of a program; an `Executable` is one."""
+    """The program as events describe it; an `Executable` is one."""
 
     @property
     def id(self) -> str:
@@ -70,7 +70,7 @@ class Traced(Protocol):
 
 
 class Outline(NamedTuple):
-    """What the engine's events tell of a program: nothing that would keep the program.
+    """The program as the engine's events describe it, without anything that would keep it.
 
     Args:
         id: the engine's name for it.
@@ -101,7 +101,7 @@ class Outline(NamedTuple):
         return cls(identifier, identifier.rsplit(".", 1)[0])
 
     def tile_counts(self, dtype: str, shape: tuple[int, ...]) -> Sequence[tuple[int, int]]:
-        """Nothing: it has no ops."""
+        """Returns nothing: it has no ops."""
         del dtype, shape
         return ()
 

@@ -25,7 +25,7 @@ _MICROSECONDS = 1_000_000
 
 
 class Engine(Protocol):
-    """What the store needs of the native engine; the module `native` is one."""
+    """The part of the native engine that the store uses; the module `native` is one."""
 
     def enable_events(self, enabled: bool) -> None:
         """Turns recording in the engine on or off."""

@@ -37,7 +37,7 @@ class EngineEvent(NamedTuple):
 
 
 class UserOpCheck(NamedTuple):
-    """What the library of a custom operation says of it.
+    """Properties of a custom operation, as its library declares them.
 
     Attributes:
         library_hash: Stands for the contents of the library.
@@ -51,7 +51,7 @@ class UserOpCheck(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How much lives in the engine.
+    """How many programs, launches and feeds live in the engine.
 
     Attributes:
         programs: Programs that are loaded, in all sessions and in eager mode.
@@ -221,7 +221,7 @@ def statistics(executable: str) -> tuple[int, float]:
 
 
 def log_launches(executable: str, line: str) -> None:
-    """Has the engine write a line to TensorFlow's log, level INFO, after each launch.
+    """Makes the engine write a line to TensorFlow's log, level INFO, after each launch.
 
     Args:
         executable: Identifier of the Executable.

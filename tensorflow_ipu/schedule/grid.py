@@ -90,7 +90,7 @@ def label(schedule: Schedule, entry: Entry) -> str:
 
 
 def shares_ipus(schedule: Schedule) -> bool:
-    """Whether some IPU has more than one stage."""
+    """Returns whether some IPU has more than one stage."""
     ipus = schedule.description.ipus_of_stages
     return sum(map(len, ipus)) > len(schedule.description.ipus)
 

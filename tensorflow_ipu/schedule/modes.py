@@ -36,7 +36,7 @@ class RecomputationMode(enum.Enum):
 
 
 class Phase(enum.IntEnum):
-    """What an IPU does in one cell of a schedule."""
+    """The kind of work of an IPU in one cell of a schedule."""
 
     FORWARD = 0
     RECOMPUTE = 1

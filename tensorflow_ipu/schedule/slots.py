@@ -35,7 +35,7 @@ from tensorflow_ipu.schedule.modes import PipelineSchedule
 
 
 class Pace(NamedTuple):
-    """The speed of mini-batches.
+    """Period and hop of mini-batches, in slots.
 
     Args:
         period: slots from the start of a mini-batch to that of the next.

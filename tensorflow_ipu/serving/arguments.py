@@ -18,7 +18,7 @@ from tensorflow.python.util import nest
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """What a step is called with.
+    """The arguments of a step: names, types and shapes.
 
     Attributes:
         structure: Nest of `tf.TensorSpec`: a tuple of positional, or a dict of keyword arguments.

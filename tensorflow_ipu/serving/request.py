@@ -15,7 +15,7 @@ from tensorflow_ipu.serving import saved_model
 
 @dataclasses.dataclass(frozen=True)
 class ExportRequest:
-    """What all functions that export take; see `serving.export_single_step`."""
+    """The arguments that all functions that export take; see `serving.export_single_step`."""
 
     export_dir: Any
     iterations: Any

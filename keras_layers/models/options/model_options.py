@@ -15,7 +15,7 @@ _Method = TypeVar("_Method", bound=NamedEnum)
 
 
 class ReplicatedMetricReductionMethod(NamedEnum):
-    """What becomes of the values that the replicas have for a metric or a loss.
+    """How the values that replicas have for a metric or a loss are combined.
 
     Attributes:
         NONE: The value of the last replica.

@@ -53,7 +53,7 @@ _TOLD = "_ipu_options_not_saved"
 
 
 class SavedOptions:
-    """Adds the options to what is saved of a model.
+    """Saves the options with the model.
 
     The class of a Sequential model has to override `get_config` with a function that only calls
     that of its parents: see `_is_default` in Keras.

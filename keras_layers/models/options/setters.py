@@ -13,7 +13,7 @@ from tensorflow_ipu.keras_layers.models.options.model_options import (
 
 
 class OptionSetters:
-    """Adds the setters to a model.
+    """Adds the setters of options to a model.
 
     Options can be set before and after `compile`. The next call of `fit`, `evaluate` or `predict`
     uses them; programs that were compiled with others are dropped.

@@ -115,7 +115,7 @@ def _sequence(elements: Sequence[Any]) -> Iterator[tuple[str, int | None]]:
 
 
 class PipelinedSequential:
-    """What changing the layers of a Sequential model does to its assignment.
+    """Drops the assignment of a Sequential model when its layers change.
 
     Comes before `keras.Sequential` among the base classes.
     """

@@ -86,7 +86,7 @@ def current_arg_scope() -> Scope:
 
 
 def has_arg_scope(func: Callable[..., Any]) -> bool:
-    """Whether a function is decorated with `add_arg_scope`."""
+    """Returns whether a function is decorated with `add_arg_scope`."""
     return _key(func) in _functions
 
 

@@ -249,7 +249,7 @@ def _update(plain: int, nesterov: int | None = None) -> Callable[[tf.Operation],
 
 @dataclass(frozen=True)
 class Formula:
-    """A rule of the table.
+    """The formula for the floating-point operations of an op type.
 
     Args:
         label: how sure the count is.

@@ -31,7 +31,7 @@ _STATE_NAMES = {True: "THREESTATE_ON", False: "THREESTATE_OFF", None: "THREESTAT
 
 
 class RemoteMemory(NamedTuple):
-    """What a configuration says of memory outside of the IPUs.
+    """Whether a configuration allows remote memory, and for tensors of which size.
 
     Args:
         available: whether programs may use it.
@@ -138,7 +138,7 @@ def _weights_not_offloaded(why: str) -> errors.UnimplementedError:
 
 
 def of_update(node: node_def_pb2.NodeDef) -> Options | None:
-    """The memory options of the update that an op is part of, None when there are none."""
+    """Returns the memory options of the update that an op is part of, None when there are none."""
     if MEMORY_ATTRIBUTE not in node.attr:
         return None
     options: Options = json.loads(node.attr[MEMORY_ATTRIBUTE].s)
@@ -156,7 +156,7 @@ def _descriptions(program: Program) -> list[dict[str, Any]]:
 
 
 def of_pipeline(program: Program) -> Options:
-    """The memory options of the pipeline, with `serialized` for whether it serialises batches."""
+    """Returns the memory options of the pipeline; `serialized` is whether it serializes batches."""
     for description in _descriptions(program):
         if "description" in description:
             pipeline = json.loads(description["description"])

@@ -16,7 +16,7 @@ from tensorflow_ipu.device.attachment import System
 
 @dataclasses.dataclass(frozen=True)
 class PipelinePlan:
-    """What a compiled program knows of its pipeline.
+    """The pipeline of a compiled program: its description, schedule and options.
 
     Attributes:
         name: Name that the user gave it.

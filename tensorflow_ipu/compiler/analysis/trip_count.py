@@ -29,7 +29,7 @@ _MIRRORED = {
 
 @dataclass(frozen=True)
 class Trips:
-    """The outcome of looking at a loop.
+    """The number of iterations of a loop, and the last values of its counters.
 
     Args:
         count: number of iterations; `None` when it depends on data or is not understood.

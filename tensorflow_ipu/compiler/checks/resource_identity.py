@@ -71,7 +71,7 @@ def kind_of(op_type: str) -> ResourceKind | None:
 
 
 class Holder(NamedTuple):
-    """What has a resource.
+    """The Python object that owns a resource, with its name.
 
     Args:
         variable: the variable whose resource it is; None if it is none, or not known.

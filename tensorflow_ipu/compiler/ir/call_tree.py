@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.ir.records import OpRecord
 
 
 class CalledOp(NamedTuple):
-    """One op.
+    """One op of a function, with the functions that it runs.
 
     Args:
         record: what the listing says of it.

@@ -27,7 +27,7 @@ _SCRATCH_OUTPUTS = {"FusedBatchNormV3": 5}
 
 
 class Binding(NamedTuple):
-    """What is known about an argument of a function at one place it is called from.
+    """Shape and constant value of an argument of a function, at one place that calls it.
 
     Args:
         dtype: element type; for a variable, that of the variable and not of its handle.

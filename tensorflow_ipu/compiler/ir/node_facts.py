@@ -21,7 +21,7 @@ INHERITED = (-1,)
 
 
 def frame_depth(node: node_def_pb2.NodeDef, frames: dict[str, int]) -> int:
-    """How many v1 loops a node is in: `Enter` goes into one, `Exit` comes out of one.
+    """Returns how many v1 loops a node is in: `Enter` goes into one, `Exit` comes out of one.
 
     Args:
         node: a node whose inputs have been asked for before, except for back edges.
@@ -36,12 +36,12 @@ def frame_depth(node: node_def_pb2.NodeDef, frames: dict[str, int]) -> int:
 
 
 def function_attributes(op: tf.Operation) -> list[str]:
-    """Names of the attributes of an op that hold functions."""
+    """Returns the names of the attributes of an op that hold functions."""
     return [a.name for a in op.op_def.attr if a.type in ("func", "list(func)")]
 
 
 def function_names(op: tf.Operation, importer: FunctionImporter) -> list[str]:
-    """Names of the functions an op runs, in the order of its attributes."""
+    """Returns the names of the functions an op runs, in the order of its attributes."""
     names = [op.type] if op.type in importer else []
     for attribute in function_attributes(op):
         value = op.get_attr(attribute)
@@ -50,7 +50,7 @@ def function_names(op: tf.Operation, importer: FunctionImporter) -> list[str]:
 
 
 def ipus_of(node: node_def_pb2.NodeDef) -> tuple[int, ...]:
-    """The IPUs a node asks for, none for the host."""
+    """Returns the IPUs a node asks for, none for the host."""
     if "_xla_outside_compilation" in node.attr:
         return ()
     if "_XlaSharding" in node.attr:
@@ -66,10 +66,10 @@ def _sharding_devices(sharding: bytes) -> tuple[int, ...]:
 
 
 def stage_of(node: node_def_pb2.NodeDef) -> int | None:
-    """The pipeline stage a node is in, `None` when it names none."""
+    """Returns the pipeline stage a node is in, `None` when it names none."""
     return node.attr[STAGE_ATTRIBUTE].i if STAGE_ATTRIBUTE in node.attr else None
 
 
 def phase_of(node: node_def_pb2.NodeDef) -> str:
-    """What of a pipeline a node is part of, empty when it does not say."""
+    """Returns the pipeline phase a node is part of, empty when it does not say."""
     return node.attr[PHASE_ATTRIBUTE].s.decode() if PHASE_ATTRIBUTE in node.attr else ""

@@ -12,7 +12,7 @@ from tensorflow_ipu.device.attachment import System
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """What is known of one argument of the entry function.
+    """Type, shape and kind of one argument of the entry function.
 
     Attributes:
         dtype: Its type; for a variable, the type of its value.

@@ -30,7 +30,7 @@ from tensorflow_ipu.text import aligned, human_bytes
 
 
 class CopyTotal(NamedTuple):
-    """All copies of one launch of a program on one replica.
+    """The number and bytes of all copies of one launch of a program on one replica.
 
     Args:
         bytes: their sum. Copies in loops of unknown trip count are counted as if made once, all

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ListedProgram(Protocol):
-    """What the listing of a function asks of the listing of the whole program."""
+    """The listing of the whole program, as the listing of one function uses it."""
 
     def records(self, name: str, bindings: tuple[Binding, ...]) -> tuple[OpRecord, ...]:
         """Returns the ops of a function and of all functions it runs."""

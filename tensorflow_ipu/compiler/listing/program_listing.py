@@ -24,7 +24,7 @@ __all__ = ["ArgumentSpec", "OpRecord", "SourceLookup", "TensorRecord", "format_l
 
 
 class SourceLookup(Protocol):
-    """What a listing asks for the origins of ops; `source_map.SourceMap` is one."""
+    """Finds the origins of ops for a listing; `source_map.SourceMap` is one."""
 
     def origin(self, function: str, node: str) -> Origin:
         """Returns where an op of a function comes from."""

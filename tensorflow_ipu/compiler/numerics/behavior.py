@@ -21,7 +21,7 @@ _CATEGORY = "floating_point_behaviour"
 
 
 class Overflow(enum.Enum):
-    """What a finite result becomes that float16 cannot hold."""
+    """How float16 arithmetic treats a finite result that float16 cannot hold."""
 
     CLIP = "clip"
     NAN = "nan"

@@ -12,7 +12,7 @@ from tensorflow_ipu.compiler.analysis import flops
 
 @dataclasses.dataclass(frozen=True)
 class Arithmetic:
-    """What an op computes, as far as its rounding and its infinities go.
+    """How an op rounds, and where its results can be infinite or NaN.
 
     Attributes:
         elementwise: Whether an element of the result comes from the elements at the same index of

@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.numerics.catalogue import Arithmetic
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What is to be done with one result of a node.
+    """One result of a node, with the rounding and the checks that it needs.
 
     Attributes:
         name: Name of the node.

@@ -26,7 +26,7 @@ class Tensor(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What one node passes to an argument of a function.
+    """The tensor that one node passes to an argument of a function.
 
     Args:
         tensor: the tensor; where a loop begins, for an argument of its body.
@@ -49,7 +49,7 @@ class _Caller(NamedTuple):
 
 
 class Calls:
-    """Knows which nodes of a Program run which functions.
+    """The functions that each node of a Program runs, and the nodes that run each function.
 
     Args:
         program: the Program, which must not change meanwhile.

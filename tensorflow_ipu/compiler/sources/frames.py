@@ -78,7 +78,7 @@ class SourceLocation(NamedTuple):
 
 
 class KerasFrames(NamedTuple):
-    """What Keras was doing when an op was made.
+    """The depth of layers and the part of Keras in which an op was made.
 
     Args:
         layers: in how many layers, one in the other, it was: so many name scopes are theirs.
@@ -95,12 +95,12 @@ def current() -> SourceLocation | None:
 
 
 def is_users(filename: str) -> bool:
-    """Whether a file is of the user's program, not of a library or an installed package."""
+    """Returns whether a file is of the user's program, not of a library or an installed package."""
     return _kind_of(filename) == _USER
 
 
 def is_scaffolding(filename: str) -> bool:
-    """Whether a file is AutoGraph's, with code that stands for no line of the user."""
+    """Returns whether a file is AutoGraph's, with code that stands for no line of the user."""
     return _AUTOGRAPH_MARK in filename
 
 

@@ -122,7 +122,7 @@ def constant_of(node: node_def_pb2.NodeDef, largest: int) -> np.ndarray | None:
 
 
 def is_uniform(node: node_def_pb2.NodeDef) -> bool:
-    """Whether all elements of a `Const` are equal, and there are several."""
+    """Returns whether all elements of a `Const` are equal, and there are several."""
     tensor = node.attr["value"].tensor
     count = math.prod(d.size for d in tensor.tensor_shape.dim)
     if count < 2:

@@ -17,7 +17,7 @@ UPDATE = "update"
 
 @dataclasses.dataclass(eq=False)
 class Draft:
-    """What is found out about an op while the program is followed.
+    """An op of the Workload while the program is followed.
 
     Attributes:
         record: What the listing says of it.

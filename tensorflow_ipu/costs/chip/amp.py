@@ -132,7 +132,7 @@ def vertex_1x1(
     output_groups: Number = 1,
     conv_groups: Number = 1,
 ) -> Number:
-    """Cycles of a 1x1 vertex: `positions` x inputs times inputs x outputs, in `conv_groups`.
+    """Returns the cycles of a 1x1 vertex: positions x inputs times inputs x outputs, in groups.
 
     With G, I, O groups and a weight load of L cycles: 50 + 6 (7 + 3 (I G - 1)) + G {13 + (I - 1)
     [15 + O (25 + L + inner)] + 11 + O [25 + L + inner0]}, one pass for each output group; `inner0`
@@ -153,7 +153,7 @@ def vertex_1x1(
 
 
 def worker_nx1(unit: Unit, positions: Number, entries: Number = 1) -> Number:
-    """Cycles of one worker of an n x 1 vertex for one kernel position and pass.
+    """Returns the cycles of one worker of an n x 1 vertex for one kernel position and pass.
 
     17, + 1 with float16 sums, + for each entry of the worklist 3 + f(n), - 9. f(n) for n = 0, 1, 2:
     17, 29, 33 in float16 and 17, 33, 44 in float32; then 34 + p (n - 3) or 45 + p (n - 3), with p
@@ -184,7 +184,7 @@ def vertex_nx1(
     conv_groups: Number = 1,
     rows: int = 1,
 ) -> Number:
-    """Cycles of an n x 1 vertex: kernel positions are added up on the tile.
+    """Returns the cycles of an n x 1 vertex: kernel positions are added up on the tile.
 
     109 + zeroing + G (16 + I (14 + O (14 + K (L + o + 3 + workers x worker)))), with o = 15, 46 or
     60 for 1, 2 or 4 kernel rows at once and K steps over the kernel. Source: poplibs. Without the
@@ -214,6 +214,6 @@ def vertex_nx1(
 
 
 def zeroing_cycles(unit: Unit, positions: Number) -> Number:
-    """Cycles to set the sums of one output group to zero: bytes / store rate."""
+    """Returns the cycles to set the sums of one output group to zero: bytes / store rate."""
     size = 2 if unit.half_partials else 4
     return np.asarray(positions) * unit.output_channels * size / unit.store_rate

@@ -88,7 +88,7 @@ class _Net(NamedTuple):
 
 
 def all_reduce(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """The cost of a sum over replicas that all of them get.
+    """Returns the cost of a sum over replicas that all of them get.
 
     Formula: the least of reduce-scatter then all-gather, `2 (N - 1) (M / (2 N B) + a)`; meeting in
     the middle and back, `2 floor(N / 2) (M / B + a)`; and all sending all they have,
@@ -115,7 +115,7 @@ def all_reduce(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip)
 
 
 def reduce_scatter(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """The cost of a sum over replicas of which each gets its part.
+    """Returns the cost of a sum over replicas of which each gets its part.
 
     Formula: `(N - 1) (M / (2 N B) + a)` and additions of `(N - 1) M / N` bytes. Over domains: the
     same inside, then with M / n outside.
@@ -130,7 +130,7 @@ def reduce_scatter(num_bytes: int, replicas: int, ipus_per_replica: int, chip: C
 
 
 def all_gather(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """The cost of giving each replica the parts that the others have.
+    """Returns the cost of giving each replica the parts that the others have.
 
     Formula: that of `reduce_scatter` without additions.
 
@@ -144,7 +144,7 @@ def all_gather(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip)
 
 
 def all_to_all(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """The cost of each replica sending each other one a part of its tensor.
+    """Returns the cost of each replica sending each other one a part of its tensor.
 
     Formula: see `_Ring.exchange`; over domains, inside and then M outside.
 
@@ -164,7 +164,7 @@ def all_to_all(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip)
 
 
 def broadcast(num_bytes: int, replicas: int, ipus_per_replica: int, chip: Chip) -> Cost:
-    """The cost of one replica sending its tensor to all others.
+    """Returns the cost of one replica sending its tensor to all others.
 
     Formula: `M / B + floor(N / 2) a`. Over domains: inside, M outside, inside.
 

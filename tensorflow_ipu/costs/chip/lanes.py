@@ -12,7 +12,7 @@ from tensorflow_ipu.costs.chip.amp import Number, Unit
 
 
 def hmac(unit: Unit, outputs: Number, length: Number) -> Number:
-    """Cycles of dot products in vector arithmetic: workers x outputs each x (8 + length / lanes).
+    """Returns the cycles of dot products: workers x outputs each x (8 + length / lanes).
 
     Source: poplibs (`HMAC` method of convolutions).
 
@@ -26,7 +26,7 @@ def hmac(unit: Unit, outputs: Number, length: Number) -> Number:
 
 
 def vmac(chip: Chip, vectors: Number, length: Number) -> Number:
-    """Cycles of sums over vectors of channels: workers x vectors each x (8 + length).
+    """Returns the cycles of sums over vectors of channels: workers x vectors each x (8 + length).
 
     What depthwise convolutions use: one lane for each channel. Source: poplibs (`VMAC` method),
     with the overhead of `HMAC`.
@@ -41,7 +41,7 @@ def vmac(chip: Chip, vectors: Number, length: Number) -> Number:
 
 
 def outer_product(groups: Number, width: Number, channels: Number) -> Number:
-    """Cycles of outer products: 25 + groups x (11 + width x (6 + (channels - 6) / 2)).
+    """Returns the cycles of outer products: 25 + groups x (11 + width x (6 + (channels - 6) / 2)).
 
     Source: poplibs (`OUTER_PRODUCT` method).
 
@@ -55,7 +55,7 @@ def outer_product(groups: Number, width: Number, channels: Number) -> Number:
 
 
 def vector_macs(chip: Chip, count: Number) -> Number:
-    """Cycles of multiply-adds of types without matrix unit: workers x ceil(count / workers) x 14.
+    """Returns the cycles of multiply-adds in vectors: workers x ceil(count / workers) x 14.
 
     Integer operations take about 7 cycles for each element, and these are two. Source: poplibs
     (popops cycle estimators).

@@ -29,7 +29,7 @@ class Window(NamedTuple):
     dilation: float = 1
 
     def inputs(self, field: Number) -> Number:
-        """Input positions that some field positions in a row need.
+        """Returns the input positions that some field positions in a row need.
 
         Formula: `(field - 1) * stride + (size - 1) * dilation + 1`, at most `field * size`.
         """
@@ -109,7 +109,7 @@ class Product(NamedTuple):
 
 
 def area(windows: Sequence[Window], field: Number, most: int) -> Number:
-    """Input positions for a square block of field positions, at most all there are."""
+    """Returns the input positions for a square block of field positions, at most all there are."""
     if not windows:
         return field
     side = np.asarray(field) ** (1 / len(windows))

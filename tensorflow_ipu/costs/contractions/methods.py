@@ -81,7 +81,7 @@ def least_bytes(product: Product, unit: Unit, block: Block) -> Number:
 
 
 def one_by_one(product: Product, unit: Unit, block: Block) -> Number:
-    """Cycles of n x 1 vertices that have one position for each worker at a time."""
+    """Returns the cycles of n x 1 vertices with one position for each worker at a time."""
     once = amp.vertex_nx1(
         unit,
         unit.workers,

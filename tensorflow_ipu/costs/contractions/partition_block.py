@@ -26,7 +26,7 @@ class Splits(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What the fullest tile has of a product in each partition.
+    """The part of a product on the fullest tile, in each partition.
 
     Args:
         positions: field positions.
@@ -91,5 +91,5 @@ def block_of(product: Product, unit: Unit, splits: Splits) -> Block:
 
 
 def parts(total: int, parts: Number) -> Number:
-    """The largest of some equal parts: `ceil(total / parts)`."""
+    """Returns the largest of some equal parts: `ceil(total / parts)`."""
     return -(-total // parts)

@@ -20,7 +20,7 @@ _FLOATS = _HALVES | {"float32"} | set(_PARTS)
 
 
 def is_float(dtype: str) -> bool:
-    """Whether elements of a type go through the floating-point units."""
+    """Returns whether elements of a type go through the floating-point units."""
     return dtype in _FLOATS
 
 

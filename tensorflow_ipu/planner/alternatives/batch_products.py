@@ -64,7 +64,7 @@ def first_of_images(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def normalized(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Batch normalization: tensors of the data's rank, and the channels of statistics."""
+    """Returns the equal dimensions of batch normalization: those of the data, and the channels."""
     del inputs
     channels = 1 if op.attributes.get("data_format") == "NCHW" else len(shapes[0]) - 1
     for other, shape in enumerate(shapes):
@@ -76,7 +76,7 @@ def normalized(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def looked_up(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Gathers: the axis is replaced by the dimensions of the indices."""
+    """Returns the equal dimensions of a gather: those of the indices replace the axis."""
     axis = (op.attributes.get("axes") or [0])[0]
     batch = int(op.attributes.get("batch_dims", 0))
     for place in range(axis):
@@ -90,7 +90,7 @@ def looked_up(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def prefix(shapes: Sequence[Shape], first: int, second: int) -> Pairs:
-    """Equal dimensions of two operands, counted from the first, up to one that differs."""
+    """Returns the equal dimensions of two operands, from the first up to one that differs."""
     for axis, (one, two) in enumerate(zip(shapes[first], shapes[second])):
         if one != two:
             return

@@ -22,7 +22,7 @@ _LARGE = 2000
 
 @dataclasses.dataclass(frozen=True)
 class CapacityVerdict:
-    """What a check found.
+    """The result of a capacity check: whether a plan fits, and what to do if it does not.
 
     Attributes:
         fits: Whether every tile can hold what is on it.

@@ -31,7 +31,7 @@ _LARGE = 2000
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A program and what it is planned for.
+    """A program with some changes made, and what it is planned for.
 
     Attributes:
         planner: Of the program.
@@ -66,13 +66,13 @@ class Candidate:
         return Plan(self.workload, self.settings, self.memory, timeline)
 
     def fits(self) -> bool:
-        """Whether every tile can hold what is on it."""
+        """Returns whether every tile can hold what is on it."""
         return all(ipu.fits for ipu in self.memory)
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A change.
+    """A change of a program or its settings that may save memory.
 
     Attributes:
         kind: Changes of one kind exclude each other.

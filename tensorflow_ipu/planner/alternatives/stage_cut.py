@@ -95,7 +95,7 @@ class LayerTable:
         self._sent[1:, 1:] = sent.cumsum(axis=0).cumsum(axis=1)
 
     def cut(self, stages: int, capacity: int) -> list[int]:
-        """The end of each stage: one past the index of its last layer.
+        """Returns the end of each stage: one past the index of its last layer.
 
         Dynamic programming over the end of each stage. A stage's price is, in this order, by how
         much it exceeds the memory, its cycles, what it copies; a split's is that of its worst
@@ -122,7 +122,7 @@ class LayerTable:
         return ends[::-1]
 
     def stage(self, begin: int, end: int) -> Stage:
-        """The stage of a run of layers."""
+        """Returns the stage of a run of layers."""
         sums = {name: float(cycles[begin:end].sum()) for name, cycles in self._cycles.items()}
         return Stage(
             self._layers[begin:end],

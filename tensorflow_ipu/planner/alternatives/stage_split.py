@@ -150,7 +150,7 @@ def schedule_named(name: str) -> PipelineSchedule:
 
 
 def required_multiple(schedule: PipelineSchedule, stages: int, training: bool) -> int:
-    """What the count must be a multiple of: one round of mini-batches through the pipeline.
+    """Returns what the count must be a multiple of: one round of mini-batches.
 
     Args:
         schedule: the schedule.

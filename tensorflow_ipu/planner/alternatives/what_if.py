@@ -23,7 +23,7 @@ MOST = 256
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What comes of one combination of changes. Numbers are None where it is not possible.
+    """Figures for one combination of changes. Numbers are None where it is not possible.
 
     Attributes:
         changes: The changes by name.

@@ -31,7 +31,7 @@ def to_half(workload: Workload) -> Workload:
 
 
 def has_full(workload: Workload) -> bool:
-    """Whether a program has tensors in float32 that are more than a number."""
+    """Returns whether a program has tensors in float32 that are more than a number."""
     return any(buffer.dtype == FULL and buffer.type.elements > 1 for buffer in workload.buffers)
 
 

@@ -34,7 +34,7 @@ _PREFETCHED = 2
 
 
 class Resident(NamedTuple):
-    """Something that is always on an IPU.
+    """A tensor or buffer that is on an IPU all the time.
 
     Args:
         name: what it is.

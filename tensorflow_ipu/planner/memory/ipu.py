@@ -30,7 +30,7 @@ _TRANSIENT = (ACTIVATIONS, INPUTS, STREAMED)
 
 @dataclasses.dataclass(frozen=True)
 class MemoryInputs:
-    """What the memory of each IPU is planned from.
+    """The inputs of the memory plan: workload, settings, order, costs and liveness.
 
     Attributes:
         workload: The program.

@@ -1,4 +1,4 @@
-"""When each piece of memory of a program is needed: what no chip and no option changes.
+"""Finds when each piece of memory of a program is needed, independent of chip and options.
 
 Settings only choose the algorithm that orders the ops, and whether activations are kept or computed
 again.

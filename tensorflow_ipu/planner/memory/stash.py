@@ -27,7 +27,7 @@ _NONE = np.iinfo(np.int32).max
 
 
 class StageStash(NamedTuple):
-    """What one stage puts aside on one IPU, as instances of `Accesses`.
+    """The stash of one stage on one IPU, as instances of `Accesses`.
 
     Args:
         stage: the stage.
@@ -44,7 +44,7 @@ class StageStash(NamedTuple):
     needed: np.ndarray
 
     def kept(self, recompute: bool) -> np.ndarray:
-        """What is put aside of each mini-batch.
+        """Returns what is stashed of each mini-batch.
 
         Args:
             recompute: whether the stage computes again.

@@ -39,7 +39,7 @@ class Interval(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What a tile has of a buffer that is spread evenly, in bytes.
+    """How many bytes each tile has of a buffer that is spread evenly.
 
     Args:
         full: on each tile that has a share.

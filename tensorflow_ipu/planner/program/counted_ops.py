@@ -13,7 +13,7 @@ UPDATE = "update"
 
 
 def is_container(index: int, op: Op) -> bool:
-    """Whether an op runs others, which count themselves.
+    """Returns whether an op runs others, which count themselves.
 
     Args:
         index: of the op.

@@ -1,4 +1,4 @@
-"""A program with the stages of its pipeline on the IPUs that they are to be on."""
+"""A Workload with its pipeline stages on the IPUs that Settings want."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ HOST = -1
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where everything is, within a replica.
+    """The IPU of each op and buffer, within a replica.
 
     Attributes:
         ops: IPU of each op, int32; -1 for the host.

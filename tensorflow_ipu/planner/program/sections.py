@@ -24,7 +24,7 @@ def mini_batches(workload: Workload) -> int:
 
 
 def is_gradient(op: Op) -> bool:
-    """Whether an op belongs to a backward pass."""
+    """Returns whether an op belongs to a backward pass."""
     if op.phase:
         return op.phase == BACKWARD
     return op_names.is_backward(op.name)

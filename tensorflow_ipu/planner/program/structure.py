@@ -29,7 +29,7 @@ ACCUMULATOR = "accumulator"
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """What the parts of a Workload are for.
+    """The section and layer of each op of a Workload, and the role of its variables.
 
     Attributes:
         sections: Of each op: `forward`, `backward`, `update`, or empty outside of the loop over

@@ -24,7 +24,7 @@ CHIP_KINDS = (SYNC, EXCHANGE, COMPUTE)
 
 
 class Item(NamedTuple):
-    """Something that keeps an IPU busy.
+    """An op or transfer that keeps an IPU busy.
 
     Args:
         name: of the op or transfer.

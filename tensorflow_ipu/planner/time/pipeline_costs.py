@@ -53,7 +53,7 @@ class StageCosts:
         return item.runs / (self.per_update if item.phase == UPDATE else self.per_batch)
 
     def is_counter(self, item: Item) -> bool:
-        """Whether an item of the loop is in no stage and no update, but is part of the loop."""
+        """Returns whether an item of the loop is in no stage and no update."""
         if item.stage is not None:
             return False
         each_batch = item.runs >= self.per_batch > self.per_update

@@ -66,7 +66,7 @@ class PipelineTime:
         return self.timing.total * self.repeats
 
     def by_ipu(self) -> dict[int, Parts]:
-        """Cycles of each IPU by kind and label, in all executions."""
+        """Returns the cycles of each IPU by kind and label, in all executions."""
         table = self.schedule.table
         columns = np.stack([table[name].astype(np.int64) for name in _KEY], axis=1)
         keys, counts = np.unique(columns, axis=0, return_counts=True)

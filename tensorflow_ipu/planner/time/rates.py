@@ -14,7 +14,7 @@ from tensorflow_ipu.planner.workload import Op
 
 
 class Rates(NamedTuple):
-    """How fast a launch is.
+    """FLOP/s, utilization and throughput of a launch.
 
     Args:
         flops: floating-point operations of one replica in one launch, of ops with a formula.

@@ -13,7 +13,7 @@ from tensorflow_ipu.planner.workload import Workload
 
 @dataclasses.dataclass
 class Track:
-    """What was scheduled.
+    """The items scheduled so far, with their times.
 
     Attributes:
         segments: Of all IPUs, in order of their start for each IPU.

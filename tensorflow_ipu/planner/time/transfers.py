@@ -27,7 +27,7 @@ COLLECTIVE = "collective"
 
 
 class Sized(Protocol):
-    """What has a size."""
+    """An object with a size in bytes."""
 
     @property
     def num_bytes(self) -> int:
@@ -57,7 +57,7 @@ def merged(things: Iterable[_S], limit: int) -> list[list[_S]]:
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What transfers are made for.
+    """The Workload and the Settings that transfers are made for.
 
     Attributes:
         workload: The program.
@@ -73,7 +73,7 @@ class Subject:
         return self.settings.io_tiles > 0 and self.settings.place_ops_on_io_tiles
 
     def live_ops(self) -> Iterator[tuple[int, Op]]:
-        """The ops that run, with their indices."""
+        """Returns the ops that run, with their indices."""
         return ((index, op) for index, op in enumerate(self.workload.ops) if op.runs)
 
 

@@ -20,7 +20,7 @@ class _Category:
     """One node of a configuration: attributes by name, assignment checked against the tree."""
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every option below this node as (name from the root, value), in declaration order."""
+        """Yields all options below this node as (name from the root, value), in order."""
 
     def get_attribute_metadata(self, attr: str) -> AttributeMetadata:
         """Describes an attribute or category.
@@ -36,7 +36,7 @@ class _Category:
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """The values as nested dictionaries, enumeration members as their numbers."""
+        """Returns the values as nested dictionaries, enumeration members as their numbers."""
 
     def from_dict(self, dct: Mapping[str, Any]) -> None:
         """Sets the values found in nested dictionaries such as `to_dict` returns.
@@ -53,7 +53,7 @@ class _Category:
         """
 
     def to_json(self) -> str:
-        """The values as a JSON object; see `to_dict`."""
+        """Returns the values as a JSON object; see `to_dict`."""
 
     def from_json(self, json_cfg: str) -> None:
         """Sets the values found in a JSON object; see `from_dict`.
