@@ -335,8 +335,8 @@ def store(node: Category, name: str, value: Any) -> None:
     """Sets an option for whoever has told the user already what there is to tell about it.
 
     Args:
-        node: The category, or the configuration itself.
-        name: The option, in that category.
-        value: Its value, which is checked.
+        node: the category, or the configuration itself.
+        name: the option, in that category.
+        value: its value, which is checked.
     """
     node._store(name, value)

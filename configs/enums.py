@@ -17,7 +17,7 @@ class NamedEnum(enum.Enum):
         """Returns the member that a user's argument means.
 
         Args:
-            value: A member, or the name of one in any case.
+            value: a member, or the name of one in any case.
 
         Raises:
             ValueError: If it is neither.
@@ -126,7 +126,7 @@ class StochasticRoundingBehaviour(enum.Enum):
         """Returns `ON` for True and `OFF` for False.
 
         Args:
-            value: Whether to round stochastically.
+            value: whether to round stochastically.
 
         Raises:
             TypeError: If it is no bool.

@@ -15,8 +15,8 @@ def check_config(config: Any, allows_loops: bool) -> None:
     """Refuses configurations that estimators for IPUs cannot run with.
 
     Args:
-        config: What the user gave as the configuration.
-        allows_loops: Whether one run may have several steps when there is a distribution strategy.
+        config: what the user gave as the configuration.
+        allows_loops: whether one run may have several steps when there is a distribution strategy.
 
     Raises:
         ValueError: If it is not the `RunConfig` for IPUs.
@@ -66,9 +66,9 @@ def check_batch_sizes(params: dict[str, Any] | None, sizes: dict[str, Any], shar
     """Checks the global batch sizes of a constructor.
 
     Args:
-        params: Those of the user.
-        sizes: The argument for each mode, by its name; None where it was not given.
-        shares: Number of replicas in all processes.
+        params: those of the user.
+        sizes: the argument for each mode, by its name; None where it was not given.
+        shares: number of replicas in all processes.
 
     Raises:
         ValueError: If a size cannot be divided, or `params` has one too.

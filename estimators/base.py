@@ -66,11 +66,11 @@ class IPUEstimatorBase(stock_overrides.ProgramEstimator):
         """Trains the model.
 
         Args:
-            input_fn: Returns a `tf.data.Dataset`. May take `mode`, `params` and `config`.
+            input_fn: returns a `tf.data.Dataset`. May take `mode`, `params` and `config`.
             hooks: `tf.estimator.SessionRunHook` objects, called for each run of
                 `iterations_per_loop` steps.
-            steps: How many steps to train for; a multiple of `iterations_per_loop`.
-            max_steps: Value of the global step to train to, instead. Training ends at the first
+            steps: how many steps to train for; a multiple of `iterations_per_loop`.
+            max_steps: value of the global step to train to, instead. Training ends at the first
                 end of a run there or after it.
             saving_listeners: `tf.estimator.CheckpointSaverListener` objects.
 
@@ -97,12 +97,12 @@ class IPUEstimatorBase(stock_overrides.ProgramEstimator):
         """Evaluates the model.
 
         Args:
-            input_fn: As for `train`.
-            steps: How many steps to evaluate; a multiple of `iterations_per_loop`.
-            hooks: As for `train`.
-            checkpoint_path: Checkpoint to evaluate; the latest if None, or initial values if there
+            input_fn: as for `train`.
+            steps: how many steps to evaluate; a multiple of `iterations_per_loop`.
+            hooks: as for `train`.
+            checkpoint_path: checkpoint to evaluate; the latest if None, or initial values if there
                 is none.
-            name: Name of the evaluation, part of that of the folder of its summaries.
+            name: name of the evaluation, part of that of the folder of its summaries.
 
         Returns:
             Values by name: the metrics, `loss` and `global_step`.
@@ -127,15 +127,15 @@ class IPUEstimatorBase(stock_overrides.ProgramEstimator):
         """Yields predictions, until the dataset ends.
 
         Args:
-            input_fn: As for `train`; labels are dropped.
-            predict_keys: Names of the predictions to yield, if they are a dict; all if None.
-            hooks: As for `train`.
-            checkpoint_path: As for `evaluate`.
-            yield_single_examples: Whether to take batches apart. With one replica an item is then
+            input_fn: as for `train`; labels are dropped.
+            predict_keys: names of the predictions to yield, if they are a dict; all if None.
+            hooks: as for `train`.
+            checkpoint_path: as for `evaluate`.
+            yield_single_examples: whether to take batches apart. With one replica an item is then
                 one example, with more it is the batch of one replica. Otherwise an item is what
                 one iteration predicts, with a leading dimension for the replicas if there are more
                 than one.
-            num_predictions: How many items to yield at most.
+            num_predictions: how many items to yield at most.
 
         Yields:
             Arrays, or dicts of arrays.

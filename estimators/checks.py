@@ -14,8 +14,8 @@ def check_replicated_training(graph: tf.Graph, replicas: int) -> None:
     """Refuses to train replicas that would part ways.
 
     Args:
-        graph: What is built so far: all of the model and its training, nothing of the estimator.
-        replicas: How many there will be.
+        graph: what is built so far: all of the model and its training, nothing of the estimator.
+        replicas: how many there will be.
 
     Raises:
         ValueError: If there are several and no op reduces over them.
@@ -38,8 +38,8 @@ def check_global_step(graph: tf.Graph, global_step: Any) -> None:
     """Refuses a model that advances the global step, which the estimator does.
 
     Args:
-        graph: What is built so far.
-        global_step: The variable.
+        graph: what is built so far.
+        global_step: the variable.
 
     Raises:
         ValueError: If an op in the graph assigns to the variable.
@@ -64,8 +64,8 @@ def _graphs(graph: tf.Graph, tensors: Any) -> Iterator[tuple[tf.Graph, list[tf.T
     """Yields a graph and those of all functions in it, with what stands for some tensors there.
 
     Args:
-        graph: A function that is being built.
-        tensors: Tensors around it, or in it.
+        graph: a function that is being built.
+        tensors: tensors around it, or in it.
     """
     captured = [
         inner

@@ -24,9 +24,9 @@ def build(estimator: IPUEstimator, batches: Batches, config: Any) -> tf.estimato
     """Builds the program that evaluates `iterations_per_loop` batches, and its launch.
 
     Args:
-        estimator: The estimator.
-        batches: The feeds.
-        config: What the model function gets as `config`.
+        estimator: the estimator.
+        batches: the feeds.
+        config: what the model function gets as `config`.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.
@@ -61,8 +61,8 @@ class _Step:
         """Adds the iteration to the program.
 
         Args:
-            args: Features, and labels if there are any.
-            kwargs: Features by name, instead.
+            args: features, and labels if there are any.
+            kwargs: features by name, instead.
 
         Returns:
             The loss, a float32 scalar.
@@ -90,7 +90,7 @@ class _Step:
         """Returns what a session has to run, after the launch.
 
         Args:
-            loss: Result of the launch.
+            loss: result of the launch.
         """
         return tf.estimator.EstimatorSpec(
             _EVAL,
@@ -139,7 +139,7 @@ def updates(metric_ops: dict[str, tuple[tf.Tensor, Any]]) -> dict[str, tf.Tensor
     """Returns the values of metrics after their update.
 
     Args:
-        metric_ops: Pairs of value and update op by name.
+        metric_ops: pairs of value and update op by name.
     """
     return {
         name: _read_after(value, update) if isinstance(update, tf.Operation) else update
@@ -193,10 +193,10 @@ def dequeued(outfeed: IPUOutfeedQueue, leading: list[int], replicas: int, launch
     a run of its own at the end, which would launch the program once more.
 
     Args:
-        outfeed: The queue.
-        leading: Number of iterations in mode `ALL`; empty in mode `LAST`.
-        replicas: How many there are.
-        launch: What has to be run before.
+        outfeed: the queue.
+        leading: number of iterations in mode `ALL`; empty in mode `LAST`.
+        replicas: how many there are.
+        launch: what has to be run before.
 
     Returns:
         The structure that was enqueued; shapes start with `leading`, then `[R]` if R > 1.
@@ -216,9 +216,9 @@ def last_value(name: str, value: tf.Tensor, replicas: int) -> tuple[tf.Tensor, t
     """Returns a metric that is what a program said last.
 
     Args:
-        name: Its name.
-        value: What the program says: `[R, ...]` if R > 1, and averaged over that.
-        replicas: How many there are.
+        name: its name.
+        value: what the program says: `[R, ...]` if R > 1, and averaged over that.
+        replicas: how many there are.
 
     Returns:
         The value, and the op that sets it.

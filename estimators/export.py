@@ -14,8 +14,8 @@ def host_spec(returned: Any, mode: str) -> tf.estimator.EstimatorSpec:
     """Returns what a model function returned as stock estimators expect it.
 
     Args:
-        returned: An `IPUEstimatorSpec` or an `EstimatorSpec`.
-        mode: The `tf.estimator.ModeKeys` it was called with.
+        returned: an `IPUEstimatorSpec` or an `EstimatorSpec`.
+        mode: the `tf.estimator.ModeKeys` it was called with.
 
     Raises:
         ValueError: If it is something else.

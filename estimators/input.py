@@ -25,9 +25,9 @@ class Batches:
         """Makes the infeed queue.
 
         Args:
-            dataset: What the program reads.
-            mode: A `tf.estimator.ModeKeys`.
-            options: The ordinal and the prefetch depth.
+            dataset: what the program reads.
+            mode: a `tf.estimator.ModeKeys`.
+            options: the ordinal and the prefetch depth.
         """
         self.mode = mode
         self.infeed = DataInfeedQueue(
@@ -40,7 +40,7 @@ class Batches:
         """Returns an outfeed queue of the device, which is freed with the infeed.
 
         Args:
-            mode: What it keeps.
+            mode: what it keeps.
         """
         outfeed = IPUOutfeedQueue(outfeed_mode=mode, device_ordinal=self._ordinal)
         self._outfeeds.append(outfeed)
@@ -62,8 +62,8 @@ def split_element(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, A
     """Returns the features and labels in what a loop body gets from an infeed.
 
     Args:
-        args: Members of a tuple: features, and labels if there are any.
-        kwargs: Members of a dict, which is all features.
+        args: members of a tuple: features, and labels if there are any.
+        kwargs: members of a dict, which is all features.
 
     Returns:
         Features, and labels or None.

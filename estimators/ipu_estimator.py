@@ -42,18 +42,18 @@ class IPUEstimator(base.IPUEstimatorBase):
         """Makes the estimator.
 
         Args:
-            model_fn: Takes `features`, and of `labels`, `mode`, `params` and `config` what it
+            model_fn: takes `features`, and of `labels`, `mode`, `params` and `config` what it
                 needs; returns an `EstimatorSpec` or an `IPUEstimatorSpec`.
-            model_dir: Folder for checkpoints and summaries; that of `config` if None, or a
+            model_dir: folder for checkpoints and summaries; that of `config` if None, or a
                 temporary one.
-            config: How and where to run; the defaults of `RunConfig` if None.
-            params: Passed to functions that take `params`.
-            warm_start_from: Checkpoint or SavedModel to take initial values from, or
+            config: how and where to run; the defaults of `RunConfig` if None.
+            params: passed to functions that take `params`.
+            warm_start_from: checkpoint or SavedModel to take initial values from, or
                 `tf.estimator.WarmStartSettings`.
-            train_batch_size: Examples in a batch of all replicas together. Functions find the
+            train_batch_size: examples in a batch of all replicas together. Functions find the
                 size for one replica in `params["batch_size"]`.
-            eval_batch_size: The same, to evaluate.
-            predict_batch_size: The same, to predict.
+            eval_batch_size: the same, to evaluate.
+            predict_batch_size: the same, to predict.
 
         Raises:
             ValueError: If an argument is wrong.

@@ -47,13 +47,13 @@ class IPUPipelineEstimator(base.IPUEstimatorBase):
         """Makes the estimator.
 
         Args:
-            model_fn: Takes of `mode`, `params` and `config` what it needs; returns an
+            model_fn: takes of `mode`, `params` and `config` what it needs; returns an
                 `IPUPipelineEstimatorSpec`.
-            model_dir: Folder for checkpoints and summaries; that of `config` if None, or a
+            model_dir: folder for checkpoints and summaries; that of `config` if None, or a
                 temporary one.
-            config: How and where to run; the defaults of `RunConfig` if None.
-            params: Passed to functions that take `params`.
-            warm_start_from: Checkpoint or SavedModel to take initial values from, or
+            config: how and where to run; the defaults of `RunConfig` if None.
+            params: passed to functions that take `params`.
+            warm_start_from: checkpoint or SavedModel to take initial values from, or
                 `tf.estimator.WarmStartSettings`.
 
         Raises:

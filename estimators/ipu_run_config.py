@@ -62,13 +62,13 @@ class IPURunConfig(
         Args:
             iterations_per_loop: Mini-batches that each replica processes in one `Session.run`; the
                 global step grows by so many.
-            ipu_options: The configuration that the estimator puts in force for its programs. None
+            ipu_options: the configuration that the estimator puts in force for its programs. None
                 if the program around it has configured the IPU system.
-            compile_summary: Whether to write the trace events of programs as summaries.
-            num_replicas: Copies of the model that share the batches.
+            compile_summary: whether to write the trace events of programs as summaries.
+            num_replicas: copies of the model that share the batches.
             num_shards: IPUs that one copy is sharded over.
             ordinal: k of the device `/device:IPU:k` to run on.
-            prefetch_depth: Elements to read ahead for each replica; None for the infeed's default.
+            prefetch_depth: elements to read ahead for each replica; None for the infeed's default.
 
         Returns:
             The options.
@@ -116,9 +116,9 @@ class RunConfig(tf.compat.v1.estimator.RunConfig):
         """Makes a configuration.
 
         Args:
-            ipu_run_config: What concerns IPUs; the defaults of `IPURunConfig` if None.
-            master: Address of the TensorFlow server to run sessions on; in this process if None.
-            **kwargs: Arguments of `tf.estimator.RunConfig`.
+            ipu_run_config: what concerns IPUs; the defaults of `IPURunConfig` if None.
+            master: address of the TensorFlow server to run sessions on; in this process if None.
+            **kwargs: arguments of `tf.estimator.RunConfig`.
 
         Raises:
             TypeError: If `ipu_run_config` is something else.
@@ -160,7 +160,7 @@ def configure(options: IPURunConfig) -> None:
     With the same configuration in force already nothing happens.
 
     Args:
-        options: What the estimator was given.
+        options: what the estimator was given.
 
     Raises:
         ValueError: If the device has another number of IPUs than the replicas and shards need.

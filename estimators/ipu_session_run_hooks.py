@@ -43,15 +43,15 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         """Makes a hook.
 
         Args:
-            every_n_iter: Logs at the first run of the session, and then at every so many.
-            every_n_secs: Logs at the first run, and then when so many seconds have passed. Give
+            every_n_iter: logs at the first run of the session, and then at every so many.
+            every_n_secs: logs at the first run, and then when so many seconds have passed. Give
                 this or `every_n_iter`; none of both is needed with `at_end`.
-            at_end: Whether to log when the session ends.
-            formatter: Takes a dict of arrays by name, and returns the line to log.
+            at_end: whether to log when the session ends.
+            formatter: takes a dict of arrays by name, and returns the line to log.
             logging_mode: `LAST` for the last value of each tensor, `ALL` for all since the line
                 before, in a leading dimension.
-            feed_name: Deprecated; names are generated.
-            replication_factor: Deprecated; it follows from the program.
+            feed_name: deprecated; names are generated.
+            replication_factor: deprecated; it follows from the program.
 
         Raises:
             ValueError: If not exactly one interval is given, or one is out of range.
@@ -88,7 +88,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         """Sends tensors to the log, from the program being built.
 
         Args:
-            tensors: A tensor, a list or tuple of tensors, which are called by their names, or a
+            tensors: a tensor, a list or tuple of tensors, which are called by their names, or a
                 dict from name to tensor.
 
         Returns:
@@ -136,8 +136,8 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         """Logs if it is time.
 
         Args:
-            run_context: Has the session.
-            run_values: Unused.
+            run_context: has the session.
+            run_values: unused.
         """
         del run_values
         if self._timer is not None and self._timer.should_trigger_for_step(self._runs):
@@ -148,7 +148,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         """Logs if asked to at the end, and frees the feed.
 
         Args:
-            session: The session.
+            session: the session.
         """
         if self._at_end:
             self._log(session, or_again=True)
@@ -161,8 +161,8 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         """Logs what is there, if there is something.
 
         Args:
-            session: The session.
-            or_again: Whether to log the last values once more if there are no newer ones.
+            session: the session.
+            or_again: whether to log the last values once more if there are no newer ones.
         """
         values = self._take(session)
         if values is None and or_again:

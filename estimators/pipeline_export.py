@@ -23,10 +23,10 @@ def host_spec(
     """Builds the model of a pipeline in the graph of the host, for one mini-batch.
 
     Args:
-        spec: What the model function returned.
-        features: A tensor, or a dict of tensors.
-        labels: The same, or None.
-        mode: The `tf.estimator.ModeKeys` to build it for.
+        spec: what the model function returned.
+        features: a tensor, or a dict of tensors.
+        labels: the same, or None.
+        mode: the `tf.estimator.ModeKeys` to build it for.
 
     Returns:
         What stock estimators expect of a model function.

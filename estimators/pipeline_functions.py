@@ -16,9 +16,9 @@ def without_labels(stages: Any, inputs: int, element: Any) -> Any:
     """Returns the stages of a pipeline that predicts.
 
     Args:
-        stages: Those of the user.
-        inputs: How many arguments the first one gets before the element.
-        element: The form of the dataset's elements.
+        stages: those of the user.
+        inputs: how many arguments the first one gets before the element.
+        element: the form of the dataset's elements.
 
     Returns:
         The same, except that the labels of (features, labels) are not passed to a first stage that
@@ -42,9 +42,9 @@ def accepts(function: Callable[..., Any], positional: int, names: Any = ()) -> b
     """Returns whether a function can be called with so many arguments.
 
     Args:
-        function: The function.
-        positional: Number of positional arguments.
-        names: Names of the keyword arguments.
+        function: the function.
+        positional: number of positional arguments.
+        names: names of the keyword arguments.
     """
     try:
         inspect.signature(function).bind(*range(positional), **dict.fromkeys(names))
@@ -59,8 +59,8 @@ def call_metrics_function(
     """Calls the metrics function of a user, on the host.
 
     Args:
-        function: The `eval_metrics_fn`.
-        outputs: What the last stage returned, stacked: a dict, a list or tuple, or one tensor.
+        function: the `eval_metrics_fn`.
+        outputs: what the last stage returned, stacked: a dict, a list or tuple, or one tensor.
 
     Returns:
         The loss, a scalar, and the other metrics by name.
@@ -98,7 +98,7 @@ def single_prediction(outputs: Any) -> Any:
     """Returns what the last stage of a pipeline returned, if that is one tensor or a dict.
 
     Args:
-        outputs: A dict, a list or tuple, one tensor, or None for nothing; of tensors or their
+        outputs: a dict, a list or tuple, one tensor, or None for nothing; of tensors or their
             specifications.
 
     Raises:

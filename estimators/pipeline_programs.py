@@ -28,9 +28,9 @@ def training(
     """Builds the program that trains on `iterations_per_loop` mini-batches, and its launch.
 
     Args:
-        estimator: The estimator.
-        batches: The feeds.
-        config: What the model function gets as `config`.
+        estimator: the estimator.
+        batches: the feeds.
+        config: what the model function gets as `config`.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.
@@ -52,9 +52,9 @@ def evaluation(
     """Builds the program that evaluates `iterations_per_loop` mini-batches, and its launch.
 
     Args:
-        estimator: The estimator.
-        batches: The feeds.
-        config: What the model function gets as `config`.
+        estimator: the estimator.
+        batches: the feeds.
+        config: what the model function gets as `config`.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.
@@ -81,9 +81,9 @@ def prediction(
     """Builds the program that predicts for `iterations_per_loop` mini-batches, and its launch.
 
     Args:
-        estimator: The estimator.
-        batches: The feeds.
-        config: What the model function gets as `config`.
+        estimator: the estimator.
+        batches: the feeds.
+        config: what the model function gets as `config`.
 
     Returns:
         The program.
@@ -150,7 +150,7 @@ class _Pipeline:
         """Takes the mean loss of a mini-batch out of the outfeed, on the host.
 
         Args:
-            launch: What fills the outfeed.
+            launch: what fills the outfeed.
 
         Raises:
             ValueError: If the loss is not a scalar.
@@ -168,7 +168,7 @@ class _Pipeline:
         """Takes what the last stage returned in a run out of the outfeed, on the host.
 
         Args:
-            launch: What fills the outfeed.
+            launch: what fills the outfeed.
         """
         if not self.outfeed.enqueued:
             return []

@@ -74,23 +74,23 @@ class IPUPipelineEstimatorSpec(
         """Checks the parts and keeps them.
 
         Args:
-            mode: The `tf.estimator.ModeKeys` that the model function was called with.
-            computational_stages: A function for each stage, as for `pipelining_ops.pipeline`, which
+            mode: the `tf.estimator.ModeKeys` that the model function was called with.
+            computational_stages: a function for each stage, as for `pipelining_ops.pipeline`, which
                 checks them. The first one gets the element of the dataset: members of a tuple as
                 positional arguments, a dict as keyword arguments.
             gradient_accumulation_count: Mini-batches for each weight update.
-            eval_metrics_fn: Takes what the last stage returned, for all mini-batches of a run
+            eval_metrics_fn: takes what the last stage returned, for all mini-batches of a run
                 (`[iterations_per_loop, (num_replicas), ...]`), on the host. Returns a dict with the
                 tensor "loss", and pairs of value and update op. Required to evaluate.
-            optimizer_function: Takes what the last stage returned, and returns an
+            optimizer_function: takes what the last stage returned, and returns an
                 `OptimizerFunctionOutput`. Required to train.
-            device_mapping: The IPU of each stage; stage `i` is on IPU `i` when None.
-            loss_accumulator_dtype: Type in which the loss is summed up: that of the loss when None.
-            training_hooks: Hooks for sessions that train.
-            evaluation_hooks: Hooks for sessions that evaluate.
-            prediction_hooks: Hooks for sessions that predict.
-            reduction_method: How the gradients of mini-batches become one.
-            **pipeline_op_kwargs: Further arguments of `pipelining_ops.pipeline`.
+            device_mapping: the IPU of each stage; stage `i` is on IPU `i` when None.
+            loss_accumulator_dtype: type in which the loss is summed up: that of the loss when None.
+            training_hooks: hooks for sessions that train.
+            evaluation_hooks: hooks for sessions that evaluate.
+            prediction_hooks: hooks for sessions that predict.
+            reduction_method: how the gradients of mini-batches become one.
+            **pipeline_op_kwargs: further arguments of `pipelining_ops.pipeline`.
 
         Returns:
             The specification.
@@ -143,8 +143,8 @@ def check_required(spec: IPUPipelineEstimatorSpec, mode: str) -> None:
     """Refuses a specification that lacks what a mode needs.
 
     Args:
-        spec: The specification.
-        mode: The mode.
+        spec: the specification.
+        mode: the mode.
 
     Raises:
         ValueError: If so.
@@ -161,7 +161,7 @@ def repeat_count(spec: IPUPipelineEstimatorSpec, iterations_per_loop: int) -> in
     """Returns how often the pipeline is executed in one run.
 
     Args:
-        spec: The pipeline.
+        spec: the pipeline.
         iterations_per_loop: Mini-batches of one replica in one run.
 
     Raises:
@@ -182,7 +182,7 @@ def check_devices(spec: IPUPipelineEstimatorSpec, num_shards: int) -> None:
     """Refuses a pipeline that does not go with the IPUs of a replica.
 
     Args:
-        spec: The pipeline.
+        spec: the pipeline.
         num_shards: IPUs of each replica.
 
     Raises:

@@ -21,12 +21,12 @@ class PredictionProgram(NamedTuple):
     """A program that predicts.
 
     Args:
-        launch: What to run for `iterations_per_loop` batches of each replica: an operation or
+        launch: what to run for `iterations_per_loop` batches of each replica: an operation or
             tensor of the session's graph.
-        dequeue: Adds ops to the graph that take the predictions of all batches out of the outfeed:
+        dequeue: adds ops to the graph that take the predictions of all batches out of the outfeed:
             a tensor or a dict of tensors.
-        hooks: Those that the model asks for.
-        scaffold: The session's, if the model has one.
+        hooks: those that the model asks for.
+        scaffold: the session's, if the model has one.
     """
 
     launch: Any
@@ -51,9 +51,9 @@ def predict(
     """Yields predictions; see `IPUEstimatorBase.predict`.
 
     Args:
-        estimator: The estimator.
-        input_fn: Returns the dataset.
-        request: What is asked for.
+        estimator: the estimator.
+        input_fn: returns the dataset.
+        request: what is asked for.
 
     Yields:
         Arrays, or dicts of arrays.
@@ -76,10 +76,10 @@ class _Session:
         """Builds the program and starts the session.
 
         Args:
-            estimator: The estimator.
-            input_fn: Returns the dataset.
-            request: What is asked for.
-            cleanup: Where to register what has to be ended and freed.
+            estimator: the estimator.
+            input_fn: returns the dataset.
+            request: what is asked for.
+            cleanup: where to register what has to be ended and freed.
         """
         self._graph = tf.Graph()
         self._ended = False

@@ -19,8 +19,8 @@ class SessionStart(tf1.train.SessionRunHook):
         """Remembers what to set up.
 
         Args:
-            options: Those of the estimator.
-            batches: The feeds of the session's program.
+            options: those of the estimator.
+            batches: the feeds of the session's program.
         """
         self._options = options
         self._batches = batches
@@ -65,9 +65,9 @@ class StopAtStep(tf1.train.SessionRunHook):
         """Remembers when to stop; one of the first two arguments is None.
 
         Args:
-            steps: Steps from the start of the session.
-            last_step: Value of the global step.
-            iterations: Steps in a run.
+            steps: steps from the start of the session.
+            last_step: value of the global step.
+            iterations: steps in a run.
         """
         self._steps = steps
         self._last_step = last_step
@@ -108,10 +108,10 @@ def save_checkpoints(
     Stock hooks expect that a run is one step, and would save one run later.
 
     Args:
-        config: When to save.
-        scaffold: The session's.
-        hooks: Hooks that the session has; those that save checkpoints are told how long a run is.
-        iterations_per_loop: Steps in a run.
+        config: when to save.
+        scaffold: the session's.
+        hooks: hooks that the session has; those that save checkpoints are told how long a run is.
+        iterations_per_loop: steps in a run.
 
     Returns:
         The hook that the session needs beside them: none or one.

@@ -54,19 +54,19 @@ class IPUEstimatorSpec(
         """Checks and keeps what a model function has built.
 
         Args:
-            mode: The `tf.estimator.ModeKeys` it was called with.
-            predictions: A tensor or a dict of tensors; required to predict.
-            loss: A scalar; required to train and to evaluate.
-            train_op: Trains; required to train.
-            eval_metric_ops: Pairs of value and update op by name, run on the device.
-            eval_metrics: A function and the tensors that it takes, a list or a dict. It runs on
+            mode: the `tf.estimator.ModeKeys` it was called with.
+            predictions: a tensor or a dict of tensors; required to predict.
+            loss: a scalar; required to train and to evaluate.
+            train_op: trains; required to train.
+            eval_metric_ops: pairs of value and update op by name, run on the device.
+            eval_metrics: a function and the tensors that it takes, a list or a dict. It runs on
                 the host once for each run, with the tensors of all iterations stacked, and returns
                 pairs of value and update op by name.
-            host_call: A function and a list of the tensors that it takes. It is built on the
+            host_call: a function and a list of the tensors that it takes. It is built on the
                 host, after each run, and returns what trains.
-            training_hooks: Hooks for sessions that train.
-            evaluation_hooks: Hooks for sessions that evaluate.
-            prediction_hooks: Hooks for sessions that predict.
+            training_hooks: hooks for sessions that train.
+            evaluation_hooks: hooks for sessions that evaluate.
+            prediction_hooks: hooks for sessions that predict.
 
         Returns:
             The specification.
@@ -134,7 +134,7 @@ def from_stock(spec: Any) -> IPUEstimatorSpec:
     """Returns what a model function returned as an `IPUEstimatorSpec`.
 
     Args:
-        spec: An `IPUEstimatorSpec` or an `EstimatorSpec`.
+        spec: an `IPUEstimatorSpec` or an `EstimatorSpec`.
 
     Raises:
         ValueError: If it is something else.
@@ -157,7 +157,7 @@ def loss_that_moves(loss: tf.Tensor) -> tf.Tensor:
     number, at which stock estimators would stop.
 
     Args:
-        loss: Result of the launch.
+        loss: result of the launch.
     """
     if not common.is_synthetic(SyntheticDataCategory.Outfeed):
         return loss
@@ -169,7 +169,7 @@ def host_operation(returned: Any) -> Any:
     """Returns what the function of a `host_call` returned, for a session to run.
 
     Args:
-        returned: An operation, a tensor, or a variable: what its `assign_add` returned.
+        returned: an operation, a tensor, or a variable: what its `assign_add` returned.
 
     Raises:
         TypeError: If it is something else.

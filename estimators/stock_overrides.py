@@ -36,12 +36,12 @@ class ProgramEstimator(tf1.estimator.Estimator):
         """Makes the estimator.
 
         Args:
-            model_fn: Function that stock `Estimator` accepts: with an argument `features`.
-            model_dir: Folder for checkpoints and summaries; that of `config` if None, or a
+            model_fn: function that stock `Estimator` accepts: with an argument `features`.
+            model_dir: folder for checkpoints and summaries; that of `config` if None, or a
                 temporary one.
-            config: How and where to run; the defaults of `RunConfig` if None.
-            params: Passed to the user's functions that take `params`.
-            warm_start_from: Checkpoint to take initial values from.
+            config: how and where to run; the defaults of `RunConfig` if None.
+            params: passed to the user's functions that take `params`.
+            warm_start_from: checkpoint to take initial values from.
 
         Raises:
             ValueError: If an argument is wrong.

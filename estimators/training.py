@@ -23,9 +23,9 @@ def build(estimator: IPUEstimator, batches: Batches, config: Any) -> tf.estimato
     """Builds the program that does `iterations_per_loop` steps, and its launch.
 
     Args:
-        estimator: The estimator.
-        batches: The feeds.
-        config: What the model function gets as `config`.
+        estimator: the estimator.
+        batches: the feeds.
+        config: what the model function gets as `config`.
 
     Returns:
         What a session has to run; see `IPUEstimatorBase`.
@@ -69,8 +69,8 @@ class _Step:
         """Adds the step to the program.
 
         Args:
-            args: Features, and labels if there are any.
-            kwargs: Features by name, instead.
+            args: features, and labels if there are any.
+            kwargs: features by name, instead.
 
         Returns:
             The loss before the step, a float32 scalar that is there after it.
@@ -108,8 +108,8 @@ class _Step:
         """Returns what a session has to run.
 
         Args:
-            loss: Result of the launch.
-            tensors: Those for the host call, if there is one.
+            loss: result of the launch.
+            tensors: those for the host call, if there is one.
         """
         train_op = loss.op
         if self._spec.host_call is not None:

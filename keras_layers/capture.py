@@ -45,7 +45,7 @@ class _Capture(tf.keras.layers.Wrapper):
         """Builds the wrapped layer.
 
         Args:
-            input_shape: Shape of the inputs, or a structure of shapes.
+            input_shape: shape of the inputs, or a structure of shapes.
         """
         if isinstance(input_shape, list) and not any(map(tf.nest.is_nested, input_shape)):
             # From a saved model; recurrent layers take a list for a list of shapes.

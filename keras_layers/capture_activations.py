@@ -17,7 +17,7 @@ def activations_of(layer: Any) -> dict[str, Callable[..., Any]]:
     """Returns the activation functions that the configuration of a layer shows, by key.
 
     Args:
-        layer: A Keras layer.
+        layer: a Keras layer.
     """
     if isinstance(layer, (tf.keras.layers.InputLayer, tf.keras.Model, PopnnLayer)):
         # Those of the last are one op with their activation functions in it.
@@ -49,8 +49,8 @@ def capturing(layer: Any, calls: ActivationCalls) -> Any:
     """Returns a layer like another one whose activation functions let gradients be captured.
 
     Args:
-        layer: A Keras layer, which stays as it is.
-        calls: What its functions do with their inputs.
+        layer: a Keras layer, which stays as it is.
+        calls: what its functions do with their inputs.
     """
     wrapped = {
         key: _wrapped(calls, key, function) for key, function in activations_of(layer).items()
@@ -86,8 +86,8 @@ class ActivationCalls:
         """Opens a scope for one call of the layer.
 
         Args:
-            layer: The layer.
-            inputs: Its inputs.
+            layer: the layer.
+            inputs: its inputs.
 
         Yields:
             Nothing.
@@ -103,8 +103,8 @@ class ActivationCalls:
         """Returns the input of an activation function such that its gradient is captured.
 
         Args:
-            x: The input.
-            key: The key of the function in the configuration of its layer.
+            x: the input.
+            key: the key of the function in the configuration of its layer.
         """
         tag = f"{self.tag}_{key}"
         sums = self._sums[-1] if self._sums else None

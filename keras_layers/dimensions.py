@@ -14,7 +14,7 @@ def static_size(size: Any) -> Any:
     """Returns a size as a number, or None.
 
     Args:
-        size: A number, a `Dimension`, or an integer scalar; None for one that is not known. What is
+        size: a number, a `Dimension`, or an integer scalar; None for one that is not known. What is
             none of these comes back as it is.
     """
     if isinstance(size, tf.compat.v1.Dimension):
@@ -30,7 +30,7 @@ def static_shape(shape: Any) -> Any:
     """Returns a shape, or a list or dict of shapes, with numbers for sizes.
 
     Args:
-        shape: What `build` of a Keras model takes, with sizes as `static_size` takes them.
+        shape: what `build` of a Keras model takes, with sizes as `static_size` takes them.
     """
     if isinstance(shape, (tf.TensorShape, keras_tensor.KerasTensor)):
         return shape

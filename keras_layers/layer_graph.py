@@ -51,7 +51,7 @@ def post_order(tensors: Iterable[Any], members: Collection[int] | None = None) -
     """Returns the calls that tensors come from, each after those it depends on.
 
     Args:
-        tensors: Symbolic tensors.
+        tensors: symbolic tensors.
         members: `id` of each node to look at; all if None.
     """
     ordered: list[Any] = []

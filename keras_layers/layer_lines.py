@@ -58,7 +58,7 @@ def line_of(made: Any) -> SourceLocation | None:
     """Returns the line in which a layer was made, or a node by a call; None if it is not known.
 
     Args:
-        made: A layer, or the node of a call.
+        made: a layer, or the node of a call.
     """
     line: SourceLocation | None = vars(made).get(_LINE)
     return line
@@ -68,8 +68,8 @@ def expect(layer: Any, node: Any) -> None:
     """Says which layer is called next in this thread.
 
     Args:
-        layer: The layer.
-        node: The node that it is called for, or None.
+        layer: the layer.
+        node: the node that it is called for, or None.
     """
     called = None if node is None else line_of(node)
     _expected.layer, _expected.line = layer, called or line_of(layer)
@@ -84,8 +84,8 @@ def in_line_of_compile(model: Any, function: Callable[[], Any]) -> Any:
     """Calls a function with the line on the stack in which a model was compiled.
 
     Args:
-        model: The model.
-        function: What to call: makes ops that no layer makes.
+        model: the model.
+        function: what to call: makes ops that no layer makes.
     """
     line = vars(model).get(_COMPILED)
     if line is None:

@@ -44,8 +44,8 @@ class PipelineState:
         """Replaces the assignment.
 
         Args:
-            elements: A new one, or None.
-            cleared: Whether the marks of the layers do not hold.
+            elements: a new one, or None.
+            cleared: whether the marks of the layers do not hold.
         """
         self.elements = elements
         self.cleared = cleared
@@ -56,7 +56,7 @@ def of(model: Any) -> PipelineState:
     """Returns the state of a model.
 
     Args:
-        model: Any Keras model.
+        model: any Keras model.
     """
     # Not an attribute as Keras knows them: it is not part of the model.
     state: PipelineState = vars(model).setdefault(_NAME, PipelineState())
@@ -68,8 +68,8 @@ def layer_losses(model: Any, losses: list[Any]) -> Iterator[None]:
     """Lets `model.losses` be what layers have added elsewhere.
 
     Args:
-        model: A model for the IPU.
-        losses: Tensors of the graph that is being built, or of those around it.
+        model: a model for the IPU.
+        losses: tensors of the graph that is being built, or of those around it.
 
     Yields:
         Nothing.

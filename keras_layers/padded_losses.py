@@ -32,14 +32,14 @@ def loss_and_logs(
     """Computes the loss and updates the metrics of a model.
 
     Args:
-        model: A compiled model.
-        sizes: The numbers of real rows that batches have: see `_partial_batches.branches`.
-        marks: The index of the number that this batch has; its weight, if it is one of several
+        model: a compiled model.
+        sizes: the numbers of real rows that batches have: see `_partial_batches.branches`.
+        marks: the index of the number that this batch has; its weight, if it is one of several
             batches that an update is made of.
         batch: `x`, `y` and `sample_weight`, with padding.
-        y_pred: What the model makes of `x`.
-        losses: What its layers have added to the loss.
-        training: Whether the loss is minimized.
+        y_pred: what the model makes of `x`.
+        losses: what its layers have added to the loss.
+        training: whether the loss is minimized.
 
     Returns:
         The loss, with its weight, and what Keras reports of it and the metrics. All is zero for a
@@ -97,7 +97,7 @@ def adding_layers(model: IPUModel) -> list[str]:
     """Returns the names of layers that added losses or metrics of a batch when they were called.
 
     Args:
-        model: A model that has just been called.
+        model: a model that has just been called.
     """
     return [
         layer.name for layer in model._flatten_layers() if layer._eager_losses or layer._metrics
@@ -108,8 +108,8 @@ def warn_of_whole_batches(model: IPUModel, added: Iterable[str]) -> None:
     """Warns once of layers in which padding is not without effect, if there are any.
 
     Args:
-        model: The model that is trained.
-        added: The names of layers that add losses or metrics of a batch.
+        model: the model that is trained.
+        added: the names of layers that add losses or metrics of a batch.
     """
     normalizing = [layer.name for layer in model._flatten_layers() if _uses_statistics(layer)]
     found = list(dict.fromkeys([*normalizing, *added]))

@@ -26,12 +26,12 @@ def branches(
     """Runs a function for the number of rows that a batch has.
 
     Args:
-        mark: Index of that number in `sizes`, a scalar int32 tensor.
-        sizes: Numbers of rows, the largest first. 0, which is then the last one, is a batch that
+        mark: index of that number in `sizes`, a scalar int32 tensor.
+        sizes: numbers of rows, the largest first. 0, which is then the last one, is a batch that
             is nothing but padding: for it nothing runs.
-        function: Takes a number of rows; returns a structure of values that have the same shapes
+        function: takes a number of rows; returns a structure of values that have the same shapes
             for each number.
-        differentiated: Whether gradients of the values are to be computed.
+        differentiated: whether gradients of the values are to be computed.
 
     Returns:
         The values for the batch, as tensors; zeros where nothing runs.
@@ -78,10 +78,10 @@ def without_padding(structure: Any, padded: int, size: int) -> Any:
     """Cuts off rows.
 
     Args:
-        structure: Tensors. Those whose first dimension is that of the rows are cut, with the masks
+        structure: tensors. Those whose first dimension is that of the rows are cut, with the masks
             that Keras has given them.
-        padded: Number of rows that there are.
-        size: Number of rows to keep, the first ones.
+        padded: number of rows that there are.
+        size: number of rows to keep, the first ones.
 
     Returns:
         The same structure.
@@ -103,8 +103,8 @@ def whole_step(step: Callable[[Any], Any], sizes: Sequence[int]) -> Callable[[An
     """Returns a step that does everything with the real rows only.
 
     Args:
-        step: Takes what Keras calls the data of a step.
-        sizes: As for `branches`.
+        step: takes what Keras calls the data of a step.
+        sizes: as for `branches`.
 
     Returns:
         A function of those data and their marks.

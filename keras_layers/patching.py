@@ -23,7 +23,7 @@ class Patches:
         """Remembers what to do.
 
         Args:
-            patches: Returns what to replace, when the first user comes.
+            patches: returns what to replace, when the first user comes.
         """
         self._patches = patches
         self._lock = threading.Lock()

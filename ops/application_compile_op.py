@@ -47,16 +47,16 @@ def experimental_application_compile_op(
     initialized. It is compiled for the IPU in scope, or `/device:IPU:0`.
 
     Args:
-        func: A Python function or a `tf.function`. Returns tensors, operations or nothing; may use
+        func: a Python function or a `tf.function`. Returns tensors, operations or nothing; may use
             infeeds, outfeeds, loops, pipelines, and tensors and variables from outside. The values
             that these tensors have when the operation runs become part of the file.
-        inputs: What to pass to `func`: their types and shapes count, the values are given when the
+        inputs: what to pass to `func`: their types and shapes count, the values are given when the
             application is started. None for nothing.
-        output_path: The file to write; a new temporary file when None.
-        freeze_variables: Whether the values that variables have when the operation runs become part
+        output_path: the file to write; a new temporary file when None.
+        freeze_variables: whether the values that variables have when the operation runs become part
             of the file. Otherwise each variable is an input that has to be given when the
             application is started, called `XLA_Args/<name of the variable>`.
-        name: Name of the operation, "application_compile" by default.
+        name: name of the operation, "application_compile" by default.
 
     Returns:
         The path of the file, a scalar. In eager mode the function is compiled at once.

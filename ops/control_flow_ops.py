@@ -13,10 +13,10 @@ def barrier(
     """Lets nothing that uses one of the tensors start before all of them are there.
 
     Args:
-        tensors: A list of tensors, or another structure of them.
-        insert_barrier_for_gradients: Whether the gradients of the tensors wait for each other too,
+        tensors: a list of tensors, or another structure of them.
+        insert_barrier_for_gradients: whether the gradients of the tensors wait for each other too,
             on their way back.
-        name: Name for the operation.
+        name: name for the operation.
 
     Returns:
         A structure like `tensors`, to be used in place of it.

@@ -30,10 +30,10 @@ def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> 
     It has no gradient, so it cannot be used for training.
 
     Args:
-        vertex_expression: Takes as many arguments as there are tensors and returns an expression of
+        vertex_expression: takes as many arguments as there are tensors and returns an expression of
             them. It may use `+`, `-`, `*`, unary `-`, `abs()`, `~` (the same as unary `-`),
             `vertex_edsl.constant` for numbers, and `vertex_edsl.let`. Types mix as in C++.
-        *args: Tensors whose shapes broadcast with each other, as in an elementwise operation.
+        *args: tensors whose shapes broadcast with each other, as in an elementwise operation.
 
     Returns:
         A tensor of the type of the first one, of the shape that all broadcast to.
@@ -75,17 +75,17 @@ def cpu_user_operation(
     Each replica calls it, one at a time. See `docs/custom_ops.md` for its signature.
 
     Args:
-        inputs: List of tensors.
-        library_path: Path of the library. It is opened when the program is compiled.
-        outs: The outputs: a dictionary of the lists `output_types` and `output_shapes`. None for
+        inputs: list of tensors.
+        library_path: path of the library. It is opened when the program is compiled.
+        outs: the outputs: a dictionary of the lists `output_types` and `output_shapes`. None for
             none.
-        name: Name for the operation.
-        op_name: Name of the function. `<op_name>_grad` computes the gradient.
-        separate_gradients: Whether the gradient is computed by one call for each input, rather than
+        name: name for the operation.
+        op_name: name of the function. `<op_name>_grad` computes the gradient.
+        separate_gradients: whether the gradient is computed by one call for each input, rather than
             one for all.
-        inputs_with_gradients: Indices of the inputs that have gradients. None for all.
-        attributes: Text for the function.
-        gradient_attributes: Text for the function of the gradient.
+        inputs_with_gradients: indices of the inputs that have gradients. None for all.
+        attributes: text for the function.
+        gradient_attributes: text for the function of the gradient.
 
     Returns:
         A list of tensors. Without outputs, the operation: return it from the program or loop body,
@@ -125,18 +125,18 @@ def precompiled_user_op(
     """Calls an operation of a shared library that was built with `tensorflow_ipu/custom_op.h`.
 
     Args:
-        inputs: See `cpu_user_operation`.
-        library_path: See `cpu_user_operation`.
-        gp_path: Path of compiled codelets. Not read: they are code for the chip, which is simulated
+        inputs: see `cpu_user_operation`.
+        library_path: see `cpu_user_operation`.
+        gp_path: path of compiled codelets. Not read: they are code for the chip, which is simulated
             here, so the library computes everything.
-        outs: See `cpu_user_operation`.
-        name: See `cpu_user_operation`.
-        op_name: Start of the names of the functions: `<op_name>`, `<op_name>_metadata` and
+        outs: see `cpu_user_operation`.
+        name: see `cpu_user_operation`.
+        op_name: start of the names of the functions: `<op_name>`, `<op_name>_metadata` and
             `<op_name>_allocator`, and the same with `<op_name>_grad` for the gradient.
-        separate_gradients: See `cpu_user_operation`.
-        inputs_with_gradients: See `cpu_user_operation`.
-        attributes: See `cpu_user_operation`.
-        gradient_attributes: See `cpu_user_operation`.
+        separate_gradients: see `cpu_user_operation`.
+        inputs_with_gradients: see `cpu_user_operation`.
+        attributes: see `cpu_user_operation`.
+        gradient_attributes: see `cpu_user_operation`.
 
     Returns:
         See `cpu_user_operation`.

@@ -82,13 +82,13 @@ def embedded_runtime_start(
     Where there is one of that name in this process, it goes on as it is, with its own inputs.
 
     Args:
-        executable_file: Path of the file that `experimental_application_compile_op` wrote, or a
+        executable_file: path of the file that `experimental_application_compile_op` wrote, or a
             tensor with it. A `.popef` file of `ipu.serving` is one, too.
-        inputs: Values of the inputs: those of the function, then its variables that were not
+        inputs: values of the inputs: those of the function, then its variables that were not
             frozen. A list or tuple in this order, or a dict from the names of the inputs
             (`XLA_Args/<name of the variable>`) to their values.
-        name: Name of the engine.
-        timeout: How long to wait for the next batch, in microseconds, while a call waits for an
+        name: name of the engine.
+        timeout: how long to wait for the next batch, in microseconds, while a call waits for an
             answer that the program only gives after more batches, such as those for its other
             replicas. Then it gets zeros. The default is 5000.
 
@@ -124,9 +124,9 @@ def embedded_runtime_call(
     """Processes one batch in an engine.
 
     Args:
-        inputs: The tensors of one element of each infeed, in one list, in the order in which the
+        inputs: the tensors of one element of each infeed, in one list, in the order in which the
             queues were made.
-        context: What `embedded_runtime_start` returned.
+        context: what `embedded_runtime_start` returned.
 
     Returns:
         The tensors that the program sends for this batch to its outfeeds, in one list.
@@ -166,10 +166,10 @@ def embedded_runtime_start_and_call(
     """Starts an engine, unless it runs, and has it process one batch.
 
     Args:
-        executable_file: As for `embedded_runtime_start`.
-        startup_inputs: The `inputs` of `embedded_runtime_start`.
-        call_inputs: The `inputs` of `embedded_runtime_call`.
-        name: Name of the engine.
+        executable_file: as for `embedded_runtime_start`.
+        startup_inputs: the `inputs` of `embedded_runtime_start`.
+        call_inputs: the `inputs` of `embedded_runtime_call`.
+        name: name of the engine.
 
     Returns:
         What the call gives, and the context for more calls.
@@ -185,7 +185,7 @@ def embedded_runtime_stop(context: EmbeddedRuntimeContext) -> None:
     """Raises an error: engines run until the process ends.
 
     Args:
-        context: What `embedded_runtime_start` returned.
+        context: what `embedded_runtime_start` returned.
 
     Raises:
         NotImplementedError: Always.

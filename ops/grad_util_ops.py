@@ -26,8 +26,8 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     without gradients, as in inference, there need be none.
 
     Args:
-        args: A tensor or a structure of tensors.
-        tag: What the gradients are called in the context, where nothing else has that name.
+        args: a tensor or a structure of tensors.
+        tag: what the gradients are called in the context, where nothing else has that name.
 
     Returns:
         A structure like `args`, to be used in place of it.

@@ -23,8 +23,8 @@ def print_tensor(input: tensor_lib.Tensor, name: str = "") -> ops.Operation:  # 
     75 characters, and of a tensor with more than 1000 elements only three at each edge are shown.
 
     Args:
-        input: The tensor.
-        name: Name for the operation; it is printed before the value.
+        input: the tensor.
+        name: name for the operation; it is printed before the value.
 
     Returns:
         The operation. Return it from the program (or loop body), pass it to `session.run`, or make
@@ -45,8 +45,8 @@ def remap(x: Any, name: str | None = None) -> tensor_lib.Tensor:
     """Spreads a tensor evenly over the tiles of its IPU; the value does not change.
 
     Args:
-        x: The tensor.
-        name: Name for the operation.
+        x: the tensor.
+        name: name for the operation.
 
     Returns:
         A tensor equal to `x`.
@@ -58,8 +58,8 @@ def remap_deduce(x: Any, name: str | None = None) -> tensor_lib.Tensor:
     """Lays a tensor out as the operations that use it prefer; the value does not change.
 
     Args:
-        x: The tensor.
-        name: Name for the operation.
+        x: the tensor.
+        name: name for the operation.
 
     Returns:
         A tensor equal to `x`.
@@ -74,8 +74,8 @@ def recompute(x: Any, name: str | None = None) -> tensor_lib.Tensor:
     """Returns its argument; it once asked for recomputation in the backward pass.
 
     Args:
-        x: The tensor.
-        name: Name for the operation.
+        x: the tensor.
+        name: name for the operation.
 
     Returns:
         A tensor equal to `x`.
@@ -90,8 +90,8 @@ def block_recompute(x: Any, name: str | None = None) -> tensor_lib.Tensor:
     """Returns its argument; it once ended what is recomputed in the backward pass.
 
     Args:
-        x: The tensor.
-        name: Name for the operation.
+        x: the tensor.
+        name: name for the operation.
 
     Returns:
         A tensor equal to `x`.
@@ -105,7 +105,7 @@ def get_current_iteration_counter(name: str | None = None) -> tensor_lib.Tensor:
     In a pipeline that is the number of the mini-batch, from 0 in each execution of the pipeline.
 
     Args:
-        name: Name for the operation.
+        name: name for the operation.
 
     Returns:
         An int32 scalar, 0 in the first iteration.
@@ -123,11 +123,11 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
     The queue lives as long as one run of the program, one for each replica. No gradient passes.
 
     Args:
-        x: Tensor of known shape.
-        depth: How many executions before. Less than 1: the result is `x` itself.
-        offload: Whether the queue is kept in remote memory, if the device has some. Values do not
+        x: tensor of known shape.
+        depth: how many executions before. Less than 1: the result is `x` itself.
+        offload: whether the queue is kept in remote memory, if the device has some. Values do not
             depend on it.
-        name: Name for the operations.
+        name: name for the operations.
 
     Returns:
         A tensor like `x`: zeros in the first `depth` executions of a run.

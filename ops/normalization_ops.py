@@ -110,7 +110,7 @@ def layer_norm(
     It is `group_norm` with one group; `beta` and `gamma` are `[channels]`.
 
     Args:
-        inputs: See `group_norm`; so for the other arguments.
+        inputs: see `group_norm`; so for the other arguments.
         channels_axis: of the channels: the last one, or 1.
         center: whether there is a variable `beta`.
         scale: whether there is a variable `gamma`.
@@ -154,7 +154,7 @@ def instance_norm(
     It is `group_norm` with as many groups as channels.
 
     Args:
-        inputs: See `group_norm`; so for the other arguments.
+        inputs: see `group_norm`; so for the other arguments.
         channels_axis: of the channels: the last one, or 1.
         center: whether there is a variable `beta`.
         scale: whether there is a variable `gamma`.

@@ -79,48 +79,48 @@ def pipeline(
     gradients; `repeat_count` executions are made.
 
     Args:
-        computational_stages: A function for each stage. The first gets `inputs`, then the infeed's
+        computational_stages: a function for each stage. The first gets `inputs`, then the infeed's
             element; each other gets what the one before returned (a dict as keyword arguments). A
             list in place of a function is a parallel stage: its functions get the same arguments,
             and their results are joined.
         gradient_accumulation_count: Mini-batches in one execution: an int, or a scalar int32
             tensor. Of a number that is not known when the program is compiled, nobody can tell
             whether the chip's schedule can have it, and the plan shows the fewest it can have.
-        gradient_accumulation_dtype: Type of the accumulators: None for that of the variable, a
+        gradient_accumulation_dtype: type of the accumulators: None for that of the variable, a
             type, or a function from variable to type. The optimizer gets gradients of this type.
-        repeat_count: Number of executions, an int or a scalar int32 tensor.
+        repeat_count: number of executions, an int or a scalar int32 tensor.
         batch_serialization_iterations: Mini-batches in one execution of a stage; an execution of
             the pipeline then takes so many times `gradient_accumulation_count`.
-        inputs: Tensors for the first stage, the same for each mini-batch.
-        infeed_queue: Where each mini-batch comes from.
-        outfeed_queue: Where the results of each mini-batch go: what the last stage returns. None
+        inputs: tensors for the first stage, the same for each mini-batch.
+        infeed_queue: where each mini-batch comes from.
+        outfeed_queue: where the results of each mini-batch go: what the last stage returns. None
             if it returns nothing, or `outfeed_mask` leaves everything out.
-        optimizer_function: Takes what the last stage returned, and says what to minimise.
-        device_mapping: The IPU of each stage; stage `i` is on IPU `i` when None. A list of IPUs
+        optimizer_function: takes what the last stage returned, and says what to minimise.
+        device_mapping: the IPU of each stage; stage `i` is on IPU `i` when None. A list of IPUs
             for a parallel stage. With -1 a stage is on all IPUs of the pipeline: on which its ops
             are, `ipu_shard` says in the stage.
-        pipeline_schedule: In which order the chip does it. Grouped when None, Sequential with
+        pipeline_schedule: in which order the chip does it. Grouped when None, Sequential with
             batch serialization.
-        recomputation_mode: How activations are recomputed, if `IPUConfig.allow_recompute` is set.
-        forward_propagation_stages_poplar_options: Options for the forward pass of each stage.
-        backward_propagation_stages_poplar_options: Options for the backward pass of each stage.
-        weight_update_poplar_options: Options for the weight update.
-        offload_weight_update_variables: Whether variables that only the update uses are in remote
+        recomputation_mode: how activations are recomputed, if `IPUConfig.allow_recompute` is set.
+        forward_propagation_stages_poplar_options: options for the forward pass of each stage.
+        backward_propagation_stages_poplar_options: options for the backward pass of each stage.
+        weight_update_poplar_options: options for the weight update.
+        offload_weight_update_variables: whether variables that only the update uses are in remote
             memory. As for all such options: None is "if it is there", and results stay the same.
-        replicated_optimizer_state_sharding: Whether those variables are split over the replicas.
-        offload_activations: Whether activations that wait for the backward pass are in remote
+        replicated_optimizer_state_sharding: whether those variables are split over the replicas.
+        offload_activations: whether activations that wait for the backward pass are in remote
             memory.
-        offload_gradient_accumulation_buffers: Whether accumulators are in remote memory.
-        replicated_weight_sharding: Whether the variables of the stages are split over the replicas.
-        offload_weights: Whether those split variables are in remote memory.
-        continuous_weight_updates: Not implemented, as in the original.
-        outfeed_loss: Whether the outfeed gets the loss only.
-        accumulate_outfeed: Whether the outfeed gets one sum for each execution.
-        accumulate_outfeed_dtype: Type of those sums, like `gradient_accumulation_dtype`.
-        outfeed_mask: For each result of the last stage, whether to leave it out of the outfeed.
-        name: Name for the pipeline.
-        reduction_method: How the gradients of mini-batches become one.
-        gradient_accumulation_for_captured_grads: Whether captured gradients are accumulated like
+        offload_gradient_accumulation_buffers: whether accumulators are in remote memory.
+        replicated_weight_sharding: whether the variables of the stages are split over the replicas.
+        offload_weights: whether those split variables are in remote memory.
+        continuous_weight_updates: not implemented, as in the original.
+        outfeed_loss: whether the outfeed gets the loss only.
+        accumulate_outfeed: whether the outfeed gets one sum for each execution.
+        accumulate_outfeed_dtype: type of those sums, like `gradient_accumulation_dtype`.
+        outfeed_mask: for each result of the last stage, whether to leave it out of the outfeed.
+        name: name for the pipeline.
+        reduction_method: how the gradients of mini-batches become one.
+        gradient_accumulation_for_captured_grads: whether captured gradients are accumulated like
             the others. If not, the optimizer gets those of the last mini-batch.
 
     Returns:
@@ -197,8 +197,8 @@ def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
     """Marks tensors of a stage that are kept rather than recomputed in the backward pass.
 
     Args:
-        tensors: A tensor or a structure of tensors.
-        name: Name for the operations.
+        tensors: a tensor or a structure of tensors.
+        name: name for the operations.
 
     Returns:
         The same structure, to use in the place of `tensors`.

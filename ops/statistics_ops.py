@@ -69,7 +69,7 @@ def histogram_update(
 
     Args:
         hist: what `histogram` returned for other values and the same levels.
-        inputs: See `histogram`; so for the other arguments.
+        inputs: see `histogram`; so for the other arguments.
         levels: what the bins are between.
         absolute_of_input: whether the absolute values of the inputs are counted.
 

@@ -18,7 +18,7 @@ def constant(value: int | float | bool) -> Expression:
     """Makes an expression of a number.
 
     Args:
-        value: An int (then its type is int32, or int64 if it needs that) or a float (float32).
+        value: an int (then its type is int32, or int64 if it needs that) or a float (float32).
 
     Returns:
         The expression.
@@ -42,8 +42,8 @@ def let(value: Expression, body: Callable[[Expression], Expression]) -> Expressi
     """Gives a part of an expression a name: `let(a * b, lambda t: t + t * t)`.
 
     Args:
-        value: The part. It is computed once.
-        body: Takes it and returns the whole expression.
+        value: the part. It is computed once.
+        body: takes it and returns the whole expression.
 
     Returns:
         What `body` returns.

@@ -97,7 +97,7 @@ def explain(name: str) -> str | None:
     """Says what a name was, for the message of an error.
 
     Args:
-        name: A full name, as programs for the original have it.
+        name: a full name, as programs for the original have it.
 
     Returns:
         The message; None if nothing is known of the name.

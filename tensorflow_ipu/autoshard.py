@@ -46,12 +46,12 @@ def automatic_sharding(
     If the ops cannot be cut into so many shards, there are fewer, and a warning says so.
 
     Args:
-        num_shards: Number of shards.
-        input_ts: Tensor (or structure of tensors) closest to the data.
-        loss_ts: Tensor (or structure of tensors) closest to the loss.
-        edge_filter: Called with the names of the two ops of an edge, source first. Returns True for
+        num_shards: number of shards.
+        input_ts: tensor (or structure of tensors) closest to the data.
+        loss_ts: tensor (or structure of tensors) closest to the loss.
+        edge_filter: called with the names of the two ops of an edge, source first. Returns True for
             an edge that must not go from one shard to another.
-        frozen_inference: The weights are constants and there is no backward pass: the constants and
+        frozen_inference: the weights are constants and there is no backward pass: the constants and
             variables alone are the cost.
 
     Raises:
@@ -95,8 +95,8 @@ class _Forward:
     """The ops that a loss needs, in the order in which they are cut.
 
     Args:
-        inputs: Where the path starts.
-        losses: Where it ends.
+        inputs: where the path starts.
+        losses: where it ends.
 
     Attributes:
         positions: Index of each op. Those on the path have one each, in the order in which they

@@ -58,12 +58,12 @@ class MiniBatches:
         Args:
             count: Mini-batches for one update: an int, or a scalar int32 tensor of the loop's
                 body.
-            attribute: Attribute of the counter that holds the description. With one mini-batch
+            attribute: attribute of the counter that holds the description. With one mini-batch
                 there is no counter, and the operation of the update has it.
-            description: What the compiler has to know, in values that JSON has. Under "memory" are
+            description: what the compiler has to know, in values that JSON has. Under "memory" are
                 the options that say where variables are kept: see
                 `compiler.memory_options.check_options`.
-            name: Name for the counter.
+            name: name for the counter.
         """
         self._count = count
         self._name = name
@@ -98,10 +98,10 @@ class MiniBatches:
         """Accumulates a value of each mini-batch.
 
         Args:
-            value: The value; slices are made dense.
-            dtype: Type to accumulate in.
-            method: How values become one.
-            name: Name for the accumulator.
+            value: the value; slices are made dense.
+            dtype: type to accumulate in.
+            method: how values become one.
+            name: name for the accumulator.
 
         Returns:
             The accumulator. Its value is complete in the update.
@@ -127,7 +127,7 @@ class MiniBatches:
         """Runs `update` after the last mini-batch, and starts again from zero.
 
         Args:
-            update: Builds the update and returns its operations. It may read the accumulators.
+            update: builds the update and returns its operations. It may read the accumulators.
 
         Returns:
             The operation to run with every mini-batch.

@@ -30,10 +30,10 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
     needs one of the results.
 
     Args:
-        computation: Builds the program. Takes as many positional arguments as there are `inputs`;
+        computation: builds the program. Takes as many positional arguments as there are `inputs`;
             returns tensors (or values that convert to them), then operations, or None. Returned
             operations run whenever the program does.
-        inputs: What to pass to `computation`. Each entry may be any structure of values that
+        inputs: what to pass to `computation`. Each entry may be any structure of values that
             convert to tensors: a list of N numbers becomes N scalars.
 
     Returns:

@@ -44,12 +44,12 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
         """Makes a strategy.
 
         Args:
-            ipu_device: The TensorFlow device to run on.
-            cpu_device: Where initial values are computed.
-            enable_dataset_iterators: Whether `iter(dataset)` in the scope makes an iterator that
+            ipu_device: the TensorFlow device to run on.
+            cpu_device: where initial values are computed.
+            enable_dataset_iterators: whether `iter(dataset)` in the scope makes an iterator that
                 programs on the device read through an infeed.
-            enable_keras_extensions: Whether Keras models made in the scope run as IPU programs.
-            enable_custom_train_step: Whether `fit` of such a model compiles a `train_step` that the
+            enable_keras_extensions: whether Keras models made in the scope run as IPU programs.
+            enable_custom_train_step: whether `fit` of such a model compiles a `train_step` that the
                 model has of its own, instead of refusing it. `set_custom_train_step` of a model
                 decides for that model.
         """
@@ -94,10 +94,10 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
         """Runs a function as one program on the device.
 
         Args:
-            fn: A `tf.function` or ConcreteFunction. Inside a `tf.function` it may be any function.
-            args: Positional arguments.
-            kwargs: Keyword arguments.
-            options: Has no effect: there is one device.
+            fn: a `tf.function` or ConcreteFunction. Inside a `tf.function` it may be any function.
+            args: positional arguments.
+            kwargs: keyword arguments.
+            options: has no effect: there is one device.
 
         Returns:
             What `fn` returns.

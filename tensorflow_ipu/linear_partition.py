@@ -20,7 +20,7 @@ def partition(costs: Sequence[int], cuts: Sequence[int | None], parts: int) -> l
     Args:
         costs: Cost of each item, an integer >= 0.
         cuts: Cost of cutting after each item but the last, None where that is not allowed.
-        parts: How many parts to make.
+        parts: how many parts to make.
 
     Returns:
         The part of each item: 0 for the first, never falling, rising in steps of one. There are
@@ -41,7 +41,7 @@ def _least_maximum(sums: np.ndarray, parts: int) -> int:
 
     Args:
         sums: Cost of all blocks before each block, and of all blocks; int64.
-        parts: Number of parts.
+        parts: number of parts.
     """
     low, high = int(np.max(np.diff(sums))), int(sums[-1])
     while low < high:
@@ -67,10 +67,10 @@ def _cheapest(sums: np.ndarray, price: np.ndarray, parts: int, limit: int) -> li
     """Returns the first block of each part.
 
     Args:
-        sums: As in `_least_maximum`.
+        sums: as in `_least_maximum`.
         price: Cost of cutting before each block; float64.
-        parts: Number of parts, at most that of blocks.
-        limit: Largest cost of a part.
+        parts: number of parts, at most that of blocks.
+        limit: largest cost of a part.
     """
     blocks = len(sums) - 1
     total = max(float(sums[-1]), 1.0)

@@ -33,13 +33,13 @@ def repeat(
     """Runs `body` a fixed number of times on the device.
 
     Args:
-        n: Number of iterations: a Python int or a scalar int32 tensor.
-        body: Takes the loop's tensors, then the next element of the infeed (members of a tuple as
+        n: number of iterations: a Python int or a scalar int32 tensor.
+        body: takes the loop's tensors, then the next element of the infeed (members of a tuple as
             positional arguments; a dict, or a tuple of one dict, as keyword arguments). Returns
             the new tensors, then operations that run in every iteration.
-        inputs: Initial values of the loop's tensors; None for no tensors.
-        infeed_queue: Where each iteration gets an element from.
-        use_while_v1: Has no effect: both kinds of TensorFlow loops compute the same, and the
+        inputs: initial values of the loop's tensors; None for no tensors.
+        infeed_queue: where each iteration gets an element from.
+        use_while_v1: has no effect: both kinds of TensorFlow loops compute the same, and the
             device has one kind.
 
     Returns:
@@ -79,12 +79,12 @@ def while_loop(
     """Runs `body` on the device while `condition` holds.
 
     Args:
-        condition: Takes the loop's tensors (no infeed element); returns one boolean.
-        body: As for `repeat`.
-        inputs: Initial values of the loop's tensors; None for no tensors.
-        infeed_queue: Where each iteration gets an element from.
-        maximum_iterations: Ends the loop after so many iterations at the latest.
-        use_while_v1: Has no effect, as for `repeat`.
+        condition: takes the loop's tensors (no infeed element); returns one boolean.
+        body: as for `repeat`.
+        inputs: initial values of the loop's tensors; None for no tensors.
+        infeed_queue: where each iteration gets an element from.
+        maximum_iterations: ends the loop after so many iterations at the latest.
+        use_while_v1: has no effect, as for `repeat`.
 
     Returns:
         As for `repeat`.

@@ -39,7 +39,7 @@ def ipu_jit_scope(ipu_scope: int | str) -> Iterator[None]:
     """Marks the ops inside as compiled together.
 
     Args:
-        ipu_scope: Tells this scope from others.
+        ipu_scope: tells this scope from others.
 
     Yields:
         Nothing.
@@ -60,7 +60,7 @@ def ipu_scope(device: str) -> Iterator[Any]:
     """Places the ops inside on an IPU device. Variables made inside are resource variables.
 
     Args:
-        device: Name of the TensorFlow device, such as "/device:IPU:0".
+        device: name of the TensorFlow device, such as "/device:IPU:0".
 
     Yields:
         The variable scope.
@@ -79,7 +79,7 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
     """Places the ops inside on one IPU (or several) of a multi-IPU device.
 
     Args:
-        index: Index of the IPU within the device, or indices. -1 for all IPUs that the program
+        index: index of the IPU within the device, or indices. -1 for all IPUs that the program
             uses.
 
     Yields:
@@ -110,7 +110,7 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
     results.
 
     Args:
-        name: Name for the scope, made unique.
+        name: name for the scope, made unique.
 
     Yields:
         Nothing.
@@ -156,9 +156,9 @@ def frontend_attribute(
     Scopes nest: keys add up, and the same key is overridden by the inner scope.
 
     Args:
-        attribute_name: The key.
-        attribute_value: Its value inside the scope.
-        restore_to: What the key is left at on exit if no enclosing scope sets it. Without it the
+        attribute_name: the key.
+        attribute_value: its value inside the scope.
+        restore_to: what the key is left at on exit if no enclosing scope sets it. Without it the
             key is removed then.
 
     Yields:
@@ -199,7 +199,7 @@ def stochastic_rounding(override: bool) -> contextlib.AbstractContextManager[Non
     The innermost scope counts. On the IPU model it has no effect.
 
     Args:
-        override: Whether their float16 results are rounded stochastically.
+        override: whether their float16 results are rounded stochastically.
 
     Returns:
         A context.

@@ -23,7 +23,7 @@ def dependencies(roots: Iterable[ops.Operation | tensor_lib.Tensor]) -> list[ops
     Control dependencies count as inputs. Functional loops, conditionals and calls are single ops.
 
     Args:
-        roots: Ops to start from, or their tensors.
+        roots: ops to start from, or their tensors.
 
     Returns:
         The roots and their ancestors, each once, nearest first.
@@ -46,8 +46,8 @@ def has_attr(o: ops.Operation, attr_name: str) -> bool:
     """Tells whether an op has an attribute.
 
     Args:
-        o: The op.
-        attr_name: Name of the attribute.
+        o: the op.
+        attr_name: name of the attribute.
 
     Returns:
         Whether it has.
@@ -63,7 +63,7 @@ def get_sharding(op: ops.Operation) -> list[int] | None:
     """Returns the shard of an op.
 
     Args:
-        op: The op.
+        op: the op.
 
     Returns:
         Indices of its IPUs: `[1]` for an op made in `ipu_shard(1)`. None if it has no shard.
@@ -87,7 +87,7 @@ def get_shard_from_colocation(op: ops.Operation) -> int | None:
     The op that a colocation group is named after comes first, then the other ops of its group.
 
     Args:
-        op: The op; its own shard is not looked at.
+        op: the op; its own shard is not looked at.
 
     Returns:
         Index of the IPU (the first one if there are several), or None when nothing tells.
@@ -110,7 +110,7 @@ def propagate_sharding(g: ops.Graph) -> None:
     ops that are colocated with none get none.
 
     Args:
-        g: The graph, which may be that of a function being traced.
+        g: the graph, which may be that of a function being traced.
     """
     groups = _Groups(g)
     for operation in g.get_operations():

@@ -91,7 +91,7 @@ def over_replicas(reduce_op: reduce_util.ReduceOp, value: Any) -> Any:
 
     Args:
         reduce_op: SUM or MEAN.
-        value: A tensor, or a structure of tensors.
+        value: a tensor, or a structure of tensors.
 
     Returns:
         The same, reduced.

@@ -23,10 +23,10 @@ class DeviceStrategy:
     """The options of a strategy for one IPU device: the base of `IPUStrategy`.
 
     Args:
-        ipu_device: The TensorFlow device to run on.
-        enable_dataset_iterators: See `IPUStrategy`.
-        enable_keras_extensions: See `IPUStrategy`.
-        enable_custom_train_step: See `IPUStrategy`.
+        ipu_device: the TensorFlow device to run on.
+        enable_dataset_iterators: see `IPUStrategy`.
+        enable_keras_extensions: see `IPUStrategy`.
+        enable_custom_train_step: see `IPUStrategy`.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ def same_device(strategy: Any, other: Any) -> bool:
     """Returns whether two strategies are IPUStrategies for the same device.
 
     Args:
-        strategy: Any strategy, or None.
-        other: Likewise.
+        strategy: any strategy, or None.
+        other: likewise.
     """
     first, second = (getattr(one, "device_ordinal", None) for one in (strategy, other))
     return first is not None and first == second

@@ -30,14 +30,14 @@ class MomentsOptimizer(base.IpuOptimizerBase):
         """Makes an optimizer.
 
         Args:
-            name: Name for its operations.
-            learning_rate: A number, tensor, schedule or function without arguments.
-            beta_1: How much of `m` stays in a step.
-            beta_2: How much of `v` stays in a step.
-            epsilon: What is added to the square root of `v`.
-            debiasing: Whether to make up for the zeros that moments begin with.
-            dtypes: Type of each part of the state by its name; None for that of the weight.
-            **kwargs: Arguments of `IpuOptimizerBase`.
+            name: name for its operations.
+            learning_rate: a number, tensor, schedule or function without arguments.
+            beta_1: how much of `m` stays in a step.
+            beta_2: how much of `v` stays in a step.
+            epsilon: what is added to the square root of `v`.
+            debiasing: whether to make up for the zeros that moments begin with.
+            dtypes: type of each part of the state by its name; None for that of the weight.
+            **kwargs: arguments of `IpuOptimizerBase`.
         """
         super().__init__(name, **kwargs)
         self._set_hyper("learning_rate", kwargs.get("lr", learning_rate))
@@ -121,20 +121,20 @@ class AdamIpuOptimizer(MomentsOptimizer):
         """Makes an optimizer.
 
         Args:
-            learning_rate: A number, tensor, schedule or function without arguments.
-            beta_1: How much of the mean of gradients, `m`, stays in a step.
-            beta_2: How much of the mean of squared gradients, `v`, stays in a step.
-            epsilon: What is added to the square root of `v`.
-            amsgrad: Whether to divide by the root of the largest `v` so far, which is `vhat`.
-            name: Name for its operations.
-            m_dtype: Type of `m`; that of the weight if None.
-            v_dtype: Type of `v`; that of the weight if None.
-            vhat_dtype: Type of `vhat`; that of the weight if None.
-            debiasing: Whether to make up for the zeros that `m` and `v` begin with.
-            optimizer_compute_precisions: Types of the arithmetic of the moments, and of that of the
+            learning_rate: a number, tensor, schedule or function without arguments.
+            beta_1: how much of the mean of gradients, `m`, stays in a step.
+            beta_2: how much of the mean of squared gradients, `v`, stays in a step.
+            epsilon: what is added to the square root of `v`.
+            amsgrad: whether to divide by the root of the largest `v` so far, which is `vhat`.
+            name: name for its operations.
+            m_dtype: type of `m`; that of the weight if None.
+            v_dtype: type of `v`; that of the weight if None.
+            vhat_dtype: type of `vhat`; that of the weight if None.
+            debiasing: whether to make up for the zeros that `m` and `v` begin with.
+            optimizer_compute_precisions: types of the arithmetic of the moments, and of that of the
                 weight.
-            outline_apply_gradients: See `IpuOptimizerBase`.
-            outline_apply_gradients_kwargs: Likewise.
+            outline_apply_gradients: see `IpuOptimizerBase`.
+            outline_apply_gradients_kwargs: likewise.
             **kwargs: `clipnorm`, `clipvalue`, `global_clipnorm` and `decay` of Keras's optimizers.
 
         Raises:

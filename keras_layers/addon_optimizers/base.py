@@ -50,12 +50,12 @@ class IpuOptimizerBase(tf.keras.optimizers.legacy.Optimizer):
         """Makes an optimizer.
 
         Args:
-            name: Name for its operations.
-            optimizer_compute_precisions: Types of the arithmetic of an update, one for each of its
+            name: name for its operations.
+            optimizer_compute_precisions: types of the arithmetic of an update, one for each of its
                 stages; one type stands for all stages.
-            outline_apply_gradients: Whether updates are outlined functions, which the program has
+            outline_apply_gradients: whether updates are outlined functions, which the program has
                 once for all weights of a shape.
-            outline_apply_gradients_kwargs: Arguments of `ipu.functional_ops.outlined_function`.
+            outline_apply_gradients_kwargs: arguments of `ipu.functional_ops.outlined_function`.
             **kwargs: `clipnorm`, `clipvalue`, `global_clipnorm` and `decay` of Keras's optimizers.
 
         Raises:
@@ -93,11 +93,11 @@ class IpuOptimizerBase(tf.keras.optimizers.legacy.Optimizer):
         """Returns a weight and its state after a step. What it returns may be of any type.
 
         Args:
-            weight_name: Name of the weight.
-            gradient: Of the type of the first stage.
-            weight: Of the type of the last stage.
-            state: Of the type of the first stage.
-            scalars: What `_scalars` returned, float32.
+            weight_name: name of the weight.
+            gradient: of the type of the first stage.
+            weight: of the type of the last stage.
+            state: of the type of the first stage.
+            scalars: what `_scalars` returned, float32.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not say how to update a weight. Use AdamIpuOptimizer, "
@@ -110,10 +110,10 @@ class IpuOptimizerBase(tf.keras.optimizers.legacy.Optimizer):
         """Makes a part of the state of a weight, of the type that it is to have.
 
         Args:
-            var: The weight.
-            slot_name: Name of the part.
-            initializer: As for Keras's optimizers.
-            shape: Its shape; that of the weight if None.
+            var: the weight.
+            slot_name: name of the part.
+            initializer: as for Keras's optimizers.
+            shape: its shape; that of the weight if None.
 
         Returns:
             The variable; that of before if there is one.
@@ -218,8 +218,8 @@ def floating(argument: str, dtype: Any) -> tf.DType:
     """Returns a floating-point type that somebody passed as an argument.
 
     Args:
-        argument: Name of the argument.
-        dtype: A type, or the name of one.
+        argument: name of the argument.
+        dtype: a type, or the name of one.
 
     Raises:
         ValueError: If it is another type, or none.
@@ -240,8 +240,8 @@ def optional(argument: str, dtype: Any) -> tf.DType | None:
     """Returns what `floating` returns, and None for None.
 
     Args:
-        argument: Name of the argument.
-        dtype: A type, the name of one, or None.
+        argument: name of the argument.
+        dtype: a type, the name of one, or None.
 
     Raises:
         ValueError: If it is another type, or none.
@@ -253,6 +253,6 @@ def type_name(dtype: tf.DType | None) -> str | None:
     """Returns the name of a type, as configurations have it.
 
     Args:
-        dtype: The type, or None.
+        dtype: the type, or None.
     """
     return None if dtype is None else str(dtype.name)

@@ -39,24 +39,24 @@ class LAMBIpuOptimizer(MomentsOptimizer):
         """Makes an optimizer.
 
         Args:
-            learning_rate: A number, tensor, schedule or function without arguments.
-            beta_1: How much of the mean of gradients, `m`, stays in a step.
-            beta_2: How much of the mean of squared gradients, `v`, stays in a step.
-            epsilon: What is added to the square root of `v`.
-            weight_decay_rate: What part of the weight is added to its step.
-            exclude_from_weight_decay: Regular expressions; weights in whose names one is found have
+            learning_rate: a number, tensor, schedule or function without arguments.
+            beta_1: how much of the mean of gradients, `m`, stays in a step.
+            beta_2: how much of the mean of squared gradients, `v`, stays in a step.
+            epsilon: what is added to the square root of `v`.
+            weight_decay_rate: what part of the weight is added to its step.
+            exclude_from_weight_decay: regular expressions; weights in whose names one is found have
                 no weight decay.
-            exclude_from_layer_adaptation: Likewise, for weights whose steps are not made as long as
+            exclude_from_layer_adaptation: likewise, for weights whose steps are not made as long as
                 the weight is; as `exclude_from_weight_decay` if None.
-            name: Name for its operations.
-            debiasing: Whether to make up for the zeros that `m` and `v` begin with.
-            m_dtype: Type of `m`; that of the weight if None.
-            v_dtype: Type of `v`; that of the weight if None.
-            weight_norm_clip: The most that the length of a weight counts for.
-            optimizer_compute_precisions: Types of the arithmetic of the moments, and of that of the
+            name: name for its operations.
+            debiasing: whether to make up for the zeros that `m` and `v` begin with.
+            m_dtype: type of `m`; that of the weight if None.
+            v_dtype: type of `v`; that of the weight if None.
+            weight_norm_clip: the most that the length of a weight counts for.
+            optimizer_compute_precisions: types of the arithmetic of the moments, and of that of the
                 weight.
-            outline_apply_gradients: See `IpuOptimizerBase`.
-            outline_apply_gradients_kwargs: Likewise.
+            outline_apply_gradients: see `IpuOptimizerBase`.
+            outline_apply_gradients_kwargs: likewise.
             **kwargs: `clipnorm`, `clipvalue`, `global_clipnorm` and `decay` of Keras's optimizers.
 
         Raises:

@@ -34,14 +34,14 @@ class SGDIpuOptimizer(base.IpuOptimizerBase):
         """Makes an optimizer.
 
         Args:
-            learning_rate: A number, tensor, schedule or function without arguments.
-            momentum: How much of a step is made again in the next one, from 0 to 1.
-            nesterov: Whether momentum is that of Nesterov.
-            name: Name for its operations.
-            momentum_accum_dtype: Type of the state; that of the weight if None.
-            optimizer_compute_precisions: Type of the arithmetic.
-            outline_apply_gradients: See `IpuOptimizerBase`.
-            outline_apply_gradients_kwargs: Likewise.
+            learning_rate: a number, tensor, schedule or function without arguments.
+            momentum: how much of a step is made again in the next one, from 0 to 1.
+            nesterov: whether momentum is that of Nesterov.
+            name: name for its operations.
+            momentum_accum_dtype: type of the state; that of the weight if None.
+            optimizer_compute_precisions: type of the arithmetic.
+            outline_apply_gradients: see `IpuOptimizerBase`.
+            outline_apply_gradients_kwargs: likewise.
             **kwargs: `clipnorm`, `clipvalue`, `global_clipnorm` and `decay` of Keras's optimizers.
 
         Raises:

@@ -25,9 +25,9 @@ def plan_inference(model: IPUModel, data: Data, requested: int | None) -> Steps:
     """Returns the steps that a model runs in `evaluate` or `predict`.
 
     Args:
-        model: An extended model.
-        data: The batches.
-        requested: What the user passed for `steps`.
+        model: an extended model.
+        data: the batches.
+        requested: what the user passed for `steps`.
     """
     stages = model._pipeline_stages() if model._is_pipelined() else 1
     return steps_lib.plan_inference(
@@ -39,10 +39,10 @@ def plan_training(model: IPUModel, data: Data, requested: int | None, epochs: in
     """Returns the steps that a model runs in `fit`.
 
     Args:
-        model: An extended model.
-        data: The batches.
-        requested: What the user passed for `steps_per_epoch`.
-        epochs: Number of epochs that run.
+        model: an extended model.
+        data: the batches.
+        requested: what the user passed for `steps_per_epoch`.
+        epochs: number of epochs that run.
     """
     argument, number, each = "steps_per_epoch", _number(model), per_execution(model)
     # Padding follows the last batch of the data, which a number of steps may not come to.
@@ -62,11 +62,11 @@ def runner(model: IPUModel, mode: str, data: Data, steps: Steps, epochs: int = 1
     """Returns what runs a model over the steps of one call, with its program found or made.
 
     Args:
-        model: An extended model.
-        mode: A mode of `programs`.
-        data: The batches.
-        steps: What to run.
-        epochs: Number of epochs.
+        model: an extended model.
+        mode: a mode of `programs`.
+        data: the batches.
+        steps: what to run.
+        epochs: number of epochs.
     """
     options = model._ipu_options
     group = checks.accumulation_steps(model) * steps.replicas
@@ -104,11 +104,11 @@ def callback_list(model: IPUModel, callbacks: Any, verbose: Any, epochs: int, st
     """Returns a list of callbacks as Keras makes it.
 
     Args:
-        model: The model.
-        callbacks: What the user passed, or the list of the `fit` that this is part of.
-        verbose: Whether there is a progress bar.
-        epochs: Number of epochs.
-        steps: What is run.
+        model: the model.
+        callbacks: what the user passed, or the list of the `fit` that this is part of.
+        verbose: whether there is a progress bar.
+        epochs: number of epochs.
+        steps: what is run.
     """
     if isinstance(callbacks, callbacks_lib.CallbackList):
         return callbacks
@@ -136,8 +136,8 @@ def checked_logs(logs: Any, step: str) -> dict[str, Any]:
     """Returns the logs of an epoch.
 
     Args:
-        logs: What the last step gave.
-        step: Name of the method that did.
+        logs: what the last step gave.
+        step: name of the method that did.
 
     Raises:
         ValueError: If that is no dict.
@@ -154,10 +154,10 @@ def epoch_logs(model: IPUModel, logs: dict[str, Any], step: str, steps: Steps) -
     """Returns what an epoch reports.
 
     Args:
-        model: The model.
-        logs: What the last step gave.
-        step: Name of the method that did.
-        steps: What was run.
+        model: the model.
+        logs: what the last step gave.
+        step: name of the method that did.
+        steps: what was run.
 
     Returns:
         The logs. For a step of the model's own that returns values under the names of the model's

@@ -31,8 +31,8 @@ def check(model: IPUModel, method: str) -> None:
     """Refuses a model that cannot be run.
 
     Args:
-        model: An extended model.
-        method: What was called: "fit", "evaluate" or "predict".
+        model: an extended model.
+        method: what was called: "fit", "evaluate" or "predict".
 
     Raises:
         RuntimeError: If it is to run eagerly, or has methods of its own in the place of those that
@@ -69,9 +69,9 @@ def check_with_data(model: IPUModel, method: str, element_spec: Any) -> None:
     """Refuses a model that cannot be run on some data, and finds out whether it is pipelined.
 
     Args:
-        model: An extended model that `check` lets pass.
-        method: What was called: "fit", "evaluate" or "predict".
-        element_spec: What is known of the elements of the dataset.
+        model: an extended model that `check` lets pass.
+        method: what was called: "fit", "evaluate" or "predict".
+        element_spec: what is known of the elements of the dataset.
 
     Raises:
         RuntimeError: If it is pipelined, and not as pipelines must be.
@@ -111,8 +111,8 @@ def check_accumulation(model: IPUModel, per_execution: int) -> None:
     """Refuses executions that do not end with an update.
 
     Args:
-        model: An extended model.
-        per_execution: Steps of an execution.
+        model: an extended model.
+        per_execution: steps of an execution.
 
     Raises:
         RuntimeError: If they are no multiple of the steps for an update.
@@ -133,7 +133,7 @@ def check_optimizer(optimizer: Any) -> None:
     """Refuses optimizers whose gradients are not to be had.
 
     Args:
-        optimizer: The optimizer of a compiled model.
+        optimizer: the optimizer of a compiled model.
 
     Raises:
         ValueError: If it, or one that it wraps, is a Keras optimizer whose class has a `minimize`

@@ -58,15 +58,15 @@ def from_arguments(
     """Returns the batches that the arguments of a method mean.
 
     Args:
-        x: Inputs: arrays, tensors or structures of them, or a dataset with everything.
-        y: Targets, like `x`.
-        sample_weight: Weights, like `x`.
-        batch_size: Samples in a batch; 32 when None. Ignored for a dataset, with a warning.
-        steps: Batches for an epoch that the user asked for; None for all there are.
-        epochs: Number of epochs.
-        shuffle: Whether to shuffle data in memory, as in stock Keras.
-        class_weight: Weight of each class, by index.
-        partial_batches: Whether batches may have fewer rows than others.
+        x: inputs: arrays, tensors or structures of them, or a dataset with everything.
+        y: targets, like `x`.
+        sample_weight: weights, like `x`.
+        batch_size: samples in a batch; 32 when None. Ignored for a dataset, with a warning.
+        steps: batches for an epoch that the user asked for; None for all there are.
+        epochs: number of epochs.
+        shuffle: whether to shuffle data in memory, as in stock Keras.
+        class_weight: weight of each class, by index.
+        partial_batches: whether batches may have fewer rows than others.
 
     Raises:
         ValueError: If there are no data, a batch is smaller than the others and must not be, or an
@@ -154,8 +154,8 @@ def without_remainder(data: Data, left_out: int) -> tf.data.Dataset:
     """Returns a dataset of all epochs without the last batches of each.
 
     Args:
-        data: All epochs.
-        left_out: Number of batches to leave out.
+        data: all epochs.
+        left_out: number of batches to leave out.
     """
     if not left_out or data.size is None:
         return data.dataset
@@ -199,7 +199,7 @@ def is_partial(spec: Any) -> bool:
     """Returns whether all of the shape of a tensor is known but the number of rows.
 
     Args:
-        spec: What is known of the tensor.
+        spec: what is known of the tensor.
     """
     known = isinstance(spec, tf.TensorSpec) and bool(spec.shape.rank)
     return known and spec.shape[0] is None and spec.shape[1:].is_fully_defined()

@@ -68,11 +68,11 @@ class Runner:
         """Makes a runner, which runs nothing yet.
 
         Args:
-            program: What makes `steps.per_execution` steps.
-            batches: What it reads.
-            steps: What to run.
-            counter: Counts the steps that have ended.
-            delivery: What callbacks get, and when.
+            program: what makes `steps.per_execution` steps.
+            batches: what it reads.
+            steps: what to run.
+            counter: counts the steps that have ended.
+            delivery: what callbacks get, and when.
         """
         self.steps = steps
         self._program = program
@@ -97,8 +97,8 @@ class Runner:
         """Runs an epoch, one execution for each value that is taken.
 
         Args:
-            hooks: What to call for batches.
-            first: Number of the first step to run.
+            hooks: what to call for batches.
+            first: number of the first step to run.
 
         Yields:
             The results of each execution: for predictions those of all its steps, else those of

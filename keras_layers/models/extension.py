@@ -189,7 +189,7 @@ def extended(cls: type) -> type:
     """Returns the class of models on the IPU for a class of models.
 
     Args:
-        cls: A class of Keras models.
+        cls: a class of Keras models.
     """
     if issubclass(cls, ModelExtension):
         return cls

@@ -50,11 +50,11 @@ def prepared(data: Data, steps: Steps, mode: str, group: int = 1, epochs: int = 
     """Returns the batches of a call, all of one size.
 
     Args:
-        data: The batches as they are.
-        steps: What is run.
-        mode: A mode of `programs`. Predictions are made of the padding too.
-        group: In training, batches that an update is made of.
-        epochs: Number of epochs that run.
+        data: the batches as they are.
+        steps: what is run.
+        mode: a mode of `programs`. Predictions are made of the padding too.
+        group: in training, batches that an update is made of.
+        epochs: number of epochs that run.
 
     Raises:
         ValueError: If there are fewer batches than steps, one without rows, or too many sizes.

@@ -57,13 +57,13 @@ class ModelProgram:
         """Makes a program; it is traced when it first runs.
 
         Args:
-            model: An extended model.
+            model: an extended model.
             mode: `TRAIN`, `TEST` or `PREDICT`.
-            dataset: What it reads first: see `restart`.
-            steps: Steps of each replica in one execution.
-            replicas: Number of replicas that will run it.
-            every_step: Whether the results of every step are wanted.
-            sizes: The numbers of real rows that batches have, if there is padding that losses and
+            dataset: what it reads first: see `restart`.
+            steps: steps of each replica in one execution.
+            replicas: number of replicas that will run it.
+            every_step: whether the results of every step are wanted.
+            sizes: the numbers of real rows that batches have, if there is padding that losses and
                 metrics must not see: see `padding.Batches`.
         """
         options = model._ipu_options
@@ -94,7 +94,7 @@ class ModelProgram:
         """Lets the next execution read from the beginning of a dataset.
 
         Args:
-            dataset: With elements of the same types and shapes as the first one.
+            dataset: with elements of the same types and shapes as the first one.
         """
         self._infeed.restart(dataset)
         if self.every_step:

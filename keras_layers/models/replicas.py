@@ -14,7 +14,7 @@ def replication_factor(ordinal: int, ipus: int) -> int:
     """Returns how many replicas of a model run on a device.
 
     Args:
-        ordinal: The device, `/device:IPU:<ordinal>`.
+        ordinal: the device, `/device:IPU:<ordinal>`.
         ipus: IPUs that the model has stages on: 1 if it is not pipelined.
 
     Raises:
@@ -40,9 +40,9 @@ def reduced(
     """Returns one value for those of all replicas.
 
     Args:
-        value: A value of each replica, `[replicas, ...]`.
-        method: How to reduce it.
-        weights: What each replica counts for in a mean; None for all the same.
+        value: a value of each replica, `[replicas, ...]`.
+        method: how to reduce it.
+        weights: what each replica counts for in a mean; None for all the same.
 
     Returns:
         The value of the last replica, or the sum or mean; for `LIST`, the list of all of them.

@@ -12,9 +12,9 @@ def joined(value: np.ndarray, rows: np.ndarray | None, full: int) -> np.ndarray:
     """Joins steps, replicas and batches of an output of a model.
 
     Args:
-        value: The output, `[steps, replicas, ...]`.
-        rows: Real rows of each batch, `[steps, replicas]`; None if all are.
-        full: Rows of a batch with padding.
+        value: the output, `[steps, replicas, ...]`.
+        rows: real rows of each batch, `[steps, replicas]`; None if all are.
+        full: rows of a batch with padding.
 
     Returns:
         The output for all real rows, in the order of the data.
@@ -46,7 +46,7 @@ class ReplicaLogs:
         """Begins an epoch.
 
         Args:
-            number: Number of replicas.
+            number: number of replicas.
         """
         self._logs: list[Any] = [None] * number
         self._rows = np.zeros(number, np.int64)
@@ -55,9 +55,9 @@ class ReplicaLogs:
         """Takes the logs of a replica.
 
         Args:
-            replica: Its index.
-            logs: What it has sent after a step.
-            rows: Real rows that it has seen since the last call.
+            replica: its index.
+            logs: what it has sent after a step.
+            rows: real rows that it has seen since the last call.
         """
         self._logs[replica] = logs
         self._rows[replica] += rows
@@ -66,8 +66,8 @@ class ReplicaLogs:
         """Takes the logs of an execution.
 
         Args:
-            logs: Values `[n, replicas, ...]`: of each step, or at the end of as many steps each.
-            rows: Real rows of each batch, `[steps, replicas]`.
+            logs: values `[n, replicas, ...]`: of each step, or at the end of as many steps each.
+            rows: real rows of each batch, `[steps, replicas]`.
         """
         values = tf.nest.flatten(logs)
         rows = rows.reshape(len(values[0]), -1, rows.shape[1])

@@ -19,7 +19,7 @@ def check_stock_model(model: Any) -> None:
     """Refuses a model of stock Keras that is run or compiled in a scope it was not made in.
 
     Args:
-        model: A Keras model without the extensions.
+        model: a Keras model without the extensions.
 
     Raises:
         ValueError: If it was made in no scope.
@@ -42,8 +42,8 @@ def strategy_of(model: Any, made_in: Any) -> Any:
     """Returns the strategy that a model runs in.
 
     Args:
-        model: An extended model.
-        made_in: The strategy whose scope it was made in.
+        model: an extended model.
+        made_in: the strategy whose scope it was made in.
 
     Returns:
         The one whose scope is open, if that is for the same device; else `made_in`.
@@ -63,9 +63,9 @@ def check_parts(model: Any, optimizer: Any, metrics: Any) -> None:
     """Refuses what a model is made of and compiled with, if its variables are elsewhere.
 
     Args:
-        model: An extended model.
-        optimizer: What `compile` got: an optimizer, its name, or a structure of those.
-        metrics: Likewise.
+        model: an extended model.
+        optimizer: what `compile` got: an optimizer, its name, or a structure of those.
+        metrics: likewise.
 
     Raises:
         ValueError: Naming the first part that was made outside the scope.

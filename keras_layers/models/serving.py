@@ -41,17 +41,17 @@ class Serving:
         `tensorflow_ipu.serving` for more.
 
         Args:
-            export_dir: Directory for the SavedModel, new or empty.
-            batch_size: Size of the batches of a request: a number, an integer scalar or a
+            export_dir: directory for the SavedModel, new or empty.
+            batch_size: size of the batches of a request: a number, an integer scalar or a
                 `Dimension`. None for what the model was built with.
-            output_names: Name or list of names of the outputs; for None those of a dict that the
+            output_names: name or list of names of the outputs; for None those of a dict that the
                 model returns, else `output_0`, `output_1`, ...
-            preprocessing_step: Runs on the host; what it returns are the inputs of the model.
-            preprocessing_step_signature: List of `tf.TensorSpec`, unless the step is a
+            preprocessing_step: runs on the host; what it returns are the inputs of the model.
+            preprocessing_step_signature: list of `tf.TensorSpec`, unless the step is a
                 `tf.function` with an `input_signature`.
-            postprocessing_step: Runs on the host, and takes what the model returns.
-            postprocessing_step_signature: List of `tf.TensorSpec`; None for what the model returns.
-            purge_export_dir: Whether to delete what is in the directory before.
+            postprocessing_step: runs on the host, and takes what the model returns.
+            postprocessing_step_signature: list of `tf.TensorSpec`; None for what the model returns.
+            purge_export_dir: whether to delete what is in the directory before.
 
         Returns:
             A `tf.function` that does what the signature does, with the weights as they are now,

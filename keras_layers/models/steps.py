@@ -52,12 +52,12 @@ def plan(
     """Plans the steps of a call.
 
     Args:
-        data: The batches.
-        argument: Name of the argument for the batches of an epoch, for errors.
-        requested: What the user passed for it: a number of batches, not divided by replicas.
+        data: the batches.
+        argument: name of the argument for the batches of an epoch, for errors.
+        requested: what the user passed for it: a number of batches, not divided by replicas.
         per_execution: `steps_per_execution`.
-        replicas: Number of replicas.
-        epochs: Number of epochs that run.
+        replicas: number of replicas.
+        epochs: number of epochs that run.
 
     Raises:
         ValueError: If the number of batches is not known, or too small, or no multiple of what
@@ -98,12 +98,12 @@ def plan_inference(
     Where replicas and executions take more batches than there are, padding follows.
 
     Args:
-        data: The batches.
-        argument: Name of the argument for the number of batches, for errors.
-        requested: What the user passed for it: a number of batches, not divided by replicas.
+        data: the batches.
+        argument: name of the argument for the number of batches, for errors.
+        requested: what the user passed for it: a number of batches, not divided by replicas.
         per_execution: `steps_per_execution`.
-        replicas: Number of replicas.
-        stages: Number of pipeline stages.
+        replicas: number of replicas.
+        stages: number of pipeline stages.
 
     Raises:
         ValueError: If the number of batches is not known, or more than there are.
@@ -129,12 +129,12 @@ def plan_padded_training(
     """Plans the steps of a `fit` that leaves no batch out: padding fills the last update.
 
     Args:
-        data: The batches.
-        argument: Name of the argument for the batches of an epoch, for errors.
-        requested: What the user passed for it: all batches, or None.
+        data: the batches.
+        argument: name of the argument for the batches of an epoch, for errors.
+        requested: what the user passed for it: all batches, or None.
         per_execution: `steps_per_execution`.
-        replicas: Number of replicas.
-        accumulated: Batches of each replica for one update.
+        replicas: number of replicas.
+        accumulated: batches of each replica for one update.
 
     Raises:
         ValueError: If the number of batches is not known, or `per_execution` does not divide the

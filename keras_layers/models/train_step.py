@@ -26,8 +26,8 @@ def train_step(model: IPUModel, sizes: Sequence[int] = ()) -> Callable[[Any], di
     """Returns the training step of a model.
 
     Args:
-        model: An extended model that is not pipelined.
-        sizes: The numbers of real rows that batches have, if they are padded: the step then takes
+        model: an extended model that is not pipelined.
+        sizes: the numbers of real rows that batches have, if they are padded: the step then takes
             pairs of data and marks (see `padding.Batches`).
 
     Returns:

@@ -32,17 +32,17 @@ def apply_accumulated(
     """Accumulates gradients, and lets an optimizer apply them after the last mini-batch.
 
     Args:
-        optimizer: A Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
+        optimizer: a Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
             it.
-        grads_and_vars: Gradients of a mini-batch and their variables.
+        grads_and_vars: gradients of a mini-batch and their variables.
         count: Mini-batches for one update.
-        method: How the gradients of mini-batches become one.
-        memory: Where variables are kept: see `compiler.memory_options.check_options`.
-        dtype: Type of the accumulators: see `_accumulators.accumulator_dtype`.
-        name: Name for the operations.
-        captured_grads: Captured gradients by tag: tensors or structures of tensors. They are
+        method: how the gradients of mini-batches become one.
+        memory: where variables are kept: see `compiler.memory_options.check_options`.
+        dtype: type of the accumulators: see `_accumulators.accumulator_dtype`.
+        name: name for the operations.
+        captured_grads: captured gradients by tag: tensors or structures of tensors. They are
             accumulated likewise, if the optimizer takes them.
-        **apply_arguments: Further arguments of `optimizer.apply_gradients`.
+        **apply_arguments: further arguments of `optimizer.apply_gradients`.
 
     Returns:
         The operation to run with every mini-batch.
@@ -91,9 +91,9 @@ def make_variables(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
     An optimizer makes them when it first applies gradients, which may be inside a conditional.
 
     Args:
-        optimizer: A Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
+        optimizer: a Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
             it.
-        variables: What it will train.
+        variables: what it will train.
     """
     if optimizer_steps.native_optimizer(optimizer) is not None:
         return  # makes them outside itself
@@ -118,16 +118,16 @@ def minimize_accumulated(
     """Minimizes the loss of several mini-batches with one update.
 
     Args:
-        optimizer: A Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
+        optimizer: a Keras optimizer, of either generation, or one of TensorFlow 1 as Keras wraps
             it.
-        loss: The loss of a mini-batch, a scalar.
-        variables: What to train.
-        tape: Has recorded the loss.
+        loss: the loss of a mini-batch, a scalar.
+        variables: what to train.
+        tape: has recorded the loss.
         count: Mini-batches for one update.
-        method: How the gradients of mini-batches become one.
-        dtype: Type of the accumulators: see `_accumulators.accumulator_dtype`.
-        name: Name for the operations.
-        **memory: Where variables are kept: see `compiler.memory_options.check_options`.
+        method: how the gradients of mini-batches become one.
+        dtype: type of the accumulators: see `_accumulators.accumulator_dtype`.
+        name: name for the operations.
+        **memory: where variables are kept: see `compiler.memory_options.check_options`.
 
     Returns:
         The operation to run with every mini-batch.

@@ -88,20 +88,20 @@ class ALSOptimizer(IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: A Keras optimizer.
-            initial_loss_scaling_factor: The factor at the start, a power of two. Times
+            opt: a Keras optimizer.
+            initial_loss_scaling_factor: the factor at the start, a power of two. Times
                 `increase_factor` it is less than `max_loss_scaling_factor`.
-            update_frequency: The factor is updated in the call after so many; with 1 in each.
-            increase_factor: What the factor is multiplied with or divided by, a power of two.
-            max_loss_scaling_factor: The factor stays below this power of two.
-            accumulate_statistics_over_update_period: Whether gradients are counted in each call,
+            update_frequency: the factor is updated in the call after so many; with 1 in each.
+            increase_factor: what the factor is multiplied with or divided by, a power of two.
+            max_loss_scaling_factor: the factor stays below this power of two.
+            accumulate_statistics_over_update_period: whether gradients are counted in each call,
                 not only in those with an update.
-            ratio_threshold: Part of the gradients, in (0, 1), above which the factor gets smaller
+            ratio_threshold: part of the gradients, in (0, 1), above which the factor gets smaller
                 when they are large.
-            captured_grads_only: Whether only captured gradients are counted.
-            lpf_alpha: Weight of the old histogram in the new one.
-            histogram_bin_edge: Gradients whose absolute value is not below are large.
-            name: Name of this optimizer; by default that of its class.
+            captured_grads_only: whether only captured gradients are counted.
+            lpf_alpha: weight of the old histogram in the new one.
+            histogram_bin_edge: gradients whose absolute value is not below are large.
+            name: name of this optimizer; by default that of its class.
 
         Raises:
             ValueError: If an argument is not allowed.
@@ -129,7 +129,7 @@ class ALSOptimizer(IpuOptimizer):
         """Multiplies a loss by the factor.
 
         Args:
-            loss: A tensor, or a function without arguments that returns one.
+            loss: a tensor, or a function without arguments that returns one.
 
         Returns:
             What to differentiate: a tensor or a function. Pass the gradients to `apply_gradients`
@@ -153,11 +153,11 @@ class ALSOptimizer(IpuOptimizer):
         """Updates variables with the true gradients, then the factor if that is due.
 
         Args:
-            grads_and_vars: Pairs of gradient and variable, of the scaled loss.
-            *args: Further arguments of the wrapped optimizer's `apply_gradients`.
-            captured_grads: Captured gradients by tag, of the scaled loss: tensors or structures
+            grads_and_vars: pairs of gradient and variable, of the scaled loss.
+            *args: further arguments of the wrapped optimizer's `apply_gradients`.
+            captured_grads: captured gradients by tag, of the scaled loss: tensors or structures
                 of tensors, to be counted too.
-            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+            **kwargs: further arguments of the wrapped optimizer's `apply_gradients`.
 
         Returns:
             What the wrapped optimizer returns.

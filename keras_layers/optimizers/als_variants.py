@@ -50,8 +50,8 @@ class _ALSOptimizerWithInner(ALSOptimizer):
         """Makes an optimizer from what `get_config` returned.
 
         Args:
-            config: The configuration.
-            custom_objects: Classes by name, for a learning rate that is a schedule.
+            config: the configuration.
+            custom_objects: classes by name, for a learning rate that is a schedule.
 
         Returns:
             The optimizer.
@@ -101,20 +101,20 @@ class ALSOptimizerAdam(_ALSOptimizerWithInner):
         """Makes an optimizer.
 
         Args:
-            learning_rate: See `tf.keras.optimizers.legacy.Adam`.
-            beta_1: Likewise.
-            beta_2: Likewise.
-            epsilon: Likewise.
-            initial_loss_scaling_factor: See `ALSOptimizer`.
-            update_frequency: Likewise.
-            increase_factor: Likewise.
-            max_loss_scaling_factor: Likewise.
-            accumulate_statistics_over_update_period: Likewise.
-            ratio_threshold: Likewise.
-            captured_grads_only: Likewise.
-            lpf_alpha: Likewise.
-            histogram_bin_edge: Likewise.
-            name: Name of this optimizer.
+            learning_rate: see `tf.keras.optimizers.legacy.Adam`.
+            beta_1: likewise.
+            beta_2: likewise.
+            epsilon: likewise.
+            initial_loss_scaling_factor: see `ALSOptimizer`.
+            update_frequency: likewise.
+            increase_factor: likewise.
+            max_loss_scaling_factor: likewise.
+            accumulate_statistics_over_update_period: likewise.
+            ratio_threshold: likewise.
+            captured_grads_only: likewise.
+            lpf_alpha: likewise.
+            histogram_bin_edge: likewise.
+            name: name of this optimizer.
 
         Raises:
             ValueError: If an argument is not allowed.
@@ -162,21 +162,21 @@ class ALSOptimizerRMSProp(_ALSOptimizerWithInner):
         """Makes an optimizer.
 
         Args:
-            learning_rate: See `tf.keras.optimizers.legacy.RMSprop`.
-            rho: Likewise.
-            momentum: Likewise.
-            epsilon: Likewise.
-            centered: Likewise.
-            initial_loss_scaling_factor: See `ALSOptimizer`.
-            update_frequency: Likewise.
-            increase_factor: Likewise.
-            max_loss_scaling_factor: Likewise.
-            accumulate_statistics_over_update_period: Likewise.
-            ratio_threshold: Likewise.
-            captured_grads_only: Likewise.
-            lpf_alpha: Likewise.
-            histogram_bin_edge: Likewise.
-            name: Name of this optimizer.
+            learning_rate: see `tf.keras.optimizers.legacy.RMSprop`.
+            rho: likewise.
+            momentum: likewise.
+            epsilon: likewise.
+            centered: likewise.
+            initial_loss_scaling_factor: see `ALSOptimizer`.
+            update_frequency: likewise.
+            increase_factor: likewise.
+            max_loss_scaling_factor: likewise.
+            accumulate_statistics_over_update_period: likewise.
+            ratio_threshold: likewise.
+            captured_grads_only: likewise.
+            lpf_alpha: likewise.
+            histogram_bin_edge: likewise.
+            name: name of this optimizer.
 
         Raises:
             ValueError: If an argument is not allowed.
@@ -221,18 +221,18 @@ class ALSOptimizerSGD(_ALSOptimizerWithInner):
         """Makes an optimizer.
 
         Args:
-            learning_rate: See `tf.keras.optimizers.legacy.SGD`.
-            momentum: Likewise.
-            initial_loss_scaling_factor: See `ALSOptimizer`.
-            update_frequency: Likewise.
-            increase_factor: Likewise.
-            max_loss_scaling_factor: Likewise.
-            accumulate_statistics_over_update_period: Likewise.
-            ratio_threshold: Likewise.
-            captured_grads_only: Likewise.
-            lpf_alpha: Likewise.
-            histogram_bin_edge: Likewise.
-            name: Name of this optimizer.
+            learning_rate: see `tf.keras.optimizers.legacy.SGD`.
+            momentum: likewise.
+            initial_loss_scaling_factor: see `ALSOptimizer`.
+            update_frequency: likewise.
+            increase_factor: likewise.
+            max_loss_scaling_factor: likewise.
+            accumulate_statistics_over_update_period: likewise.
+            ratio_threshold: likewise.
+            captured_grads_only: likewise.
+            lpf_alpha: likewise.
+            histogram_bin_edge: likewise.
+            name: name of this optimizer.
 
         Raises:
             ValueError: If an argument is not allowed.

@@ -24,8 +24,8 @@ class CrossReplicaOptimizer(IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: A Keras optimizer.
-            name: Name of this one.
+            opt: a Keras optimizer.
+            name: name of this one.
         """
         super().__init__(opt, name)
 
@@ -39,11 +39,11 @@ class CrossReplicaOptimizer(IpuOptimizer):
         """Averages gradients over replicas, then updates variables.
 
         Args:
-            grads_and_vars: Pairs of gradient and variable. With several replicas sparse gradients
+            grads_and_vars: pairs of gradient and variable. With several replicas sparse gradients
                 are made dense.
-            *args: Further arguments of the wrapped optimizer's `apply_gradients`.
-            captured_grads: See `IpuOptimizer.apply_gradients`.
-            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+            *args: further arguments of the wrapped optimizer's `apply_gradients`.
+            captured_grads: see `IpuOptimizer.apply_gradients`.
+            **kwargs: further arguments of the wrapped optimizer's `apply_gradients`.
 
         Returns:
             What the wrapped optimizer returns.

@@ -47,7 +47,7 @@ def of_generation(wrapper: Any, base: Any) -> Any:
     """Returns the class of wrappers around optimizers of one generation.
 
     Args:
-        wrapper: A subclass of `IpuOptimizer`.
+        wrapper: a subclass of `IpuOptimizer`.
         base: `NEW` or `LEGACY`.
 
     Returns:
@@ -114,9 +114,9 @@ class _NewGradients:
         """Computes the gradients of a loss.
 
         Args:
-            loss: A tensor, or a function that returns one.
-            var_list: Variables to differentiate by, or a function that returns them.
-            tape: The tape that recorded the loss, if that is a tensor.
+            loss: a tensor, or a function that returns one.
+            var_list: variables to differentiate by, or a function that returns them.
+            tape: the tape that recorded the loss, if that is a tensor.
 
         Returns:
             Pairs of gradient and variable, for `apply_gradients`.
@@ -144,8 +144,8 @@ class _LegacyGradients:
         """Computes the gradients of a loss in a graph.
 
         Args:
-            loss: The loss, a tensor.
-            params: The variables.
+            loss: the loss, a tensor.
+            params: the variables.
 
         Returns:
             The gradients, for `apply_gradients`.

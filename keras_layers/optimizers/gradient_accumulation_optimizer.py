@@ -39,10 +39,10 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         """Makes an optimizer, or returns the wrapped one if there is nothing to accumulate.
 
         Args:
-            opt: A Keras optimizer.
+            opt: a Keras optimizer.
             num_mini_batches: Mini-batches for one update.
-            *args: Other arguments of `__init__`.
-            **kwargs: Likewise.
+            *args: other arguments of `__init__`.
+            **kwargs: likewise.
 
         Raises:
             ValueError: If an argument is not allowed.
@@ -67,19 +67,19 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: A Keras optimizer.
+            opt: a Keras optimizer.
             num_mini_batches: Mini-batches for one update.
-            offload_weight_update_variables: Whether variables that only the update uses, such as
+            offload_weight_update_variables: whether variables that only the update uses, such as
                 momentum, are in remote memory. None for "if it is there". Results stay the same.
                 A string "THREESTATE_ON", "THREESTATE_OFF" or "THREESTATE_UNDEFINED", as
                 `get_config` has them, stands for True, False or None.
-            replicated_optimizer_state_sharding: Whether such variables in remote memory are split
+            replicated_optimizer_state_sharding: whether such variables in remote memory are split
                 over the replicas. None for the same as `offload_weight_update_variables`. The same
                 strings are taken.
-            dtype: Type of the accumulators: None for that of the variable, a type, or a function
+            dtype: type of the accumulators: None for that of the variable, a type, or a function
                 from variable to type.
-            name: Name of this optimizer; by default that of its class.
-            reduction_method: How the gradients of mini-batches become one: a
+            name: name of this optimizer; by default that of its class.
+            reduction_method: how the gradients of mini-batches become one: a
                 `GradientAccumulationReductionMethod` or its name.
 
         Raises:
@@ -123,11 +123,11 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         """Accumulates gradients, and after the last mini-batch updates variables.
 
         Args:
-            grads_and_vars: Pairs of gradient and variable. Sparse gradients are made dense.
-            name: Name for the operations.
-            captured_grads: Captured gradients by tag, for a wrapped optimizer that wants them.
+            grads_and_vars: pairs of gradient and variable. Sparse gradients are made dense.
+            name: name for the operations.
+            captured_grads: captured gradients by tag, for a wrapped optimizer that wants them.
                 They are accumulated too.
-            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+            **kwargs: further arguments of the wrapped optimizer's `apply_gradients`.
 
         Returns:
             The operation that does all that, to run with each mini-batch.
@@ -175,9 +175,9 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         """Makes an optimizer; see `GradientAccumulationOptimizer`.
 
         Args:
-            als_opt: An `ALSOptimizer`.
-            *args: Other arguments of `GradientAccumulationOptimizer`.
-            **kwargs: Likewise.
+            als_opt: an `ALSOptimizer`.
+            *args: other arguments of `GradientAccumulationOptimizer`.
+            **kwargs: likewise.
 
         Raises:
             ValueError: If an argument is not allowed.
@@ -193,10 +193,10 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         """Wraps an optimizer.
 
         Args:
-            als_opt: An `ALSOptimizer`.
+            als_opt: an `ALSOptimizer`.
             num_mini_batches: Mini-batches for one update.
-            *args: Other arguments of `GradientAccumulationOptimizer`.
-            **kwargs: Likewise.
+            *args: other arguments of `GradientAccumulationOptimizer`.
+            **kwargs: likewise.
         """
         super().__init__(als_opt, num_mini_batches, *args, **kwargs)
 

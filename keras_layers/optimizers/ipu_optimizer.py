@@ -34,9 +34,9 @@ class IpuOptimizer:
         """Makes an optimizer of the generation of `opt`.
 
         Args:
-            opt: A Keras optimizer.
-            *args: Arguments of `__init__`.
-            **kwargs: Likewise.
+            opt: a Keras optimizer.
+            *args: arguments of `__init__`.
+            **kwargs: likewise.
 
         Raises:
             ValueError: If `opt` is no Keras optimizer, or must not be wrapped.
@@ -65,8 +65,8 @@ class IpuOptimizer:
         """Wraps an optimizer.
 
         Args:
-            opt: A Keras optimizer of either generation.
-            name: Name of this one; by default that of its class.
+            opt: a Keras optimizer of either generation.
+            name: name of this one; by default that of its class.
         """
         # Keras's own constructors are not called: they would make state, which is in `opt`.
         for attribute in ("_opt", "_trackable"):
@@ -113,10 +113,10 @@ class IpuOptimizer:
         """Updates variables.
 
         Args:
-            grads_and_vars: Pairs of gradient and variable.
-            *args: Further arguments of the wrapped optimizer's `apply_gradients`.
-            captured_grads: Captured gradients by tag, for a wrapped optimizer that wants them.
-            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+            grads_and_vars: pairs of gradient and variable.
+            *args: further arguments of the wrapped optimizer's `apply_gradients`.
+            captured_grads: captured gradients by tag, for a wrapped optimizer that wants them.
+            **kwargs: further arguments of the wrapped optimizer's `apply_gradients`.
 
         Returns:
             What the wrapped optimizer returns.
@@ -144,8 +144,8 @@ class IpuOptimizer:
         """Makes an optimizer from what `get_config` returned.
 
         Args:
-            config: The configuration.
-            custom_objects: Classes by name, for a wrapped optimizer that is not Keras's own.
+            config: the configuration.
+            custom_objects: classes by name, for a wrapped optimizer that is not Keras's own.
 
         Returns:
             The optimizer.
@@ -168,7 +168,7 @@ def wrapped(opt: Any) -> Shown:
     """Shows a wrapped optimizer; Keras's own would show their address.
 
     Args:
-        opt: The optimizer.
+        opt: the optimizer.
     """
     return Shown(repr(opt) if isinstance(opt, IpuOptimizer) else type(opt).__name__)
 
@@ -211,7 +211,7 @@ def wrapped_ones(opt: Any) -> Iterator[Any]:
     """Yields an optimizer and those inside it, from the outermost; wrappers of Keras count too.
 
     Args:
-        opt: A Keras optimizer.
+        opt: a Keras optimizer.
     """
     yield opt
     while isinstance(opt, (IpuOptimizer, tf.keras.mixed_precision.LossScaleOptimizer)):
@@ -223,7 +223,7 @@ def innermost(opt: Any) -> Any:
     """Returns the optimizer inside all wrappers, those of Keras too.
 
     Args:
-        opt: A Keras optimizer.
+        opt: a Keras optimizer.
     """
     *_, last = wrapped_ones(opt)
     return last

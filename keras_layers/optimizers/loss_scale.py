@@ -115,8 +115,8 @@ class State:
         """Counts gradients, and updates the factor when that is due.
 
         Args:
-            gradients: The scaled gradients of a step.
-            rule: The rule.
+            gradients: the scaled gradients of a step.
+            rule: the rule.
 
         Returns:
             The assignments.

@@ -55,10 +55,10 @@ class MapGradientOptimizerInvertedChaining(IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: A Keras optimizer.
-            gradient_mapping_function: Takes a gradient and its variable, and returns the gradient
+            opt: a Keras optimizer.
+            gradient_mapping_function: takes a gradient and its variable, and returns the gradient
                 to use instead.
-            name: Name of this optimizer.
+            name: name of this optimizer.
 
         Raises:
             ValueError: If the function cannot be called.
@@ -81,10 +81,10 @@ class MapGradientOptimizerInvertedChaining(IpuOptimizer):
         """Updates variables with changed gradients.
 
         Args:
-            grads_and_vars: Pairs of gradient and variable.
-            *args: Further arguments of the wrapped optimizer's `apply_gradients`.
-            captured_grads: See `IpuOptimizer.apply_gradients`.
-            **kwargs: Further arguments of the wrapped optimizer's `apply_gradients`.
+            grads_and_vars: pairs of gradient and variable.
+            *args: further arguments of the wrapped optimizer's `apply_gradients`.
+            captured_grads: see `IpuOptimizer.apply_gradients`.
+            **kwargs: further arguments of the wrapped optimizer's `apply_gradients`.
 
         Returns:
             What the wrapped optimizer returns.

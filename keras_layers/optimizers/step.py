@@ -17,10 +17,10 @@ def minimize(
     """Makes a step like `optimizer.minimize`, with captured gradients for those that take them.
 
     Args:
-        optimizer: A Keras optimizer of either generation.
-        loss: The loss, a scalar.
-        variables: What to train.
-        tape: Has recorded the loss.
+        optimizer: a Keras optimizer of either generation.
+        loss: the loss, a scalar.
+        variables: what to train.
+        tape: has recorded the loss.
 
     Returns:
         What `optimizer.minimize` or `optimizer.apply_gradients` returns.
@@ -38,10 +38,10 @@ def compute_gradients(
     """Computes what `optimizer.apply_gradients` takes.
 
     Args:
-        optimizer: A Keras optimizer of either generation. If it scales the loss, it does so here.
-        loss: The loss, a scalar.
-        variables: What to differentiate by.
-        tape: Has recorded the loss.
+        optimizer: a Keras optimizer of either generation. If it scales the loss, it does so here.
+        loss: the loss, a scalar.
+        variables: what to differentiate by.
+        tape: has recorded the loss.
 
     Returns:
         Pairs of gradient and variable, and the captured gradients by tag.

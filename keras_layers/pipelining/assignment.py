@@ -26,7 +26,7 @@ class PipelineStageAssignment:
         """Returns whether this and another element are for the same layer, in the same call.
 
         Args:
-            other: Anything.
+            other: anything.
         """
         return type(other) is type(self) and all(
             getattr(self, name) == getattr(other, name) for name in self._FIELDS
@@ -63,8 +63,8 @@ class LayerAssignment(PipelineStageAssignment):
         """Makes one.
 
         Args:
-            layer: The layer.
-            pipeline_stage: Its stage; None if it has none.
+            layer: the layer.
+            pipeline_stage: its stage; None if it has none.
         """
         self.layer = layer
         self.pipeline_stage = pipeline_stage
@@ -93,8 +93,8 @@ class NestedAssignment(PipelineStageAssignment):
         """Makes one.
 
         Args:
-            nested_model: The model.
-            pipeline_stage_assignments: The assignment of its layers.
+            nested_model: the model.
+            pipeline_stage_assignments: the assignment of its layers.
         """
         self.nested_model = nested_model
         self.pipeline_stage_assignments = list(pipeline_stage_assignments)
@@ -134,9 +134,9 @@ class LayerCallAssignment(LayerAssignment, _OfCall):
         """Makes one.
 
         Args:
-            layer: The layer.
-            node_index: Which of its calls.
-            pipeline_stage: The stage of that call; None if it has none.
+            layer: the layer.
+            node_index: which of its calls.
+            pipeline_stage: the stage of that call; None if it has none.
         """
         super().__init__(layer, pipeline_stage)
         self.node_index = node_index
@@ -163,9 +163,9 @@ class NestedCallAssignment(NestedAssignment, _OfCall):
         """Makes one.
 
         Args:
-            nested_model: The model.
-            node_index: Which of its calls.
-            pipeline_stage_assignments: The assignment of its layers in that call.
+            nested_model: the model.
+            node_index: which of its calls.
+            pipeline_stage_assignments: the assignment of its layers in that call.
         """
         super().__init__(nested_model, pipeline_stage_assignments)
         self.node_index = node_index
@@ -207,7 +207,7 @@ def name_of(element: Any) -> str:
     """Returns the name of the layer or model that an element is for.
 
     Args:
-        element: An element of an assignment.
+        element: an element of an assignment.
     """
     return str((element.nested_model if element.is_nested_model else element.layer).name)
 
@@ -216,7 +216,7 @@ def copied(elements: Iterable[Any]) -> list[Any]:
     """Returns copies of elements: changing them changes no others.
 
     Args:
-        elements: Elements of an assignment.
+        elements: elements of an assignment.
     """
     return [element.copy() for element in elements]
 
@@ -225,7 +225,7 @@ def layer_elements(elements: Iterable[Any]) -> Iterator[LayerAssignment]:
     """Yields the elements of layers, those of nested models too, in their order.
 
     Args:
-        elements: Elements of an assignment.
+        elements: elements of an assignment.
     """
     for element in elements:
         if element.is_nested_model:

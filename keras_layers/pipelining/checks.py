@@ -20,8 +20,8 @@ def check(model: IPUModel, mode: str) -> None:
     """Refuses a pipelined model that cannot be run.
 
     Args:
-        model: A pipelined model.
-        mode: What was called: "fit", "evaluate" or "predict".
+        model: a pipelined model.
+        mode: what was called: "fit", "evaluate" or "predict".
 
     Raises:
         RuntimeError: If its class overrides what stages are made of; if a stage has no layer; or

@@ -46,7 +46,7 @@ class PipelinedModel:
         """Sets the stage of each layer.
 
         Args:
-            pipeline_stage_assignment: What `get_pipeline_stage_assignment` returns, with a stage
+            pipeline_stage_assignment: what `get_pipeline_stage_assignment` returns, with a stage
                 for each layer. A Sequential model also takes a list of stages.
 
         Raises:
@@ -69,8 +69,8 @@ class PipelinedModel:
         """Prints a table of the layers and their stages.
 
         Args:
-            line_length: Characters of a line: 89 when None, 60 for a Sequential model.
-            print_fn: Called with each line; `print` when None.
+            line_length: characters of a line: 89 when None, 60 for a Sequential model.
+            print_fn: called with each line; `print` when None.
 
         Raises:
             RuntimeError: If a subclass of `Model` has not been built.
@@ -85,7 +85,7 @@ class PipelinedModel:
         with symbolic tensors. An assignment that was set holds as long as they are the same.
 
         Args:
-            input_shape: A shape, or a list or dict of shapes. For a subclass of `Model` also a
+            input_shape: a shape, or a list or dict of shapes. For a subclass of `Model` also a
                 structure of `keras.Input` objects, which have a type too.
 
         Raises:
@@ -138,7 +138,7 @@ class PipelinedModel:
         """Takes over what `_pipeline_config` returned, as soon as the layers are there.
 
         Args:
-            config: A configuration, with other keys too.
+            config: a configuration, with other keys too.
         """
         if config.get(CONFIG_KEY) is not None:
             known = model_state.of(self)

@@ -19,9 +19,9 @@ def learn_stages(model: IPUModel, element_spec: Any, training: bool) -> None:
     """Builds a model for the data it is run with, if its layers are made or called in stages.
 
     Args:
-        model: An extended model.
-        element_spec: What is known of the elements of its dataset.
-        training: Whether it is run by `fit`.
+        model: an extended model.
+        element_spec: what is known of the elements of its dataset.
+        training: whether it is run by `fit`.
 
     Raises:
         ValueError: If some layers are in stages, and others are not.
@@ -39,8 +39,8 @@ def check_none_opened(model: IPUModel, stages: list[int]) -> None:
     """Refuses a model that has been run as a whole, and turns out to have stages.
 
     Args:
-        model: An extended model that is not pipelined.
-        stages: The stages that were opened when it was traced.
+        model: an extended model that is not pipelined.
+        stages: the stages that were opened when it was traced.
 
     Raises:
         RuntimeError: If it has opened stages that nobody has cleared.

@@ -39,7 +39,7 @@ def stage_of(made: Any) -> int | None:
     """Returns the stage in which something was made.
 
     Args:
-        made: A layer, or the node of a call.
+        made: a layer, or the node of a call.
     """
     stage: int | None = vars(made).get(_STAGE)
     return stage
@@ -50,7 +50,7 @@ def opened(stage: int) -> Iterator[None]:
     """Marks the layers and calls that are made inside with a stage.
 
     Args:
-        stage: Number of the stage.
+        stage: number of the stage.
 
     Yields:
         Nothing.

@@ -86,8 +86,8 @@ def flattened(model: Any, elements: Sequence[Any]) -> ModelCalls:
     """Returns the calls of a model.
 
     Args:
-        model: A Keras model.
-        elements: Its assignment, with a stage for each layer.
+        model: a Keras model.
+        elements: its assignment, with a stage for each layer.
 
     Raises:
         ValueError: If a layer depends on a later stage.
@@ -103,8 +103,8 @@ def input_tensors(model: Any, x: Any) -> list[Any]:
     """Returns what goes into a model as a list, in the order of its inputs.
 
     Args:
-        model: A Keras model.
-        x: What it is called with.
+        model: a Keras model.
+        x: what it is called with.
     """
     return list(model._flatten_to_reference_inputs(x) if _has_inputs(model) else tf.nest.flatten(x))
 
@@ -141,12 +141,12 @@ class _Builder:
         """Adds the calls of a model.
 
         Args:
-            model: The model.
-            elements: Its assignment.
-            inputs: What goes into it, flattened.
-            masks: Masks that it is called with, one for each input, or None.
-            training: What it is called with.
-            node: Its call, in another model.
+            model: the model.
+            elements: its assignment.
+            inputs: what goes into it, flattened.
+            masks: masks that it is called with, one for each input, or None.
+            training: what it is called with.
+            node: its call, in another model.
 
         Returns:
             What comes out, a structure of values.

@@ -28,9 +28,9 @@ def graph(model: Any, node: Any = None, doing: str = "get") -> LayerGraph:
     """Returns the calls of a model that is not Sequential.
 
     Args:
-        model: The model.
-        node: The call of it, for a model in another model.
-        doing: What an error says cannot be done with the stages.
+        model: the model.
+        node: the call of it, for a model in another model.
+        doing: what an error says cannot be done with the stages.
     """
     if is_functional(model):
         return functional.graph(model)
@@ -41,7 +41,7 @@ def has_stage(model: Any) -> bool:
     """Returns whether a layer of a model has a stage, without looking into what it calls.
 
     Args:
-        model: Any Keras model.
+        model: any Keras model.
     """
     known = model_state.of(model)
     if known.saved is not None:
@@ -69,9 +69,9 @@ def listed(model: Any, node: Any = None, doing: str = "get") -> list[Any]:
     """Returns the assignment of a model: new elements for all its layers, in execution order.
 
     Args:
-        model: Any Keras model.
-        node: The call of it, for a model in another model.
-        doing: What an error says cannot be done with the stages.
+        model: any Keras model.
+        node: the call of it, for a model in another model.
+        doing: what an error says cannot be done with the stages.
 
     Raises:
         RuntimeError: If the layers of a subclass of `Model` are not known yet.

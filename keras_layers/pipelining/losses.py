@@ -25,8 +25,8 @@ class LayerLosses:
         """Finds the stages of losses that are functions of variables, such as regularizers.
 
         Args:
-            model: The model.
-            calls: Its calls.
+            model: the model.
+            calls: its calls.
         """
         self.adding: list[str] = []
         self._layers = list(model._flatten_layers())
@@ -48,7 +48,7 @@ class LayerLosses:
         """Returns the losses of a stage that has just been built.
 
         Args:
-            stage: The stage.
+            stage: the stage.
         """
         placeholder = base_layer_utils.REVIVED_LOSS_PLACEHOLDER
         taken = [

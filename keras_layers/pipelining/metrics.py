@@ -23,7 +23,7 @@ class LayerMetrics:
         """Remembers the layers of each stage.
 
         Args:
-            calls: The calls of the model.
+            calls: the calls of the model.
         """
         self.adding: list[str] = []
         self._layers: list[list[Any]] = [[] for _ in range(calls.stages)]
@@ -36,7 +36,7 @@ class LayerMetrics:
         """Returns the results of the metrics of a stage that has just been built.
 
         Args:
-            stage: The stage.
+            stage: the stage.
         """
         self.adding += [layer.name for layer in self._layers[stage] if layer._metrics]
         found = {id(metric): metric for layer in self._layers[stage] for metric in layer._metrics}
@@ -49,7 +49,7 @@ class LayerMetrics:
         """Lets the metrics have the results that were taken, in their order.
 
         Args:
-            results: What `take` returned for all stages, passed on.
+            results: what `take` returned for all stages, passed on.
 
         Yields:
             Nothing.

@@ -27,12 +27,12 @@ def train(
     """Adds a pipeline that trains a model to the function being traced.
 
     Args:
-        model: A pipelined model, compiled.
-        infeed: Gives what Keras calls the data of a step.
-        outfeed: Gets loss and metrics: after each mini-batch, or with `accumulate_outfeed` once for
+        model: a pipelined model, compiled.
+        infeed: gives what Keras calls the data of a step.
+        outfeed: gets loss and metrics: after each mini-batch, or with `accumulate_outfeed` once for
             each update, as they are at its end.
         steps: Mini-batches: a multiple of those for an update.
-        sizes: The numbers of real rows that mini-batches have, if they are padded: the infeed then
+        sizes: the numbers of real rows that mini-batches have, if they are padded: the infeed then
             gives pairs of data and marks (see `padding.Batches`).
 
     Returns:

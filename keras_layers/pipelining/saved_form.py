@@ -16,7 +16,7 @@ def to_saved(elements: Sequence[Any]) -> list[dict[str, Any]]:
     can be others next time.
 
     Args:
-        elements: An assignment.
+        elements: an assignment.
     """
     return [
         {
@@ -33,7 +33,7 @@ def stages(saved: Sequence[dict[str, Any]]) -> Iterator[int | None]:
     """Yields the stage of each layer.
 
     Args:
-        saved: What `to_saved` returned.
+        saved: what `to_saved` returned.
     """
     for entry in saved:
         if _NESTED in entry:
@@ -46,9 +46,9 @@ def apply(saved: Sequence[dict[str, Any]], elements: Sequence[Any], model: Any) 
     """Gives elements the stages that were saved.
 
     Args:
-        saved: What `to_saved` returned.
-        elements: Elements for the layers of the model, changed in place.
-        model: The model.
+        saved: what `to_saved` returned.
+        elements: elements for the layers of the model, changed in place.
+        model: the model.
 
     Raises:
         ValueError: If the layers are not those whose stages were saved.

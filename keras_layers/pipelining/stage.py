@@ -22,7 +22,7 @@ class PipelineStage:
         """Makes the scope of a stage.
 
         Args:
-            stage: Number of the stage, from 0.
+            stage: number of the stage, from 0.
 
         Raises:
             ValueError: If it is no integer, or negative.
@@ -56,7 +56,7 @@ def check_stage(stage: Any) -> None:
     """Checks the number of a stage.
 
     Args:
-        stage: What a user passed.
+        stage: what a user passed.
 
     Raises:
         ValueError: If it is no integer, or negative.

@@ -47,14 +47,14 @@ class StageFunctions:
         """Plans which stage needs what.
 
         Args:
-            model: The model.
-            calls: Its calls.
-            training: Value of `training` for its layers.
-            finish: Returns what the last stage returns. Takes `x` (None unless `keeps_x`), `y`,
+            model: the model.
+            calls: its calls.
+            training: value of `training` for its layers.
+            finish: returns what the last stage returns. Takes `x` (None unless `keeps_x`), `y`,
                 `sample_weight`, the outputs of the model, the losses of its layers and the marks.
-            keeps_x: Whether the last stage needs `x`.
-            keeps_y: Whether it needs `y` and `sample_weight`.
-            marked: Whether mini-batches come with marks: see `padding.Batches`.
+            keeps_x: whether the last stage needs `x`.
+            keeps_y: whether it needs `y` and `sample_weight`.
+            marked: whether mini-batches come with marks: see `padding.Batches`.
         """
         self._model = model
         self._calls = calls

@@ -23,7 +23,7 @@ def kept(model: IPUModel) -> Iterator[None]:
     the optimizer changes variables.
 
     Args:
-        model: A Keras model.
+        model: a Keras model.
 
     Yields:
         Nothing.

@@ -14,9 +14,9 @@ def print_summary(
     """Prints the table of a model.
 
     Args:
-        model: A Keras model.
-        line_length: Characters of a line: 89 when None, 60 for a Sequential model.
-        print_fn: Called with each line; `print` when None.
+        model: a Keras model.
+        line_length: characters of a line: 89 when None, 60 for a Sequential model.
+        print_fn: called with each line; `print` when None.
     """
     sequential = listing.is_sequential(model)
     length = line_length or (60 if sequential else 89)

@@ -16,8 +16,8 @@ def from_user(model: Any, given: Any) -> list[Any]:
     """Returns the assignment that a user sets.
 
     Args:
-        model: A Keras model.
-        given: What `listing.listed` returns for it, with stages; for a Sequential model stages
+        model: a Keras model.
+        given: what `listing.listed` returns for it, with stages; for a Sequential model stages
             also.
 
     Raises:
@@ -49,9 +49,9 @@ def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) ->
     """Checks that elements are those of a model's layers.
 
     Args:
-        model: The model.
-        given: What a user passed.
-        expected: Elements for all of its layers.
+        model: the model.
+        given: what a user passed.
+        expected: elements for all of its layers.
 
     Raises:
         ValueError: If there are others, or they are in another order.
@@ -133,7 +133,7 @@ def check_complete(model: Any) -> None:
     Layers of models in it may get their stages later, from the assignment of this one.
 
     Args:
-        model: A functional model that has just been made, or another one that has been built.
+        model: a functional model that has just been made, or another one that has been built.
 
     Raises:
         ValueError: If a layer has no stage and another has one.
@@ -147,7 +147,7 @@ def checked_calls(model: Any) -> layer_calls.ModelCalls:
     """Returns the calls of a pipelined model, to be run.
 
     Args:
-        model: A Keras model whose layers have stages.
+        model: a Keras model whose layers have stages.
 
     Raises:
         RuntimeError: If a stage has no layer, the class of a functional model has a `call` of its

@@ -45,8 +45,8 @@ class Expression(abc.ABC):
         """Computes the expression with TensorFlow's ops.
 
         Args:
-            arguments: The tensors that its placeholders stand for.
-            known: Parts that are computed already, extended by this one.
+            arguments: the tensors that its placeholders stand for.
+            known: parts that are computed already, extended by this one.
 
         Returns:
             The value, in the type that the arithmetic gives.
@@ -119,7 +119,7 @@ class Placeholder(Expression):
     """One of the arguments.
 
     Args:
-        index: Its position.
+        index: its position.
     """
 
     def __init__(self, index: int) -> None:
@@ -133,8 +133,8 @@ class Constant(Expression):
     """A number.
 
     Args:
-        value: The number.
-        dtype: Its type.
+        value: the number.
+        dtype: its type.
     """
 
     def __init__(self, value: Any, dtype: tf.DType) -> None:
@@ -175,8 +175,8 @@ def trace(function: Callable[..., Any], num_arguments: int) -> Expression:
     """Calls a function with placeholders.
 
     Args:
-        function: The function.
-        num_arguments: How many arguments it takes.
+        function: the function.
+        num_arguments: how many arguments it takes.
 
     Returns:
         The expression that it returns.

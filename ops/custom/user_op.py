@@ -38,15 +38,15 @@ def call(
 
     Args:
         kind: `CPU` or `PRECOMPILED`.
-        inputs: This and the others are as in `custom_ops.cpu_user_operation`.
-        library_path: See there.
-        outs: See there.
-        name: See there.
-        op_name: See there.
-        separate_gradients: See there.
-        inputs_with_gradients: See there.
-        attributes: See there.
-        gradient_attributes: See there.
+        inputs: this and the others are as in `custom_ops.cpu_user_operation`.
+        library_path: see there.
+        outs: see there.
+        name: see there.
+        op_name: see there.
+        separate_gradients: see there.
+        inputs_with_gradients: see there.
+        attributes: see there.
+        gradient_attributes: see there.
 
     Returns:
         A list of its outputs. Without outputs, the operation (None when executed eagerly).

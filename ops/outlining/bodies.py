@@ -32,8 +32,8 @@ def body_of(graph: func_graph_lib.FuncGraph, outer: ops.Graph) -> ConcreteFuncti
     """Returns a function of the program that does what a traced one does.
 
     Args:
-        graph: The trace.
-        outer: The graph that it is to be called in.
+        graph: the trace.
+        outer: the graph that it is to be called in.
 
     Returns:
         A function made of `graph`, or, unless it has state, of an equal trace before.

@@ -51,8 +51,8 @@ class Point:
         """Makes a point in what is being built.
 
         Args:
-            tag: What its gradients are called.
-            tensors: What has the types and shapes of the gradients.
+            tag: what its gradients are called.
+            tensors: what has the types and shapes of the gradients.
         """
         self._tag = tag
         self._opened = backprop.current()
@@ -67,7 +67,7 @@ class Point:
         """Records gradients, or hands them on to the caller.
 
         Args:
-            gradients: What came back to this point.
+            gradients: what came back to this point.
 
         Returns:
             The gradients of the carriers.
@@ -158,8 +158,8 @@ def outlined(graph: ops.Graph, inputs: Sequence[Any]) -> Iterator[dict[str, list
     """Lets what is captured in an outlined function come out of it, while that is traced.
 
     Args:
-        graph: The graph of the function.
-        inputs: What its call is given.
+        graph: the graph of the function.
+        inputs: what its call is given.
 
     Yields:
         A dict for the gradients that the function itself computes and captures, by tag, filled
@@ -187,8 +187,8 @@ def come_out(found: dict[str, list[Any]], outputs: list[Any]) -> None:
     """Records what a call of an outlined function has captured.
 
     Args:
-        found: What `outlined` yielded.
-        outputs: The same tensors as results of the call, one after the other.
+        found: what `outlined` yielded.
+        outputs: the same tensors as results of the call, one after the other.
     """
     context = backprop.current()
     following = iter(outputs)

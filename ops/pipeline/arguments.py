@@ -106,9 +106,9 @@ def repetitions(name: str, count: Any, per_execution: Any = 1) -> Any:
     """Returns how often something is done: an int, or a tensor as it is.
 
     Args:
-        name: Name of the argument.
-        count: What the user passed.
-        per_execution: How many iterations of a loop each time takes.
+        name: name of the argument.
+        count: what the user passed.
+        per_execution: how many iterations of a loop each time takes.
 
     Raises:
         ValueError: If it is a number that the loop cannot count to.
@@ -231,7 +231,7 @@ def input_list(inputs: Any) -> list[Any]:
     """Returns the inputs of the first stage as a list.
 
     Args:
-        inputs: A list or tuple, None for none, or a single value.
+        inputs: a list or tuple, None for none, or a single value.
     """
     if inputs is None:
         return []

@@ -31,7 +31,7 @@ def build(arguments: PipelineArguments) -> ops.Operation:
     """Builds the loop of a pipeline.
 
     Args:
-        arguments: What the user asked for.
+        arguments: what the user asked for.
 
     Returns:
         The operation that runs it.
@@ -93,9 +93,9 @@ def _attribute(arguments: PipelineArguments, count: int | None, highest_ipu: int
     """Returns what the compiler has to know, as its attribute of the counter.
 
     Args:
-        arguments: The pipeline.
+        arguments: the pipeline.
         count: Mini-batches of an execution, None if that is not known.
-        highest_ipu: The highest IPU that ops of stages on all IPUs name.
+        highest_ipu: the highest IPU that ops of stages on all IPUs name.
     """
     repeat = tensor_util.constant_value(ops.convert_to_tensor(arguments.repeat_count))
     devices = mapping.resolved(arguments.devices, highest_ipu)

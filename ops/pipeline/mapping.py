@@ -51,8 +51,8 @@ def stage_devices(
     """Returns for each stage the IPU of each of its functions, or `ALL_IPUS`.
 
     Args:
-        device_mapping: What the user passed, or None for one IPU after the other.
-        computational_stages: What the user passed.
+        device_mapping: what the user passed, or None for one IPU after the other.
+        computational_stages: what the user passed.
         serialization: Mini-batches in one execution of a stage.
 
     Raises:
@@ -118,8 +118,8 @@ def resolved(devices: tuple[tuple[int, ...], ...], highest: int) -> tuple[tuple[
     """Returns for each stage the IPUs that it is on.
 
     Args:
-        devices: What `stage_devices` returned.
-        highest: The highest IPU that ops of the stages name.
+        devices: what `stage_devices` returned.
+        highest: the highest IPU that ops of the stages name.
     """
     ipus = range(max(highest, *(ipu for members in devices for ipu in members), 0) + 1)
     return tuple(

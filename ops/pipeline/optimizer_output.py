@@ -18,9 +18,9 @@ def checked(name: str, document: str, *checks: Callable[[str, Any, Any], None]) 
     """Makes an attribute that is checked when it is set.
 
     Args:
-        name: Its name.
-        document: What it is.
-        *checks: Functions of the name, the value, and the object it is set on, in this order.
+        name: its name.
+        document: what it is.
+        *checks: functions of the name, the value, and the object it is set on, in this order.
     """
 
     def read(self: Any) -> Any:
@@ -122,7 +122,7 @@ def check_complete(output: Any) -> None:
     """Checks what a pipeline is about to train with.
 
     Args:
-        output: What the optimizer function returned.
+        output: what the optimizer function returned.
 
     Raises:
         RuntimeError: If a Keras optimizer is not told what to train.

@@ -29,8 +29,8 @@ class PipelineStageOptions:
         """Makes the options of a stage.
 
         Args:
-            convolution_options: Options of convolutions; none when None.
-            matmul_options: Options of matrix multiplications; none when None.
+            convolution_options: options of convolutions; none when None.
+            matmul_options: options of matrix multiplications; none when None.
 
         Raises:
             TypeError: If one of them is not a dict.
@@ -122,20 +122,20 @@ class OptimizerFunctionOutput:
         """Makes the output of an optimizer function.
 
         Args:
-            opt: A `tf.compat.v1.train.Optimizer`, or a Keras optimizer with `variables` or `tape`.
-            loss: The loss of a mini-batch, a tensor.
-            compute_gradients_args: Positional arguments for `compute_gradients`, after the loss.
-            compute_gradients_kwargs: Keyword arguments for `compute_gradients`.
-            apply_gradients_args: Positional arguments for `apply_gradients`, after the pairs.
-            apply_gradients_kwargs: Keyword arguments for `apply_gradients`.
-            variables: What a Keras optimizer trains. With an optimizer of TensorFlow 1 these are
+            opt: a `tf.compat.v1.train.Optimizer`, or a Keras optimizer with `variables` or `tape`.
+            loss: the loss of a mini-batch, a tensor.
+            compute_gradients_args: positional arguments for `compute_gradients`, after the loss.
+            compute_gradients_kwargs: keyword arguments for `compute_gradients`.
+            apply_gradients_args: positional arguments for `apply_gradients`, after the pairs.
+            apply_gradients_kwargs: keyword arguments for `apply_gradients`.
+            variables: what a Keras optimizer trains. With an optimizer of TensorFlow 1 these are
                 all trainable variables, or the `var_list` of `compute_gradients_kwargs`.
-            tape: A `tf.GradientTape` that is recording the stages, for a Keras optimizer. Trained
+            tape: a `tf.GradientTape` that is recording the stages, for a Keras optimizer. Trained
                 is what it has watched. A `GradientCaptureTape` is the capture context as well.
-            gradient_capture_context: Context for captured gradients. They are passed to
+            gradient_capture_context: context for captured gradients. They are passed to
                 `opt.apply_gradients`, if that has the argument `captured_grads`. When None there
                 is one of the pipeline's own, if the optimizer or the outfeed wants them.
-            captured_gradient_outfeed: Outfeed for captured gradients: a dict by tag for each
+            captured_gradient_outfeed: outfeed for captured gradients: a dict by tag for each
                 update, with what the optimizer gets.
 
         Raises:

@@ -119,7 +119,7 @@ def _follow_variables(graph: ops.Graph, ipu_of_handle: Mapping[int, int]) -> Non
     """Places the ops of an update: those that use a variable with it, others with their users.
 
     Args:
-        graph: The graph of the update.
+        graph: the graph of the update.
         ipu_of_handle: IPU of each variable, by the key of its handle.
     """
     operations = graph.get_operations()

@@ -20,9 +20,9 @@ def ipu_gelu(input: Any, approximate: bool = True, name: str | None = None) -> t
     """Computes the Gaussian error linear unit: see `nn_ops.gelu`.
 
     Args:
-        input: The tensor.
-        approximate: Whether to use the approximation by tanh.
-        name: Name for the op.
+        input: the tensor.
+        approximate: whether to use the approximation by tanh.
+        name: name for the op.
     """
     return nn_ops.gelu(input, approximate, name)
 
@@ -31,8 +31,8 @@ def ipu_swish(input: Any, name: str | None = None) -> tf.Tensor:  # noqa: A002
     """Computes `x * sigmoid(x)`: see `nn_ops.swish`.
 
     Args:
-        input: The tensor.
-        name: Name for the op.
+        input: the tensor.
+        name: name for the op.
     """
     return nn_ops.swish(input, name)
 
@@ -41,8 +41,8 @@ def ipu_hard_sigmoid(input: Any, name: str | None = None) -> tf.Tensor:  # noqa:
     """Computes the hard sigmoid: see `nn_ops.hard_sigmoid`.
 
     Args:
-        input: The tensor.
-        name: Name for the op.
+        input: the tensor.
+        name: name for the op.
     """
     return nn_ops.hard_sigmoid(input, name)
 
@@ -51,8 +51,8 @@ def ipu_softmax(input: Any, name: str | None = None) -> tf.Tensor:  # noqa: A002
     """Computes the softmax over the last dimension: see `nn_ops.softmax`.
 
     Args:
-        input: The tensor.
-        name: Name for the op.
+        input: the tensor.
+        name: name for the op.
     """
     return nn_ops.softmax(input, False, name)
 
@@ -61,7 +61,7 @@ def ipu_stable_softmax(input: Any, name: str | None = None) -> tf.Tensor:  # noq
     """Computes the softmax over the last dimension in its stable form: see `nn_ops.softmax`.
 
     Args:
-        input: The tensor.
-        name: Name for the op.
+        input: the tensor.
+        name: name for the op.
     """
     return nn_ops.softmax(input, True, name)

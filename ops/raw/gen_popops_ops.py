@@ -34,9 +34,9 @@ def ipu_cross_replica_sum(
     """Sums a tensor over replicas: see `cross_replica_ops.cross_replica_sum`.
 
     Args:
-        input: The tensor.
-        replica_group_size: How many replicas sum together; all for None and 0.
-        name: Name for the op.
+        input: the tensor.
+        replica_group_size: how many replicas sum together; all for None and 0.
+        name: name for the op.
     """
     return cross_replica_ops.cross_replica_sum(input, replica_group_size or None, name)
 
@@ -45,8 +45,8 @@ def ipu_assume_equal_across_replicas(input: Any, name: str | None = None) -> Any
     """Says that a tensor is equal on all replicas: see `cross_replica_ops`.
 
     Args:
-        input: The tensor.
-        name: Has no effect.
+        input: the tensor.
+        name: has no effect.
     """
     del name
     return cross_replica_ops.assume_equal_across_replicas(input)
@@ -56,9 +56,9 @@ def ipu_all_gather(input: Any, replication_factor: int, name: str | None = None)
     """Gives every replica the tensors of all: see `all_to_all_op.all_gather`.
 
     Args:
-        input: The tensor, or a list of tensors.
-        replication_factor: How many replicas exchange tensors.
-        name: Name for the op.
+        input: the tensor, or a list of tensors.
+        replication_factor: how many replicas exchange tensors.
+        name: name for the op.
     """
     return all_to_all_op.all_gather(input, replication_factor, name)
 
@@ -73,11 +73,11 @@ def ipu_all_to_all(
     """Gives every replica a part of the tensors of all: see `all_to_all_op.all_to_all`.
 
     Args:
-        input: The tensor.
-        split_dimension: The dimension that it is split along.
-        concat_dimension: The dimension that parts are joined along.
-        number_of_replicas: How many replicas there are.
-        name: Name for the op.
+        input: the tensor.
+        split_dimension: the dimension that it is split along.
+        concat_dimension: the dimension that parts are joined along.
+        number_of_replicas: how many replicas there are.
+        name: name for the op.
     """
     return all_to_all_op.all_to_all(
         input, split_dimension, concat_dimension, number_of_replicas, name
@@ -93,10 +93,10 @@ def ipu_reduce_scatter(
     """Gives each replica a slice of a reduction: see `reduce_scatter_op.reduce_scatter`.
 
     Args:
-        input: The tensor, or a list of tensors.
-        replication_factor: How many replicas reduce together.
-        op: The reduction.
-        name: Name for the op.
+        input: the tensor, or a list of tensors.
+        replication_factor: how many replicas reduce together.
+        op: the reduction.
+        name: name for the op.
     """
     return reduce_scatter_op.reduce_scatter(input, replication_factor, op, name)
 
@@ -110,10 +110,10 @@ def ipu_histogram(
     """Counts elements between levels: see `statistics_ops.histogram`.
 
     Args:
-        input: The tensor.
-        levels: The levels.
-        absolute_of_input: Whether signs are dropped.
-        name: Has no effect.
+        input: the tensor.
+        levels: the levels.
+        absolute_of_input: whether signs are dropped.
+        name: has no effect.
     """
     del name
     return statistics_ops.histogram(input, levels, absolute_of_input)

@@ -24,10 +24,10 @@ def ipu_dropout(
     """Drops elements of a tensor at random: see `rand_ops.dropout`.
 
     Args:
-        input: The tensor.
-        rate: The probability that an element is dropped.
-        seed: Two integers that fix the mask, or None.
-        noise_shape: Shape of the mask; that of the tensor if None.
-        name: Name for the op.
+        input: the tensor.
+        rate: the probability that an element is dropped.
+        seed: two integers that fix the mask, or None.
+        noise_shape: shape of the mask; that of the tensor if None.
+        name: name for the op.
     """
     return rand_ops.dropout(input, rate, noise_shape, seed, name)

@@ -32,8 +32,8 @@ def ipu_replication_normalise(input: Any, name: str | None = None) -> tf.Tensor:
     """Divides a tensor by the number of replicas: see `replication_ops`.
 
     Args:
-        input: The tensor.
-        name: Name for the op.
+        input: the tensor.
+        name: name for the op.
 
     Returns:
         A tensor like `input`.
@@ -50,10 +50,10 @@ def ipu_stateful_gradient_accumulate(
     """Adds up a gradient over mini-batches, in the body of a loop.
 
     Args:
-        input: The gradient of a mini-batch, of a known shape.
-        num_mini_batches: How many mini-batches are added up.
-        verify_usage: Whether the original checked what uses the result. It has no effect.
-        name: Name for the op.
+        input: the gradient of a mini-batch, of a known shape.
+        num_mini_batches: how many mini-batches are added up.
+        verify_usage: whether the original checked what uses the result. It has no effect.
+        name: name for the op.
 
     Returns:
         A tensor like `input`: with every `num_mini_batches`-th mini-batch the sum of so many, with
@@ -92,9 +92,9 @@ def ipu_print_tensor(input: Any, tensor_name: str = "", name: str | None = None)
     """Prints a tensor: see `internal_ops.print_tensor`.
 
     Args:
-        input: The tensor.
-        tensor_name: What is printed before it.
-        name: What is printed before it, if `tensor_name` is empty.
+        input: the tensor.
+        tensor_name: what is printed before it.
+        name: what is printed before it, if `tensor_name` is empty.
 
     Returns:
         The operation.
@@ -106,8 +106,8 @@ def ipu_remap(input: Any, name: str | None = None) -> tf.Tensor:  # noqa: A002
     """Returns a tensor in a layout of its own: see `internal_ops.remap`.
 
     Args:
-        input: The tensor.
-        name: Name for the op.
+        input: the tensor.
+        name: name for the op.
     """
     return internal_ops.remap(input, name)
 
@@ -116,8 +116,8 @@ def ipu_remap_deduce(input: Any, name: str | None = None) -> tf.Tensor:  # noqa:
     """Returns a tensor in the layout that its uses ask for: see `internal_ops.remap_deduce`.
 
     Args:
-        input: The tensor.
-        name: Name for the op.
+        input: the tensor.
+        name: name for the op.
     """
     return internal_ops.remap_deduce(input, name)
 
@@ -126,9 +126,9 @@ def ipu_fifo(input: Any, depth: int, offload: bool = False, name: str | None = N
     """Returns the tensor of some iterations ago: see `internal_ops.fifo`.
 
     Args:
-        input: The tensor.
-        depth: How many iterations.
-        offload: Whether the queue is in remote memory.
-        name: Name for the op.
+        input: the tensor.
+        depth: how many iterations.
+        offload: whether the queue is in remote memory.
+        name: name for the op.
     """
     return internal_ops.fifo(input, depth, offload, name)

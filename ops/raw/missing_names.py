@@ -12,9 +12,9 @@ def missing_in(module: str, known: Sequence[str], public: str) -> Callable[[str]
     """Makes the `__getattr__` of a module of raw ops.
 
     Args:
-        module: Its name below `tensorflow.compiler.plugin.poplar.ops`.
-        known: The ops that it has.
-        public: The public modules that have functions for all of its ops.
+        module: its name below `tensorflow.compiler.plugin.poplar.ops`.
+        known: the ops that it has.
+        public: the public modules that have functions for all of its ops.
     """
 
     def get_attribute(name: str) -> Any:

@@ -111,7 +111,7 @@ class Application:
         """Yields each argument with its value.
 
         Args:
-            inputs: The values of those that are inputs, in order.
+            inputs: the values of those that are inputs, in order.
         """
         given = iter(inputs)
         for argument in self.arguments:
@@ -127,10 +127,10 @@ def build(
     """Compiles a Cluster, without running it.
 
     Args:
-        cluster: The Cluster. The shapes of its inputs are fully defined.
-        ordinal: Compile for the device `/device:IPU:<ordinal>`.
-        values: What arguments are bound to, by position. The others are inputs.
-        names: Names of arguments, by position; else they are called like their variable.
+        cluster: the Cluster. The shapes of its inputs are fully defined.
+        ordinal: compile for the device `/device:IPU:<ordinal>`.
+        values: what arguments are bound to, by position. The others are inputs.
+        names: names of arguments, by position; else they are called like their variable.
 
     Raises:
         tf.errors.FailedPreconditionError: If nothing of the program is for the device.
@@ -216,9 +216,9 @@ def _replace_feeds(
     """Replaces the nodes of feeds by those of applications.
 
     Args:
-        library: The functions, changed in place.
-        op: The nodes to replace.
-        replace: Changes a node, given the number of its feed.
+        library: the functions, changed in place.
+        op: the nodes to replace.
+        replace: changes a node, given the number of its feed.
 
     Returns:
         Types and shapes of each feed, in the order in which the queues were made.

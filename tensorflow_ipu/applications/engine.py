@@ -20,10 +20,10 @@ def start(application: Application, name: str, inputs: list[Any], timeout: int) 
     """Starts an engine, unless there is one of that name already, which then goes on as it is.
 
     Args:
-        application: What it runs.
-        name: Name of the engine.
-        inputs: A NumPy array for each input.
-        timeout: Microseconds to wait for a batch before the program is flushed.
+        application: what it runs.
+        name: name of the engine.
+        inputs: a NumPy array for each input.
+        timeout: microseconds to wait for a batch before the program is flushed.
 
     Raises:
         tf.errors.AlreadyExistsError: If the engine of that name runs another program.

@@ -34,8 +34,8 @@ def save(application: Application, path: str | os.PathLike[str]) -> None:
     """Writes an application that was compiled in this process.
 
     Args:
-        application: The application.
-        path: The file; one that is there is replaced.
+        application: the application.
+        path: the file; one that is there is replaced.
 
     Raises:
         OSError: If it cannot be written.
@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str]) -> Application:
     """Reads an application.
 
     Args:
-        path: A file that `save` wrote.
+        path: a file that `save` wrote.
 
     Raises:
         OSError: If the file cannot be read.

@@ -20,10 +20,10 @@ def run(function: Function, inputs: Sequence[tensor_lib.Tensor], name: str) -> t
     """Runs a function on the host whenever the step of the program runs.
 
     Args:
-        function: Takes a NumPy array for each input and returns a text. What it raises is an error
+        function: takes a NumPy array for each input and returns a text. What it raises is an error
             of the step, of the same class.
-        inputs: The inputs.
-        name: Name of the operation that gives the text.
+        inputs: the inputs.
+        name: name of the operation that gives the text.
 
     Returns:
         The text, a scalar.

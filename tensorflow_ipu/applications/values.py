@@ -20,9 +20,9 @@ class CapturedValues:
         """Finds the tensors, and the variables if these are to be bound too.
 
         Args:
-            cluster: The traced function.
-            explicit: How many of its inputs are not captured.
-            with_variables: Whether variables are bound.
+            cluster: the traced function.
+            explicit: how many of its inputs are not captured.
+            with_variables: whether variables are bound.
         """
         found = {
             index: outer

@@ -21,9 +21,9 @@ def compile_cluster(
     """Compiles a Cluster for the shapes that its trace says.
 
     Args:
-        cluster: The Cluster. The shapes of its inputs are fully defined, and the resources that it
+        cluster: the Cluster. The shapes of its inputs are fully defined, and the resources that it
             captures are variables.
-        ordinal: For which device `/device:IPU:<ordinal>`.
+        ordinal: for which device `/device:IPU:<ordinal>`.
 
     Returns:
         The Executable, and the library to run.

@@ -36,8 +36,8 @@ class ExecutableCache:
         """Gives a Cluster an Executable, which lives as long as one of those that have it.
 
         Args:
-            executable: What the Cluster was compiled to.
-            cluster: The Cluster.
+            executable: what the Cluster was compiled to.
+            cluster: the Cluster.
         """
         with self._lock:
             if executable.fingerprint in self._executables:

@@ -79,10 +79,10 @@ class Cluster:
         """Makes a Cluster of a finished trace.
 
         Args:
-            graph: The trace: its inputs are the explicit inputs, then the captures.
-            name: What the user would recognise, for the name of the Cluster.
-            owner: What to keep alive.
-            inputs: The explicit inputs, of a Cluster that is launched with these only.
+            graph: the trace: its inputs are the explicit inputs, then the captures.
+            name: what the user would recognise, for the name of the Cluster.
+            owner: what to keep alive.
+            inputs: the explicit inputs, of a Cluster that is launched with these only.
         """
         number = next(_ids)
         identifier = f"cluster_{number}__{name}"
@@ -180,7 +180,7 @@ def called_by(function: Any) -> list[Any]:
     """Returns the functions that a function of TensorFlow's runtime calls.
 
     Args:
-        function: An `AtomicFunction`, or what the decorator `Defun` of TensorFlow 1 makes.
+        function: an `AtomicFunction`, or what the decorator `Defun` of TensorFlow 1 makes.
     """
     if isinstance(function, legacy_function._DefinedFunction):
         return list(function._sub_functions.values())

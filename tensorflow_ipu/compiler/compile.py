@@ -70,8 +70,8 @@ def target_in_force(ordinal: int, arguments: Iterable[Argument]) -> Target:
     This is where the compiler reads the configuration: all of a compilation has it from the Target.
 
     Args:
-        ordinal: For which device `/device:IPU:<ordinal>`.
-        arguments: Types and shapes of the entry's arguments.
+        ordinal: for which device `/device:IPU:<ordinal>`.
+        arguments: types and shapes of the entry's arguments.
 
     Raises:
         tf.errors.FailedPreconditionError: If there is no such device.
@@ -88,9 +88,9 @@ def compile_cluster(
     """Compiles a Cluster.
 
     Args:
-        cluster: The Cluster.
-        target: Device, configuration and argument types.
-        to_file: Whether the caller saves what is compiled: then a device that is configured for
+        cluster: the Cluster.
+        target: device, configuration and argument types.
+        to_file: whether the caller saves what is compiled: then a device that is configured for
             pre-compilation needs no cache for it.
 
     Returns:

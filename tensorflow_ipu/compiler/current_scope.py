@@ -89,8 +89,8 @@ def inherit_attributes(graph: ops.Graph, outer: ops.Graph) -> None:
     """Makes the scopes of `ipu.scopes` that are open in `outer` hold for the ops of `graph` too.
 
     Args:
-        graph: A graph that is about to be built, and becomes part of `outer`.
-        outer: The graph around it.
+        graph: a graph that is about to be built, and becomes part of `outer`.
+        outer: the graph around it.
     """
     for name in _INHERITED:
         if name in outer._attr_scope_map:
@@ -101,8 +101,8 @@ def inherit_device(graph: ops.Graph, outer: ops.Graph) -> None:
     """Makes the ops of a graph name the IPU device in scope around it, as ops beside them do.
 
     Args:
-        graph: A graph that is about to be built, and becomes part of `outer`.
-        outer: The graph around it. One that names another device, or none, counts for nothing.
+        graph: a graph that is about to be built, and becomes part of `outer`.
+        outer: the graph around it. One that names another device, or none, counts for nothing.
     """
     device = _graph_device(outer)
     if is_ipu(device):

@@ -21,8 +21,8 @@ def fingerprint(program: Program, key: bytes) -> str:
     of their first use, so the same loop with another queue is the same program.
 
     Args:
-        program: The compiled Program.
-        key: Everything else that decides on the result: `Target.key`.
+        program: the compiled Program.
+        key: everything else that decides on the result: `Target.key`.
 
     Returns:
         A hexadecimal SHA-256 digest.

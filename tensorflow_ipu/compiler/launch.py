@@ -33,9 +33,9 @@ def launch(
     """Launches a Cluster on an IPU device.
 
     Args:
-        cluster: The Cluster.
-        arguments: Its explicit inputs, then what it captures.
-        device: The device.
+        cluster: the Cluster.
+        arguments: its explicit inputs, then what it captures.
+        device: the device.
 
     Returns:
         The results. For a Cluster without results, the launch operation (`None` when it ran

@@ -47,8 +47,8 @@ def zeros_instead(
     Each outfeed gets one element of zeros. Variables stay as they are and infeeds are not read.
 
     Args:
-        executable: The program, which is in the cache.
-        library: Its functions, with the feeds of the graph that launches it.
+        executable: the program, which is in the cache.
+        library: its functions, with the feeds of the graph that launches it.
 
     Raises:
         tf.errors.InvalidArgumentError: If the shape of a result is not known.

@@ -17,9 +17,9 @@ class Progress:
         """Starts the bar.
 
         Args:
-            name: Name of the program.
-            steps: How many calls will be made.
-            wanted: Whether it is shown: "true", "false", or "auto" for only if stderr is a
+            name: name of the program.
+            steps: how many calls will be made.
+            wanted: whether it is shown: "true", "false", or "auto" for only if stderr is a
                 terminal.
         """
         self._shown = wanted == "true" or (wanted == "auto" and sys.stderr.isatty())

@@ -51,8 +51,8 @@ def set_for_device(function: Any, make: Callable[[str], Any]) -> None:
     """Says how a function that launches a program itself is made for another device.
 
     Args:
-        function: A `tf.function`.
-        make: Returns one like it, given the name of a device.
+        function: a `tf.function`.
+        make: returns one like it, given the name of a device.
     """
     function.__dict__[_FOR_DEVICE] = make
 
@@ -61,8 +61,8 @@ def for_device(function: Any, device: str) -> Any:
     """Returns what to call on the host in the place of a function; None for others.
 
     Args:
-        function: What a strategy is asked to run.
-        device: The device of the strategy.
+        function: what a strategy is asked to run.
+        device: the device of the strategy.
     """
     make = function.__dict__.get(_FOR_DEVICE)
     return None if make is None else make(device)
@@ -72,9 +72,9 @@ def split(concrete: ConcreteFunction, cluster: Cluster, device: str) -> FlatCall
     """Returns what runs an exported model with its marked part on a device.
 
     Args:
-        concrete: The signature of a model, as it was loaded.
-        cluster: The same as a Cluster.
-        device: The device.
+        concrete: the signature of a model, as it was loaded.
+        cluster: the same as a Cluster.
+        device: the device.
 
     Returns:
         A function for the host; None if there is no mark, so that all is for the device.
@@ -150,8 +150,8 @@ def _renamed(program: Program, changed: str) -> function_pb2.FunctionDef:
     """Gives a changed function and those that call it new names, and makes all but the entry known.
 
     Args:
-        program: The functions.
-        changed: Name of the function that is not what it was.
+        program: the functions.
+        changed: name of the function that is not what it was.
 
     Returns:
         The entry.

@@ -58,9 +58,9 @@ def save(executable: Executable, path: Path, members: Mapping[str, bytes] | None
     """Writes an Executable to a file.
 
     Args:
-        executable: The Executable.
-        path: The file.
-        members: What else to put into the archive, by name.
+        executable: the Executable.
+        path: the file.
+        members: what else to put into the archive, by name.
 
     Raises:
         OSError: If it cannot be written.
@@ -77,7 +77,7 @@ def load(path: Path) -> tuple[dict[str, Any], function_pb2.FunctionDefLibrary]:
     """Reads a file that `save` wrote.
 
     Args:
-        path: The file.
+        path: the file.
 
     Returns:
         What the Executable is (as `describe`), and its functions.
@@ -104,8 +104,8 @@ def serialize(executable: Executable, folder: str) -> None:
     """Writes an Executable and its description into the serialisation folder.
 
     Args:
-        executable: The Executable.
-        folder: The folder; made if it is missing.
+        executable: the Executable.
+        folder: the folder; made if it is missing.
 
     Raises:
         OSError: If they cannot be written.
@@ -153,8 +153,8 @@ class DiskCache:
         """Keeps an Executable; call in `locked`.
 
         Args:
-            executable: The Executable.
-            required: Whether it is an error if it cannot be written; otherwise it is a warning.
+            executable: the Executable.
+            required: whether it is an error if it cannot be written; otherwise it is a warning.
 
         Raises:
             OSError: If it is required and cannot be written.

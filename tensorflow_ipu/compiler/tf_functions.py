@@ -47,11 +47,11 @@ def run(
     """Launches a `tf.function` on an IPU device.
 
     Args:
-        function: The function.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        device: The device, which is in scope.
-        check: Called with the traced function before it runs.
+        function: the function.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        device: the device, which is in scope.
+        check: called with the traced function before it runs.
 
     Returns:
         What the function returns.

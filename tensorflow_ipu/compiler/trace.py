@@ -46,7 +46,7 @@ def known_number(tensor: tensor_lib.Tensor) -> int | None:
     """Returns the value of an integer scalar, if it is known while a program is traced.
 
     Args:
-        tensor: A constant, or an argument of the program: a constant around it, which a session
+        tensor: a constant, or an argument of the program: a constant around it, which a session
             can still be fed another value for.
     """
     value = tensor_util.constant_value(tensor)
@@ -62,10 +62,10 @@ def trace(
     """Traces `function` as TensorFlow 1 would build it: no automatic control dependencies.
 
     Args:
-        function: Takes one placeholder per input; returns tensors, and operations that have to
+        function: takes one placeholder per input; returns tensors, and operations that have to
             run whenever the Cluster does.
-        inputs: Tensors whose types and shapes the placeholders get.
-        name: Name for the Cluster.
+        inputs: tensors whose types and shapes the placeholders get.
+        name: name for the Cluster.
 
     Returns:
         The Cluster.

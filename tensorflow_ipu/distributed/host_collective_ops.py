@@ -28,8 +28,8 @@ def allgather(value: Any, tensor_name: str | None = None) -> tensor_lib.Tensor:
     """Returns the values of all instances.
 
     Args:
-        value: A tensor of the same shape in all instances: integers, float16 or float32.
-        tensor_name: Name that the instances find each other by; made from the tensor if None.
+        value: a tensor of the same shape in all instances: integers, float16 or float32.
+        tensor_name: name that the instances find each other by; made from the tensor if None.
 
     Returns:
         A tensor with one dimension more, the first: the instances, in order.
@@ -48,9 +48,9 @@ def allreduce(
     """Returns the sum, or the mean, of the values of all instances.
 
     Args:
-        value: A tensor of the same shape in all instances: integers, float16 or float32.
+        value: a tensor of the same shape in all instances: integers, float16 or float32.
         reduce_op: `tf.distribute.ReduceOp.SUM` or `MEAN`. The mean of integers is rounded down.
-        tensor_name: Name that the instances find each other by; made from the tensor if None.
+        tensor_name: name that the instances find each other by; made from the tensor if None.
 
     Returns:
         A tensor of the same shape and type.
@@ -74,9 +74,9 @@ def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) ->
     """Returns the value of instance 0.
 
     Args:
-        value: A tensor of the same shape in all instances: integers, float16, float32 or bool.
-        root_rank: Index of the instance; it has to be 0.
-        tensor_name: Name that the instances find each other by; made from the tensor if None.
+        value: a tensor of the same shape in all instances: integers, float16, float32 or bool.
+        root_rank: index of the instance; it has to be 0.
+        tensor_name: name that the instances find each other by; made from the tensor if None.
 
     Returns:
         A tensor of the same shape and type.
@@ -95,8 +95,8 @@ def divided(total: tensor_lib.Tensor, count: int) -> tensor_lib.Tensor:
     """Returns a tensor divided by a number, rounded down for integers.
 
     Args:
-        total: The tensor.
-        count: The number.
+        total: the tensor.
+        count: the number.
     """
     with transport.on_host():
         result: tensor_lib.Tensor = (

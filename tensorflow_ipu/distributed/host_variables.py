@@ -33,8 +33,8 @@ class HostVariable(resource_variable_ops.ResourceVariable):
         """Reads rows.
 
         Args:
-            indices: Which rows.
-            name: Name for the op.
+            indices: which rows.
+            name: name for the op.
         """
         if not trace.in_cluster():
             return super().sparse_read(indices, name)
@@ -44,8 +44,8 @@ class HostVariable(resource_variable_ops.ResourceVariable):
         """Reads elements, or slices.
 
         Args:
-            indices: Which ones.
-            name: Name for the op.
+            indices: which ones.
+            name: name for the op.
         """
         if not trace.in_cluster():
             return super().gather_nd(indices, name)
@@ -85,7 +85,7 @@ def extended(variables_on_host: bool) -> type[InstanceExtended]:
     """Returns what a strategy does inside.
 
     Args:
-        variables_on_host: Whether its variables are on the host.
+        variables_on_host: whether its variables are on the host.
 
     Raises:
         NotImplementedError: If they are, in eager mode.

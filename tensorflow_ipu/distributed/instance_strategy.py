@@ -32,11 +32,11 @@ class InstanceStrategy(IPUStrategyV1):
         """Makes the strategy.
 
         Args:
-            extended: Makes what it does inside, as `IPUExtended`.
-            instances: The instances.
-            ipu_device: The TensorFlow device to run on, in each instance.
-            enable_dataset_iterators: As for `IPUStrategyV1`.
-            enable_keras_extensions: Likewise.
+            extended: makes what it does inside, as `IPUExtended`.
+            instances: the instances.
+            ipu_device: the TensorFlow device to run on, in each instance.
+            enable_dataset_iterators: as for `IPUStrategyV1`.
+            enable_keras_extensions: likewise.
         """
         self._instances = instances
         super().__init__(
@@ -70,11 +70,11 @@ class GraphStrategy(InstanceStrategy):
         """Runs a function on the device of this instance.
 
         Args:
-            fn: In a graph any function: what it gives to `ipu_compiler.compile` runs as a program.
+            fn: in a graph any function: what it gives to `ipu_compiler.compile` runs as a program.
                 In eager mode a `tf.function`, which is one program.
-            args: Positional arguments.
-            kwargs: Keyword arguments.
-            options: Has no effect: there is one device in each instance.
+            args: positional arguments.
+            kwargs: keyword arguments.
+            options: has no effect: there is one device in each instance.
 
         Returns:
             What `fn` returns.
@@ -97,9 +97,9 @@ class GraphStrategy(InstanceStrategy):
         """Calls `run`; its name in TensorFlow 1.15.
 
         Args:
-            fn: As for `run`.
-            args: Likewise.
-            kwargs: Likewise.
+            fn: as for `run`.
+            args: likewise.
+            kwargs: likewise.
 
         Returns:
             What `fn` returns.
@@ -111,9 +111,9 @@ class InstanceExtended(IPUExtended):
     """The extended object of strategies whose instances reduce on the host.
 
     Args:
-        container_strategy: The strategy, an `InstanceStrategy`.
-        ipu_device: The device to run on.
-        cpu_device: Where initial values are computed.
+        container_strategy: the strategy, an `InstanceStrategy`.
+        ipu_device: the device to run on.
+        cpu_device: where initial values are computed.
     """
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ class InstanceExtended(IPUExtended):
 
         Args:
             reduce_op: SUM or MEAN.
-            value: A tensor, or what converts to one.
+            value: a tensor, or what converts to one.
         """
         if self._num_replicas_in_sync == 1:
             return value

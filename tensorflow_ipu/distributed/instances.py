@@ -21,9 +21,9 @@ class Instances:
     """The processes that run one program.
 
     Args:
-        count: How many there are.
-        index: Which of them this process is, from 0.
-        local_replicas: Replicas of the program in each.
+        count: how many there are.
+        index: which of them this process is, from 0.
+        local_replicas: replicas of the program in each.
     """
 
     count: int = 1
@@ -55,7 +55,7 @@ def refuse(reason: str) -> None:
     """Says that a program has one process.
 
     Args:
-        reason: Why there would be more.
+        reason: why there would be more.
 
     Raises:
         NotImplementedError: Always.

@@ -27,10 +27,10 @@ class IPUMultiWorkerStrategyV1(GraphStrategy):
         """Makes the strategy.
 
         Args:
-            cluster_resolver: Which workers there are, and which this is, such as a
+            cluster_resolver: which workers there are, and which this is, such as a
                 `tf.distribute.cluster_resolver.TFConfigClusterResolver()`.
-            ipu_device: The TensorFlow device to run on, in each worker.
-            variables_on_host: Whether variables are on the host, where they have to be updated
+            ipu_device: the TensorFlow device to run on, in each worker.
+            variables_on_host: whether variables are on the host, where they have to be updated
                 too: for graph mode. Programs get their values when they are launched.
 
         Raises:

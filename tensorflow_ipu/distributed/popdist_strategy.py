@@ -66,12 +66,12 @@ class PopDistStrategy(InstanceStrategy):
         """Makes the strategy.
 
         Args:
-            ipu_device: The TensorFlow device to run on, in each instance.
-            add_ipu_cross_replica_reductions: Whether programs reduce gradients over replicas where
+            ipu_device: the TensorFlow device to run on, in each instance.
+            add_ipu_cross_replica_reductions: whether programs reduce gradients over replicas where
                 optimizers apply them. False is for programs that do so themselves, for example
                 with a `CrossReplicaOptimizer`.
-            enable_dataset_iterators: As for `IPUStrategy`.
-            enable_keras_extensions: As for `IPUStrategy`.
+            enable_dataset_iterators: as for `IPUStrategy`.
+            enable_keras_extensions: as for `IPUStrategy`.
 
         Raises:
             NotImplementedError: If a launcher has started several processes.
@@ -96,7 +96,7 @@ class PopDistStrategy(InstanceStrategy):
         """Writes into a configuration which instance this is. Call it before configuring.
 
         Args:
-            config: The configuration, to be changed.
+            config: the configuration, to be changed.
 
         Returns:
             The configuration.

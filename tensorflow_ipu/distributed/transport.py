@@ -19,8 +19,8 @@ def total(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tenso
     """Returns the sum of the values of all instances.
 
     Args:
-        value: The value of this one.
-        name: Name that the instances find each other by.
+        value: the value of this one.
+        name: name that the instances find each other by.
     """
     return _same(value, name)
 
@@ -31,9 +31,9 @@ def from_instance(
     """Returns the value of one instance.
 
     Args:
-        value: The value of this one.
-        index: Which instance.
-        name: Name that the instances find each other by.
+        value: the value of this one.
+        index: which instance.
+        name: name that the instances find each other by.
     """
     del index  # there is one
     return _same(value, name)
@@ -43,8 +43,8 @@ def joined(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tens
     """Returns the values of all instances, joined along dimension 0 in the order of the instances.
 
     Args:
-        value: The value of this one, of rank 1 or more.
-        name: Name that the instances find each other by.
+        value: the value of this one, of rank 1 or more.
+        name: name that the instances find each other by.
     """
     return _same(value, name)
 

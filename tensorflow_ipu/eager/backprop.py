@@ -75,8 +75,8 @@ class GradientCaptureContext:
         What a trace of a function has captured takes the place of what an earlier trace of it has.
 
         Args:
-            gradients: Tensors.
-            tag: What to call them.
+            gradients: tensors.
+            tag: what to call them.
 
         Raises:
             ValueError: If there are gradients with this tag.
@@ -93,7 +93,7 @@ class GradientCaptureContext:
         """Records gradients by tag, in the place of those that have these tags already.
 
         Args:
-            captured: Lists of gradients by tag.
+            captured: lists of gradients by tag.
         """
         self._captured.update({tag: list(found) for tag, found in captured.items()})
 
@@ -109,8 +109,8 @@ class GradientCaptureTape(GradientCaptureContext, tf.GradientTape):
         """Makes a tape that has recorded nothing yet.
 
         Args:
-            persistent: Whether `gradient` can be called more than once.
-            watch_accessed_variables: Whether trainable variables are watched when they are read.
+            persistent: whether `gradient` can be called more than once.
+            watch_accessed_variables: whether trainable variables are watched when they are read.
         """
         GradientCaptureContext.__init__(self)
         tf.GradientTape.__init__(self, persistent, watch_accessed_variables)

@@ -66,8 +66,8 @@ def check_dtypes(queue: str, types: Sequence[dtypes.DType]) -> None:
     """Refuses types that cannot pass between host and device.
 
     Args:
-        queue: What the tensors are for, for the message.
-        types: Type of each tensor.
+        queue: what the tensors are for, for the message.
+        types: type of each tensor.
 
     Raises:
         tf.errors.FailedPreconditionError: If there is one.
@@ -100,9 +100,9 @@ def warn_ignored(queue: str, arguments: dict[str, tuple[Any, Any]], instead: str
     """Logs one warning for each deprecated argument that was given.
 
     Args:
-        queue: Name of the class.
-        arguments: Received value and default, by name.
-        instead: What happens in place of what the arguments did.
+        queue: name of the class.
+        arguments: received value and default, by name.
+        instead: what happens in place of what the arguments did.
     """
     for name, (received, default) in arguments.items():
         if received != default:
@@ -113,7 +113,7 @@ def structure_text(structure: Any) -> Shown | None:
     """Returns how a nest of tensor specs is shown: `(float32[8, 4], int32[8])`; None for None.
 
     Args:
-        structure: Nest of `tf.TensorSpec`.
+        structure: nest of `tf.TensorSpec`.
     """
     if structure is None:
         return None
@@ -136,8 +136,8 @@ def synthetic_tensor(dtype: dtypes.DType, shape: tensor_shape.TensorShape) -> te
     """Returns a constant to take the place of data that does not move.
 
     Args:
-        dtype: Type of the tensor.
-        shape: Its shape, fully defined.
+        dtype: type of the tensor.
+        shape: its shape, fully defined.
     """
     initializer = flags.parsed().synthetic_data_initializer
     values = synthetic_data.values(dtype, tuple(shape.as_list()), initializer)

@@ -22,13 +22,13 @@ def dataset_benchmark(
     """Measures a dataset.
 
     Args:
-        dataset: The dataset. Repeat it if it has fewer elements than are read.
-        number_of_epochs: Epochs to measure, one after the other.
-        elements_per_epochs: Elements in an epoch.
-        print_stats: Whether to print each epoch.
-        apply_options: Whether to apply the options of tf.data that are for debugging. Options for
+        dataset: the dataset. Repeat it if it has fewer elements than are read.
+        number_of_epochs: epochs to measure, one after the other.
+        elements_per_epochs: elements in an epoch.
+        print_stats: whether to print each epoch.
+        apply_options: whether to apply the options of tf.data that are for debugging. Options for
             speed always are.
-        do_memcpy: Whether to copy each element, as sending it to a device would.
+        do_memcpy: whether to copy each element, as sending it to a device would.
 
     Returns:
         A string tensor of shape [1] that holds JSON: `{"epochs": [...]}`, and for each epoch
@@ -67,11 +67,11 @@ def infeed_benchmark(
     """Measures the dataset of an infeed queue. The queue need not be initialized.
 
     Args:
-        infeed_queue: The queue.
-        number_of_epochs: As for `dataset_benchmark`.
-        elements_per_epochs: As for `dataset_benchmark`.
-        print_stats: As for `dataset_benchmark`.
-        do_memcpy: As for `dataset_benchmark`.
+        infeed_queue: the queue.
+        number_of_epochs: as for `dataset_benchmark`.
+        elements_per_epochs: as for `dataset_benchmark`.
+        print_stats: as for `dataset_benchmark`.
+        do_memcpy: as for `dataset_benchmark`.
 
     Returns:
         As for `dataset_benchmark`.

@@ -35,9 +35,9 @@ class Infeed(Feed):
         """Makes an infeed, which has to be initialized before a program runs.
 
         Args:
-            dataset: A dataset whose elements have fully defined shapes.
+            dataset: a dataset whose elements have fully defined shapes.
             device_ordinal: `k` of the device `/device:IPU:k`.
-            prefetch_depth: Elements for each replica to read ahead.
+            prefetch_depth: elements for each replica to read ahead.
 
         Raises:
             ValueError: If elements have no tensors, or a shape is not fully defined.

@@ -59,15 +59,15 @@ class IPUInfeedQueue:
         """Creates a queue. The dataset must not be used for anything else afterwards.
 
         Args:
-            dataset: A dataset whose elements have fully defined shapes.
-            feed_name: Deprecated; names are generated.
+            dataset: a dataset whose elements have fully defined shapes.
+            feed_name: deprecated; names are generated.
             device_ordinal: `k` of the device `/device:IPU:k` whose programs read the queue. None:
                 that of the current `IPUStrategy`, or 0.
-            replication_factor: Deprecated; it follows from the program.
-            data_to_prefetch: Deprecated; use `prefetch_depth`.
-            prefetch_depth: Elements for each replica to read ahead, 1 to 255 (default 3). Small
+            replication_factor: deprecated; it follows from the program.
+            data_to_prefetch: deprecated; use `prefetch_depth`.
+            prefetch_depth: elements for each replica to read ahead, 1 to 255 (default 3). Small
                 elements are read further ahead.
-            optimise_latency: Whether to move data with little delay rather than little overhead.
+            optimise_latency: whether to move data with little delay rather than little overhead.
                 There is no transfer here to which that would apply.
 
         Raises:
@@ -126,7 +126,7 @@ class IPUInfeedQueue:
         What was read ahead is dropped. Programs that read the queue stay as they are.
 
         Args:
-            dataset: The dataset of the queue again, or another with the same types and shapes.
+            dataset: the dataset of the queue again, or another with the same types and shapes.
 
         Raises:
             ValueError: If its elements are others.
@@ -180,7 +180,7 @@ def feed_of(queue: IPUInfeedQueue) -> Infeed:
     """Returns the internal half of a queue.
 
     Args:
-        queue: The queue.
+        queue: the queue.
 
     Raises:
         TypeError: If it is no `IPUInfeedQueue`.
@@ -194,7 +194,7 @@ def element_arguments(element: Any) -> tuple[list[Any], dict[str, Any]]:
     """Returns the arguments that an element of an infeed (or its structure) is for a function.
 
     Args:
-        element: Members of a tuple are positional arguments, and those of a dict, also of one that
+        element: members of a tuple are positional arguments, and those of a dict, also of one that
             is all of a tuple, keyword arguments. Anything else is one positional argument.
     """
     members = element if isinstance(element, tuple) else (element,)
@@ -209,7 +209,7 @@ def check_prefetch_depth(depth: int | None) -> int:
     """Returns the prefetch depth to use.
 
     Args:
-        depth: What the user passed; None for the default.
+        depth: what the user passed; None for the default.
 
     Raises:
         ValueError: If it is no integer in the range.

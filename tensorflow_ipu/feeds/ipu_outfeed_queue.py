@@ -51,15 +51,15 @@ class IPUOutfeedQueue:
         """Creates a queue.
 
         Args:
-            feed_name: Deprecated; names are generated. A mode is accepted in its place.
-            outfeed_mode: What to keep; all when None.
+            feed_name: deprecated; names are generated. A mode is accepted in its place.
+            outfeed_mode: what to keep; all when None.
             device_ordinal: `k` of the device `/device:IPU:k` whose program fills the queue. None:
                 that of the current `IPUStrategy`, or 0.
-            replication_factor: Deprecated; it follows from the program.
-            io_batch_size: Deprecated; accumulate results in the program instead.
-            buffer_depth: Elements the device could send before the host takes them, at least 1.
+            replication_factor: deprecated; it follows from the program.
+            io_batch_size: deprecated; accumulate results in the program instead.
+            buffer_depth: elements the device could send before the host takes them, at least 1.
                 Here there is always room.
-            optimise_latency: Whether to move data with little delay rather than little overhead.
+            optimise_latency: whether to move data with little delay rather than little overhead.
                 There is no transfer here to which that would apply.
 
         Raises:
@@ -116,7 +116,7 @@ class IPUOutfeedQueue:
         """Sends tensors to the host, from the program being built.
 
         Args:
-            tensors: A tensor, or a (nested) tuple, list or dict of tensors.
+            tensors: a tensor, or a (nested) tuple, list or dict of tensors.
 
         Returns:
             An op that must be executed: return it from the body, or use it as a control
@@ -143,7 +143,7 @@ class IPUOutfeedQueue:
         In mode `LAST` this waits until no program runs on the device.
 
         Args:
-            wait_for_completion: Whether to wait in mode `ALL` too, rather than take what is there.
+            wait_for_completion: whether to wait in mode `ALL` too, rather than take what is there.
 
         Returns:
             The structure that was enqueued, with the shapes that the class describes. In eager
@@ -188,7 +188,7 @@ class IPUOutfeedQueueIterator(Iterator[Any]):
         """Starts to iterate.
 
         Args:
-            outfeed_queue: The queue.
+            outfeed_queue: the queue.
 
         Raises:
             RuntimeError: In graph mode, or if the queue is in mode `LAST`.
@@ -254,7 +254,7 @@ def feed_of(queue: IPUOutfeedQueue) -> Outfeed:
     """Returns the internal half of a queue.
 
     Args:
-        queue: The queue.
+        queue: the queue.
 
     Raises:
         TypeError: If it is no `IPUOutfeedQueue`.
@@ -268,7 +268,7 @@ def check_buffer_depth(depth: int) -> None:
     """Checks the buffer depth of an outfeed.
 
     Args:
-        depth: What the user passed.
+        depth: what the user passed.
 
     Raises:
         ValueError: If it is no integer in the range.

@@ -32,10 +32,10 @@ class IPUIterator(iterator_ops.OwnedIterator):
         """Creates an iterator over a dataset, or over a queue that exists.
 
         Args:
-            dataset: The dataset. In eager mode its queue is initialized at once.
-            infeed_spec: The queue to read, when there is no dataset.
-            element_spec: The `element_spec` of that queue's dataset.
-            **kwargs: Arguments of `IPUInfeedQueue`.
+            dataset: the dataset. In eager mode its queue is initialized at once.
+            infeed_spec: the queue to read, when there is no dataset.
+            element_spec: the `element_spec` of that queue's dataset.
+            **kwargs: arguments of `IPUInfeedQueue`.
 
         Raises:
             ValueError: Unless there is either a dataset or both specs, and as for
@@ -189,6 +189,6 @@ def make_owned_iterator(dataset: dataset_ops.DatasetV2) -> IPUOwnedIterator:
     """Returns what `iter(dataset)` gives in the scope of an `IPUStrategy`.
 
     Args:
-        dataset: A dataset that an `IPUInfeedQueue` accepts.
+        dataset: a dataset that an `IPUInfeedQueue` accepts.
     """
     return IPUOwnedIterator(dataset, device_ordinal=None)

@@ -41,7 +41,7 @@ class Outfeed(Feed):
 
         Args:
             device_ordinal: `k` of the device `/device:IPU:k`.
-            mode: What it keeps.
+            mode: what it keeps.
         """
         super().__init__("outfeed", device_ordinal)
         self.element_spec = None
@@ -69,7 +69,7 @@ class Outfeed(Feed):
         """Takes what was enqueued; see `IPUOutfeedQueue.dequeue`.
 
         Args:
-            wait_for_completion: Whether to wait in mode `ALL` too.
+            wait_for_completion: whether to wait in mode `ALL` too.
 
         Returns:
             The structure of `element_spec`.
@@ -97,7 +97,7 @@ class Outfeed(Feed):
         """Returns what is known of a dequeued tensor's shape before the program was compiled.
 
         Args:
-            shape: Shape of the enqueued tensor.
+            shape: shape of the enqueued tensor.
         """
         if not self._has_one_replica():
             return tensor_shape.unknown_shape()

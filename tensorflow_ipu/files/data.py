@@ -33,11 +33,11 @@ def export_dataset_to_file(
     is that of `tensor_file`.
 
     Args:
-        dataset_or_infeed: What to read. A queue need not be initialized, and keeps its elements.
-        output_filename: Where to write.
-        num_elements: How many elements to write.
-        feed_name: Name for the streams; that of the queue, or "infeed", when empty.
-        apply_options: Whether to apply the options of tf.data that are for debugging.
+        dataset_or_infeed: what to read. A queue need not be initialized, and keeps its elements.
+        output_filename: where to write.
+        num_elements: how many elements to write.
+        feed_name: name for the streams; that of the queue, or "infeed", when empty.
+        apply_options: whether to apply the options of tf.data that are for debugging.
 
     Returns:
         In graph mode an op that writes; in eager mode the files are written now. Too few elements
@@ -66,9 +66,9 @@ def export_inputs_to_file(
     """Writes the values of a program's inputs to a file, under their names without ":0".
 
     Args:
-        inputs: Placeholders, and variables. In graph mode variables need a default session.
-        output_filename: Where to.
-        feed_dict: Values of the placeholders, as for `Session.run`.
+        inputs: placeholders, and variables. In graph mode variables need a default session.
+        output_filename: where to.
+        feed_dict: values of the placeholders, as for `Session.run`.
 
     Raises:
         ValueError: If a placeholder has no value, or there is no session to read a variable.
@@ -112,11 +112,11 @@ def export_variables_from_live_session(
     """Writes all global variables of a session's graph to a file.
 
     Args:
-        session: The session that has their values.
-        output_file: Where to.
-        is_input: Whether they are marked as inputs of a program, or as its parameters.
-        metadata: As for `dataset_extractor.export_variables`.
-        print_stats: Whether to print what was written.
+        session: the session that has their values.
+        output_file: where to.
+        is_input: whether they are marked as inputs of a program, or as its parameters.
+        metadata: as for `dataset_extractor.export_variables`.
+        print_stats: whether to print what was written.
 
     Raises:
         ValueError: As for `dataset_extractor.export_variables`.
@@ -139,11 +139,11 @@ def import_data_in_live_session(
     """Assigns values from files to the global variables of a session's graph.
 
     Args:
-        session: The session whose values change.
-        data_files: One file or several.
-        is_input: As for `dataset_extractor.import_variables`.
-        strict: As for `dataset_extractor.import_variables`.
-        print_stats: Whether to print what is read.
+        session: the session whose values change.
+        data_files: one file or several.
+        is_input: as for `dataset_extractor.import_variables`.
+        strict: as for `dataset_extractor.import_variables`.
+        print_stats: whether to print what is read.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -167,11 +167,11 @@ def export_variables_from_live_model(
     """Writes the variables of a Keras model to a file, in eager mode.
 
     Args:
-        model: The model.
-        output_file: Where to.
-        is_input: As for `export_variables_from_live_session`.
-        metadata: As for `dataset_extractor.export_variables`.
-        print_stats: Whether to print what was written.
+        model: the model.
+        output_file: where to.
+        is_input: as for `export_variables_from_live_session`.
+        metadata: as for `dataset_extractor.export_variables`.
+        print_stats: whether to print what was written.
 
     Raises:
         ValueError: As for `dataset_extractor.export_variables`.
@@ -191,11 +191,11 @@ def import_data_in_live_model(
     """Assigns values from files to the variables of a Keras model, in eager mode.
 
     Args:
-        model: The model.
-        data_files: One file or several.
-        is_input: As for `dataset_extractor.import_variables`.
-        strict: As for `dataset_extractor.import_variables`.
-        print_stats: Whether to print what is read.
+        model: the model.
+        data_files: one file or several.
+        is_input: as for `dataset_extractor.import_variables`.
+        strict: as for `dataset_extractor.import_variables`.
+        print_stats: whether to print what is read.
 
     Raises:
         FileNotFoundError: If a file does not exist.

@@ -38,12 +38,12 @@ def dataset_extractor(
     holds its values stacked to `[num_elements] + S`.
 
     Args:
-        dataset: The dataset; the shapes of its elements must be fully defined.
-        num_elements: How many elements to write.
-        filename: Where to.
-        feed_name: First part of the names of the streams; "infeed" when empty.
-        print_stats: Whether to print what was written.
-        apply_options: Whether to apply the options of tf.data that are for debugging.
+        dataset: the dataset; the shapes of its elements must be fully defined.
+        num_elements: how many elements to write.
+        filename: where to.
+        feed_name: first part of the names of the streams; "infeed" when empty.
+        print_stats: whether to print what was written.
+        apply_options: whether to apply the options of tf.data that are for debugging.
 
     Returns:
         In graph mode an op that writes the file; in eager mode the file is written now. Too few
@@ -69,11 +69,11 @@ def dataset_to_files(
     With several tensors, `<i>` goes into each filename before its extension: `data.0.bin`.
 
     Args:
-        dataset: As for `dataset_extractor`.
-        num_elements: As for `dataset_extractor`.
-        filename: The filename without `<i>`; used as it is for elements of one tensor.
-        feed_name: As for `dataset_extractor`.
-        apply_options: As for `dataset_extractor`.
+        dataset: as for `dataset_extractor`.
+        num_elements: as for `dataset_extractor`.
+        filename: the filename without `<i>`; used as it is for elements of one tensor.
+        feed_name: as for `dataset_extractor`.
+        apply_options: as for `dataset_extractor`.
 
     Returns:
         As for `dataset_extractor`.

@@ -63,8 +63,8 @@ class TensorInfo:
         """Reads an entry of an index, or of a list of tensors of one kind.
 
         Args:
-            entry: The entry, as JSON has it.
-            kind: What the tensors of the list are; None if each entry says so.
+            entry: the entry, as JSON has it.
+            kind: what the tensors of the list are; None if each entry says so.
 
         Raises:
             ValueError: If it is no such entry.
@@ -91,8 +91,8 @@ def write(
     """Writes a file, replacing any that is there.
 
     Args:
-        filename: Where to.
-        tensors: Name, kind and value of each tensor.
+        filename: where to.
+        tensors: name, kind and value of each tensor.
 
     Returns:
         Size of the file in bytes.
@@ -152,7 +152,7 @@ def read_index(filename: str | os.PathLike[str]) -> list[TensorInfo]:
     """Returns what tensors a file holds, in the order they were written.
 
     Args:
-        filename: A file that `write` made.
+        filename: a file that `write` made.
 
     Raises:
         FileNotFoundError: If there is none.
@@ -166,8 +166,8 @@ def read_tensor(filename: str | os.PathLike[str], name: str) -> npt.NDArray[Any]
     """Returns the value of one tensor of a file.
 
     Args:
-        filename: A file that `write` made.
-        name: Name of the tensor.
+        filename: a file that `write` made.
+        name: name of the tensor.
 
     Raises:
         FileNotFoundError: If there is no such file.

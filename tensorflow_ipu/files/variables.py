@@ -27,12 +27,12 @@ def export_variables(
     """Writes the values of variables to one file, under their names without ":0".
 
     Args:
-        variables: The variables.
-        filename: Where to.
-        is_input: Whether they are marked as inputs of a program, or as its parameters.
-        metadata: A JSON file with the tensors that a program expects, which must be exactly these:
+        variables: the variables.
+        filename: where to.
+        is_input: whether they are marked as inputs of a program, or as its parameters.
+        metadata: a JSON file with the tensors that a program expects, which must be exactly these:
             `{"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}], "parameters": [...]}`.
-        print_stats: Whether to print what was written.
+        print_stats: whether to print what was written.
 
     Returns:
         In graph mode an op that writes the file; in eager mode the file is written now.
@@ -67,12 +67,12 @@ def import_variables(
     """Assigns values from files to the variables of the same names.
 
     Args:
-        variables: The variables.
-        filenames: One file or several.
-        is_input: Whether to use what the files hold as inputs of a program, or as its parameters.
-        strict: Whether there must be a value for each variable and a variable for each value.
+        variables: the variables.
+        filenames: one file or several.
+        is_input: whether to use what the files hold as inputs of a program, or as its parameters.
+        strict: whether there must be a value for each variable and a variable for each value.
             Otherwise what has no counterpart is left alone.
-        print_stats: Whether to print what is read.
+        print_stats: whether to print what is read.
 
     Returns:
         The assignments: ops in graph mode; in eager mode they are done.
@@ -124,8 +124,8 @@ def variable_infos(variables: Sequence[Any], kind: TensorKind) -> list[TensorInf
     """Returns name, type and shape of variables.
 
     Args:
-        variables: The variables.
-        kind: What they are to a program.
+        variables: the variables.
+        kind: what they are to a program.
 
     Raises:
         ValueError: If a shape is not fully defined, or two variables have one name.

@@ -34,7 +34,7 @@ def allreduce(tensor: Any, op: ReduceOp | None = None) -> Any:
     """Reduces a tensor over all processes, on the CPU.
 
     Args:
-        tensor: A tensor, variable or `tf.IndexedSlices`, of the same shape in all processes. Of
+        tensor: a tensor, variable or `tf.IndexedSlices`, of the same shape in all processes. Of
             slices the values and indices of all processes are joined.
         op: `Average`, the default, or `Sum`.
 
@@ -57,8 +57,8 @@ def allgather(tensor: Any, name: str | None = None) -> tensor_lib.Tensor:
     """Joins the tensors of all processes along dimension 0, in the order of their ranks.
 
     Args:
-        tensor: A tensor of rank 1 or more; only its first dimension may differ.
-        name: Name that the processes find each other by; made from the tensor if None.
+        tensor: a tensor of rank 1 or more; only its first dimension may differ.
+        name: name that the processes find each other by; made from the tensor if None.
 
     Returns:
         The tensors of all processes.
@@ -80,9 +80,9 @@ def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> tensor_li
     """Returns the tensor of one process.
 
     Args:
-        tensor: A tensor of the same type and shape in all processes.
-        root_rank: Which process.
-        name: Name that the processes find each other by; made from the tensor if None.
+        tensor: a tensor of the same type and shape in all processes.
+        root_rank: which process.
+        name: name that the processes find each other by; made from the tensor if None.
 
     Returns:
         The tensor of that process.

@@ -20,8 +20,8 @@ class IPUHorovodStrategyV1(GraphStrategy):
         """Makes the strategy, after `horovod.init` if that has not been called.
 
         Args:
-            ipu_device: The TensorFlow device to run on, in each process.
-            variables_on_host: Whether variables are on the host, where they have to be updated
+            ipu_device: the TensorFlow device to run on, in each process.
+            variables_on_host: whether variables are on the host, where they have to be updated
                 too: for graph mode. Programs get their values when they are launched.
 
         Raises:

@@ -25,8 +25,8 @@ class IPUMultiReplicaStrategyV1(GraphStrategy):
         """Makes the strategy, after `horovod.init` if that has not been called.
 
         Args:
-            ipu_device: The TensorFlow device to run on, in each process.
-            add_ipu_cross_replica_reductions: Whether programs reduce gradients over replicas where
+            ipu_device: the TensorFlow device to run on, in each process.
+            add_ipu_cross_replica_reductions: whether programs reduce gradients over replicas where
                 optimizers apply them. False is for programs that do so themselves, for example
                 with a `CrossReplicaOptimizer`.
 
@@ -43,7 +43,7 @@ class IPUMultiReplicaStrategyV1(GraphStrategy):
         """Writes into a configuration which process this is. Call it before configuring.
 
         Args:
-            config: The configuration, to be changed.
+            config: the configuration, to be changed.
 
         Returns:
             The configuration.

@@ -35,7 +35,7 @@ def init(comm: Any = None) -> None:
     """Connects the processes with each other. Further calls do nothing.
 
     Args:
-        comm: Ranks of the processes that take part; all if None.
+        comm: ranks of the processes that take part; all if None.
 
     Raises:
         NotImplementedError: If a launcher has started several processes.

@@ -42,12 +42,12 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: The optimizer.
+            opt: the optimizer.
             num_mini_batches: Mini-batches for one update.
-            memory: Where variables are kept: see `compiler.memory_options.check_options`.
-            dtype: Type of the accumulators: see `accumulators.accumulator_dtype`.
-            reduction_method: How the gradients of mini-batches become one.
-            name: Name of this optimizer.
+            memory: where variables are kept: see `compiler.memory_options.check_options`.
+            dtype: type of the accumulators: see `accumulators.accumulator_dtype`.
+            reduction_method: how the gradients of mini-batches become one.
+            name: name of this optimizer.
 
         Raises:
             TypeError: If `num_mini_batches` is not an int.
@@ -77,10 +77,10 @@ class AccumulatingOptimizer(ipu_optimizer.IpuOptimizer):
         """Accumulates gradients, and after the last mini-batch updates variables.
 
         Args:
-            grads_and_vars: Pairs as `compute_gradients` returns them. Sparse gradients are made
+            grads_and_vars: pairs as `compute_gradients` returns them. Sparse gradients are made
                 dense.
-            global_step: Variable to add one to after each update.
-            name: Name of the returned operation.
+            global_step: variable to add one to after each update.
+            name: name of the returned operation.
 
         Returns:
             The operation that does all that, to run with each mini-batch.

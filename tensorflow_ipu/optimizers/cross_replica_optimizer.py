@@ -24,8 +24,8 @@ class CrossReplicaOptimizer(ipu_optimizer.IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: The optimizer.
-            name: Name of this one.
+            opt: the optimizer.
+            name: name of this one.
         """
         super().__init__(opt, name)
 
@@ -38,10 +38,10 @@ class CrossReplicaOptimizer(ipu_optimizer.IpuOptimizer):
         """Averages gradients over replicas, then updates variables.
 
         Args:
-            grads_and_vars: Pairs as `compute_gradients` returns them. Sparse gradients are made
+            grads_and_vars: pairs as `compute_gradients` returns them. Sparse gradients are made
                 dense.
-            global_step: Variable to add one to afterwards.
-            name: Name of the returned operation.
+            global_step: variable to add one to afterwards.
+            name: name of the returned operation.
 
         Returns:
             The operation that does all that.

@@ -37,16 +37,16 @@ class GradientAccumulationOptimizerV2(AccumulatingOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: The optimizer.
+            opt: the optimizer.
             num_mini_batches: Mini-batches for one update. With 1 each mini-batch is an update.
-            offload_weight_update_variables: Whether variables that only the update uses, such as
+            offload_weight_update_variables: whether variables that only the update uses, such as
                 momentum, are in remote memory. None for "if it is there". Results stay the same.
-            replicated_optimizer_state_sharding: Whether such variables in remote memory are split
+            replicated_optimizer_state_sharding: whether such variables in remote memory are split
                 over the replicas. None for the same as `offload_weight_update_variables`.
-            dtype: Type of the accumulators and of the gradients that `opt` gets: None for that of
+            dtype: type of the accumulators and of the gradients that `opt` gets: None for that of
                 the variable, a type, or a function from variable to type.
-            name: Name of this optimizer.
-            reduction_method: How the gradients of mini-batches become one: a
+            name: name of this optimizer.
+            reduction_method: how the gradients of mini-batches become one: a
                 `GradientAccumulationReductionMethod` or its name.
 
         Raises:
@@ -83,13 +83,13 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
         """Wraps an optimizer.
 
         Args:
-            opt: The optimizer.
-            num_mini_batches: See `GradientAccumulationOptimizerV2`, as for all others.
-            offload_weight_update_variables: See there.
-            replicated_optimizer_state_sharding: See there.
-            dtype: See there. Replicas exchange gradients of this type.
-            name: Name of this optimizer.
-            reduction_method: See there.
+            opt: the optimizer.
+            num_mini_batches: see `GradientAccumulationOptimizerV2`, as for all others.
+            offload_weight_update_variables: see there.
+            replicated_optimizer_state_sharding: see there.
+            dtype: see there. Replicas exchange gradients of this type.
+            name: name of this optimizer.
+            reduction_method: see there.
 
         Raises:
             TypeError: See there.
@@ -122,10 +122,10 @@ class GradientAccumulationOptimizer(AccumulatingOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: A `GradientDescentOptimizer` or `MomentumOptimizer` of TensorFlow 1.
+            opt: a `GradientDescentOptimizer` or `MomentumOptimizer` of TensorFlow 1.
             num_mini_batches: Mini-batches for one update.
-            verify_usage: Whether to refuse other optimizers.
-            name: Name of this optimizer.
+            verify_usage: whether to refuse other optimizers.
+            name: name of this optimizer.
 
         Raises:
             TypeError: If `opt` is not a `tf.compat.v1.train.Optimizer`, or `num_mini_batches` is
@@ -153,10 +153,10 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: See `GradientAccumulationOptimizer`, as for all others.
-            num_mini_batches: See there.
-            verify_usage: See there.
-            name: Name of this optimizer.
+            opt: see `GradientAccumulationOptimizer`, as for all others.
+            num_mini_batches: see there.
+            verify_usage: see there.
+            name: name of this optimizer.
 
         Raises:
             TypeError: See there.

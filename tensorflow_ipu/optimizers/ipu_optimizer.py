@@ -17,7 +17,7 @@ def wrapped(opt: Any) -> Shown:
     """Shows a wrapped optimizer; TensorFlow's own would show their address.
 
     Args:
-        opt: The optimizer.
+        opt: the optimizer.
     """
     return Shown(repr(opt) if isinstance(opt, IpuOptimizer) else type(opt).__name__)
 
@@ -32,8 +32,8 @@ class IpuOptimizer(optimizer_lib.Optimizer):
         """Wraps an optimizer.
 
         Args:
-            opt: The optimizer.
-            name: Name of this one; by default that of its class.
+            opt: the optimizer.
+            name: name of this one; by default that of its class.
 
         Raises:
             TypeError: If `opt` is of another kind.
@@ -59,9 +59,9 @@ class IpuOptimizer(optimizer_lib.Optimizer):
         """Computes the gradients of a loss.
 
         Args:
-            loss: The tensor to minimize.
-            var_list: Variables to differentiate by; by default all trainable ones of the graph.
-            **kwargs: For the wrapped optimizer's `compute_gradients`.
+            loss: the tensor to minimize.
+            var_list: variables to differentiate by; by default all trainable ones of the graph.
+            **kwargs: for the wrapped optimizer's `compute_gradients`.
 
         Returns:
             Pairs of gradient and variable.
@@ -77,9 +77,9 @@ class IpuOptimizer(optimizer_lib.Optimizer):
         """Updates variables.
 
         Args:
-            grads_and_vars: Pairs as `compute_gradients` returns them.
-            global_step: Variable to add one to afterwards.
-            name: Name of the returned operation.
+            grads_and_vars: pairs as `compute_gradients` returns them.
+            global_step: variable to add one to afterwards.
+            name: name of the returned operation.
 
         Returns:
             The operation that does all that.
@@ -97,8 +97,8 @@ class IpuOptimizer(optimizer_lib.Optimizer):
         """Returns a slot of the wrapped optimizer.
 
         Args:
-            *args: For its `get_slot`.
-            **kwargs: Likewise.
+            *args: for its `get_slot`.
+            **kwargs: likewise.
 
         Returns:
             The slot variable, None if there is none.
@@ -109,8 +109,8 @@ class IpuOptimizer(optimizer_lib.Optimizer):
         """Returns the names of the slots of the wrapped optimizer.
 
         Args:
-            *args: For its `get_slot_names`.
-            **kwargs: Likewise.
+            *args: for its `get_slot_names`.
+            **kwargs: likewise.
 
         Returns:
             The names.
@@ -126,8 +126,8 @@ def dense(gradient: Any, variable: Any) -> tensor_lib.Tensor:
     """Returns a gradient as a tensor of the shape of its variable.
 
     Args:
-        gradient: A tensor, or the slices of a sparse gradient.
-        variable: The variable.
+        gradient: a tensor, or the slices of a sparse gradient.
+        variable: the variable.
 
     Returns:
         The tensor.

@@ -23,10 +23,10 @@ class MapGradientOptimizer(ipu_optimizer.IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            wrapped_optimizer: The optimizer.
-            gradient_mapping_function: Takes a gradient and its variable, and returns the gradient
+            wrapped_optimizer: the optimizer.
+            gradient_mapping_function: takes a gradient and its variable, and returns the gradient
                 to use instead.
-            name: Name of this optimizer.
+            name: name of this optimizer.
 
         Raises:
             TypeError: If the function cannot be called.
@@ -45,8 +45,8 @@ class MapGradientOptimizer(ipu_optimizer.IpuOptimizer):
         """Computes the gradients of a loss, and changes them.
 
         Args:
-            *args: For the wrapped optimizer's `compute_gradients`: the loss, the variables.
-            **kwargs: Likewise.
+            *args: for the wrapped optimizer's `compute_gradients`: the loss, the variables.
+            **kwargs: likewise.
 
         Returns:
             Pairs of changed gradient and variable. Where there is no gradient there is nothing to

@@ -27,7 +27,7 @@ class ShardedOptimizer(ipu_optimizer.IpuOptimizer):
         """Wraps an optimizer.
 
         Args:
-            optimizer: The optimizer.
+            optimizer: the optimizer.
         """
         super().__init__(optimizer, name="ShardedOptimizer")
 
@@ -37,9 +37,9 @@ class ShardedOptimizer(ipu_optimizer.IpuOptimizer):
         """Computes the gradients of a loss, each op of them on the IPU of its forward op.
 
         Args:
-            loss: The tensor to minimize.
-            var_list: Variables to differentiate by; by default all trainable ones of the graph.
-            **kwargs: For the wrapped optimizer's `compute_gradients`. The argument
+            loss: the tensor to minimize.
+            var_list: variables to differentiate by; by default all trainable ones of the graph.
+            **kwargs: for the wrapped optimizer's `compute_gradients`. The argument
                 `colocate_gradients_with_ops` is always True.
 
         Returns:
@@ -60,9 +60,9 @@ class ShardedOptimizer(ipu_optimizer.IpuOptimizer):
         """Updates variables, each on the IPU that uses it.
 
         Args:
-            grads_and_vars: Pairs as `compute_gradients` returns them.
-            global_step: Variable to add one to afterwards.
-            name: Name of the returned operation.
+            grads_and_vars: pairs as `compute_gradients` returns them.
+            global_step: variable to add one to afterwards.
+            name: name of the returned operation.
 
         Returns:
             The operation that does all that.

@@ -73,7 +73,7 @@ class _Tracing:
         """Lets no thread begin, and waits for those that have.
 
         Args:
-            seconds: How long to wait at most.
+            seconds: how long to wait at most.
         """
         with self._change:
             self._ended = True
@@ -107,8 +107,8 @@ def connect(library: ctypes.CDLL, path: Path) -> None:
     and no program runs any more when the interpreter has come to its end.
 
     Args:
-        library: The native library.
-        path: Where it is.
+        library: the native library.
+        path: where it is.
     """
     _State.library = library
     _State.raising = ctypes.PyDLL(str(path))
@@ -127,9 +127,9 @@ def call(op: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
     """Runs an op that may wait.
 
     Args:
-        op: A function of the native library.
-        *args: Its arguments.
-        **kwargs: Its keyword arguments.
+        op: a function of the native library.
+        *args: its arguments.
+        **kwargs: its keyword arguments.
 
     Returns:
         What it returns.
@@ -154,7 +154,7 @@ def stopped_by_ctrl_c(function: Callable[..., _Result]) -> Callable[..., _Result
     the call has ended. It stops launches unless the program handles it in its own way.
 
     Args:
-        function: Calls TensorFlow, which may run launches: a session, say.
+        function: calls TensorFlow, which may run launches: a session, say.
 
     Returns:
         A function like it.
@@ -194,7 +194,7 @@ def interrupted(error: BaseException) -> None:
     It is raised by `call`, after the engine has cancelled the op.
 
     Args:
-        error: What was raised.
+        error: what was raised.
     """
     _State.raised = error
 
@@ -203,7 +203,7 @@ def stop_launches(thread: threading.Thread) -> None:
     """Stops what a thread has launched. The thread gets a `tf.errors.CancelledError`.
 
     Args:
-        thread: A thread that runs programs, not in a session or a `tf.function`.
+        thread: a thread that runs programs, not in a session or a `tf.function`.
     """
     if _State.library is not None and thread.native_id is not None:
         _State.library.tfipu_stop_launches(thread.native_id)

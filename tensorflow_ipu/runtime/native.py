@@ -108,7 +108,7 @@ def set_compiler(callback: Callable[[int], None]) -> Any:
     """Makes `callback` the compiler of the engine.
 
     Args:
-        callback: Called with the address of a request, from any thread. It has to answer with
+        callback: called with the address of a request, from any thread. It has to answer with
             `reply` or `reply_error` before it returns.
 
     Returns:
@@ -130,11 +130,11 @@ def reply(
     """Answers a compile request with a program.
 
     Args:
-        request: Address of the request.
-        identifier: Identifier of the Executable.
-        library: Serialised `FunctionDefLibrary`.
-        entry: Name of the function to run.
-        replicas: How many replicas run it.
+        request: address of the request.
+        identifier: identifier of the Executable.
+        library: serialised `FunctionDefLibrary`.
+        entry: name of the function to run.
+        replicas: how many replicas run it.
         on_device: False when the host evaluates the program, so no trace events are recorded.
     """
     native_library.load().tfipu_reply(
@@ -146,9 +146,9 @@ def reply_error(request: int, code: int, message: str) -> None:
     """Answers a compile request with an error.
 
     Args:
-        request: Address of the request.
-        code: A `tf.errors` code.
-        message: What went wrong.
+        request: address of the request.
+        code: a `tf.errors` code.
+        message: what went wrong.
     """
     native_library.load().tfipu_reply_error(request, code, message.encode())
 
@@ -157,7 +157,7 @@ def set_error_writer(callback: Callable[[int], None] | None) -> Any:
     """Makes `callback` write the texts of errors that launches end with.
 
     Args:
-        callback: Called with the address of a request, from any thread. It may answer with
+        callback: called with the address of a request, from any thread. It may answer with
             `reply_error_text` before it returns. None: errors stay as they are.
 
     Returns:
@@ -188,8 +188,8 @@ def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:
 
     Args:
         ordinal: TensorFlow device.
-        seed: Any Python int; its low 64 bits count.
-        identical_replicas: Whether all replicas of a program get the same seed.
+        seed: any Python int; its low 64 bits count.
+        identical_replicas: whether all replicas of a program get the same seed.
     """
     low = (seed + 2**63) % 2**64 - 2**63
     native_library.load().tfipu_reset_seed(ordinal, low, identical_replicas)
@@ -224,8 +224,8 @@ def log_launches(executable: str, line: str) -> None:
     """Makes the engine write a line to TensorFlow's log, level INFO, after each launch.
 
     Args:
-        executable: Identifier of the Executable.
-        line: The line.
+        executable: identifier of the Executable.
+        line: the line.
     """
     native_library.load().tfipu_log_launches(executable.encode(), line.encode())
 
@@ -240,7 +240,7 @@ def placed_library(identifier: str) -> bytes:
     """Returns the functions of a Cluster that the engine made.
 
     Args:
-        identifier: Name of the Cluster.
+        identifier: name of the Cluster.
 
     Returns:
         A serialised `FunctionDefLibrary` whose first function is the entry; empty if it is gone.
@@ -263,7 +263,7 @@ def forget_cluster(identifier: str) -> None:
     """Drops what the engine has loaded of a Cluster, which nothing launches any more.
 
     Args:
-        identifier: Name of the Cluster.
+        identifier: name of the Cluster.
     """
     if not process.is_fork():
         native_library.load().tfipu_forget_cluster(identifier.encode())
@@ -273,7 +273,7 @@ def forget_executable(identifier: str) -> None:
     """Drops the engine's statistics of an Executable.
 
     Args:
-        identifier: Identifier of the Executable.
+        identifier: identifier of the Executable.
     """
     if not process.is_fork():
         native_library.load().tfipu_forget_executable(identifier.encode())
@@ -283,8 +283,8 @@ def drop_feed(name: str, ordinal: int) -> None:
     """Drops the engine's part of a queue, which no program uses any more.
 
     Args:
-        name: Name of the queue.
-        ordinal: Device of the queue.
+        name: name of the queue.
+        ordinal: device of the queue.
     """
     if not process.is_fork():
         native_library.load().tfipu_drop_feed(name.encode(), ordinal)
@@ -306,7 +306,7 @@ def check_user_op(node_def: bytes) -> UserOpCheck:
     """Loads the library of a custom operation and checks that it has what the operation needs.
 
     Args:
-        node_def: Serialised `NodeDef` of the operation.
+        node_def: serialised `NodeDef` of the operation.
 
     Returns:
         What the library says of the operation.

@@ -57,21 +57,21 @@ def export_single_step(
     (with `preprocessing_step_signature`), and the function takes what it returns.
 
     Args:
-        predict_step: Takes tensors and returns a tensor, or a nest of them.
-        export_dir: Directory for the SavedModel, new or empty.
+        predict_step: takes tensors and returns a tensor, or a nest of them.
+        export_dir: directory for the SavedModel, new or empty.
         iterations: Mini-batches in one execution of the compiled program.
-        predict_step_signature: List of `tf.TensorSpec` with all dimensions, one for each argument.
-        input_dataset: A `tf.data.Dataset` whose elements are such arguments: a tuple of positional
+        predict_step_signature: list of `tf.TensorSpec` with all dimensions, one for each argument.
+        input_dataset: a `tf.data.Dataset` whose elements are such arguments: a tuple of positional
             ones, or a dict of those with names.
-        output_names: Name or list of names of the outputs; for None those of a dict that is
+        output_names: name or list of names of the outputs; for None those of a dict that is
             returned, else `output_0`, `output_1`, ...
-        preprocessing_step: Runs on the host, before `predict_step`.
-        preprocessing_step_signature: List of `tf.TensorSpec` of any type and shape.
-        postprocessing_step: Runs on the host, after `predict_step`.
-        postprocessing_step_signature: List of `tf.TensorSpec`; for None, what `predict_step`
+        preprocessing_step: runs on the host, before `predict_step`.
+        preprocessing_step_signature: list of `tf.TensorSpec` of any type and shape.
+        postprocessing_step: runs on the host, after `predict_step`.
+        postprocessing_step_signature: list of `tf.TensorSpec`; for None, what `predict_step`
             returns.
-        purge_export_dir: Whether to delete what is in the directory before.
-        inputs: Further arguments of `predict_step`, before those of a request: the same in each.
+        purge_export_dir: whether to delete what is in the directory before.
+        inputs: further arguments of `predict_step`, before those of a request: the same in each.
 
     Returns:
         A `tf.function` that does what the signature does, with the weights as they are now, and
@@ -130,23 +130,23 @@ def export_pipeline(
     """Exports a pipeline over several IPUs; see `export_single_step` for what is not said here.
 
     Args:
-        computational_stages: A function for each stage, as for `pipelining_ops.pipeline`. The
+        computational_stages: a function for each stage, as for `pipelining_ops.pipeline`. The
             signature is that of the first.
-        export_dir: Directory for the SavedModel, new or empty.
+        export_dir: directory for the SavedModel, new or empty.
         iterations: Mini-batches in one execution of the pipeline.
-        inputs: Further arguments of the first stage, before those of a request.
-        device_mapping: The IPU of each stage; stage `i` is on IPU `i` when None.
-        pipeline_schedule: A `PipelineSchedule`; Grouped when None.
-        poplar_options: A `PipelineStageOptions` for each stage.
-        name: Name for the pipeline.
-        predict_step_signature: List of `tf.TensorSpec`, one for each argument of the first stage.
-        input_dataset: Elements are arguments of the first stage.
-        output_names: Names of the outputs.
-        preprocessing_step: Runs on the host, before the first stage.
-        preprocessing_step_signature: List of `tf.TensorSpec`.
-        postprocessing_step: Runs on the host, after the last stage.
-        postprocessing_step_signature: List of `tf.TensorSpec`.
-        purge_export_dir: Whether to delete what is in the directory before.
+        inputs: further arguments of the first stage, before those of a request.
+        device_mapping: the IPU of each stage; stage `i` is on IPU `i` when None.
+        pipeline_schedule: a `PipelineSchedule`; Grouped when None.
+        poplar_options: a `PipelineStageOptions` for each stage.
+        name: name for the pipeline.
+        predict_step_signature: list of `tf.TensorSpec`, one for each argument of the first stage.
+        input_dataset: elements are arguments of the first stage.
+        output_names: names of the outputs.
+        preprocessing_step: runs on the host, before the first stage.
+        preprocessing_step_signature: list of `tf.TensorSpec`.
+        postprocessing_step: runs on the host, after the last stage.
+        postprocessing_step_signature: list of `tf.TensorSpec`.
+        purge_export_dir: whether to delete what is in the directory before.
 
     Returns:
         As `export_single_step`; each call runs one mini-batch through the stages on their IPUs.
@@ -195,16 +195,16 @@ def export_keras(
     """Exports a Keras model: the same as its method `export_for_ipu_serving`.
 
     Args:
-        model: A model that was made in the scope of an `IPUStrategy`.
-        export_dir: Directory for the SavedModel, new or empty.
-        batch_size: Size of the batches of a request: a number, an integer scalar or a
+        model: a model that was made in the scope of an `IPUStrategy`.
+        export_dir: directory for the SavedModel, new or empty.
+        batch_size: size of the batches of a request: a number, an integer scalar or a
             `Dimension`. None for what the model was built with.
-        output_names: Names of the outputs.
-        preprocessing_step: Runs on the host, before the model.
-        preprocessing_step_signature: List of `tf.TensorSpec`.
-        postprocessing_step: Runs on the host, after the model.
-        postprocessing_step_signature: List of `tf.TensorSpec`.
-        purge_export_dir: Whether to delete what is in the directory before.
+        output_names: names of the outputs.
+        preprocessing_step: runs on the host, before the model.
+        preprocessing_step_signature: list of `tf.TensorSpec`.
+        postprocessing_step: runs on the host, after the model.
+        postprocessing_step_signature: list of `tf.TensorSpec`.
+        purge_export_dir: whether to delete what is in the directory before.
 
     Returns:
         As `export_single_step`.

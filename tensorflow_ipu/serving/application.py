@@ -39,10 +39,10 @@ def compiled(name: str, build: Builder, element: Any, ordinal: int) -> Applicati
     """Compiles a program with an infeed and an outfeed, without running it.
 
     Args:
-        name: What a user would recognise.
-        build: Builds it. Variables that it uses get the values that they have now.
-        element: Nest of `tf.TensorSpec`, what the infeed gives.
-        ordinal: Compile for the device `/device:IPU:<ordinal>`.
+        name: what a user would recognise.
+        build: builds it. Variables that it uses get the values that they have now.
+        element: nest of `tf.TensorSpec`, what the infeed gives.
+        ordinal: compile for the device `/device:IPU:<ordinal>`.
     """
     # The dataset only says what elements look like: nothing reads it.
     zeros = nest.map_structure(

@@ -33,9 +33,9 @@ class Arguments:
         """Makes arguments of what a signature, a dataset or another step says.
 
         Args:
-            structure: Specs or tensors: a list or tuple of positional arguments, a dict of keyword
+            structure: specs or tensors: a list or tuple of positional arguments, a dict of keyword
                 arguments, or one value.
-            parameters: Names of the step's positional parameters.
+            parameters: names of the step's positional parameters.
         """
         if not isinstance(structure, (list, tuple, Mapping)) or hasattr(structure, "_fields"):
             structure = (structure,)
@@ -67,9 +67,9 @@ class Arguments:
         """Returns what the step before returned, in the order of `specs`.
 
         Args:
-            results: A nest of tensors: a list or tuple goes to positional arguments, a dict to
+            results: a nest of tensors: a list or tuple goes to positional arguments, a dict to
                 those of its names.
-            role: What both steps are, for the message.
+            role: what both steps are, for the message.
 
         Raises:
             ValueError: If these are not the tensors that the step takes.
@@ -95,11 +95,11 @@ def resolve(
     """Finds out what a step takes, from the one source that says so.
 
     Args:
-        role: What the step is called, such as "predict_step".
-        step: The function.
-        signature: What the user passed as its signature, or None.
-        dataset: What the user passed as the dataset that its inputs look like, or None.
-        skip: How many of the step's first arguments are given otherwise.
+        role: what the step is called, such as "predict_step".
+        step: the function.
+        signature: what the user passed as its signature, or None.
+        dataset: what the user passed as the dataset that its inputs look like, or None.
+        skip: how many of the step's first arguments are given otherwise.
 
     Returns:
         The arguments, or None if there is no source.

@@ -42,9 +42,9 @@ class Flow:
         """Traces all steps.
 
         Args:
-            request: What the user asked for.
-            predict: The part for the device.
-            arguments: Returns what it takes, given that of the step before, or None.
+            request: what the user asked for.
+            predict: the part for the device.
+            arguments: returns what it takes, given that of the step before, or None.
 
         Raises:
             TypeError: If the device lacks the type of a tensor.
@@ -75,8 +75,8 @@ class Flow:
         """Returns the whole flow as a `tf.function` that returns a dict.
 
         Args:
-            captures: Copies for the steps on the host.
-            predict: Runs the part for the device: flat tensors in, its results out.
+            captures: copies for the steps on the host.
+            predict: runs the part for the device: flat tensors in, its results out.
         """
         for step in (self._before, self._after):
             if step is not None:
@@ -102,11 +102,11 @@ def export(
     """Compiles a program and writes the SavedModel.
 
     Args:
-        request: What the user asked for.
-        flow: The traced steps.
-        build: Builds the program, with all iterations.
-        element: Nest of `tf.TensorSpec`, what its infeed gives.
-        name: Name of the program.
+        request: what the user asked for.
+        flow: the traced steps.
+        build: builds the program, with all iterations.
+        element: nest of `tf.TensorSpec`, what its infeed gives.
+        name: name of the program.
 
     Returns:
         A `tf.function` that does what the signature does, with the device.
@@ -190,9 +190,9 @@ def predict_arguments(
     """Returns what finds the arguments of a user's predict step; see `Flow`.
 
     Args:
-        request: What the user asked for.
-        predict: The step, or the first stage.
-        skip: How many of its first arguments are given otherwise.
+        request: what the user asked for.
+        predict: the step, or the first stage.
+        skip: how many of its first arguments are given otherwise.
     """
 
     def find(before: Step | None) -> Arguments:

@@ -42,7 +42,7 @@ def frozen(step: Step) -> Step:
     whose variables are too large for a graph.
 
     Args:
-        step: The step.
+        step: the step.
     """
     variables = step.concrete.graph.variables
     shapes_known = all(tensor.shape.is_fully_defined() for tensor in step.concrete.outputs)

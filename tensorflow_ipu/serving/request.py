@@ -59,8 +59,8 @@ def output_names(results: Any, names: Any) -> list[str]:
     """Returns the names of the outputs of the signature.
 
     Args:
-        results: What the last step returns.
-        names: What the user passed.
+        results: what the last step returns.
+        names: what the user passed.
 
     Raises:
         TypeError: If names are no strings.

@@ -34,8 +34,8 @@ def check_directory(export_dir: str, purge: bool) -> None:
     """Refuses a directory that an export would not leave as it is.
 
     Args:
-        export_dir: Where to export to.
-        purge: Whether what is there may go.
+        export_dir: where to export to.
+        purge: whether what is there may go.
 
     Raises:
         ValueError: If there is something in it, or it is a file.
@@ -61,11 +61,11 @@ def write(
     """Writes an exported model, in place of what is in the directory.
 
     Args:
-        export_dir: Where to write.
-        serve: The signature `serving_default`: named tensors in, a dict of tensors out.
-        predict: The part of it that is for the device.
-        owners: Variables and other objects that both use.
-        application: What the model was compiled to.
+        export_dir: where to write.
+        serve: the signature `serving_default`: named tensors in, a dict of tensors out.
+        predict: the part of it that is for the device.
+        owners: variables and other objects that both use.
+        application: what the model was compiled to.
     """
     _empty(export_dir)
     module = autotrackable.AutoTrackable()

@@ -52,8 +52,8 @@ class ExportedStages:
         """Runs one mini-batch through all stages, each on its IPU.
 
         Args:
-            *args: Positional arguments of the first stage, after the inputs.
-            **kwargs: Its keyword arguments.
+            *args: positional arguments of the first stage, after the inputs.
+            **kwargs: its keyword arguments.
 
         Returns:
             What the last stage returns.

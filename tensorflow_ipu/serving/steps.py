@@ -51,8 +51,8 @@ class Step:
         """Adds a call to the graph being built.
 
         Args:
-            tensors: The step's tensors.
-            captures: What to use in the place of what it captured.
+            tensors: the step's tensors.
+            captures: what to use in the place of what it captured.
 
         Returns:
             What the step returns.
@@ -73,9 +73,9 @@ def traced(name: str, function: Callable[..., Any], arguments: Arguments) -> Ste
     """Traces a step.
 
     Args:
-        name: What it is called.
-        function: The step: any Python function, Keras layer or `tf.function`.
-        arguments: What it takes.
+        name: what it is called.
+        function: the step: any Python function, Keras layer or `tf.function`.
+        arguments: what it takes.
 
     Raises:
         ValueError: If it returns no tensors, or uses feeds.
@@ -103,8 +103,8 @@ def check_device_tensors(role: str, tensors: Sequence[Any]) -> None:
     """Refuses what cannot pass between host and device.
 
     Args:
-        role: What the tensors are, for the message.
-        tensors: Specs or symbolic tensors.
+        role: what the tensors are, for the message.
+        tensors: specs or symbolic tensors.
 
     Raises:
         TypeError: If the device lacks a type.
@@ -133,7 +133,7 @@ class StepCaptures:
         """Starts without copies.
 
         Args:
-            device: Where to make them.
+            device: where to make them.
         """
         self._device = device
         self._copies: dict[int, resource_variable_ops.ResourceVariable] = {}
@@ -169,7 +169,7 @@ class StepCaptures:
         """Returns copies of these copies on another device.
 
         Args:
-            device: Where to make them.
+            device: where to make them.
         """
         moved = StepCaptures(device)
         copies = {id(copy.handle): copy for copy in self._copies.values()}

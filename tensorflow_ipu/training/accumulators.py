@@ -25,7 +25,7 @@ def accumulator_dtype(dtype: Any, variable: Any) -> dtypes.DType:
 
     Args:
         dtype: None for the type of the variable, a type, or a function from variable to type.
-        variable: The variable, or a tensor that is accumulated.
+        variable: the variable, or a tensor that is accumulated.
 
     Raises:
         TypeError: If `dtype` is something else.
@@ -55,9 +55,9 @@ def program_variable(shape: Any, dtype: dtypes.DType, name: str) -> tensor_lib.T
     """Returns the handle of a variable that each run of the program starts with zeros.
 
     Args:
-        shape: Its shape, fully defined.
-        dtype: Its type.
-        name: Name of the op.
+        shape: its shape, fully defined.
+        dtype: its type.
+        name: name of the op.
 
     Raises:
         ValueError: If the shape is not fully defined.

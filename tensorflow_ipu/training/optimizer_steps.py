@@ -24,11 +24,11 @@ def compute_gradients(
     """Computes what `optimizer.apply_gradients` takes.
 
     Args:
-        optimizer: A Keras optimizer of either generation, one of TensorFlow 1 as Keras wraps it,
+        optimizer: a Keras optimizer of either generation, one of TensorFlow 1 as Keras wraps it,
             or another object with `apply_gradients`.
-        loss: The loss, a tensor, as the user means it. An optimizer that scales it does so here.
-        variables: What to differentiate by.
-        tape: A `tf.GradientTape` that recorded the loss, and may be recording still. None to
+        loss: the loss, a tensor, as the user means it. An optimizer that scales it does so here.
+        variables: what to differentiate by.
+        tape: a `tf.GradientTape` that recorded the loss, and may be recording still. None to
             differentiate the graph.
 
     Returns:
@@ -53,11 +53,11 @@ def apply_gradients(
     """Applies gradients, and passes captured ones on to an optimizer that wants them.
 
     Args:
-        optimizer: The optimizer.
-        pairs: Pairs of gradient and variable, as from `compute_gradients`.
-        captured: Captured gradients by tag: tensors or structures of tensors.
-        *args: Further arguments of `optimizer.apply_gradients`.
-        **kwargs: Likewise.
+        optimizer: the optimizer.
+        pairs: pairs of gradient and variable, as from `compute_gradients`.
+        captured: captured gradients by tag: tensors or structures of tensors.
+        *args: further arguments of `optimizer.apply_gradients`.
+        **kwargs: likewise.
 
     Returns:
         What `optimizer.apply_gradients` returns.
@@ -74,7 +74,7 @@ def native_optimizer(optimizer: Any) -> Any:
     """Returns the optimizer of TensorFlow 1 that Keras has wrapped for `compile`, or None.
 
     Args:
-        optimizer: The optimizer of a Keras model.
+        optimizer: the optimizer of a Keras model.
     """
     inner = getattr(optimizer, "optimizer", None)
     return inner if isinstance(inner, v1_optimizer.Optimizer) else None
@@ -87,7 +87,7 @@ def takes_captured_gradients(optimizer: Any) -> bool:
     the argument `captured_grads`.
 
     Args:
-        optimizer: The optimizer.
+        optimizer: the optimizer.
     """
     stated = getattr(optimizer, "supports_captured_grads", None)
     if stated is not None:
@@ -102,7 +102,7 @@ def reentrant(tape: Any) -> Any:
     records already: the whole pipeline is built in its scope.
 
     Args:
-        tape: A `tf.GradientTape`, or what this returned.
+        tape: a `tf.GradientTape`, or what this returned.
     """
     return _ReentrantTape(tape) if isinstance(tape, backprop.GradientTape) else tape
 

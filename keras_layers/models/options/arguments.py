@@ -21,8 +21,8 @@ def positive_integer(name: str, value: Any) -> int:
     """Returns a number of steps.
 
     Args:
-        name: Name of the argument, for the error.
-        value: What the user passed.
+        name: name of the argument, for the error.
+        value: what the user passed.
 
     Raises:
         ValueError: If it is no integer, or less than 1.
@@ -39,7 +39,7 @@ def device_mapping(value: Any) -> list[int]:
     """Returns a copy of a device mapping.
 
     Args:
-        value: What the user passed: a list with the IPU of each stage.
+        value: what the user passed: a list with the IPU of each stage.
 
     Raises:
         ValueError: If it is no list of integers.
@@ -132,8 +132,8 @@ def checked_kwargs(option: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy of the further arguments that a setter got.
 
     Args:
-        option: Name of the option that they become: an attribute of `ModelOptions`.
-        kwargs: The arguments.
+        option: name of the option that they become: an attribute of `ModelOptions`.
+        kwargs: the arguments.
 
     Raises:
         TypeError: If what they are for has no such argument, or a memory option is no bool.

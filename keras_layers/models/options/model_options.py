@@ -90,7 +90,7 @@ class ModelOptions:
         """Takes over the options that are in the configuration of a model.
 
         Args:
-            config: What `to_config` returned, or a part of it. Other keys are ignored.
+            config: what `to_config` returned, or a part of it. Other keys are ignored.
 
         Raises:
             ValueError: If there is no such option as a value says.

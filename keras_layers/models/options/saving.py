@@ -93,7 +93,7 @@ class SavedOptions:
         """Builds the model, and restores its options.
 
         Args:
-            config: What `get_build_config` returned.
+            config: what `get_build_config` returned.
         """
         config = dict(config)
         options = config.pop(_OPTIONS_KEY, {})
@@ -164,7 +164,7 @@ def _without_options(config: Any) -> Any:
     """Returns the configuration of a model without what is for the IPU.
 
     Args:
-        config: The configuration. Old Sequential models have a list.
+        config: the configuration. Old Sequential models have a list.
     """
     if not _has_options(config):
         return config
@@ -180,8 +180,8 @@ def register_like(made: type, cls: type) -> None:
     """Lets models of one class be saved under the name that another is registered by.
 
     Args:
-        made: The class that has no registered name.
-        cls: A class that may have one. Under its name, Keras still finds this one.
+        made: the class that has no registered name.
+        cls: a class that may have one. Under its name, Keras still finds this one.
     """
     names = object_registration._GLOBAL_CUSTOM_NAMES
     if cls in names:

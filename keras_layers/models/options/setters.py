@@ -42,12 +42,12 @@ class OptionSetters:
         Args:
             gradient_accumulation_steps_per_replica: Mini-batches of each replica for one update.
                 It has to divide `steps_per_execution`. None for what was set before.
-            gradient_accumulation_reduction_method: How the gradients of mini-batches become one:
+            gradient_accumulation_reduction_method: how the gradients of mini-batches become one:
                 a `GradientAccumulationReductionMethod` or its name. Shared with
                 `set_pipelining_options`.
-            use_v2_gradient_accumulation_optimizer: Changes nothing, since there is one
+            use_v2_gradient_accumulation_optimizer: changes nothing, since there is one
                 accumulation for all optimizers; `fit` refuses it with one of TensorFlow 1.
-            **gradient_accumulation_optimizer_kwargs: Further arguments of
+            **gradient_accumulation_optimizer_kwargs: further arguments of
                 `GradientAccumulationOptimizerV2`. They replace those of the last call, and are not
                 saved with the model.
 
@@ -84,14 +84,14 @@ class OptionSetters:
             gradient_accumulation_steps_per_replica: Mini-batches of each replica for one update,
                 which are what one execution of the pipeline in `fit` takes. None for what was set
                 before.
-            device_mapping: The IPU of each stage. None for what was set before: at first, stage
+            device_mapping: the IPU of each stage. None for what was set before: at first, stage
                 `i` is on IPU `i`.
-            accumulate_outfeed: Whether the host gets losses and metrics once for each update, as
+            accumulate_outfeed: whether the host gets losses and metrics once for each update, as
                 they are at its end. None for what was set before: at first, it does not.
-            gradient_accumulation_reduction_method: How the gradients of mini-batches become one:
+            gradient_accumulation_reduction_method: how the gradients of mini-batches become one:
                 a `GradientAccumulationReductionMethod` or its name. Shared with
                 `set_gradient_accumulation_options`.
-            **pipelining_kwargs: Further arguments of `pipelining_ops.pipeline`. They replace those
+            **pipelining_kwargs: further arguments of `pipelining_ops.pipeline`. They replace those
                 of the last call, and are not saved with the model.
 
         Raises:
@@ -122,7 +122,7 @@ class OptionSetters:
         """Says how data reach the device.
 
         Args:
-            **kwargs: Arguments of `IPUInfeedQueue`, such as `prefetch_depth` and
+            **kwargs: arguments of `IPUInfeedQueue`, such as `prefetch_depth` and
                 `optimise_latency`. They replace those of the last call.
 
         Raises:
@@ -135,7 +135,7 @@ class OptionSetters:
         """Says how results reach the host.
 
         Args:
-            **kwargs: Arguments of `IPUOutfeedQueue`, such as `buffer_depth` and
+            **kwargs: arguments of `IPUOutfeedQueue`, such as `buffer_depth` and
                 `optimise_latency`. They replace those of the last call.
 
         Raises:
@@ -150,7 +150,7 @@ class OptionSetters:
         """Says what becomes of the losses and metrics of several replicas.
 
         Args:
-            replicated_metric_reduction_method: A `ReplicatedMetricReductionMethod` or its name.
+            replicated_metric_reduction_method: a `ReplicatedMetricReductionMethod` or its name.
 
         Raises:
             ValueError: If there is no such method.
@@ -162,7 +162,7 @@ class OptionSetters:
         """Says whether callbacks are called while the device runs.
 
         Args:
-            asynchronous: Whether the hooks for batches are called for each step, as soon as its
+            asynchronous: whether the hooks for batches are called for each step, as soon as its
                 results are there. Otherwise they are called once for each execution.
         """
         self._set_ipu_options(asynchronous_callbacks=bool(asynchronous))
@@ -175,7 +175,7 @@ class OptionSetters:
         gradients of all replicas, as in `fit` without a step of its own.
 
         Args:
-            enabled: Whether it does. Otherwise `fit` refuses such a model, as it does at first
+            enabled: whether it does. Otherwise `fit` refuses such a model, as it does at first
                 unless the strategy was made with `enable_custom_train_step=True`.
         """
         self._set_ipu_options(custom_train_step=bool(enabled))
@@ -186,7 +186,7 @@ class OptionSetters:
         `evaluate` and `predict` run them in any case.
 
         Args:
-            pad_in_fit: Whether `fit` takes such data. It pads these batches, and where replicas and
+            pad_in_fit: whether `fit` takes such data. It pads these batches, and where replicas and
                 gradient accumulation need more batches, adds some of padding only. What is padding
                 has no part in losses, metrics and gradients. Otherwise such data are an error.
         """

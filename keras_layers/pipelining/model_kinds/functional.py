@@ -17,7 +17,7 @@ def graph(model: Any) -> LayerGraph:
     Those that no output depends on, such as the ones of `model.add_loss`, come last.
 
     Args:
-        model: A functional model.
+        model: a functional model.
     """
     by_depth = model._nodes_by_depth
     nodes = [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
@@ -30,7 +30,7 @@ def check_call(model: Any) -> None:
     """Refuses a model whose class says itself what a call does.
 
     Args:
-        model: A functional or Sequential model.
+        model: a functional or Sequential model.
 
     Raises:
         RuntimeError: If its class overrides `call`.

@@ -15,9 +15,9 @@ def from_stages(model: Any, stages: Sequence[int], elements: Sequence[Any]) -> l
     """Returns the assignment that a list of stages means.
 
     Args:
-        model: A Sequential model.
-        stages: The stage of each layer; a model in it has one stage for all of its layers.
-        elements: Elements for its layers.
+        model: a Sequential model.
+        stages: the stage of each layer; a model in it has one stage for all of its layers.
+        elements: elements for its layers.
 
     Raises:
         ValueError: If there are more or fewer.
@@ -49,9 +49,9 @@ def check_elements(model: Any, given: Sequence[Any], expected: Sequence[Any]) ->
     """Checks that elements are those of the layers of a Sequential model, one for each.
 
     Args:
-        model: A Sequential model.
-        given: What a user passed.
-        expected: Elements for all of its layers.
+        model: a Sequential model.
+        given: what a user passed.
+        expected: elements for all of its layers.
 
     Raises:
         ValueError: If one is of another class, or for another layer.
@@ -77,8 +77,8 @@ def check_order(model: Any, elements: Sequence[Any]) -> None:
     """Checks that stages follow each other.
 
     Args:
-        model: A Sequential model.
-        elements: An assignment in which every layer has a stage.
+        model: a Sequential model.
+        elements: an assignment in which every layer has a stage.
 
     Raises:
         ValueError: If the first is not 0, or one is not that of the layer before or the next.

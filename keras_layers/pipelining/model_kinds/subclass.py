@@ -17,9 +17,9 @@ def build(model: Any, input_shape: Any, stock_build: Any) -> None:
     """Builds a model, and traces its `call` if its layers have stages.
 
     Args:
-        model: A subclass of `Model`.
-        input_shape: A shape, a list or dict of shapes, or a structure of symbolic tensors.
-        stock_build: Builds it from shapes as Keras does.
+        model: a subclass of `Model`.
+        input_shape: a shape, a list or dict of shapes, or a structure of symbolic tensors.
+        stock_build: builds it from shapes as Keras does.
 
     Raises:
         NotImplementedError: If it has no `call`.
@@ -62,7 +62,7 @@ def check_call(model: Any) -> None:
     """Refuses a model that does not say what a call does.
 
     Args:
-        model: A subclass of `Model`.
+        model: a subclass of `Model`.
 
     Raises:
         NotImplementedError: If its class has no `call`.
@@ -79,8 +79,8 @@ def graph(model: Any, doing: str = "get") -> LayerGraph:
     """Returns the calls of a model.
 
     Args:
-        model: A subclass of `Model`.
-        doing: What an error says cannot be done with the stages.
+        model: a subclass of `Model`.
+        doing: what an error says cannot be done with the stages.
 
     Raises:
         RuntimeError: If it has not been built.
@@ -103,8 +103,8 @@ def nested_graph(model: Any, node: Any) -> LayerGraph:
     Its inputs are all symbolic tensors among the arguments of that call, flattened.
 
     Args:
-        model: A subclass of `Model`.
-        node: The call.
+        model: a subclass of `Model`.
+        node: the call.
     """
     known = model_state.of(model)
     # What is passed as `training` is for when the layers are called in earnest.
@@ -122,8 +122,8 @@ def check_mode(model: Any, training: bool) -> None:
     """Refuses a model that calls other layers in this mode.
 
     Args:
-        model: A subclass of `Model`.
-        training: What is passed as `training`.
+        model: a subclass of `Model`.
+        training: what is passed as `training`.
 
     Raises:
         ValueError: If other layers are called than without a value for `training`.

@@ -38,8 +38,8 @@ def is_constant(library: function_pb2.FunctionDefLibrary, entry: str) -> bool:
     """Returns whether a program that the host evaluates only has constants and inputs to return.
 
     Args:
-        library: Its functions.
-        entry: Name of the function to run.
+        library: its functions.
+        entry: name of the function to run.
     """
     (nodes,) = (
         list(function.node_def) for function in library.function if function.signature.name == entry

@@ -56,7 +56,7 @@ def check_options(memory: Options) -> None:
     """Checks the memory options of a gradient accumulation or a pipeline for themselves.
 
     Args:
-        memory: The options that there are, each None, True or False: `offload_...` for
+        memory: the options that there are, each None, True or False: `offload_...` for
             `weight_update_variables`, `activations`, `gradient_accumulation_buffers` and
             `weights`; `replicated_optimizer_state_sharding` and `replicated_weight_sharding`.
 
@@ -82,7 +82,7 @@ def state(name: str, value: bool | str | None) -> bool | None:
     """Returns the state that a user passes for an option.
 
     Args:
-        name: Name of the option.
+        name: name of the option.
         value: None, True or False, or the name of such a state: see `state_name`.
 
     Raises:

@@ -56,8 +56,8 @@ def plan(program: Program, attached: System) -> PipelinePlan | None:
     """Returns the plan of a Program's pipeline, or None if it has none.
 
     Args:
-        program: The Program.
-        attached: The configuration that it is compiled for.
+        program: the Program.
+        attached: the configuration that it is compiled for.
 
     Raises:
         tf.errors.FailedPreconditionError: If there are several pipelines, or the number of

@@ -20,7 +20,7 @@ class ReplicaFlow(Summaries[ProgramOp, bool]):
     part ways at a conditional or loop, all that comes out of it differs.
 
     Args:
-        replicas: How many copies of the program run.
+        replicas: how many copies of the program run.
     """
 
     nothing = False

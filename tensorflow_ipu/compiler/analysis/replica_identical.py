@@ -27,8 +27,8 @@ def differing(program: Program, replicas: int) -> frozenset[Place]:
     Collectives of all replicas, and the user's promise, make values equal again.
 
     Args:
-        program: The Program.
-        replicas: How many copies of it run.
+        program: the Program.
+        replicas: how many copies of it run.
 
     Returns:
         The nodes; none with one replica.

@@ -30,8 +30,8 @@ def check(program: Program, list_ops: Callable[[], Sequence[program_listing.OpRe
     the engine checks at the end of the run.
 
     Args:
-        program: The Program.
-        list_ops: Lists its ops, which takes a while. Only called if there is something to check.
+        program: the Program.
+        list_ops: lists its ops, which takes a while. Only called if there is something to check.
 
     Raises:
         tf.errors.FailedPreconditionError: If one is not the outermost optimizer, is not in a loop,
@@ -56,7 +56,7 @@ def outside_loop(description: dict[str, Any]) -> str:
     """Returns the message for an accumulation that has no loop.
 
     Args:
-        description: Of the accumulation, as in its attribute.
+        description: of the accumulation, as in its attribute.
     """
     return (
         f"{_title(description)} accumulates gradients in a place which is not inside a training "

@@ -38,9 +38,9 @@ def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
     """Checks that all resources that a program is given are variables of its device.
 
     Args:
-        cluster: The program.
-        arguments: Its explicit inputs, then what it captures: eager or symbolic tensors.
-        device: The IPU device to launch on.
+        cluster: the program.
+        arguments: its explicit inputs, then what it captures: eager or symbolic tensors.
+        device: the IPU device to launch on.
 
     Raises:
         tf.errors.InvalidArgumentError: Naming what is no variable or not there, and what to do.

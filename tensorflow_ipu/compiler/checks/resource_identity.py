@@ -95,7 +95,7 @@ def find_holders(handles: Sequence[Any]) -> list[Holder]:
     """Returns the variables that resources are of, and the objects that have them.
 
     Args:
-        handles: Tensors of the type resource, eager or symbolic.
+        handles: tensors of the type resource, eager or symbolic.
     """
     search = _Search(handles)
     for _ in range(_DEPTH):
@@ -110,7 +110,7 @@ class _Search:
     """Goes from handles to whatever refers to them, and so on, for all handles at once.
 
     Args:
-        handles: The handles.
+        handles: the handles.
     """
 
     def __init__(self, handles: Sequence[Any]) -> None:

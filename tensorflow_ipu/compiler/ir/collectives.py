@@ -42,8 +42,8 @@ def functions_with_collectives(
     """Returns the names of the functions that have collectives, in themselves or in a callee.
 
     Args:
-        program: The Program.
-        counts: Which nodes to look for instead.
+        program: the Program.
+        counts: which nodes to look for instead.
     """
     callers: dict[str, set[str]] = {name: set() for name in program.functions}
     pending = []

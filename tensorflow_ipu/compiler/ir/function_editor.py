@@ -27,7 +27,7 @@ class FunctionEditor:
     float16 tensor may be wanted as it is, or wide: the same values in float32.
 
     Args:
-        function: The function, changed in place.
+        function: the function, changed in place.
     """
 
     def __init__(self, function: function_pb2.FunctionDef) -> None:
@@ -46,10 +46,10 @@ class FunctionEditor:
         """Adds a node.
 
         Args:
-            name: Its name, made unique.
-            op: Its type.
-            inputs: Its inputs.
-            **attributes: Types by number, lists of types, bool, int and str.
+            name: its name, made unique.
+            op: its type.
+            inputs: its inputs.
+            **attributes: types by number, lists of types, bool, int and str.
         """
         unique, number = name, 0
         while unique in self._names:
@@ -66,9 +66,9 @@ class FunctionEditor:
         """Says that a tensor has been replaced.
 
         Args:
-            reference: Its name.
-            finish: Given that name, returns the name of the tensor with the final value.
-            wide: Whether the final value is the wide form of a float16 tensor.
+            reference: its name.
+            finish: given that name, returns the name of the tensor with the final value.
+            wide: whether the final value is the wide form of a float16 tensor.
         """
         self._pending[reference] = (finish, wide)
 
@@ -121,7 +121,7 @@ class FunctionEditor:
         """Makes the function return the final values.
 
         Args:
-            wide: Whether it returns the wide forms of float16 tensors.
+            wide: whether it returns the wide forms of float16 tensors.
         """
         for result in self.function.signature.output_arg:
             reference = self.function.ret[result.name]

@@ -12,7 +12,7 @@ def rewrite(library: function_pb2.FunctionDefLibrary) -> None:
     """Makes `PartitionedCall` nodes of all calls by name.
 
     Args:
-        library: Functions, changed in place.
+        library: functions, changed in place.
     """
     signatures = {function.signature.name: function.signature for function in library.function}
     for function in library.function:

@@ -29,9 +29,9 @@ def node_line(
     but of those with an underscore only the ones of this package and of placement.
 
     Args:
-        node: The node.
-        functions: What stands for the names of functions, which are generated anew in each trace.
-        decoders: What makes text of attributes that are serialized messages, by attribute.
+        node: the node.
+        functions: what stands for the names of functions, which are generated anew in each trace.
+        decoders: what makes text of attributes that are serialized messages, by attribute.
     """
     shown = [f"device={node.device}"] if node.device else []
     shown += [decode(node.attr[key].s) for key, decode in decoders.items() if key in node.attr]
@@ -63,8 +63,8 @@ def value_text(value: attr_value_pb2.AttrValue, functions: Mapping[str, str]) ->
     """Returns the value of an attribute in Python's notation.
 
     Args:
-        value: The value.
-        functions: What stands for the names of functions.
+        value: the value.
+        functions: what stands for the names of functions.
     """
     kind = value.WhichOneof("value")
     if kind == "list":

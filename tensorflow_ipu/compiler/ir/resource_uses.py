@@ -46,7 +46,7 @@ class _Finder:
     """Walks the functions of a Program.
 
     Args:
-        program: The Program.
+        program: the Program.
     """
 
     def __init__(self, program: Program) -> None:

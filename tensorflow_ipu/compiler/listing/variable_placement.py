@@ -79,11 +79,11 @@ def place(
     """Decides where each variable of a compiled program is kept.
 
     Args:
-        library: The functions after all passes.
-        entry: Name of the function to run.
-        arguments: What its arguments are.
-        replicas: How many copies of the program run.
-        remote: What there is of remote memory.
+        library: the functions after all passes.
+        entry: name of the function to run.
+        arguments: what its arguments are.
+        replicas: how many copies of the program run.
+        remote: what there is of remote memory.
 
     Returns:
         The variables that are arguments, in their order, then those that live as long as a run.
@@ -113,7 +113,7 @@ def format_variables(records: Sequence[VariableRecord]) -> str:
     """Returns a table of variables, with the bytes that one replica keeps of each.
 
     Args:
-        records: The variables of a program.
+        records: the variables of a program.
     """
     rows = [("variable", "type", "role", "memory", "split", "in processor", "remote")]
     rows += [

@@ -48,9 +48,9 @@ class ResultFinisher:
         """Prepares for a function.
 
         Args:
-            editor: Of the function.
-            behavior: What the configuration says.
-            next_stream: Gives a number for the random bits of an op.
+            editor: of the function.
+            behavior: what the configuration says.
+            next_stream: gives a number for the random bits of an op.
         """
         self._editor = editor
         self._behavior = behavior

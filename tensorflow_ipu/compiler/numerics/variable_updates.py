@@ -54,10 +54,10 @@ class Updates:
     """The updates of variables in one function.
 
     Args:
-        editor: The function.
-        shapes: What the function of that name returns.
-        traps: Whether float32 is to be checked.
-        finish: Checks and rounds new values.
+        editor: the function.
+        shapes: what the function of that name returns.
+        traps: whether float32 is to be checked.
+        finish: checks and rounds new values.
     """
 
     def __init__(self, editor: FunctionEditor, shapes: Shapes, traps: bool, finish: Finish) -> None:

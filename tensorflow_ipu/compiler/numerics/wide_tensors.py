@@ -23,8 +23,8 @@ def functions(program: Program, outside: Container[str]) -> frozenset[str]:
     All that runs them has to be rewritten with them: calls, loops and branches of the device.
 
     Args:
-        program: The Program.
-        outside: Functions that run on the host as a whole.
+        program: the Program.
+        outside: functions that run on the host as a whole.
     """
     narrow = {program.entry, *(name for name in program.functions if name in outside)}
     called_together = []
@@ -50,8 +50,8 @@ def lists(program: Program, outside: Container[str]) -> bool:
     Where a list comes from is not known, so that is all of them or none.
 
     Args:
-        program: The Program.
-        outside: Functions that run on the host as a whole.
+        program: the Program.
+        outside: functions that run on the host as a whole.
     """
     entry = program.functions[program.entry].signature
     if any(a.type == types_pb2.DT_VARIANT for a in (*entry.input_arg, *entry.output_arg)):

@@ -24,10 +24,10 @@ def extract(program: Program, function: str, nodes: Sequence[str], name: str) ->
     are, for the device through a broadcast to all replicas.
 
     Args:
-        program: The Program, which is changed.
-        function: Name of the function.
-        nodes: Names of nodes outside compilation. No path leaves them and comes back.
-        name: Prefix for the names of the two new functions.
+        program: the Program, which is changed.
+        function: name of the function.
+        nodes: names of nodes outside compilation. No path leaves them and comes back.
+        name: prefix for the names of the two new functions.
 
     Raises:
         tf.errors.UnimplementedError: If one of the results cannot be given to other replicas.

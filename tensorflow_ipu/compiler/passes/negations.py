@@ -47,8 +47,8 @@ class _Function:
     """A function that is being rewritten.
 
     Args:
-        function: The function, changed in place.
-        reads: The ops that read variables with one number.
+        function: the function, changed in place.
+        reads: the ops that read variables with one number.
     """
 
     def __init__(self, function: function_pb2.FunctionDef, reads: _Nodes) -> None:

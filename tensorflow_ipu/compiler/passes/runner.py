@@ -16,9 +16,9 @@ def run(program: Program, target: Target, observer: Observer | None = None) -> N
     """Takes a Program through all passes, in place, and checks the result.
 
     Args:
-        program: The Program.
-        target: What it is compiled for.
-        observer: Called with "input" and the Program before the first pass, and with the name of
+        program: the Program.
+        target: what it is compiled for.
+        observer: called with "input" and the Program before the first pass, and with the name of
             each pass and the Program after it.
 
     Raises:

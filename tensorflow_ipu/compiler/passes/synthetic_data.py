@@ -17,8 +17,8 @@ def values(dtype: dtypes.DType, shape: tuple[int, ...], initializer: str) -> npt
     integers, a number is that number, and nothing gives zeros.
 
     Args:
-        dtype: Type of the buffer.
-        shape: Its shape.
+        dtype: type of the buffer.
+        shape: its shape.
         initializer: `--synthetic_data_initializer` of TF_POPLAR_FLAGS: a number, "uniform",
             "normal", "random", or "" for zeros.
 

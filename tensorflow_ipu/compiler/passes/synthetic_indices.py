@@ -47,7 +47,7 @@ class _Limits:
     """Adds the nodes that keep indices in their range.
 
     Args:
-        editor: Of the function that they are in.
+        editor: of the function that they are in.
     """
 
     def __init__(self, editor: FunctionEditor) -> None:

@@ -21,7 +21,7 @@ class Sources:
     they are looked up in the Cluster, as long as it lives, unless `keep` was called.
 
     Args:
-        cluster: What was compiled.
+        cluster: what was compiled.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -49,7 +49,7 @@ class Sources:
         """Looks up all origins, so that they are known when the Cluster is gone.
 
         Args:
-            library: The functions of the compiled program.
+            library: the functions of the compiled program.
         """
         if self._kept is not None or self._cluster() is None:
             return

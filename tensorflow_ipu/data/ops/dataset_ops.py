@@ -21,8 +21,8 @@ class BufferDataset(dataset_ops.UnaryUnchangedStructureDataset):
         """Creates the dataset.
 
         Args:
-            input_dataset: The dataset to read.
-            buffer_size: Elements in a group: an int, or a scalar int64 tensor.
+            input_dataset: the dataset to read.
+            buffer_size: elements in a group: an int, or a scalar int64 tensor.
 
         Raises:
             tf.errors.InvalidArgumentError: If the buffer size is below 1.

@@ -126,7 +126,7 @@ def execute_on_instances(instances: Iterable[int]) -> Any:
     statement, which is an error on other instances, as Python cannot leave out its body.
 
     Args:
-        instances: Indices of the instances.
+        instances: indices of the instances.
 
     Returns:
         The decorator, which is a context manager too.

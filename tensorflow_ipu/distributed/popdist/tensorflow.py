@@ -16,9 +16,9 @@ def set_ipu_config(
     """Sets the options that follow from the instances of a program.
 
     Args:
-        config: The configuration, to be changed.
+        config: the configuration, to be changed.
         ipus_per_replica: IPUs of a replica; `popdist.getNumIpusPerReplica()` if None.
-        configure_device: Whether to select the IPUs of this instance too.
+        configure_device: whether to select the IPUs of this instance too.
 
     Returns:
         The configuration.
@@ -42,8 +42,8 @@ def set_instances(config: IPUConfig, instances: _instances.Instances) -> IPUConf
     """Writes into a configuration which instance this is. One instance is no distribution.
 
     Args:
-        config: The configuration, to be changed.
-        instances: The instances of the program.
+        config: the configuration, to be changed.
+        instances: the instances of the program.
 
     Returns:
         The configuration.
