@@ -37,8 +37,8 @@ _OTHERS = {
     "examples": "Programs to read and run.",
     "stubs": "What type checkers know of names that no file stands for.",
     "tests": "Tests, in the folders of what they test. `tests/support/` has what they share, "
-    "`tests/repository/` checks of all files, `tests/whole_programs/` and `tests/programs/` programs "
-    "from end to end.",
+    "`tests/repository/` checks of all files, `tests/whole_programs/` and `tests/programs/` whole "
+    "programs.",
 }
 
 

@@ -1,1 +1,1 @@
-"""Accumulators over mini-batches and the halves of an optimizer step."""
+"""Sums over mini-batches, the halves of an optimizer step, and initial values on the host."""
