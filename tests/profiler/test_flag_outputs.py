@@ -123,9 +123,9 @@ def test_files_that_cannot_be_written_do_not_stop_the_program(
 def test_cycles_are_logged_after_each_execution(run_python) -> None:
     code = """
 from tensorflow_ipu.compiler import cache
-from tests.profiler import programs
-programs.configure()
-programs.run(launches=3)
+from tests.support import profiled
+profiled.configure()
+profiled.run(launches=3)
 (executable,) = [e for e in cache.executables() if e.on_device]
 print("expected", executable.name, round(executable.plan.timeline.cycles))
 """
