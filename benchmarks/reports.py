@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from tensorflow_ipu.compiler import observers
+from tensorflow_ipu.compiler import observers, report_requests
 from tensorflow_ipu.compiler.checks import capacity
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.profiler import report_directory
@@ -76,9 +76,11 @@ def time_report() -> None:
 def without_hooks():
     """Takes the calls of reports and of the memory check out of the compiler."""
     nothing = mock.Mock()
-    with mock.patch.object(observers, "compiled", nothing):
-        with mock.patch.object(capacity, "check", nothing):
-            yield
+    with contextlib.ExitStack() as stack:
+        for module in (observers, report_requests):
+            stack.enter_context(mock.patch.object(module, "compiled", nothing))
+        stack.enter_context(mock.patch.object(capacity, "check", nothing))
+        yield
 
 
 def seconds_of_fit(name: str, on_ipu: bool, epochs: int) -> float:
