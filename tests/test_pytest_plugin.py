@@ -41,41 +41,64 @@ PROGRAM = """
 """
 
 
+# One process for several runs of pytest: importing TensorFlow takes most of the time of each.
+RUNS = """
+import json, pathlib, sys
+import pytest
+
+for source, options in json.loads(sys.argv[1]):
+    pathlib.Path("test_program.py").write_text(source)
+    sys.modules.pop("test_program", None)
+    sys.dont_write_bytecode = True
+    code = pytest.main([".", "-q", "-p", "no:cacheprovider", "--rootdir", ".", *options])
+    print("code", int(code), flush=True)
+    print("END OF RUN", flush=True)
+"""
+
+
 @pytest.fixture
 def run_pytest(run_python, tmp_path):
-    """Returns a function that writes the tests above and runs them; it returns what was printed."""
+    """Returns a function that runs tests several times; it returns what each run printed.
 
-    def run(units, *options):
-        source = textwrap.dedent(PROGRAM).replace("{units}", str(units))
-        (tmp_path / "test_program.py").write_text(source)
-        code = "import sys, pytest; print('code', int(pytest.main(sys.argv[1:])))"
-        args = [str(tmp_path), "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), *options]
-        return run_python(code, args=args, cwd=tmp_path).stdout
+    Its arguments are a source and options of pytest for each run.
+    """
+
+    def run(*runs):
+        pairs = [(source, options) for source, *options in runs]
+        out = run_python(RUNS, args=[json.dumps(pairs)], cwd=tmp_path).stdout
+        return out.split("END OF RUN")[:-1]
 
     return run
 
 
+def source_of(units, program=PROGRAM):
+    return textwrap.dedent(program).replace("{units}", str(units))
+
+
 def test_a_budget_belongs_to_its_test(run_pytest, tmp_path):
     path = tmp_path / "budgets" / "step.json"
-    out = run_pytest(64)
-    assert "--update-ipu-budgets" in out and "code 1" in out  # there is none yet
-    assert "code 0" in run_pytest(64, "--update-ipu-budgets")
+    small = source_of(64)
+    missing, written, kept, exceeded = run_pytest(
+        (small,), (small, "--update-ipu-budgets"), (small,), (source_of(512),)
+    )
+    assert "--update-ipu-budgets" in missing and "code 1" in missing  # there is none yet
+    assert "code 0" in written
     assert json.loads(path.read_text())["limits"]["cycles"] > 0
-    assert "code 0" in run_pytest(64)
-    out = run_pytest(512)
-    assert "over budget" in out and "variables bytes" in out and "code 1" in out
+    assert "code 0" in kept
+    assert "over budget" in exceeded and "variables bytes" in exceeded and "code 1" in exceeded
 
 
-def test_the_tolerance_of_a_test_stands_for_that_of_the_file(run_pytest, tmp_path, monkeypatch):
+def test_the_tolerance_of_a_test_stands_for_that_of_the_file(run_pytest, tmp_path):
     path = tmp_path / "budgets" / "step.json"
     tolerant = PROGRAM.replace('"budgets/step.json")', '"budgets/step.json", tolerance=50)', 1)
-    assert "code 0" in run_pytest(64, "--update-ipu-budgets")
+    (written,) = run_pytest((source_of(64), "--update-ipu-budgets"))
+    assert "code 0" in written
     data = json.loads(path.read_text())
     data["limits"], data["layers"] = {"cycles": data["limits"]["cycles"] / 1.2}, {}
     path.write_text(json.dumps(data))
-    assert "over budget" in run_pytest(64)
-    monkeypatch.setitem(globals(), "PROGRAM", tolerant)
-    assert "code 0" in run_pytest(64)
+    exceeded, tolerated = run_pytest((source_of(64),), (source_of(64, tolerant),))
+    assert "over budget" in exceeded
+    assert "code 0" in tolerated
 
 
 CONFTEST = """
