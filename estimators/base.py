@@ -40,7 +40,7 @@ class IPUEstimatorBase(stock_overrides.ProgramEstimator):
     * `self._params_for(mode)`: what the user's functions get as `params`.
     * `self._compile(computation)`: `ipu_compiler.compile` on the device.
     * `batches.infeed`, `batches.new_outfeed(mode)`: queues, freed when the session has ended.
-    * `_checks.check_replicated_training(graph, replicas)`, to be called in the computation.
+    * `checks.check_replicated_training(graph, replicas)`, to be called in the computation.
 
     `warm_start_from`, `model_dir` and `params` are as for stock `Estimator`.
     """

@@ -57,7 +57,8 @@ class IPUEstimator(base.IPUEstimatorBase):
 
         Raises:
             ValueError: If an argument is wrong.
-            NotImplementedError: If the configuration has a distribution strategy.
+            NotImplementedError: If the configuration has a distribution strategy of another kind
+                than an `IPUMultiWorkerStrategy` or `IPUHorovodStrategy`.
         """
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
         sizes = {

@@ -58,7 +58,8 @@ class IPUPipelineEstimator(base.IPUEstimatorBase):
 
         Raises:
             ValueError: If an argument is wrong.
-            NotImplementedError: If the configuration has a distribution strategy.
+            NotImplementedError: If the configuration has a distribution strategy of another kind
+                than an `IPUMultiWorkerStrategy` or `IPUHorovodStrategy`.
         """
         _check_model_fn(model_fn)
         self._user_model_fn = model_fn

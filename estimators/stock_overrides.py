@@ -20,7 +20,7 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 class ProgramEstimator(tf1.estimator.Estimator):
-    """A stock estimator that runs programs; see `_base.IPUEstimatorBase`, which it is made for."""
+    """A stock estimator that runs programs; see `base.IPUEstimatorBase`, which it is made for."""
 
     # Whether one run may have several steps when there is a distribution strategy.
     _loops_with_strategy = False

@@ -33,7 +33,7 @@ def loss_and_logs(
 
     Args:
         model: a compiled model.
-        sizes: the numbers of real rows that batches have: see `_partial_batches.branches`.
+        sizes: the numbers of real rows that batches have: see `partial_batches.branches`.
         marks: the index of the number that this batch has; its weight, if it is one of several
             batches that an update is made of.
         batch: `x`, `y` and `sample_weight`, with padding.

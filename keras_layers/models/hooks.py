@@ -11,7 +11,7 @@ While the scope of one with Keras extensions is open
 * `keras.Model.__new__` gives models the class that `extension` makes of theirs, so that `fit`,
   `evaluate` and `predict` run programs on the IPU and the methods with options are there;
 * what loads and clones models in Keras restores those options (see `saving`);
-* layers know the lines of the user that make and call them (see `_layer_lines`).
+* layers know the lines of the user that make and call them (see `layer_lines`).
 
 There is no other way for an ordinary model to become another class. When the last scope is left,
 Keras is as it was. Pipeline stages have to see layers being made and called, while a stage is open

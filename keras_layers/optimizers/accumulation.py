@@ -38,7 +38,7 @@ def apply_accumulated(
         count: Mini-batches for one update.
         method: how the gradients of mini-batches become one.
         memory: where variables are kept: see `compiler.memory_options.check_options`.
-        dtype: type of the accumulators: see `_accumulators.accumulator_dtype`.
+        dtype: type of the accumulators: see `accumulators.accumulator_dtype`.
         name: name for the operations.
         captured_grads: captured gradients by tag: tensors or structures of tensors. They are
             accumulated likewise, if the optimizer takes them.
@@ -125,7 +125,7 @@ def minimize_accumulated(
         tape: has recorded the loss.
         count: Mini-batches for one update.
         method: how the gradients of mini-batches become one.
-        dtype: type of the accumulators: see `_accumulators.accumulator_dtype`.
+        dtype: type of the accumulators: see `accumulators.accumulator_dtype`.
         name: name for the operations.
         **memory: where variables are kept: see `compiler.memory_options.check_options`.
 

@@ -27,7 +27,7 @@ class IpuOptimizer:
     `_scale_loss`.
     """
 
-    # The class that the user sees; in classes that `_generations` makes another than `type(self)`.
+    # The class that the user sees; in classes that `generations` makes another than `type(self)`.
     _ipu_class: type[IpuOptimizer] | None = None
 
     def __new__(cls, opt: Any = None, *args: Any, **kwargs: Any) -> Any:

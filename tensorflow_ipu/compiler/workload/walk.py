@@ -10,7 +10,7 @@ The rules for what is kept where:
 * The result of a conditional is where its first branch makes it, or in a new buffer when that
   branch only passes something on. The results of other calls are where the function has them. What
   the ops inside make has no buffer in the op that runs the function: that op comes before them.
-* For the results of other ops see `describe_results`.
+* For the results of other ops see `results`.
 
 Ops whose results are known when the program is compiled, and take no memory, run on the host.
 """

@@ -36,7 +36,7 @@ def tile_cycles(
 
     Formula: `compute set + fixed + launch + workers x (overhead + sum over functions of
     ceil(n / width) x cycles)`, n being the elements of the busiest worker. Integers take 7 cycles
-    each, or 277 to divide. Source: see `costs.element_table`; the fixed part is measured:
+    each, or 277 to divide. Source: see `elementwise_table`; the fixed part is measured:
     `Chip.elementwise_cycles`.
 
     Args:
