@@ -31,19 +31,6 @@ tf1 = tf.compat.v1
 
 
 @pytest.fixture
-def configure() -> Iterator[Callable[[int], None]]:
-    """Configures one device with a number of IPUs, and resets at the end."""
-
-    def apply(ipus: int) -> None:
-        config = IPUConfig()
-        config.auto_select_ipus = ipus
-        config.configure_ipu_system()
-
-    yield apply
-    system.reset_ipu_configuration()
-
-
-@pytest.fixture
 def set_flags(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Sets TF_POPLAR_FLAGS as a new process would see it."""
 

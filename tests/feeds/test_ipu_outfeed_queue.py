@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu import ipu_compiler, ipu_strategy, loops, scopes
-from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs import flags
-from tensorflow_ipu.device import system
 from tensorflow_ipu.feeds.ipu_outfeed_queue import feed_of
 from tensorflow_ipu.ipu_outfeed_queue import (
     IPUOutfeedMode,
@@ -25,19 +23,6 @@ from tensorflow_ipu.ipu_outfeed_queue import (
 from tensorflow_ipu.runtime import native
 
 tf1 = tf.compat.v1
-
-
-@pytest.fixture
-def configure() -> Iterator[Callable[[int], None]]:
-    """Configures one device with a number of IPUs, and resets at the end."""
-
-    def apply(ipus: int) -> None:
-        config = IPUConfig()
-        config.auto_select_ipus = ipus
-        config.configure_ipu_system()
-
-    yield apply
-    system.reset_ipu_configuration()
 
 
 class GraphProgram:
