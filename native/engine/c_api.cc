@@ -69,7 +69,7 @@ TFIPU_EXPORT char* tfipu_request_text(void* pointer) {
 }
 
 TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library, int64_t size,
-                              const char* entry, int replicas, int on_device) {
+                              const char* entry, int replicas, int instances, int on_device) {
   auto* request = static_cast<CompileRequest*>(pointer);
   tensorflow::FunctionDefLibrary proto;
   if (!proto.ParseFromArray(library, static_cast<int>(size))) {
@@ -80,6 +80,7 @@ TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library
   program->id = id;
   program->entry = entry;
   program->replicas = replicas;
+  program->instances = instances;
   program->on_device = on_device != 0;
   program->library = std::make_unique<tensorflow::FunctionLibraryDefinition>(
       tensorflow::OpRegistry::Global(), proto);

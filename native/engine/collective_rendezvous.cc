@@ -18,6 +18,7 @@ using tensorflow::mutex_lock;
 using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::StatusGroup;
+using tensorflow::Tensor;
 using tensorflow::errors::FailedPrecondition;
 using tensorflow::strings::StrCat;
 
@@ -41,17 +42,21 @@ Status WasCancelled() {
 
 }  // namespace
 
-CollectiveRendezvous::CollectiveRendezvous(int num_replicas)
-    : num_replicas_(num_replicas), reached_(num_replicas), ended_(num_replicas) {}
+CollectiveRendezvous::CollectiveRendezvous(int num_replicas, Instances* instances, int ordinal)
+    : num_replicas_(num_replicas),
+      instances_(instances),
+      ordinal_(ordinal),
+      reached_(num_replicas),
+      ended_(num_replicas) {}
 
 void CollectiveRendezvous::Meet(const Collective& collective, int replica, int group_size,
                                 OpKernelContext* ctx, Done done) {
-  std::vector<Waiter> group;
+  Group group;
   Status status;
   {
     mutex_lock lock(mu_);
     status = Arrive(replica, group_size, ctx, &done, &group);
-    if (status.ok() && group.empty()) return;
+    if (status.ok() && group.waiters.empty()) return;
     if (!status.ok() && aborted_.ok()) aborted_ = Derived(status);
   }
   if (!status.ok()) {
@@ -59,22 +64,76 @@ void CollectiveRendezvous::Meet(const Collective& collective, int replica, int g
     ctx->SetStatus(status);
     return done();
   }
-  RunGroup(collective, ctx, &group);
+  for (const Waiter& waiter : group.waiters) StopWatching(waiter);
+  if (group.size > static_cast<int>(group.waiters.size())) {
+    return ExchangeAndRun(collective, ctx, std::move(group));
+  }
+  RunGroup(collective, InputsOf(group), /*first=*/0, ctx, &group);
 }
 
-void CollectiveRendezvous::RunGroup(const Collective& collective, OpKernelContext* last,
-                                    std::vector<Waiter>* group) {
-  absl::InlinedVector<OpKernelContext*, 16> members;
-  for (Waiter& waiter : *group) {
-    members.push_back(waiter.ctx);
-    StopWatching(waiter);
+std::vector<Tensor> CollectiveRendezvous::InputsOf(const Group& group) {
+  std::vector<Tensor> inputs;
+  inputs.reserve(group.waiters.size());
+  for (const Waiter& waiter : group.waiters) inputs.push_back(waiter.ctx->input(0));
+  return inputs;
+}
+
+void CollectiveRendezvous::ExchangeAndRun(const Collective& collective, OpKernelContext* last,
+                                          Group group) {
+  const int first = group.first / num_replicas_;
+  const int end = (group.first + group.size - 1) / num_replicas_ + 1;
+  std::vector<int> sizes;
+  for (int instance = first; instance < end; ++instance) {
+    const int begin = std::max(group.first, instance * num_replicas_);
+    sizes.push_back(std::min(group.first + group.size, (instance + 1) * num_replicas_) - begin);
   }
-  const Status status = collective.Run(members);
+  const int first_member = std::max(FirstHere() - group.first, 0);
+  const std::string key = StrCat(Name(), ";", group.index, ";", group.first);
+  const std::string label = Describe(group.place);
+  InstanceTensors mine = InputsOf(group);
+  auto shared = std::make_shared<Group>(std::move(group));
+  instances_->Exchange(
+      key, label, first, sizes, std::move(mine), &exchanges_,
+      [self = shared_from_this(), &collective, last, shared, first_member](
+          const Status& status, std::vector<InstanceTensors> tensors) {
+        // What comes after the collective would keep a thread of the transport.
+        (*last->runner())([self, &collective, last, shared, first_member, status, tensors] {
+          if (!status.ok()) return self->EndGroup(self->CauseOf(status), last, shared.get());
+          std::vector<Tensor> inputs;
+          for (const InstanceTensors& one : tensors) {
+            inputs.insert(inputs.end(), one.begin(), one.end());
+          }
+          RunGroup(collective, inputs, first_member, last, shared.get());
+        });
+      });
+}
+
+std::string CollectiveRendezvous::Name() {
+  mutex_lock lock(mu_);
+  if (name_.empty()) name_ = StrCat("ipu;", ordinal_, ";", instances_->NextLaunch(ordinal_));
+  return name_;
+}
+
+// An exchange that was cancelled because of an error ends with that.
+Status CollectiveRendezvous::CauseOf(const Status& status) {
+  mutex_lock lock(mu_);
+  return tensorflow::errors::IsCancelled(status) && !aborted_.ok() ? aborted_ : status;
+}
+
+void CollectiveRendezvous::RunGroup(const Collective& collective, Inputs inputs, int first,
+                                    OpKernelContext* last, Group* group) {
+  absl::InlinedVector<OpKernelContext*, 16> members;
+  for (const Waiter& waiter : group->waiters) members.push_back(waiter.ctx);
+  EndGroup(collective.Run(inputs, first, members), last, group);
+}
+
+void CollectiveRendezvous::EndGroup(const Status& status, OpKernelContext* last, Group* group) {
+  std::vector<Waiter> waiters = std::move(group->waiters);
   // The replica whose thread this is goes last: until it goes on, its kernels live.
-  const auto own = std::find_if(group->begin(), group->end(),
+  const auto own = std::find_if(waiters.begin(), waiters.end(),
                                 [last](const Waiter& waiter) { return waiter.ctx == last; });
-  std::swap(*own, group->back());
-  for (Waiter& waiter : *group) {
+  std::swap(*own, waiters.back());
+  for (Waiter& waiter : waiters) {
     waiter.ctx->SetStatus(waiter.ctx == last || status.ok() ? status : Derived(status));
     const Done done = std::move(waiter.done);
     done();
@@ -82,19 +141,30 @@ void CollectiveRendezvous::RunGroup(const Collective& collective, OpKernelContex
 }
 
 Status CollectiveRendezvous::Arrive(int replica, int group_size, OpKernelContext* ctx, Done* done,
-                                    std::vector<Waiter>* group) {
+                                    Group* group) {
   if (!aborted_.ok()) return aborted_;
   Slot* slot = nullptr;
+  const uint64_t index = reached_[replica];
   TF_RETURN_IF_ERROR(FindSlot(replica, PlaceOf(ctx), &slot));
-  const int first = replica - replica % group_size;
-  const auto is_member = [&](int other) { return other >= first && other < first + group_size; };
+  const int number = FirstHere() + replica;
+  const int first = number - number % group_size;
+  // Those of the group that are in this process.
+  const int begin = std::max(first - FirstHere(), 0);
+  const int end = std::min(first + group_size - FirstHere(), num_replicas_);
+  const auto is_member = [&](int other) { return other >= begin && other < end; };
   const bool completes =
-      std::count_if(slot->arrived.begin(), slot->arrived.end(), is_member) == group_size - 1;
+      std::count_if(slot->arrived.begin(), slot->arrived.end(), is_member) == end - begin - 1;
   CancellationToken token = CancellationManager::kInvalidToken;
   if (!completes) TF_RETURN_IF_ERROR(WatchCancellation(ctx, &token));
   slot->arrived.push_back(replica);
   slot->waiters.push_back({replica, ctx, token, std::move(*done)});
-  if (completes) TakeGroup(slot, first, group_size, group);
+  if (completes) {
+    TakeGroup(slot, begin, end, group);
+    group->index = index;
+    group->first = first;
+    group->size = group_size;
+    group->place = slot->place;
+  }
   while (!slots_.empty() && static_cast<int>(slots_.front().arrived.size()) == num_replicas_) {
     slots_.pop_front();
     ++first_slot_;
@@ -162,17 +232,17 @@ Status CollectiveRendezvous::WatchCancellation(OpKernelContext* ctx, Cancellatio
   return tensorflow::OkStatus();
 }
 
-// Moves the waiters of the group that begins with replica `first` out of a slot, in order.
-void CollectiveRendezvous::TakeGroup(Slot* slot, int first, int group_size,
-                                     std::vector<Waiter>* group) {
+// Moves the waiters that are replicas [begin, end) of this process out of a slot, in order.
+void CollectiveRendezvous::TakeGroup(Slot* slot, int begin, int end, Group* group) {
   const auto in_group = [&](const Waiter& waiter) {
-    return waiter.replica >= first && waiter.replica < first + group_size;
+    return waiter.replica >= begin && waiter.replica < end;
   };
+  std::vector<Waiter>& waiters = group->waiters;
   const auto middle = std::partition(slot->waiters.begin(), slot->waiters.end(),
                                      [&](const Waiter& waiter) { return !in_group(waiter); });
-  group->assign(std::make_move_iterator(middle), std::make_move_iterator(slot->waiters.end()));
+  waiters.assign(std::make_move_iterator(middle), std::make_move_iterator(slot->waiters.end()));
   slot->waiters.erase(middle, slot->waiters.end());
-  std::sort(group->begin(), group->end(),
+  std::sort(waiters.begin(), waiters.end(),
             [](const Waiter& a, const Waiter& b) { return a.replica < b.replica; });
 }
 
@@ -210,6 +280,7 @@ void CollectiveRendezvous::Abort(const Status& cause) {
       slot.waiters.clear();
     }
   }
+  exchanges_.StartCancel();
   for (Waiter& waiter : waiters) {
     StopWatching(waiter);
     waiter.ctx->SetStatus(status);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/instances.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/mutex.h"
@@ -21,24 +22,31 @@ class Collective {
  public:
   virtual ~Collective() = default;
 
-  // Sets the output of every member, given in the order of their replicas. Runs on one thread. All
-  // inputs stay as they are until it returns.
-  virtual tensorflow::Status Run(absl::Span<tensorflow::OpKernelContext* const> members) const = 0;
+  // Sets the outputs of the members that run in this process. `inputs` are those of all members of
+  // the group, in the order of their replicas; the first of `members` is number `first` of them.
+  // Runs on one thread. All inputs stay as they are until it returns.
+  virtual tensorflow::Status Run(absl::Span<const tensorflow::Tensor> inputs, int first,
+                                 absl::Span<tensorflow::OpKernelContext* const> members) const = 0;
 };
 
 // One launch's meetings. As on the device, a program's collectives are in one order: the compiler
 // chains them, so the k-th that a replica comes to meets the k-th of all others. A replica that
 // comes to another op than the rest, or ends while others go on, is therefore noticed at once.
-// No thread ever waits here: the last member of a group to come does the work of all. Thread-safe.
+// No thread ever waits here: the last member of a group to come does the work of all. Where a group
+// has replicas in other processes, their inputs are exchanged first, so that each process computes
+// what one with all replicas would, bit by bit. Thread-safe.
 class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRendezvous> {
  public:
   using Done = tensorflow::AsyncOpKernel::DoneCallback;
+  using Inputs = absl::Span<const tensorflow::Tensor>;
   using Members = absl::Span<tensorflow::OpKernelContext* const>;
 
-  explicit CollectiveRendezvous(int num_replicas);
+  // `num_replicas` run in this process, on device `ordinal`. With `instances`, as many run in each
+  // of the others.
+  CollectiveRendezvous(int num_replicas, Instances* instances, int ordinal);
 
   // `replica` has come to its next collective, which consecutive groups of `group_size` replicas
-  // do together. Calls `done` when the output of `ctx` or an error is set.
+  // of all instances do together. Calls `done` when the output of `ctx` or an error is set.
   void Meet(const Collective& collective, int replica, int group_size,
             tensorflow::OpKernelContext* ctx, Done done);
 
@@ -63,6 +71,13 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
     tensorflow::CancellationToken token;
     Done done;
   };
+  // Those that do a collective together, as far as they are in this process.
+  struct Group {
+    std::vector<Waiter> waiters;  // in the order of their replicas
+    uint64_t index = 0;           // of the collective
+    int first = 0, size = 0;      // replicas of all instances
+    Place place;
+  };
   // The k-th collective of every replica.
   struct Slot {
     Place place;
@@ -75,8 +90,7 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   static tensorflow::Status CheckSame(const Slot& slot, int replica, const Place& place);
 
   tensorflow::Status Arrive(int replica, int group_size, tensorflow::OpKernelContext* ctx,
-                            Done* done, std::vector<Waiter>* group)
-      TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+                            Done* done, Group* group) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   tensorflow::Status FindSlot(int replica, Place place, Slot** slot)
       TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   tensorflow::Status CheckEnded(int replica, uint64_t index, const Place& place)
@@ -84,15 +98,29 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   tensorflow::Status WatchCancellation(tensorflow::OpKernelContext* ctx,
                                        tensorflow::CancellationToken* token);
   static void StopWatching(const Waiter& waiter);
-  static void TakeGroup(Slot* slot, int first, int group_size, std::vector<Waiter>* group);
-  static void RunGroup(const Collective& collective, tensorflow::OpKernelContext* last,
-                       std::vector<Waiter>* group);
+  static void TakeGroup(Slot* slot, int begin, int end, Group* group);
+  int FirstHere() const { return instances_ == nullptr ? 0 : instances_->index() * num_replicas_; }
+  void ExchangeAndRun(const Collective& collective, tensorflow::OpKernelContext* last, Group group);
+  static void RunGroup(const Collective& collective, Inputs inputs, int first,
+                       tensorflow::OpKernelContext* last, Group* group);
+  // The name of this launch, by which the instances know it. Launches without collectives have
+  // none, as not all instances have to run them.
+  std::string Name();
+  static std::vector<tensorflow::Tensor> InputsOf(const Group& group);
+  tensorflow::Status CauseOf(const tensorflow::Status& status);
+  static void EndGroup(const tensorflow::Status& status, tensorflow::OpKernelContext* last,
+                       Group* group);
 
   const int num_replicas_;
+  Instances* const instances_;  // null when the program runs in one process
+  const int ordinal_;
+  // Ends exchanges with other instances.
+  tensorflow::CancellationManager exchanges_;
   tensorflow::mutex mu_;
   // Slots from `first_slot_` on; those before are done.
   std::deque<Slot> slots_ TF_GUARDED_BY(mu_);
   uint64_t first_slot_ TF_GUARDED_BY(mu_) = 0;
+  std::string name_ TF_GUARDED_BY(mu_);
   // Collectives that each replica has come to.
   std::vector<uint64_t> reached_ TF_GUARDED_BY(mu_);
   std::vector<bool> ended_ TF_GUARDED_BY(mu_);

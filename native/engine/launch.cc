@@ -6,6 +6,7 @@
 
 #include "engine/collective_rendezvous.h"
 #include "engine/device_state.h"
+#include "engine/instances.h"
 #include "engine/launch_context.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
 #include "tensorflow/core/framework/function.h"
@@ -108,11 +109,16 @@ class Launcher : public StoppableLaunch {
         pending_(loaded_.program->replicas),
         start_ns_(tensorflow::Env::Default()->NowNanos()) {
     const int num_replicas = static_cast<int>(replicas_.size());
-    const std::vector<uint64_t> seeds = device_->DrawSeeds(num_replicas);
-    rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas);
+    const int instances = loaded_.program->instances;
+    Instances* joined = instances > 1 ? Instances::Get() : nullptr;
+    const int instance = joined == nullptr ? 0 : joined->index();
+    // All instances draw the seeds of all replicas, so that each has that of one process with all.
+    const std::vector<uint64_t> seeds = device_->DrawSeeds(instances * num_replicas);
+    rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas, joined, ordinal);
     for (int r = 0; r < num_replicas; ++r) {
-      replicas_[r].context.reset(
-          new LaunchContext(ordinal, id_, r, num_replicas, seeds[r], seeds[0], rendezvous_));
+      replicas_[r].context.reset(new LaunchContext(ordinal, id_, r, num_replicas, instance,
+                                                   instances, seeds[instance * num_replicas + r],
+                                                   seeds[0], rendezvous_));
     }
   }
 

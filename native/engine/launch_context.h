@@ -22,14 +22,17 @@ namespace tensorflow_ipu {
 // unchanged at any depth of loops and inner functions (step ids and step containers are not).
 class LaunchContext : public tensorflow::CollectiveExecutor {
  public:
-  LaunchContext(int device_ordinal, uint64_t launch_id, int replica, int num_replicas,
-                uint64_t seed, uint64_t shared_seed,
+  // Of `instances` processes that run the program together, this is number `instance`.
+  LaunchContext(int device_ordinal, uint64_t launch_id, int replica, int num_replicas, int instance,
+                int instances, uint64_t seed, uint64_t shared_seed,
                 std::shared_ptr<CollectiveRendezvous> rendezvous)
       : tensorflow::CollectiveExecutor(/*cem=*/nullptr),
         device_ordinal_(device_ordinal),
         launch_id_(launch_id),
         replica_(replica),
         num_replicas_(num_replicas),
+        instance_(instance),
+        instances_(instances),
         seed_(seed),
         shared_seed_(shared_seed),
         rendezvous_(std::move(rendezvous)) {}
@@ -42,7 +45,11 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   int device_ordinal() const { return device_ordinal_; }
   uint64_t launch_id() const { return launch_id_; }
   int replica() const { return replica_; }
+  // Replicas in this process, and the number of this one among them.
   int num_replicas() const { return num_replicas_; }
+  // The same of all instances of the program.
+  int total_replicas() const { return instances_ * num_replicas_; }
+  int global_replica() const { return instance_ * num_replicas_ + replica_; }
   uint64_t seed() const { return seed_; }
   // A seed that is the same on all replicas of the launch, for what they compute alike.
   uint64_t shared_seed() const { return shared_seed_; }
@@ -81,6 +88,8 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   const uint64_t launch_id_;
   const int replica_;
   const int num_replicas_;
+  const int instance_;
+  const int instances_;
   const uint64_t seed_;
   const uint64_t shared_seed_;
   const std::shared_ptr<CollectiveRendezvous> rendezvous_;

@@ -26,7 +26,8 @@ struct Program {
   std::string id;
   std::string entry;  // the function in `library` to run
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> library;
-  int replicas = 1;
+  int replicas = 1;   // in this process
+  int instances = 1;  // processes that run it together
   // False for programs that the host evaluates: they leave no trace events.
   bool on_device = true;
 };

@@ -22,7 +22,7 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel, public Collective {
 
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override {
     LaunchContext* launch = LaunchContext::From(ctx);
-    const int replicas = launch == nullptr ? 1 : launch->num_replicas();
+    const int replicas = launch == nullptr ? 1 : launch->total_replicas();
     const int size = group_size_ == 0 ? replicas : group_size_;
     // The compiler has checked this; not so when the op runs outside a program.
     OP_REQUIRES_ASYNC(ctx, replicas % size == 0,
@@ -32,7 +32,7 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel, public Collective {
                           ". Change the group size or the number of IPUs."),
                       done);
     if (size == 1) {
-      ctx->SetStatus(Run({&ctx, 1}));
+      ctx->SetStatus(Run({&ctx->input(0), 1}, /*first=*/0, {&ctx, 1}));
       return done();
     }
     launch->rendezvous().Meet(*this, launch->replica(), size, ctx, std::move(done));

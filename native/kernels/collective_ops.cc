@@ -36,7 +36,7 @@ class ReplicationIndexOp : public OpKernel {
   bool IsExpensive() override { return false; }
   void Compute(OpKernelContext* ctx) override {
     const LaunchContext* launch = LaunchContext::From(ctx);
-    SetScalar(ctx, launch == nullptr ? 0 : launch->replica());
+    SetScalar(ctx, launch == nullptr ? 0 : launch->global_replica());
   }
 };
 
@@ -46,7 +46,7 @@ class ReplicationFactorOp : public OpKernel {
   bool IsExpensive() override { return false; }
   void Compute(OpKernelContext* ctx) override {
     const LaunchContext* launch = LaunchContext::From(ctx);
-    SetScalar(ctx, launch == nullptr ? 1 : launch->num_replicas());
+    SetScalar(ctx, launch == nullptr ? 1 : launch->total_replicas());
   }
 };
 
@@ -64,15 +64,15 @@ class AllGatherOp : public CollectiveKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replication_factor", &group_size_));
   }
 
-  Status Run(CollectiveRendezvous::Members members) const override {
-    const Tensor& first = members[0]->input(0);
-    TensorShape shape = first.shape();
-    shape.InsertDim(0, members.size());
+  Status Run(CollectiveRendezvous::Inputs inputs, int first,
+             CollectiveRendezvous::Members members) const override {
+    TensorShape shape = inputs[0].shape();
+    shape.InsertDim(0, inputs.size());
     Tensor gathered;
-    TF_RETURN_IF_ERROR(members[0]->allocate_temp(first.dtype(), shape, &gathered));
-    const size_t size = first.TotalBytes();
-    for (size_t i = 0; i < members.size(); ++i) {
-      if (size > 0) std::memcpy(Bytes(&gathered) + i * size, Bytes(members[i]->input(0)), size);
+    TF_RETURN_IF_ERROR(members[0]->allocate_temp(inputs[0].dtype(), shape, &gathered));
+    const size_t size = inputs[0].TotalBytes();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (size > 0) std::memcpy(Bytes(&gathered) + i * size, Bytes(inputs[i]), size);
     }
     for (OpKernelContext* member : members) member->set_output(0, gathered);
     return tensorflow::OkStatus();
@@ -84,9 +84,9 @@ class BroadcastOp : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;
 
-  Status Run(CollectiveRendezvous::Members members) const override {
-    const Tensor value = members[0]->input(0);
-    for (OpKernelContext* member : members) member->set_output(0, value);
+  Status Run(CollectiveRendezvous::Inputs inputs, int first,
+             CollectiveRendezvous::Members members) const override {
+    for (OpKernelContext* member : members) member->set_output(0, inputs[0]);
     return tensorflow::OkStatus();
   }
 };
@@ -110,18 +110,18 @@ class AllToAllOp : public CollectiveKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("concat_dimension", &concat_));
   }
 
-  Status Run(CollectiveRendezvous::Members members) const override {
-    const Tensor& first = members[0]->input(0);
-    TF_RETURN_IF_ERROR(Check(first.shape(), members.size()));
-    TensorShape part = first.shape();
-    part.set_dim(split_, part.dim_size(split_) / members.size());
+  Status Run(CollectiveRendezvous::Inputs inputs, int first,
+             CollectiveRendezvous::Members members) const override {
+    TF_RETURN_IF_ERROR(Check(inputs[0].shape(), inputs.size()));
+    TensorShape part = inputs[0].shape();
+    part.set_dim(split_, part.dim_size(split_) / inputs.size());
     TensorShape shape = part;
-    shape.set_dim(concat_, shape.dim_size(concat_) * members.size());
+    shape.set_dim(concat_, shape.dim_size(concat_) * inputs.size());
     for (size_t to = 0; to < members.size(); ++to) {
       Tensor* output = nullptr;
       TF_RETURN_IF_ERROR(members[to]->allocate_output(0, shape, &output));
-      for (size_t from = 0; from < members.size(); ++from) {
-        CopyPart(members[from]->input(0), to, part, from, output);
+      for (size_t from = 0; from < inputs.size(); ++from) {
+        CopyPart(inputs[from], first + to, part, from, output);
       }
     }
     return tensorflow::OkStatus();

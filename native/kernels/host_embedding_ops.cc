@@ -128,7 +128,8 @@ class UpdateOp : public CollectiveKernel {
     CollectiveKernel::ComputeAsync(ctx, std::move(done));
   }
 
-  Status Run(CollectiveRendezvous::Members members) const override {
+  Status Run(CollectiveRendezvous::Inputs inputs, int first,
+             CollectiveRendezvous::Members members) const override {
     RefCountPtr<HostTable> table;
     TF_RETURN_IF_ERROR(HostTable::Find(members[0], name_, &table));
     std::vector<TableUpdate> all;

@@ -21,12 +21,12 @@ using tensorflow::shape_inference::DimensionHandle;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
 
-using Inputs = absl::InlinedVector<const Tensor*, 16>;
+using Pointers = absl::InlinedVector<const Tensor*, 16>;
 
-Inputs InputsOf(CollectiveRendezvous::Members members) {
-  Inputs inputs;
-  for (OpKernelContext* member : members) inputs.push_back(&member->input(0));
-  return inputs;
+Pointers PointersTo(CollectiveRendezvous::Inputs inputs) {
+  Pointers pointers;
+  for (const Tensor& input : inputs) pointers.push_back(&input);
+  return pointers;
 }
 
 // All members get the same buffer. Kernels that work in place leave it alone as long as it has
@@ -40,17 +40,17 @@ class CrossReplicaSumOp : public CollectiveKernel {
     reduction_ = mean ? Reduction::kMean : Reduction::kAdd;
   }
 
-  Status Run(CollectiveRendezvous::Members members) const override {
-    OpKernelContext* first = members[0];
-    const Tensor& input = first->input(0);
-    if (members.size() == 1) {
-      first->set_output(0, input);
+  Status Run(CollectiveRendezvous::Inputs inputs, int first,
+             CollectiveRendezvous::Members members) const override {
+    const Tensor& input = inputs[0];
+    if (inputs.size() == 1) {
+      members[0]->set_output(0, input);
       return tensorflow::OkStatus();
     }
     Tensor sum;
-    TF_RETURN_IF_ERROR(first->allocate_temp(input.dtype(), input.shape(), &sum));
-    Reduce(reduction_, InputsOf(members), 0, input.NumElements(), &sum,
-           first->device()->tensorflow_cpu_worker_threads());
+    TF_RETURN_IF_ERROR(members[0]->allocate_temp(input.dtype(), input.shape(), &sum));
+    Reduce(reduction_, PointersTo(inputs), 0, input.NumElements(), &sum,
+           members[0]->device()->tensorflow_cpu_worker_threads());
     for (OpKernelContext* member : members) member->set_output(0, sum);
     return tensorflow::OkStatus();
   }
@@ -74,23 +74,24 @@ class ReduceScatterOp : public CollectiveKernel {
                     ": logical operators take bool, the others numbers."));
   }
 
-  Status Run(CollectiveRendezvous::Members members) const override {
-    const Inputs inputs = InputsOf(members);
-    const int64_t elements = inputs[0]->NumElements();
-    const int64_t size = SliceSize(elements, static_cast<int>(members.size()));
-    if (members.size() == 1 && reduction_ != Reduction::kSquareAdd) {
-      members[0]->set_output(0, *inputs[0]);
+  Status Run(CollectiveRendezvous::Inputs inputs, int first,
+             CollectiveRendezvous::Members members) const override {
+    const Pointers pointers = PointersTo(inputs);
+    const int64_t elements = inputs[0].NumElements();
+    const int64_t size = SliceSize(elements, static_cast<int>(inputs.size()));
+    if (inputs.size() == 1 && reduction_ != Reduction::kSquareAdd) {
+      members[0]->set_output(0, inputs[0]);
       return tensorflow::OkStatus();
     }
     for (size_t i = 0; i < members.size(); ++i) {
       Tensor* slice = nullptr;
       TF_RETURN_IF_ERROR(members[i]->allocate_output(0, TensorShape({size}), &slice));
-      const int64_t begin = std::min<int64_t>(i * size, elements);
+      const int64_t begin = std::min<int64_t>((first + i) * size, elements);
       const int64_t end = std::min<int64_t>(begin + size, elements);
       if (reduction_ == Reduction::kLocal) {
-        CopyElements(*inputs[i], begin, end, slice);
+        CopyElements(inputs[first + i], begin, end, slice);
       } else {
-        Reduce(reduction_, inputs, begin, end, slice,
+        Reduce(reduction_, pointers, begin, end, slice,
                members[i]->device()->tensorflow_cpu_worker_threads());
       }
       Pad(end - begin, slice);

@@ -139,7 +139,7 @@ def _with_replicas(program: Program, target: Target) -> Target:
     """Returns the target with the number of replicas, which passes may depend on."""
     passes.PIPELINE["prune"](program, target)  # what is not used needs no IPU
     ipus = node_sharding.ipus_used(program)
-    replicas = target.system.replication_factor(target.ordinal, ipus)
+    replicas = target.system.replication_factor(target.ordinal, ipus) * target.system.process_count
     return dataclasses.replace(target, replicas=replicas)
 
 
@@ -274,7 +274,8 @@ def _answer(request: int) -> None:
             executable.id,
             library.SerializeToString(),
             cluster.entry,
-            executable.replicas,
+            executable.replicas // executable.system.process_count,
+            executable.system.process_count,
             executable.on_device,
         )
     except errors.OpError as error:

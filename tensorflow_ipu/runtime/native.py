@@ -125,7 +125,13 @@ def request_text(request: int) -> str:
 
 
 def reply(
-    request: int, identifier: str, library: bytes, entry: str, replicas: int, on_device: bool
+    request: int,
+    identifier: str,
+    library: bytes,
+    entry: str,
+    replicas: int,
+    instances: int,
+    on_device: bool,
 ) -> None:
     """Answers a compile request with a program.
 
@@ -134,11 +140,19 @@ def reply(
         identifier: identifier of the Executable.
         library: serialised `FunctionDefLibrary`.
         entry: name of the function to run.
-        replicas: how many replicas run it.
+        replicas: how many replicas of this process run it.
+        instances: how many processes run it together.
         on_device: False when the host evaluates the program, so no trace events are recorded.
     """
     native_library.load().tfipu_reply(
-        request, identifier.encode(), library, len(library), entry.encode(), replicas, on_device
+        request,
+        identifier.encode(),
+        library,
+        len(library),
+        entry.encode(),
+        replicas,
+        instances,
+        on_device,
     )
 
 

@@ -1,0 +1,197 @@
+#include "engine/instances.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/mutex.h"
+#include "tensorflow/core/platform/strcat.h"
+
+namespace tensorflow_ipu {
+
+using tensorflow::CancellationManager;
+using tensorflow::CollectiveExecutor;
+using tensorflow::Status;
+using tensorflow::Tensor;
+using tensorflow::strings::StrCat;
+
+namespace {
+
+// Bytes of a label as it is sent: its end is cut off, and the rest is zero.
+constexpr size_t kLabelBytes = 512;
+
+tensorflow::mutex joined_mutex(tensorflow::LINKER_INITIALIZED);
+Instances* joined TF_GUARDED_BY(joined_mutex) = nullptr;
+
+Tensor LabelTensor(const std::string& label) {
+  Tensor tensor(tensorflow::DT_UINT8, {static_cast<int64_t>(kLabelBytes)});
+  char* bytes = static_cast<char*>(tensor.data());
+  std::memset(bytes, 0, kLabelBytes);
+  std::memcpy(bytes, label.data(), std::min(label.size(), kLabelBytes - 1));
+  return tensor;
+}
+
+std::string LabelText(const Tensor& tensor) { return static_cast<const char*>(tensor.data()); }
+
+// What a message that did not come means to the user.
+Status ErrorOf(int instance, const Status& status) {
+  if (status.ok() || tensorflow::errors::IsCancelled(status)) return status;
+  if (!tensorflow::errors::IsUnavailable(status)) return status;
+  return tensorflow::errors::Unavailable(
+      "Instance ", instance, " of the program has ended, or cannot be reached: ", status.message());
+}
+
+// One exchange, until the last of its messages has come or gone.
+class Exchanging {
+ public:
+  Exchanging(int instances, int own, const std::string& label, InstanceTensors mine,
+             CancellationManager* parent, std::function<void(const Status&, Exchanging*)> finish)
+      : tensors(instances), labels(instances), cancellation(parent), finish_(std::move(finish)) {
+    labels[own] = LabelTensor(label);
+    tensors[own] = std::move(mine);
+  }
+
+  // Says that a message to or from an instance begins. The result is for its end.
+  tensorflow::StatusCallback Begin(int instance) {
+    pending_.fetch_add(1);
+    return [this, instance](const Status& status) { End(ErrorOf(instance, status)); };
+  }
+
+  void End(const Status& status) {
+    bool first_error = false;
+    {
+      tensorflow::mutex_lock lock(mu_);
+      first_error = status_.ok() && !status.ok();
+      status_.Update(status);
+    }
+    // The other messages may never come.
+    if (first_error) cancellation.StartCancel();
+    if (pending_.fetch_sub(1) > 1) return;
+    finish_(Ended(), this);
+    // Its cancellation may be what has brought about this call, and cannot go before it returns.
+    tensorflow::Env::Default()->SchedClosure([this] { delete this; });
+  }
+
+  std::vector<InstanceTensors> tensors;  // by instance
+  std::vector<Tensor> labels;
+  CancellationManager cancellation;
+
+ private:
+  Status Ended() {
+    tensorflow::mutex_lock lock(mu_);
+    return status_;
+  }
+
+  std::atomic<int> pending_{1};
+  const std::function<void(const Status&, Exchanging*)> finish_;
+  tensorflow::mutex mu_;
+  Status status_ TF_GUARDED_BY(mu_);
+};
+
+// An error unless all labels are the same.
+Status CheckLabels(const std::string& label, int first, const std::vector<Tensor>& labels) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const std::string theirs = LabelText(labels[i]);
+    if (theirs == label.substr(0, kLabelBytes - 1)) continue;
+    return tensorflow::errors::FailedPrecondition(
+        "The instances of the program have diverged: this one came to ", label, ", but instance ",
+        first + static_cast<int>(i), " came to ", theirs,
+        ". All instances have to run the same programs, with the same collectives in the same "
+        "order.");
+  }
+  return tensorflow::OkStatus();
+}
+
+}  // namespace
+
+Instances* Instances::Get() {
+  tensorflow::mutex_lock lock(joined_mutex);
+  return joined;
+}
+
+Status Instances::Join(int count, int index, CollectiveExecutor* executor,
+                       tensorflow::Device* cpu) {
+  if (executor == nullptr || executor->remote_access() == nullptr) {
+    return tensorflow::errors::Internal("TensorFlow's collectives do not reach other processes.");
+  }
+  executor->Ref();
+  tensorflow::mutex_lock lock(joined_mutex);
+  joined = new Instances(count, index, executor, cpu);  // lives as long as the process
+  return tensorflow::OkStatus();
+}
+
+Instances::Instances(int count, int index, CollectiveExecutor* executor, tensorflow::Device* cpu)
+    : count_(count), index_(index), executor_(executor), cpu_(cpu) {}
+
+uint64_t Instances::NextLaunch(int ordinal) {
+  tensorflow::mutex_lock lock(mu_);
+  return launches_[ordinal]++;
+}
+
+void Instances::Exchange(const std::string& key, const std::string& label, int first,
+                         const std::vector<int>& sizes, InstanceTensors mine,
+                         CancellationManager* cancellation, Done done) {
+  const int own = index_ - first;
+  const Tensor sample = mine[0];
+  auto* state =
+      new Exchanging(static_cast<int>(sizes.size()), own, label, std::move(mine), cancellation,
+                     [label, first, done = std::move(done)](Status status, Exchanging* ended) {
+                       if (status.ok()) status = CheckLabels(label, first, ended->labels);
+                       done(status, std::move(ended->tensors));
+                     });
+  CancellationManager* cancelling = &state->cancellation;
+  for (int place = 0; place < static_cast<int>(sizes.size()); ++place) {
+    if (place == own) continue;
+    const int other = first + place;
+    const std::string out = StrCat(key, ";", index_, ">", other);
+    const std::string in = StrCat(key, ";", other, ">", index_);
+    state->labels[place] = Tensor(tensorflow::DT_UINT8, state->labels[own].shape());
+    Send(other, out, &state->labels[own], cancelling, state->Begin(other));
+    Receive(other, in, &state->labels[place], cancelling, state->Begin(other));
+    if (sample.NumElements() == 0) {
+      state->tensors[place].assign(sizes[place], sample);
+      continue;
+    }
+    for (size_t i = 0; i < state->tensors[own].size(); ++i) {
+      const Tensor* tensor = &state->tensors[own][i];
+      Send(other, StrCat(out, ";", i), tensor, cancelling, state->Begin(other));
+    }
+    InstanceTensors& theirs = state->tensors[place];
+    for (int i = 0; i < sizes[place]; ++i) theirs.emplace_back(sample.dtype(), sample.shape());
+    for (int i = 0; i < sizes[place]; ++i) {
+      Receive(other, StrCat(in, ";", i), &theirs[i], cancelling, state->Begin(other));
+    }
+  }
+  state->End(tensorflow::OkStatus());
+}
+
+void Instances::Send(int to, const std::string& key, const Tensor* tensor,
+                     CancellationManager* cancellation, tensorflow::StatusCallback done) {
+  tensorflow::AllocatorAttributes on_host;
+  on_host.set_on_host(true);
+  executor_->remote_access()->PostToPeer(Device(to), Task(to), key, cpu_,
+                                         /*from_device_ctx=*/nullptr, on_host, tensor, {},
+                                         cancellation, done);
+}
+
+void Instances::Receive(int from, const std::string& key, Tensor* tensor,
+                        CancellationManager* cancellation, tensorflow::StatusCallback done) {
+  tensorflow::AllocatorAttributes on_host;
+  on_host.set_on_host(true);
+  executor_->remote_access()->RecvFromPeer(Device(from), Task(from), /*peer_is_local=*/false, key,
+                                           cpu_, /*to_device_ctx=*/nullptr, on_host, tensor, {},
+                                           /*dev_to_dev_stream_index=*/0, cancellation, done);
+}
+
+std::string Instances::Task(int instance) const {
+  return StrCat("/job:worker/replica:0/task:", instance);
+}
+
+std::string Instances::Device(int instance) const {
+  return StrCat(Task(instance), "/device:CPU:0");
+}
+
+}  // namespace tensorflow_ipu

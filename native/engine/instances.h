@@ -1,0 +1,71 @@
+// The processes that run one program together, each with some of its replicas ("instances").
+#ifndef TENSORFLOW_IPU_ENGINE_INSTANCES_H_
+#define TENSORFLOW_IPU_ENGINE_INSTANCES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/collective.h"
+#include "tensorflow/core/framework/device.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/mutex.h"
+#include "tensorflow/core/platform/status.h"
+
+namespace tensorflow_ipu {
+
+// What one instance gives to others, and gets from them: a tensor of each of its replicas.
+using InstanceTensors = std::vector<tensorflow::Tensor>;
+
+// Sends tensors between the instances by the means of TensorFlow's own collectives: its servers,
+// and their buffers that peers read. Thread-safe.
+class Instances {
+ public:
+  using Done = std::function<void(const tensorflow::Status&, std::vector<InstanceTensors>)>;
+
+  // Those that this process has joined, or null.
+  static Instances* Get();
+
+  // Joins `count` instances as number `index`. `executor` is that of an op on `cpu`, of a process
+  // whose collectives reach the others.
+  static tensorflow::Status Join(int count, int index, tensorflow::CollectiveExecutor* executor,
+                                 tensorflow::Device* cpu);
+
+  int count() const { return count_; }
+  int index() const { return index_; }
+
+  // Numbers the launches on device `ordinal` in which instances meet.
+  uint64_t NextLaunch(int ordinal);
+
+  // Gives `mine` to the instances that begin with `first`, of which this is one, and gets what they
+  // give under the same `key`: each as many tensors as `sizes` says, of the type and shape of ours.
+  // `label` says what they do together; it has to be the same. Calls `done` with the tensors of all
+  // of them, in order. The key must be new, and `cancellation` live until then.
+  void Exchange(const std::string& key, const std::string& label, int first,
+                const std::vector<int>& sizes, InstanceTensors mine,
+                tensorflow::CancellationManager* cancellation, Done done);
+
+ private:
+  Instances(int count, int index, tensorflow::CollectiveExecutor* executor,
+            tensorflow::Device* cpu);
+
+  void Send(int to, const std::string& key, const tensorflow::Tensor* tensor,
+            tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);
+  void Receive(int from, const std::string& key, tensorflow::Tensor* tensor,
+               tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);
+  std::string Task(int instance) const;
+  std::string Device(int instance) const;
+
+  const int count_, index_;
+  const tensorflow::core::RefCountPtr<tensorflow::CollectiveExecutor> executor_;
+  tensorflow::Device* const cpu_;
+  tensorflow::mutex mu_;
+  std::unordered_map<int, uint64_t> launches_ TF_GUARDED_BY(mu_);
+};
+
+}  // namespace tensorflow_ipu
+
+#endif  // TENSORFLOW_IPU_ENGINE_INSTANCES_H_
