@@ -1,0 +1,1 @@
+"""Starts a program as several instances: the command `poprun`."""

@@ -1,0 +1,83 @@
+"""The environment variables that tell an instance of a program which one it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+
+COUNT = "POPDIST_NUM_INSTANCES"
+INDEX = "POPDIST_INSTANCE_INDEX"
+TOTAL_REPLICAS = "POPDIST_NUM_TOTAL_REPLICAS"
+IPUS_PER_REPLICA = "POPDIST_NUM_IPUS_PER_REPLICA"
+ADDRESSES = "POPDIST_INSTANCE_ADDRESSES"
+OFFLINE = "POPDIST_OFFLINE_MODE"
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceEnvironment:
+    """What a launcher tells one instance.
+
+    Args:
+        count: Instances of the program.
+        index: Which of them it is, from 0.
+        total_replicas: Replicas of all instances.
+        ipus_per_replica: IPUs of each.
+        addresses: `host:port` of each instance, in order; by these they reach each other.
+        offline: Whether programs are only compiled.
+    """
+
+    count: int
+    index: int
+    total_replicas: int
+    ipus_per_replica: int
+    addresses: tuple[str, ...]
+    offline: bool = False
+
+    def variables(self) -> dict[str, str]:
+        """Returns the environment variables that say this."""
+        return {
+            COUNT: str(self.count),
+            INDEX: str(self.index),
+            TOTAL_REPLICAS: str(self.total_replicas),
+            IPUS_PER_REPLICA: str(self.ipus_per_replica),
+            ADDRESSES: ",".join(self.addresses),
+            OFFLINE: "1" if self.offline else "0",
+        }
+
+
+def read(variables: Mapping[str, str] = os.environ) -> InstanceEnvironment | None:
+    """Returns what a launcher has told this process, or None if it was started without one.
+
+    Args:
+        variables: The environment.
+
+    Raises:
+        ValueError: If the variables contradict each other, or are no numbers.
+    """
+    if COUNT not in variables:
+        return None
+    count, index = _number(variables, COUNT), _number(variables, INDEX)
+    addresses = tuple(variables.get(ADDRESSES, "").split(","))
+    if not 0 <= index < count:
+        raise ValueError(f"{INDEX} must be less than {COUNT}={count}; received {index}.")
+    if count > 1 and len(addresses) != count:
+        raise ValueError(
+            f"{ADDRESSES} must have a host:port for each of {count} instances; received "
+            f"{variables.get(ADDRESSES)!r}. Start the program with poprun."
+        )
+    return InstanceEnvironment(
+        count=count,
+        index=index,
+        total_replicas=_number(variables, TOTAL_REPLICAS, str(count)),
+        ipus_per_replica=_number(variables, IPUS_PER_REPLICA, "1"),
+        addresses=addresses if count > 1 else (),
+        offline=variables.get(OFFLINE, "0") == "1",
+    )
+
+
+def _number(variables: Mapping[str, str], name: str, default: str = "") -> int:
+    text = variables.get(name, default)
+    if not text.isdigit():
+        raise ValueError(f"{name} must be a whole number; received {text!r}.")
+    return int(text)
