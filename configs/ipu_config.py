@@ -192,8 +192,8 @@ _EXPERIMENTAL = Group(
                     "process_index",
                     int,
                     0,
-                    _IGNORED,
-                    _LATER + "Which of the processes this is, from 0.",
+                    _EFFECT,
+                    "Which of the processes this is, from 0.",
                     allowed=Range(0, INT32),
                     checked_later=True,
                 ),
@@ -201,8 +201,8 @@ _EXPERIMENTAL = Group(
                     "process_count",
                     int,
                     0,
-                    _IGNORED,
-                    _LATER + "How many processes there are; 0 means no distribution. The global "
+                    _EFFECT,
+                    "How many processes there are; 0 means no distribution. The global "
                     "replication "
                     "factor is the local one times this.",
                     allowed=Range(0, INT32),

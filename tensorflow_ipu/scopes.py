@@ -102,6 +102,11 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
         yield
 
 
+def is_outside_compilation() -> bool:
+    """Returns whether operations are being placed on the host, in the middle of an IPU program."""
+    return trace.in_cluster() and OUTSIDE_ATTRIBUTE in ops.get_default_graph()._attr_scope_map
+
+
 @contextlib.contextmanager
 def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
     """Places the ops inside on the host, in the middle of an IPU program.
@@ -124,7 +129,7 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
             "is passed to ipu_compiler.compile or run by an IPUStrategy."
         )
     graph = ops.get_default_graph()
-    if OUTSIDE_ATTRIBUTE in graph._attr_scope_map:
+    if is_outside_compilation():
         raise ValueError(
             "Illegal nesting of outside_compilation_scope: scope "
             f"'{name}' is inside another one. Leave that first."

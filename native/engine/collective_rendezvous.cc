@@ -110,7 +110,10 @@ void CollectiveRendezvous::ExchangeAndRun(const Collective& collective, OpKernel
 
 std::string CollectiveRendezvous::Name() {
   mutex_lock lock(mu_);
-  if (name_.empty()) name_ = StrCat("ipu;", ordinal_, ";", instances_->NextLaunch(ordinal_));
+  if (name_.empty()) {
+    const std::string device = StrCat("ipu;", ordinal_);
+    name_ = StrCat(device, ";", Instances::Get()->Next(device));
+  }
   return name_;
 }
 

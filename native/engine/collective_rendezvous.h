@@ -54,6 +54,10 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   // is then what the launch fails with.
   tensorflow::Status End(int replica);
 
+  // The name of this launch, by which the instances that were joined know it. Launches in which they
+  // do not meet have none, as not all instances have to run them.
+  std::string Name();
+
   // Ends all waiting, now and later, because of `cause`. What the waiting get is marked as a
   // consequence of it.
   void Abort(const tensorflow::Status& cause);
@@ -103,9 +107,6 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   void ExchangeAndRun(const Collective& collective, tensorflow::OpKernelContext* last, Group group);
   static void RunGroup(const Collective& collective, Inputs inputs, int first,
                        tensorflow::OpKernelContext* last, Group* group);
-  // The name of this launch, by which the instances know it. Launches without collectives have
-  // none, as not all instances have to run them.
-  std::string Name();
   static std::vector<tensorflow::Tensor> InputsOf(const Group& group);
   tensorflow::Status CauseOf(const tensorflow::Status& status);
   static void EndGroup(const tensorflow::Status& status, tensorflow::OpKernelContext* last,

@@ -49,7 +49,10 @@ class Exchanging {
  public:
   Exchanging(int instances, int own, const std::string& label, InstanceTensors mine,
              CancellationManager* parent, std::function<void(const Status&, Exchanging*)> finish)
-      : tensors(instances), labels(instances), cancellation(parent), finish_(std::move(finish)) {
+      : tensors(instances),
+        labels(instances),
+        cancellation_(std::make_unique<CancellationManager>(parent)),
+        finish_(std::move(finish)) {
     labels[own] = LabelTensor(label);
     tensors[own] = std::move(mine);
   }
@@ -68,23 +71,33 @@ class Exchanging {
       status_.Update(status);
     }
     // The other messages may never come.
-    if (first_error) cancellation.StartCancel();
+    if (first_error) cancellation_->StartCancel();
     if (pending_.fetch_sub(1) > 1) return;
-    finish_(Ended(), this);
-    // Its cancellation may be what has brought about this call, and cannot go before it returns.
-    tensorflow::Env::Default()->SchedClosure([this] { delete this; });
+    // A cancellation, which may be what has brought about this call, has to return before its
+    // manager can go.
+    if (Ended().ok()) return Finish();
+    tensorflow::Env::Default()->SchedClosure([this] { Finish(); });
   }
 
   std::vector<InstanceTensors> tensors;  // by instance
   std::vector<Tensor> labels;
-  CancellationManager cancellation;
+
+  CancellationManager* cancellation() { return cancellation_.get(); }
 
  private:
+  // Whoever is told may end what the cancellation belongs to, so that goes first.
+  void Finish() {
+    cancellation_.reset();
+    finish_(Ended(), this);
+    delete this;
+  }
+
   Status Ended() {
     tensorflow::mutex_lock lock(mu_);
     return status_;
   }
 
+  std::unique_ptr<CancellationManager> cancellation_;
   std::atomic<int> pending_{1};
   const std::function<void(const Status&, Exchanging*)> finish_;
   tensorflow::mutex mu_;
@@ -112,23 +125,24 @@ Instances* Instances::Get() {
   return joined;
 }
 
-Status Instances::Join(int count, int index, CollectiveExecutor* executor,
+Status Instances::Join(std::vector<std::string> tasks, int index, CollectiveExecutor* executor,
                        tensorflow::Device* cpu) {
   if (executor == nullptr || executor->remote_access() == nullptr) {
     return tensorflow::errors::Internal("TensorFlow's collectives do not reach other processes.");
   }
   executor->Ref();
   tensorflow::mutex_lock lock(joined_mutex);
-  joined = new Instances(count, index, executor, cpu);  // lives as long as the process
+  joined = new Instances(std::move(tasks), index, executor, cpu);  // lives as long as the process
   return tensorflow::OkStatus();
 }
 
-Instances::Instances(int count, int index, CollectiveExecutor* executor, tensorflow::Device* cpu)
-    : count_(count), index_(index), executor_(executor), cpu_(cpu) {}
+Instances::Instances(std::vector<std::string> tasks, int index, CollectiveExecutor* executor,
+                     tensorflow::Device* cpu)
+    : tasks_(std::move(tasks)), index_(index), executor_(executor), cpu_(cpu) {}
 
-uint64_t Instances::NextLaunch(int ordinal) {
+uint64_t Instances::Next(const std::string& name) {
   tensorflow::mutex_lock lock(mu_);
-  return launches_[ordinal]++;
+  return numbers_[name]++;
 }
 
 void Instances::Exchange(const std::string& key, const std::string& label, int first,
@@ -142,7 +156,7 @@ void Instances::Exchange(const std::string& key, const std::string& label, int f
                        if (status.ok()) status = CheckLabels(label, first, ended->labels);
                        done(status, std::move(ended->tensors));
                      });
-  CancellationManager* cancelling = &state->cancellation;
+  CancellationManager* cancelling = state->cancellation();
   for (int place = 0; place < static_cast<int>(sizes.size()); ++place) {
     if (place == own) continue;
     const int other = first + place;
@@ -172,7 +186,7 @@ void Instances::Send(int to, const std::string& key, const Tensor* tensor,
                      CancellationManager* cancellation, tensorflow::StatusCallback done) {
   tensorflow::AllocatorAttributes on_host;
   on_host.set_on_host(true);
-  executor_->remote_access()->PostToPeer(Device(to), Task(to), key, cpu_,
+  executor_->remote_access()->PostToPeer(Device(to), tasks_[to], key, cpu_,
                                          /*from_device_ctx=*/nullptr, on_host, tensor, {},
                                          cancellation, done);
 }
@@ -181,17 +195,13 @@ void Instances::Receive(int from, const std::string& key, Tensor* tensor,
                         CancellationManager* cancellation, tensorflow::StatusCallback done) {
   tensorflow::AllocatorAttributes on_host;
   on_host.set_on_host(true);
-  executor_->remote_access()->RecvFromPeer(Device(from), Task(from), /*peer_is_local=*/false, key,
+  executor_->remote_access()->RecvFromPeer(Device(from), tasks_[from], /*peer_is_local=*/false, key,
                                            cpu_, /*to_device_ctx=*/nullptr, on_host, tensor, {},
                                            /*dev_to_dev_stream_index=*/0, cancellation, done);
 }
 
-std::string Instances::Task(int instance) const {
-  return StrCat("/job:worker/replica:0/task:", instance);
-}
-
 std::string Instances::Device(int instance) const {
-  return StrCat(Task(instance), "/device:CPU:0");
+  return StrCat(tasks_[instance], "/device:CPU:0");
 }
 
 }  // namespace tensorflow_ipu

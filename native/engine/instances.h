@@ -29,16 +29,17 @@ class Instances {
   // Those that this process has joined, or null.
   static Instances* Get();
 
-  // Joins `count` instances as number `index`. `executor` is that of an op on `cpu`, of a process
-  // whose collectives reach the others.
-  static tensorflow::Status Join(int count, int index, tensorflow::CollectiveExecutor* executor,
-                                 tensorflow::Device* cpu);
+  // Joins the instances with these names of `tasks` in TensorFlow's cluster as number `index`.
+  // `executor` is that of an op on `cpu`, of a process whose collectives reach the others.
+  static tensorflow::Status Join(std::vector<std::string> tasks, int index,
+                                 tensorflow::CollectiveExecutor* executor, tensorflow::Device* cpu);
 
-  int count() const { return count_; }
+  int count() const { return static_cast<int>(tasks_.size()); }
   int index() const { return index_; }
 
-  // Numbers the launches on device `ordinal` in which instances meet.
-  uint64_t NextLaunch(int ordinal);
+  // Numbers what instances come to more than once and know by `name`: the launches on a device in
+  // which they meet, say.
+  uint64_t Next(const std::string& name);
 
   // Gives `mine` to the instances that begin with `first`, of which this is one, and gets what they
   // give under the same `key`: each as many tensors as `sizes` says, of the type and shape of ours.
@@ -49,21 +50,21 @@ class Instances {
                 tensorflow::CancellationManager* cancellation, Done done);
 
  private:
-  Instances(int count, int index, tensorflow::CollectiveExecutor* executor,
+  Instances(std::vector<std::string> tasks, int index, tensorflow::CollectiveExecutor* executor,
             tensorflow::Device* cpu);
 
   void Send(int to, const std::string& key, const tensorflow::Tensor* tensor,
             tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);
   void Receive(int from, const std::string& key, tensorflow::Tensor* tensor,
                tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);
-  std::string Task(int instance) const;
   std::string Device(int instance) const;
 
-  const int count_, index_;
+  const std::vector<std::string> tasks_;
+  const int index_;
   const tensorflow::core::RefCountPtr<tensorflow::CollectiveExecutor> executor_;
   tensorflow::Device* const cpu_;
   tensorflow::mutex mu_;
-  std::unordered_map<int, uint64_t> launches_ TF_GUARDED_BY(mu_);
+  std::unordered_map<std::string, uint64_t> numbers_ TF_GUARDED_BY(mu_);
 };
 
 }  // namespace tensorflow_ipu

@@ -13,7 +13,7 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops, math_ops
 
-from tensorflow_ipu.distributed import instances, transport
+from tensorflow_ipu.distributed import transport
 
 __all__ = ["allgather", "allreduce", "broadcast"]
 
@@ -67,7 +67,7 @@ def allreduce(
     total = transport.total(_checked("allreduce", value), _name("AllReduce", tensor_name))
     if reduce_op in (ReduceOp.SUM, "SUM"):
         return total
-    return divided(total, instances.current().count)
+    return divided(total, transport.count())
 
 
 def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) -> tensor_lib.Tensor:

@@ -119,11 +119,12 @@ class InstanceExtended(IPUExtended):
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         """All instances begin with the values of the first."""
         initial_value = kwargs.get("initial_value")
-        if self._num_replicas_in_sync > 1 and initial_value is not None:
+        if transport.count() > 1 and initial_value is not None:
 
             def of_first_instance() -> Any:
                 value = initial_value() if callable(initial_value) else initial_value
-                return transport.from_instance(ops.convert_to_tensor(value), 0)
+                tensor = ops.convert_to_tensor(value, dtype=kwargs.get("dtype"))
+                return transport.from_instance(tensor, 0, "InitialValue")
 
             kwargs["initial_value"] = of_first_instance
         return super()._create_variable(next_creator, **kwargs)

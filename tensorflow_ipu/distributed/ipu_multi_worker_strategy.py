@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.configs.short_repr import shows
-from tensorflow_ipu.distributed import host_variables, instances
+from tensorflow_ipu.distributed import host_variables, instances, joining
 from tensorflow_ipu.distributed.instance_strategy import GraphStrategy
 
 __all__ = ["IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"]
@@ -34,14 +34,14 @@ class IPUMultiWorkerStrategyV1(GraphStrategy):
                 too: for graph mode. Programs get their values when they are launched.
 
         Raises:
-            NotImplementedError: If there are several workers, or variables are to be on the
-                host in eager mode.
+            NotImplementedError: If variables are to be on the host in eager mode.
+            ValueError: If this process is none of the workers.
+            RuntimeError: If the other workers cannot be joined: TensorFlow has begun to run
+                operations, or the address of this one is taken.
         """
-        workers = len(cluster_resolver.cluster_spec().as_dict().get("worker", ()))
-        if workers > 1:
-            instances.refuse(f"the cluster resolver has {workers} workers")
         extended = host_variables.extended(variables_on_host)
-        super().__init__(extended, instances.current(), ipu_device, False, True)
+        workers = joining.join(instances.of_cluster(cluster_resolver))
+        super().__init__(extended, workers, ipu_device, False, True)
         self._cluster_resolver = cluster_resolver
 
     __repr__ = shows(lambda self: {"": self._ipu_device, "workers": self._instances.count})

@@ -10,7 +10,8 @@ from tensorflow.python.framework import ops
 
 from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.configs.ipu_config import IPUConfig
-from tensorflow_ipu.distributed import instances, popdist
+from tensorflow_ipu.distributed import instances as _instances
+from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instance_strategy import InstanceExtended, InstanceStrategy
 from tensorflow_ipu.distributed.popdist import tensorflow as popdist_tensorflow
 from tensorflow_ipu.strategy_extended import over_replicas
@@ -74,14 +75,14 @@ class PopDistStrategy(InstanceStrategy):
             enable_keras_extensions: as for `IPUStrategy`.
 
         Raises:
-            NotImplementedError: If a launcher has started several processes.
+            RuntimeError: If the other instances cannot be joined; see `popdist.init`.
         """
-        popdist.init()
+        instances = joining.join(_instances.of_poprun())
         super().__init__(
             functools.partial(
                 PopDistExtended, add_ipu_cross_replica_reductions=add_ipu_cross_replica_reductions
             ),
-            instances.current(),
+            instances,
             ipu_device,
             enable_dataset_iterators,
             enable_keras_extensions,

@@ -1,28 +1,52 @@
 """Sends data between instances: the one place where processes talk to each other.
 
 With one instance nothing does. All functions take an eager or symbolic tensor, and return one on
-the CPU.
+the CPU; in a program for the IPU they are operations that the host runs in the middle of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.framework import tensor as tensor_lib
-from tensorflow.python.ops import array_ops
+from tensorflow.python.ops import array_ops, math_ops
 
+from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.distributed import joining
+from tensorflow_ipu.runtime import native
+
+# Types that are added up as another, in which sums of theirs have the same low bits.
+_ADDED_AS = {
+    dtypes.int16: dtypes.int32,
+    dtypes.uint16: dtypes.int32,
+    dtypes.uint64: dtypes.int64,
+}
+
+
+def count() -> int:
+    """Returns how many instances this process has joined, itself included."""
+    return joining.current().count
 
 
 def total(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tensor:
-    """Returns the sum of the values of all instances.
+    """Returns the sum of the values of all instances, added in the order of the instances.
 
     Args:
         value: the value of this one.
         name: name that the instances find each other by.
     """
-    return _same(value, name)
+    dtype = value.dtype.base_dtype
+    with on_host():
+        if count() == 1:
+            return array_ops.identity(value, name=name)
+        meeting = _meeting(value, name)
+        if dtype == dtypes.float64:
+            rows = native.ops().ipu_instance_gather(value[None], meeting=meeting)
+            return math_ops.add_n(array_ops.unstack(rows, num=count()))
+        added = math_ops.cast(value, _ADDED_AS.get(dtype, dtype))
+        return math_ops.cast(native.ops().ipu_instance_sum(added, meeting=meeting), dtype)
 
 
 def from_instance(
@@ -35,8 +59,10 @@ def from_instance(
         index: which instance.
         name: name that the instances find each other by.
     """
-    del index  # there is one
-    return _same(value, name)
+    with on_host():
+        if count() == 1:
+            return array_ops.identity(value, name=name)
+        return native.ops().ipu_instance_broadcast(value, root=index, meeting=_meeting(value, name))
 
 
 def joined(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tensor:
@@ -46,18 +72,25 @@ def joined(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tens
         value: the value of this one, of rank 1 or more.
         name: name that the instances find each other by.
     """
-    return _same(value, name)
-
-
-def _same(value: tensor_lib.Tensor, name: str | None) -> tensor_lib.Tensor:
     with on_host():
-        result: tensor_lib.Tensor = array_ops.identity(value, name=name)
-        return result
+        if count() == 1:
+            return array_ops.identity(value, name=name)
+        return native.ops().ipu_instance_gather(value, meeting=_meeting(value, name))
+
+
+def _meeting(value: tensor_lib.Tensor, name: str | None) -> str:
+    """Returns the name of a meeting: in a graph, where order means nothing, one that is new."""
+    if isinstance(value, ops.EagerTensor):
+        return name or "eager"
+    graph = ops.get_default_graph()
+    return f"{graph.unique_name(name or value.op.name, mark_as_used=True)}"
 
 
 def on_host() -> contextlib.AbstractContextManager[None]:
-    """Returns a scope for operations on the host; a program on the IPU has no such place."""
+    """Returns a scope for operations on the host, in the middle of a program if one is traced."""
     if trace.in_cluster():
-        return contextlib.nullcontext()
+        if count() == 1 or scopes.is_outside_compilation():
+            return contextlib.nullcontext()
+        return scopes.outside_compilation_scope("instances")
     scope: contextlib.AbstractContextManager[None] = ops.device("/device:CPU:0")
     return scope

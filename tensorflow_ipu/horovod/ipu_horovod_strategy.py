@@ -25,8 +25,8 @@ class IPUHorovodStrategyV1(GraphStrategy):
                 too: for graph mode. Programs get their values when they are launched.
 
         Raises:
-            NotImplementedError: If there are several processes, or variables are to be on the
-                host in eager mode.
+            NotImplementedError: If variables are to be on the host in eager mode.
+            RuntimeError: If the other processes cannot be joined; see `horovod.init`.
         """
         processes.init()
         extended = host_variables.extended(variables_on_host)

@@ -31,7 +31,7 @@ class IPUMultiReplicaStrategyV1(GraphStrategy):
                 with a `CrossReplicaOptimizer`.
 
         Raises:
-            NotImplementedError: If a launcher has started several processes.
+            RuntimeError: If the other processes cannot be joined; see `horovod.init`.
         """
         processes.init()
         extended = functools.partial(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.distributed import instances as _instances
+from tensorflow_ipu.distributed import joining
 
 __all__ = [
     "ccl_built",
@@ -38,16 +39,17 @@ def init(comm: Any = None) -> None:
         comm: ranks of the processes that take part; all if None.
 
     Raises:
-        NotImplementedError: If a launcher has started several processes.
         ValueError: If `comm` has other ranks than there are.
+        RuntimeError: If the other processes cannot be joined: TensorFlow has begun to run
+            operations, or the address of this one is taken.
     """
     global _found
-    instances = _instances.current()
+    instances = _instances.of_mpi()
     if isinstance(comm, (list, tuple)) and not set(comm) <= set(range(instances.count)):
         raise ValueError(
             f"comm must be ranks from 0 to {instances.count - 1}, or None. Received: comm={comm!r}"
         )
-    _found = instances
+    _found = joining.join(instances)
 
 
 def shutdown() -> None:
@@ -99,7 +101,8 @@ def local_size() -> int:
     Raises:
         ValueError: If `init` has not been called.
     """
-    return initialized().count
+    found = initialized()
+    return found.count if found.local_count is None else found.local_count
 
 
 def local_rank() -> int:
@@ -108,7 +111,8 @@ def local_rank() -> int:
     Raises:
         ValueError: If `init` has not been called.
     """
-    return initialized().index
+    found = initialized()
+    return found.index if found.local_index is None else found.local_index
 
 
 def cross_size() -> int:
@@ -117,8 +121,7 @@ def cross_size() -> int:
     Raises:
         ValueError: If `init` has not been called.
     """
-    initialized()
-    return 1
+    return -(-size() // local_size())
 
 
 def cross_rank() -> int:
@@ -127,8 +130,7 @@ def cross_rank() -> int:
     Raises:
         ValueError: If `init` has not been called.
     """
-    initialized()
-    return 0
+    return rank() // local_size()
 
 
 def is_homogeneous() -> bool:

@@ -17,6 +17,7 @@ from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.configs.ranges import COUNT
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.distributed import instances as _instances
+from tensorflow_ipu.launcher import environment
 
 __all__ = [
     "checkNumIpusPerReplica",
@@ -38,52 +39,61 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # The names are those of the original, which are not Python's.
 def init() -> None:
-    """Connects this instance with the others; with one there is nothing to do.
+    """Connects this instance with the others, once; with one there is nothing to do.
+
+    Call it at the beginning of the program: TensorFlow's servers cannot be started later.
 
     Raises:
-        NotImplementedError: If a launcher has started several processes.
+        RuntimeError: If TensorFlow has begun to run operations, or the server cannot be started.
+        tf.errors.DeadlineExceededError: If the other instances do not come.
+        tf.errors.FailedPreconditionError: If they run another program.
     """
-    _instances.current()
+    instances = _instances.of_poprun()
+    if instances.count > 1:
+        # Questions about instances need no TensorFlow.
+        from tensorflow_ipu.distributed import joining
+
+        joining.join(instances)
 
 
 def finalizeDistributed() -> None:  # noqa: N802
-    """Ends the connection that `init` made; with one instance there is nothing to do."""
+    """Does nothing: the connection that `init` made ends with the process."""
 
 
 def isPopdistEnvSet() -> bool:  # noqa: N802
-    """Returns whether a launcher has started this process: never so far."""
-    return False
+    """Returns whether `poprun` has started this process."""
+    return environment.read() is not None
 
 
 def getNumInstances() -> int:  # noqa: N802
     """Returns how many instances there are."""
-    return _instances.current().count
+    return _instances.of_poprun().count
 
 
 def getInstanceIndex() -> int:  # noqa: N802
     """Returns which instance this process is, from 0."""
-    return _instances.current().index
+    return _instances.of_poprun().index
 
 
 def getNumTotalReplicas() -> int:  # noqa: N802
     """Returns the number of replicas in all instances."""
-    return _instances.current().total_replicas
+    return _instances.of_poprun().total_replicas
 
 
 def getNumLocalReplicas() -> int:  # noqa: N802
     """Returns the number of replicas in this instance."""
-    return _instances.current().local_replicas
+    return _instances.of_poprun().local_replicas
 
 
 def getReplicaIndexOffset() -> int:  # noqa: N802
     """Returns the index of the first replica of this instance."""
-    instances = _instances.current()
+    instances = _instances.of_poprun()
     return instances.index * instances.local_replicas
 
 
 def getNumIpusPerReplica() -> int:  # noqa: N802
-    """Returns how many IPUs a replica has."""
-    return 1
+    """Returns how many IPUs a replica has, as the launcher was told; 1 without one."""
+    return _instances.of_poprun().ipus_per_replica
 
 
 def checkNumIpusPerReplica(num_ipus: int) -> None:  # noqa: N802
@@ -93,9 +103,14 @@ def checkNumIpusPerReplica(num_ipus: int) -> None:  # noqa: N802
         num_ipus: IPUs that a replica of the program uses. Any number will do without a launcher.
 
     Raises:
-        ValueError: If it is no positive integer.
+        ValueError: If it is another number, or no positive integer.
     """
     COUNT.whole("num_ipus", num_ipus)
+    if isPopdistEnvSet() and num_ipus != getNumIpusPerReplica():
+        raise ValueError(
+            f"The program uses {num_ipus} IPUs for each replica, but poprun was told "
+            f"{getNumIpusPerReplica()}. Start it with --ipus-per-replica {num_ipus}."
+        )
 
 
 def getDeviceId(num_ipus_per_replica: int | None = None) -> int:  # noqa: N802
