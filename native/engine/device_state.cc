@@ -134,7 +134,14 @@ bool DeviceState::WaitIdle(std::chrono::microseconds time) {
 void DeviceState::ResetSeed(uint64_t seed, bool identical_replicas) {
   tensorflow::mutex_lock lock(mu_);
   generator_ = seed;
+  has_seed_ = true;
   identical_replicas_ = identical_replicas;
+}
+
+void DeviceState::BeginWithSeed(uint64_t seed) {
+  tensorflow::mutex_lock lock(mu_);
+  if (!has_seed_) generator_ = seed;
+  has_seed_ = true;
 }
 
 std::vector<uint64_t> DeviceState::DrawSeeds(int num_replicas) {

@@ -49,6 +49,8 @@ class DeviceState {
 
   // Reseeds the generator. With `identical_replicas` every replica of a launch gets one seed.
   void ResetSeed(uint64_t seed, bool identical_replicas);
+  // Sets the seed that the generator begins with, unless it has been reseeded or told before.
+  void BeginWithSeed(uint64_t seed);
   // One seed for each replica of the next launch.
   std::vector<uint64_t> DrawSeeds(int num_replicas);
 
@@ -71,6 +73,7 @@ class DeviceState {
   // By the number of the launch.
   std::deque<std::pair<uint64_t, std::function<void()>>> waiting_ TF_GUARDED_BY(mu_);
   uint64_t generator_ TF_GUARDED_BY(mu_);
+  bool has_seed_ TF_GUARDED_BY(mu_) = false;
   bool identical_replicas_ TF_GUARDED_BY(mu_) = false;
   std::string loaded_ TF_GUARDED_BY(mu_);
   ResidentVariables resident_variables_;

@@ -125,20 +125,21 @@ Instances* Instances::Get() {
   return joined;
 }
 
-Status Instances::Join(std::vector<std::string> tasks, int index, CollectiveExecutor* executor,
-                       tensorflow::Device* cpu) {
+Status Instances::Join(std::vector<std::string> tasks, int index, uint64_t seed,
+                       CollectiveExecutor* executor, tensorflow::Device* cpu) {
   if (executor == nullptr || executor->remote_access() == nullptr) {
     return tensorflow::errors::Internal("TensorFlow's collectives do not reach other processes.");
   }
   executor->Ref();
   tensorflow::mutex_lock lock(joined_mutex);
-  joined = new Instances(std::move(tasks), index, executor, cpu);  // lives as long as the process
+  joined =
+      new Instances(std::move(tasks), index, seed, executor, cpu);  // lives as long as the process
   return tensorflow::OkStatus();
 }
 
-Instances::Instances(std::vector<std::string> tasks, int index, CollectiveExecutor* executor,
-                     tensorflow::Device* cpu)
-    : tasks_(std::move(tasks)), index_(index), executor_(executor), cpu_(cpu) {}
+Instances::Instances(std::vector<std::string> tasks, int index, uint64_t seed,
+                     CollectiveExecutor* executor, tensorflow::Device* cpu)
+    : tasks_(std::move(tasks)), index_(index), seed_(seed), executor_(executor), cpu_(cpu) {}
 
 uint64_t Instances::Next(const std::string& name) {
   tensorflow::mutex_lock lock(mu_);

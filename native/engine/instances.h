@@ -30,12 +30,15 @@ class Instances {
   static Instances* Get();
 
   // Joins the instances with these names of `tasks` in TensorFlow's cluster as number `index`.
-  // `executor` is that of an op on `cpu`, of a process whose collectives reach the others.
-  static tensorflow::Status Join(std::vector<std::string> tasks, int index,
+  // `executor` is that of an op on `cpu`, of a process whose collectives reach the others; `seed`
+  // is the same in all.
+  static tensorflow::Status Join(std::vector<std::string> tasks, int index, uint64_t seed,
                                  tensorflow::CollectiveExecutor* executor, tensorflow::Device* cpu);
 
   int count() const { return static_cast<int>(tasks_.size()); }
   int index() const { return index_; }
+  // What random generators begin with that programs do not seed.
+  uint64_t seed() const { return seed_; }
 
   // Numbers what instances come to more than once and know by `name`: the launches on a device in
   // which they meet, say.
@@ -50,8 +53,8 @@ class Instances {
                 tensorflow::CancellationManager* cancellation, Done done);
 
  private:
-  Instances(std::vector<std::string> tasks, int index, tensorflow::CollectiveExecutor* executor,
-            tensorflow::Device* cpu);
+  Instances(std::vector<std::string> tasks, int index, uint64_t seed,
+            tensorflow::CollectiveExecutor* executor, tensorflow::Device* cpu);
 
   void Send(int to, const std::string& key, const tensorflow::Tensor* tensor,
             tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);
@@ -61,6 +64,7 @@ class Instances {
 
   const std::vector<std::string> tasks_;
   const int index_;
+  const uint64_t seed_;
   const tensorflow::core::RefCountPtr<tensorflow::CollectiveExecutor> executor_;
   tensorflow::Device* const cpu_;
   tensorflow::mutex mu_;

@@ -113,6 +113,7 @@ class Launcher : public StoppableLaunch {
     Instances* joined = instances > 1 ? Instances::Get() : nullptr;
     const int instance = joined == nullptr ? 0 : joined->index();
     // All instances draw the seeds of all replicas, so that each has that of one process with all.
+    if (joined != nullptr) device_->BeginWithSeed(joined->seed());
     const std::vector<uint64_t> seeds = device_->DrawSeeds(instances * num_replicas);
     rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas, joined, ordinal);
     for (int r = 0; r < num_replicas; ++r) {

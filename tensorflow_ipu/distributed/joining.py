@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 
 from tensorflow.core.protobuf import tensorflow_server_pb2
@@ -21,6 +22,7 @@ TIMEOUT = 300.0
 # The group of all instances in TensorFlow's collectives, which number groups and meetings.
 _GROUP = 1
 _JOINING = 1
+_SEED = "seed"
 # Bytes of what an instance says of itself when it joins.
 _GREETING_BYTES = 1024
 
@@ -58,10 +60,11 @@ def join(instances: Instances, timeout: float = TIMEOUT) -> Instances:
         if _joined is None:
             _start_server(instances)
             with context.eager_mode(), ops.device("/device:CPU:0"):
-                _compare(instances, timeout)
+                seed = _compare(instances, timeout)
                 native.ops().ipu_join_instances(
                     tasks=[_task_name(*instances.task(i)) for i in range(instances.count)],
                     index=instances.index,
+                    seed=seed,
                 )
             joined_server.serve(_cluster(instances), *instances.task(instances.index))
             _joined = instances
@@ -116,14 +119,18 @@ def _start_server(instances: Instances) -> None:
         ) from error
 
 
-def _compare(instances: Instances, timeout: float) -> None:
-    """Waits for all instances, and checks that they are instances of one program."""
+def _compare(instances: Instances, timeout: float) -> int:
+    """Waits for all instances, and checks that they are instances of one program.
+
+    Returns:
+        A random number that all know.
+    """
     about = {
         "the number of instances": instances.count,
         "the number of replicas": instances.total_replicas,
         "the version of tensorflow_ipu": tensorflow_ipu.__version__,
     }
-    text = json.dumps(about).encode()
+    text = json.dumps({**about, _SEED: secrets.randbits(62)}).encode()
     greeting = constant_op.constant(
         [list(text.ljust(_GREETING_BYTES)[:_GREETING_BYTES])], dtypes.int32
     )
@@ -139,8 +146,8 @@ def _compare(instances: Instances, timeout: float) -> None:
             f"{instances.count}. Start all of them, each once, with the same addresses: "
             f"{', '.join(instances.addresses)}.",
         ) from error
-    for other, row in enumerate(gathered):
-        theirs = json.loads(bytes(row.tolist()).decode())
+    greetings = [json.loads(bytes(row.tolist()).decode()) for row in gathered]
+    for other, theirs in enumerate(greetings):
         for name, value in about.items():
             if theirs.get(name) != value:
                 raise errors.FailedPreconditionError(
@@ -149,3 +156,4 @@ def _compare(instances: Instances, timeout: float) -> None:
                     f"The instances do not run the same program: {name} is {value!r} in instance "
                     f"{instances.index} and {theirs.get(name)!r} in instance {other}.",
                 )
+    return int(greetings[0][_SEED])

@@ -39,7 +39,10 @@ _AROUND = f"""
     IpuOutfeedDelete IpuHostEmbeddingRegister IpuHostEmbeddingDeregister
     """
 # They run on the host only.
-_HOST = "IpuApplicationCall IpuApplicationStart IpuDatasetBenchmark IpuDatasetExtract IpuRaise"
+_HOST = """
+    IpuApplicationCall IpuApplicationStart IpuDatasetBenchmark IpuDatasetExtract IpuRaise
+    IpuJoinInstances IpuInstanceSum IpuInstanceBroadcast IpuInstanceGather
+    """
 
 
 def _free(_spec: OpSpec, _resources: Resources) -> Cost:
