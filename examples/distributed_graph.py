@@ -56,7 +56,9 @@ def main() -> None:
     test_images, test_labels = load_digits()[1]
 
     def train_step(images: tf.Tensor, labels: tf.Tensor) -> list[Any]:
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=network(images))
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=network(images)
+        )
         # Gradients are summed over processes, so the loss is divided by the images of all.
         loss = tf.reduce_sum(losses) / BATCH_SIZE
         optimizer = tf.train.MomentumOptimizer(arguments.learning_rate, momentum=0.9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import popdist
 import popdist.tensorflow
 import pytest
+import tensorflow as tf
 from tensorflow.python import ipu
 
 from tensorflow_ipu.configs.machine import Machine
@@ -86,15 +87,63 @@ def test_code_for_certain_instances_runs_there_only():
     assert done == [3, 4]
 
 
-@pytest.mark.parametrize("variable", ["POPDIST_NUM_INSTANCES", "OMPI_COMM_WORLD_SIZE"])
-def test_several_processes_are_an_error(monkeypatch, variable):
-    monkeypatch.setenv(variable, "2")
-    with pytest.raises(NotImplementedError, match=f"one process, but .*{variable}=2"):
+@pytest.fixture
+def launched(monkeypatch):
+    """Returns a function that makes this process one of several for `popdist`."""
+
+    def launch(**changed):
+        told = {
+            "POPDIST_NUM_INSTANCES": "4",
+            "POPDIST_INSTANCE_INDEX": "3",
+            "POPDIST_NUM_TOTAL_REPLICAS": "8",
+            "POPDIST_NUM_IPUS_PER_REPLICA": "2",
+            "POPDIST_INSTANCE_ADDRESSES": "a:1,a:2,b:1,b:2",
+        }
+        for name, value in {**told, **changed}.items():
+            monkeypatch.setenv(name, value)
+
+    return launch
+
+
+def test_an_instance_learns_which_one_it_is(launched):
+    launched()
+    assert popdist.isPopdistEnvSet() is True
+    assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (4, 3)
+    assert (popdist.getNumTotalReplicas(), popdist.getNumLocalReplicas()) == (8, 2)
+    assert (popdist.getReplicaIndexOffset(), popdist.getNumIpusPerReplica()) == (6, 2)
+    popdist.checkNumIpusPerReplica(2)
+    with pytest.raises(ValueError, match=r"uses 4 IPUs .* told 2. Start it with --ipus-per-repl"):
+        popdist.checkNumIpusPerReplica(4)
+
+
+def test_instances_on_one_host_have_devices_of_their_own(launched):
+    ids = []
+    for index in "0123":
+        launched(POPDIST_INSTANCE_INDEX=index, POPDIST_INSTANCE_ADDRESSES="a:1,a:2,a:3,a:4")
+        ids.append(popdist.getDeviceId())
+    assert len(set(ids)) == 4
+    assert {len(Machine().by_id(found).ipus) for found in ids} == {4}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"POPDIST_NUM_INSTANCES": "two"}, "POPDIST_NUM_INSTANCES must be a whole number.*'two'"),
+        ({"POPDIST_INSTANCE_INDEX": "4"}, "POPDIST_INSTANCE_INDEX must be less than .*=4"),
+        ({"POPDIST_INSTANCE_ADDRESSES": "a:1"}, "a host:port for each of 4 instances.*'a:1'"),
+    ],
+)
+def test_an_environment_that_contradicts_itself_is_an_error(launched, wrong, match):
+    launched(**wrong)
+    with pytest.raises(ValueError, match=match):
         popdist.init()
-    with pytest.raises(NotImplementedError, match="without a launcher"):
-        ipu.horovod.init()
-    monkeypatch.setenv(variable, "1")
-    popdist.init()
+
+
+def test_it_is_too_late_to_join_once_tensorflow_has_begun(launched):
+    launched()
+    tf.constant(1).numpy()
+    with pytest.raises(RuntimeError, match=r"has begun to run operations.* Call popdist.init\(\)"):
+        popdist.init()
 
 
 def test_names_that_are_not_there():

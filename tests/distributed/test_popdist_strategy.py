@@ -98,9 +98,3 @@ def test_broadcast_is_for_the_host():
             ipu.scopes.ipu_scope("/device:IPU:0"),
         ):
             strategy.extended.broadcast_to(tf.constant(2.0), "/device:IPU:0")
-
-
-def test_a_launcher_with_several_instances_is_refused(monkeypatch):
-    monkeypatch.setenv("POPDIST_NUM_INSTANCES", "4")
-    with pytest.raises(NotImplementedError, match="POPDIST_NUM_INSTANCES=4"):
-        PopDistStrategy()

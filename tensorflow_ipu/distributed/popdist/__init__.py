@@ -116,22 +116,28 @@ def checkNumIpusPerReplica(num_ipus: int) -> None:  # noqa: N802
 def getDeviceId(num_ipus_per_replica: int | None = None) -> int:  # noqa: N802
     """Returns the id of the device with the IPUs of this instance, for `IPUConfig.select_ipus`.
 
+    Instances on one host get different devices as long as it has enough of them; after that the
+    same again, as each instance simulates a machine of its own.
+
     Args:
         num_ipus_per_replica: IPUs of a replica; `getNumIpusPerReplica()` if None.
 
     Raises:
         ValueError: If the machine has no device with so many.
     """
+    instances = _instances.of_poprun()
     ipus = num_ipus_per_replica
     ipus = getNumIpusPerReplica() if ipus is None else COUNT.whole("num_ipus_per_replica", ipus)
     machine = Machine(is_model=flags.running_on_ipu_model())
-    found = machine.by_count(ipus * getNumLocalReplicas())
-    if found is None:
+    count = ipus * instances.local_replicas
+    devices = [found for found in machine.configurations if len(found.ipus) == count]
+    if not devices:
         raise ValueError(
             f"No device has the IPUs of this instance. Received: num_ipus_per_replica={ipus}. "
             f"{machine.offer} Devices of the model have no ids: use auto_select_ipus."
         )
-    return found.id
+    local = instances.index if instances.local_index is None else instances.local_index
+    return devices[local % len(devices)].id
 
 
 def execute_on_instances(instances: Iterable[int]) -> Any:

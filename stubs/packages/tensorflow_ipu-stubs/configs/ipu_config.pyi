@@ -108,14 +108,14 @@ class _ExperimentalMultiReplicaDistribution(_Category):
     """Several processes each running a part of the replicas of one program."""
 
     process_index: int
-    """Not simulated yet. Which of the processes this is, from 0.
+    """Which of the processes this is, from 0.
 
     Default: 0.
     """
 
     process_count: int
-    """Not simulated yet. How many processes there are; 0 means no distribution. The global
-    replication factor is the local one times this.
+    """How many processes there are; 0 means no distribution. The global replication factor is the
+    local one times this.
 
     Default: 0.
     """
