@@ -10,6 +10,8 @@ import sys
 from typing import Any
 
 from tensorflow_ipu.compat import runner
+from tensorflow_ipu.launcher import main as launcher
+from tensorflow_ipu.launcher import options as launcher_options
 
 
 def add(commands: Any) -> None:
@@ -22,9 +24,10 @@ def add(commands: Any) -> None:
         "run",
         help="run a program for TensorFlow 1.15 or 2.6 as it stands",
         description="Runs a program as `python PROGRAM ARGUMENT ...` does. What TensorFlow 2.15, "
-        "Keras, NumPy and Python dropped is there; what the program used of it is said at the end.",
-        usage="tensorflow-ipu run [-h] [--tensorflow {1,2}] [--quiet] (PROGRAM | -m MODULE) "
-        "[ARGUMENT ...]",
+        "Keras, NumPy and Python dropped is there; what the program used of it is said at the end. "
+        "With --instances several processes run the program together, as with poprun.",
+        usage="tensorflow-ipu run [-h] [--tensorflow {1,2}] [--quiet] [--instances N ...] "
+        "(PROGRAM | -m MODULE) [ARGUMENT ...]",
     )
     parser.add_argument(
         "--tensorflow",
@@ -34,6 +37,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="do not say what was used")
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module")
+    launcher_options.add(parser, count=("--instances", "--num-instances"))
     parser.add_argument("program", metavar="PROGRAM", help="file or module")
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program"
@@ -45,6 +49,10 @@ def run(options: argparse.Namespace) -> int:
     """Runs the program; its errors are its own."""
     find = runner.of_module if options.module else runner.of_file
     program = find(options.program)
+    if options.num_instances is not None:
+        return launcher.launch(options, _alone(options))
+    if given := launcher_options.without_number(options):
+        raise ValueError(f"{given[0]} is for several processes: say --instances N, too.")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="strict")  # as Python has it
     try:
@@ -55,3 +63,12 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGINT)
         raise
+
+
+def _alone(options: argparse.Namespace) -> list[str]:
+    """The command line of one of several processes."""
+    words = [sys.executable, "-m", "tensorflow_ipu.cli", "run"]
+    if options.tensorflow is not None:
+        words.append(f"--tensorflow={options.tensorflow}")
+    words += ["--quiet"] * options.quiet + ["-m"] * options.module
+    return [*words, options.program, *options.arguments]

@@ -50,17 +50,22 @@ def read(variables: Mapping[str, str] = os.environ) -> InstanceEnvironment | Non
     """Returns what a launcher has told this process, or None if it was started without one.
 
     Args:
-        variables: The environment.
+        variables: the environment.
 
     Raises:
-        ValueError: If the variables contradict each other, or are no numbers.
+        ValueError: the variables contradict each other, or are no numbers.
     """
     if COUNT not in variables:
         return None
-    count, index = _number(variables, COUNT), _number(variables, INDEX)
+    count, index = _number(variables, COUNT, least=1), _number(variables, INDEX)
+    total = _number(variables, TOTAL_REPLICAS, str(count), least=1)
     addresses = tuple(variables.get(ADDRESSES, "").split(","))
-    if not 0 <= index < count:
+    if index >= count:
         raise ValueError(f"{INDEX} must be less than {COUNT}={count}; received {index}.")
+    if total % count:
+        raise ValueError(
+            f"{TOTAL_REPLICAS} must be a multiple of {COUNT}={count}; received {total}."
+        )
     if count > 1 and len(addresses) != count:
         raise ValueError(
             f"{ADDRESSES} must have a host:port for each of {count} instances; received "
@@ -69,15 +74,15 @@ def read(variables: Mapping[str, str] = os.environ) -> InstanceEnvironment | Non
     return InstanceEnvironment(
         count=count,
         index=index,
-        total_replicas=_number(variables, TOTAL_REPLICAS, str(count)),
-        ipus_per_replica=_number(variables, IPUS_PER_REPLICA, "1"),
+        total_replicas=total,
+        ipus_per_replica=_number(variables, IPUS_PER_REPLICA, "1", least=1),
         addresses=addresses if count > 1 else (),
         offline=variables.get(OFFLINE, "0") == "1",
     )
 
 
-def _number(variables: Mapping[str, str], name: str, default: str = "") -> int:
+def _number(variables: Mapping[str, str], name: str, default: str = "", least: int = 0) -> int:
     text = variables.get(name, default)
-    if not text.isdigit():
-        raise ValueError(f"{name} must be a whole number; received {text!r}.")
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(f"{name} must be a whole number from {least}; received {text!r}.")
     return int(text)

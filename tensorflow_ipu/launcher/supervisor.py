@@ -5,21 +5,26 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-# Seconds that instances get to end after one has failed, before they are killed.
+from tensorflow_ipu.launcher import output
+
+#: Seconds that instances get to end after one has failed, before they are killed.
 GRACE = 5.0
 # What a shell adds to the number of the signal that has ended a process.
 _BY_SIGNAL = 128
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _PR_SET_PDEATHSIG = 1
+# Seconds between two looks at whether processes are gone.
+_LOOK = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,118 +32,163 @@ class Command:
     """How one instance is started.
 
     Args:
-        arguments: The program and its arguments.
+        words: The program and its arguments.
         variables: The whole environment.
+        holds_input: Whether it runs for as long as its standard input is open.
     """
 
-    arguments: Sequence[str]
+    words: Sequence[str]
     variables: Mapping[str, str]
+    holds_input: bool = False
 
 
-class _Output:
-    """Passes on the lines of one instance, each with its number."""
+def run(commands: Sequence[Command], shown: int | None = None, grace: float = GRACE) -> int:
+    """Runs all instances until they have ended. If one fails, the others are ended.
 
-    def __init__(self, index: int, source: IO[bytes], target: IO[bytes]) -> None:
-        self._prefix = f"[{index}] ".encode()
-        self._source, self._target = source, target
-        self.thread = threading.Thread(target=self._pass_on, daemon=True)
-        self.thread.start()
+    Args:
+        commands: how to start each instance, in order.
+        shown: index of the only instance whose output is passed on; None for all.
+        grace: seconds that instances get to end after one has failed, before they are killed.
 
-    def _pass_on(self) -> None:
-        for line in self._source:
-            end = b"" if line.endswith(b"\n") else b"\n"
-            # One write for each line, so that those of other instances do not come in between.
-            with contextlib.suppress(OSError, ValueError):  # nobody reads any more
-                self._target.write(self._prefix + line + end)
-                self._target.flush()
+    Returns:
+        0, or the exit code of the first that failed; 128 plus its number for a signal.
+
+    Raises:
+        OSError: a program cannot be started. Those that were are ended.
+    """
+    instances = _Instances(grace)
+    with instances.forwarding():
+        instances.start(commands, shown)
+        return instances.wait()
 
 
-class Supervisor:
-    """The processes of a program's instances."""
+class _Instances:
+    """The processes of a program's instances, each the leader of a session and a process group.
 
-    def __init__(self, commands: Sequence[Command]) -> None:
-        """Starts them.
+    They stay zombies until all have ended, so the numbers of their groups remain theirs.
+    """
 
-        Args:
-            commands: How to start each instance, in order.
-
-        Raises:
-            OSError: If a program cannot be started. Those that were are ended.
-        """
-        self._ended: queue.Queue[int] = queue.Queue()
-        self._outputs: list[_Output] = []
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        self._ended: queue.Queue[tuple[int, int]] = queue.Queue()
+        self._outputs: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._received: list[int] = []
+
+    def start(self, commands: Sequence[Command], shown: int | None) -> None:
+        """Starts all; only then the threads, since a fork has none of them."""
+        prepare = _end_with_parent()
         try:
             for index, command in enumerate(commands):
-                self._start(index, command)
+                self._start(index, command, shown in (None, index), prepare)
         except OSError:
-            self._end_all()
+            self._send(signal.SIGKILL)
+            for process in self._processes:
+                process.wait()
             raise
+        for index, process in enumerate(self._processes):
+            if process.stdout is not None and process.stderr is not None:
+                self._outputs.append(output.start(index, process.stdout, sys.stdout))
+                self._outputs.append(output.start(index, process.stderr, sys.stderr))
+            threading.Thread(target=self._watch, args=(index,), daemon=True).start()
 
-    def _start(self, index: int, command: Command) -> None:
+    def _start(
+        self, index: int, command: Command, shown: bool, prepare: Callable[[], None]
+    ) -> None:
+        to = subprocess.PIPE if shown else subprocess.DEVNULL
         process = subprocess.Popen(
-            list(command.arguments),
+            list(command.words),
             env=dict(command.variables),
-            stdin=None if index == 0 else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=_input(index, command),
+            stdout=to,
+            stderr=to,
             start_new_session=True,  # signals of the terminal come from here only, once
-            preexec_fn=_end_with_parent,
+            preexec_fn=prepare,
         )
         self._processes.append(process)
-        if process.stdout is not None and process.stderr is not None:
-            self._outputs.append(_Output(index, process.stdout, sys.stdout.buffer))
-            self._outputs.append(_Output(index, process.stderr, sys.stderr.buffer))
-        threading.Thread(target=self._watch, args=(index,), daemon=True).start()
+        for number in self._received:  # before it was there
+            self._send_to(process, number)
 
     def _watch(self, index: int) -> None:
-        self._processes[index].wait()
-        self._ended.put(index)
+        """Waits for one process, and leaves it a zombie."""
+        pid = self._processes[index].pid
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        code = 1 if ended is None else ended.si_status
+        if ended is not None and ended.si_code != os.CLD_EXITED:
+            code += _BY_SIGNAL
+        self._ended.put((index, code))
 
     def wait(self) -> int:
-        """Waits for all instances. If one fails, the others are ended.
-
-        Returns:
-            0, or the exit code of the first that failed; 128 plus its number for a signal.
-        """
-        code = 0
-        with self._forwarding():
-            for _ in self._processes:
-                index = self._ended.get()
-                failed = _exit_code(self._processes[index].returncode)
-                if failed and not code:
-                    code = failed
-                    self._say(index, failed)
-                    self._end_all()
-        for output in self._outputs:
-            output.thread.join()
-        return code
+        """Waits for all; if one fails, the others are ended. Returns the exit code."""
+        first = 0
+        for _ in self._processes:
+            index, code = self._ended.get()
+            if code and not first:
+                first = code
+                self._say(index, code)
+                self._end()
+        self._finish(bool(first))
+        return first
 
     def _say(self, index: int, code: int) -> None:
-        how = f"signal {code - _BY_SIGNAL}" if code > _BY_SIGNAL else f"exit code {code}"
-        others = " The others are ended." if len(self._processes) > 1 else ""
-        print(f"poprun: instance {index} ended with {how}.{others}", file=sys.stderr, flush=True)
+        how = f"ended with exit code {code}"
+        if code > _BY_SIGNAL:
+            with contextlib.suppress(ValueError):  # a code of its own
+                how = f"was ended by {signal.Signals(code - _BY_SIGNAL).name}, exit code {code}"
+        others = "; the others are ended" if len(self._processes) > 1 else ""
+        output.say(f"instance {index} {how}{others}.")
 
-    def _end_all(self) -> None:
-        """Asks those that run to end, and kills them if they do not."""
+    def _end(self) -> None:
+        """Asks all to end, and kills them if they do not."""
         self._send(signal.SIGTERM)
-        timer = threading.Timer(GRACE, self._send, (signal.SIGKILL,))
+        timer = threading.Timer(self._grace, self._send, (signal.SIGKILL,))
         timer.daemon = True
         timer.start()
 
+    def _finish(self, asked: bool) -> None:
+        """Ends what the instances have left behind, and waits for the last of the output."""
+        for process in self._processes:
+            process.wait()
+        if not asked and not self._are_gone():
+            self._send(signal.SIGTERM)
+        if not self._are_gone():
+            self._send(signal.SIGKILL)
+        for thread in self._outputs:
+            thread.join()
+
+    def _are_gone(self) -> bool:
+        """Whether no process of any group is left, or will be soon."""
+        until = time.monotonic() + self._grace
+        left = list(self._processes)
+        while left := [process for process in left if self._send_to(process, 0)]:
+            if time.monotonic() > until:
+                return False
+            time.sleep(_LOOK)
+        return True
+
     def _send(self, number: int) -> None:
         for process in self._processes:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
+            self._send_to(process, number)
+
+    def _send_to(self, process: subprocess.Popen[bytes], number: int) -> bool:
+        """Sends a signal to a process and its children; returns whether any is there."""
+        try:
+            os.killpg(process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
 
     @contextlib.contextmanager
-    def _forwarding(self) -> Iterator[None]:
-        """Passes signals on to all instances."""
-        before = {
-            number: signal.signal(number, lambda received, _: self._send(received))
-            for number in _FORWARDED
-        }
+    def forwarding(self) -> Iterator[None]:
+        """Passes signals on to all instances, those that are still to be started too."""
+
+        def forward(number: int, _: object) -> None:
+            self._received.append(number)
+            self._send(number)
+
+        # What is ignored, as SIGHUP is by nohup, stays so.
+        wanted = [n for n in _FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, forward) for number in wanted}
         try:
             yield
         finally:
@@ -146,10 +196,24 @@ class Supervisor:
                 signal.signal(number, handler)
 
 
-def _exit_code(returned: int) -> int:
-    return _BY_SIGNAL - returned if returned < 0 else returned
+def _input(index: int, command: Command) -> int | None:
+    """The standard input: instance 0 has that of the launcher, unless it is a terminal.
+
+    A terminal cannot be read from another session.
+    """
+    if command.holds_input:
+        return subprocess.PIPE
+    if index == 0 and sys.stdin is not None and not sys.stdin.isatty():
+        return None
+    return subprocess.DEVNULL
 
 
-def _end_with_parent() -> None:
-    """Has the kernel end this process when the launcher is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def _end_with_parent() -> Callable[[], None]:
+    """Returns what a new process calls so that the kernel ends it when the launcher is killed."""
+    return functools.partial(_ask_kernel, ctypes.CDLL(None).prctl, os.getpid())
+
+
+def _ask_kernel(prctl: Callable[[int, int], int], parent: int) -> None:
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was killed before
+        os._exit(1)
