@@ -13,7 +13,8 @@ from tensorflow_ipu.planner.alternatives import what_if
 _CHANGES = (
     ("chip", "chip", str, "mk1, mk2 or bow"),
     ("tiles", "tiles", arguments.whole, "tiles of each IPU"),
-    ("replicas", "replicas", arguments.whole, "copies of the program"),
+    ("replicas", "replicas", arguments.whole, "copies of the program, in all instances"),
+    ("instances", "instances", arguments.whole, "processes that have the replicas"),
     ("batch", "batch", arguments.whole, "elements of a mini-batch"),
     ("schedule", "schedule", str, "grouped, interleaved or sequential"),
     ("stages", "stages", arguments.whole, "pipeline stages, each on an IPU"),

@@ -35,6 +35,11 @@ def check(workload: Workload, settings: Settings) -> None:
         raise ValueError(
             f"of {settings.chip.tiles} tiles {settings.io_tiles} are I/O tiles, which leaves none"
         )
+    if settings.replicas % settings.instances:
+        raise ValueError(
+            f"{settings.replicas} replicas are not divided evenly among {settings.instances} "
+            "instances"
+        )
     devices = settings.stage_devices
     if devices is not None and (
         workload.pipeline is None

@@ -17,7 +17,8 @@ class Settings:
 
     Attributes:
         chip: The chip, with as many tiles as are to be used.
-        replicas: Copies of the program that run at once.
+        replicas: Copies of the program that run at once, in all instances.
+        instances: Processes that run the program together, with as many replicas each.
         io_tiles: Tiles of each IPU that only move data.
         place_ops_on_io_tiles: Whether feeds and remote buffers go through the I/O tiles.
         io_memory_proportion: Part of the memory of I/O tiles that may hold data.
@@ -41,6 +42,7 @@ class Settings:
 
     chip: Chip = chips.DEFAULT
     replicas: int = 1
+    instances: int = 1
     io_tiles: int = 0
     place_ops_on_io_tiles: bool = False
     io_memory_proportion: float = 0.9
@@ -75,6 +77,18 @@ class Settings:
     def compute_tiles(self) -> int:
         """Tiles of each IPU that compute."""
         return self.chip.tiles - self.io_tiles
+
+    @property
+    def local_replicas(self) -> int:
+        """Replicas of each instance."""
+        return self.replicas // self.instances
+
+    @property
+    def division(self) -> str:
+        """How the replicas are divided among instances, as words for a table; empty for one."""
+        if self.instances == 1:
+            return ""
+        return f"{self.local_replicas} in each of {self.instances} instances"
 
     def replace(self, **changes: Any) -> Settings:
         """Returns settings with some attributes changed."""

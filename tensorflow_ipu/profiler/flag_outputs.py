@@ -46,7 +46,7 @@ def cycle_line(executable: Executable, parsed: Flags) -> str:
         parsed: flags, of which `log_cycle_count` is the tile.
     """
     plan, tile = executable.plan, parsed.log_cycle_count
-    tiles = plan.settings.chip.tiles * plan.workload.ipus * plan.settings.replicas
+    tiles = plan.settings.chip.tiles * plan.workload.ipus * plan.settings.local_replicas
     if tile >= tiles:
         warn_once(
             "--log_cycle_count=%d: %s runs on the tiles 0 to %d. Its cycles are those of all of "

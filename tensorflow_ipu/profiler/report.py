@@ -144,6 +144,7 @@ class Report:
             "memory_per_ipu": chip.memory,
             "clock": chip.clock,
             "replicas": self.settings.replicas,
+            "instances": self.settings.instances,
             "ipus_per_replica": self.workload.ipus,
             "ipus": self.settings.replicas * self.workload.ipus,
         }
@@ -248,6 +249,7 @@ class Report:
             "cycles": round(self.plan.timeline.cycles),
             "ipus": self.workload.ipus,
             "replicas": self.settings.replicas,
+            "instances": self.settings.instances if self.settings.instances > 1 else None,
             "chip": self.settings.chip.name,
             "launches": self.executions.launches,
             "created": self.created or None,

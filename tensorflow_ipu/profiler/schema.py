@@ -105,7 +105,8 @@ _TARGET = _object(
         "clock": _number(1),
         "replicas": _whole(1, _MOST_REPLICAS),
         "ipus_per_replica": _IPUS,
-    }
+    },
+    instances=_whole(1, _MOST_REPLICAS),
 )
 _REMEDY = _object(
     {
@@ -341,6 +342,7 @@ _WORKLOAD = _object(
 _SETTINGS = _object(
     {"chip": {**_mapping(_number(0)), **_object({"name": _TEXT}, tiles=_TILES, clock=_number(1))}},
     replicas=_whole(1, _MOST_REPLICAS),
+    instances=_whole(1, _MOST_REPLICAS),
     io_tiles=_whole(0, chips.MOST_TILES),
     place_ops_on_io_tiles=_FLAG,
     io_memory_proportion=_PROPORTION,

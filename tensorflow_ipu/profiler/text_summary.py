@@ -66,11 +66,12 @@ def _device_lines(device: system.AttachedDevice) -> list[str]:
 def _program_lines(program: Executable) -> list[str]:
     """What a program is and has done."""
     replicas, ipus = program.replicas, program.ipus_used
+    division = program.settings.division and f", {program.settings.division}"
     inputs = [argument for argument in program.arguments if not argument.is_variable]
     variables = [argument for argument in program.arguments if argument.is_variable]
     return [
         f"program {program.name}",
-        f"  {replicas} replica{_plural(replicas)} of {ipus} IPU{_plural(ipus)} each",
+        f"  {replicas} replica{_plural(replicas)} of {ipus} IPU{_plural(ipus)} each{division}",
         f"  inputs: {len(inputs)}, {_size(inputs)}; variables: {len(variables)}, "
         f"{_size(variables)} (one replica)",
         f"  ops: {_types(program.ops)}",

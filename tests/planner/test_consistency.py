@@ -42,6 +42,7 @@ def test_generated_programs_are_consistent(workload) -> None:
     ("workload", "settings", "message"),
     [
         (_with_op(STEP, 0, ipu=1), {}, "op 0 names IPU 1 of 1"),
+        (STEP, {"replicas": 3, "instances": 2}, "3 replicas are not divided evenly among 2"),
         (_with_op(STEP, 0, stage=0), {}, "op 0 names stage 0 of 0"),
         (_with_op(workloads.loop(), 1, end=99), {}, "op 1 ends at 99"),
         (_with_buffer(STEP, 0, ipu=3), {}, "buffer 0 names IPU 3 of 1"),
@@ -53,7 +54,7 @@ def test_generated_programs_are_consistent(workload) -> None:
         (STEP, {"io_tiles": 1472}, "which leaves none"),
         (STEP, {"stage_devices": (0,)}, "are not the IPUs of the program's stages"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_contradictions_are_refused(workload, settings, message) -> None:
     with pytest.raises(ValueError, match=message):

@@ -83,6 +83,7 @@ _settings = st.builds(
     Settings,
     chip=st.sampled_from([*chips.CHIPS, chips.BOW.with_tiles(7)]),
     replicas=st.integers(1, 16),
+    instances=st.integers(1, 4),
     io_tiles=st.integers(0, 192),
     recompute=st.booleans(),
     matmul_proportion=_proportions,

@@ -10,6 +10,7 @@ from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRec
 from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler import text_summary as summary_lib
 from tests.support import plans
 
@@ -53,6 +54,7 @@ class Program:
     seconds: float = 2.0
     on_device: bool = True
     plan: Plan = field(default_factory=plans.plan)
+    settings: Settings = field(default_factory=Settings)
 
 
 def _describe(num_ipus: int | list[int], *programs: Program) -> list[str]:

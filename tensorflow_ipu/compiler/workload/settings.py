@@ -30,13 +30,14 @@ def settings_of(
     Args:
         system: what was configured when the program was compiled.
         ordinal: of the device `/device:IPU:<ordinal>` that it was compiled for.
-        replicas: how many copies of it run at once.
+        replicas: how many copies of it run at once, in all processes.
         pipeline: its pipeline, None without one.
     """
     config = system.settings
     return Settings(
         chip=system.device(ordinal).chip,
         replicas=replicas,
+        instances=system.process_count,
         io_tiles=system.num_io_tiles,
         place_ops_on_io_tiles=system.place_ops_on_io_tiles,
         io_memory_proportion=config.io_tiles.available_memory_proportion,

@@ -250,7 +250,7 @@ def _smaller_batch(candidate: Candidate) -> Candidate | None:
 def _numbers(candidate: Candidate, layers: int) -> Iterator[int]:
     """Numbers of IPUs to try, least first."""
     settings = candidate.settings
-    each = Machine(settings.chip).num_ipus // max(1, settings.replicas)
+    each = Machine(settings.chip).num_ipus // max(1, settings.local_replicas)
     # A replica occupies a power of two: of 5 IPUs for each, 4 can be had.
     most = min(layers, 1 << max(0, each.bit_length() - 1))
     capacity = settings.chip.tiles * settings.chip.memory_per_tile
@@ -269,7 +269,7 @@ def _pipeline(candidate: Candidate) -> Candidate | None:
     found = None
     for stages in _numbers(candidate, len(candidate.planner.structure.layers)):
         split = candidate.splitter.split(stages)
-        text = stage_text.pipeline(split, reserved_ipus(stages), candidate.settings.replicas)
+        text = stage_text.pipeline(split, reserved_ipus(stages), candidate.settings.local_replicas)
         plain = Candidate(
             Planner(split.workload), candidate.settings, f"pipeline with {stages} stages", text
         )
@@ -298,7 +298,7 @@ def _shards(candidate: Candidate) -> Candidate | None:
             Planner(restage.restaged(candidate.workload, known, places, None)),
             candidate.settings,
             f"shards on {shards} IPUs",
-            stage_text.shards(split, reserved_ipus(shards), candidate.settings.replicas),
+            stage_text.shards(split, reserved_ipus(shards), candidate.settings.local_replicas),
         )
         if found.fits():
             break

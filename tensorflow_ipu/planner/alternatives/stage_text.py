@@ -16,7 +16,7 @@ def pipeline(split: Split, ipus: int, replicas: int) -> str:
     Args:
         split: the stages.
         ipus: IPUs that a replica occupies.
-        replicas: how many there are.
+        replicas: how many a process has.
     """
     functions = ", ".join(f"stage_{index}" for index in range(len(split.stages)))
     schedule = f"ipu.pipelining_ops.PipelineSchedule.{split.schedule}"
@@ -41,7 +41,7 @@ def shards(split: Split, ipus: int, replicas: int) -> str:
     Args:
         split: the stages that become shards.
         ipus: IPUs that a replica occupies.
-        replicas: how many there are.
+        replicas: how many a process has.
     """
     return "\n".join(
         [

@@ -22,6 +22,8 @@ NAMES: Mapping[str, str] = {
     "chip": "name of a chip, such as bow",
     "tiles": "number of tiles of an IPU",
     "replicas": "copies of the program; their gradients are summed before each update",
+    "instances": "processes that have the replicas, as many each; each has as many as now without "
+    "a number of replicas",
     "batch": "elements of a mini-batch of one replica",
     "stages": "number of pipeline stages",
     "schedule": "pipeline schedule: grouped, interleaved or sequential",
@@ -31,7 +33,7 @@ NAMES: Mapping[str, str] = {
     "proportion": "availableMemoryProportion of convolutions, products and slices",
     "partials": "type of sums of float16 products: float16 or float32",
 }
-_POSITIVE = ("tiles", "replicas", "batch", "stages", "count")
+_POSITIVE = ("tiles", "replicas", "instances", "batch", "stages", "count")
 _PARTIALS = {**partials.OF_OPTION, "float16": "float16", "float32": "float32"}
 
 
@@ -64,7 +66,7 @@ def same_program(changes: Mapping[str, Any]) -> tuple[Any, ...]:
     if "stages" in changes:  # which are cut by what the layers cost with the settings
         return tuple(changes.values())
     values = tuple(changes.get(name) for name in ("batch", "schedule", "count", "recompute"))
-    return *values, changes.get("replicas", 1) > 1
+    return *values, changes.get("replicas", 1) > 1, changes.get("instances", 1) > 1
 
 
 def changed_program(
@@ -135,7 +137,9 @@ def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings
     if "tiles" in changes:
         chip = chips.get(chip.name).with_tiles(changes["tiles"])
     made: dict[str, Any] = {"chip": chip}
-    for name in ("replicas", "io_tiles", "recompute"):
+    if "instances" in changes:
+        made["replicas"] = settings.local_replicas * changes["instances"]
+    for name in ("replicas", "instances", "io_tiles", "recompute"):
         if name in changes:
             made[name] = changes[name]
     if "proportion" in changes:
@@ -144,6 +148,11 @@ def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings
     if "partials" in changes:
         made.update({f"{k}_partials": changes["partials"] for k in ("convolution", "matmul")})
     target = settings.replace(**made)
+    if target.replicas % target.instances:
+        raise ValueError(
+            f"{target.replicas} replicas cannot be divided evenly among {target.instances} "
+            f"instances. Have a multiple of {target.instances} replicas."
+        )
     if target.compute_tiles < 1:
         raise ValueError(
             f"Of {target.chip.tiles} tiles {target.io_tiles} are I/O tiles: none is left to "

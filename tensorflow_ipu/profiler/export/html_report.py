@@ -63,8 +63,9 @@ def head(report: Report) -> str:
         f"<div><span>{escape(name)}</span><b>{escape(value)}</b><span>{escape(note)}</span></div>"
         for name, value, note in cards
     )
+    division = report.settings.division and f" ({report.settings.division})"
     where = (
-        f"{target['replicas']} replica(s) of {target['ipus_per_replica']} IPU(s), "
+        f"{target['replicas']} replica(s){division} of {target['ipus_per_replica']} IPU(s), "
         f"{target['title']}, {target['tiles_per_ipu']:,} tiles at {target['clock'] / 1e6:,.0f} MHz"
     )
     return (

@@ -57,11 +57,12 @@ def _target(report: Report) -> list[str]:
     """The chip and how many of it there are."""
     target, chip = report.target, report.settings.chip
     io_tiles = report.settings.io_tiles
+    division = report.settings.division and f", {report.settings.division}"
     tiles = f"{chip.tiles:,}" + (f", {io_tiles} of them for I/O" if io_tiles else "")
     return pairs_lines(
         (
             ("Chip", chip.title),
-            ("Replicas", str(target["replicas"])),
+            ("Replicas", f"{target['replicas']}{division}"),
             ("IPUs per replica", str(target["ipus_per_replica"])),
             ("Number of IPUs", str(target["ipus"])),
             ("Tiles per IPU", tiles),

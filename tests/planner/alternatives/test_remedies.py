@@ -187,3 +187,19 @@ def test_no_remedy_asks_for_more_ipus_than_there_are(replicas):
     ]
     assert asked
     assert max(asked) <= 16
+
+
+def test_remedies_ask_for_the_ipus_of_one_instance():
+    """Each process configures its own."""
+    alone = planning.plan(WORKLOAD, _settings(2, replicas=2))
+    shared = planning.plan(WORKLOAD, _settings(2, replicas=8, instances=4))
+    asked = [
+        [
+            line
+            for remedy in remedies.remedies(plan)
+            for line in remedy.instruction.splitlines()
+            if line.startswith("config.auto_select_ipus")
+        ]
+        for plan in (alone, shared)
+    ]
+    assert asked[0] == asked[1] and asked[0]

@@ -213,7 +213,7 @@ def test_outcomes_are_plain_data_as_json():
 def test_every_name_is_explained():
     assert set(variations.NAMES) == {
         "chip", "tiles", "replicas", "batch", "stages", "schedule", "count", "recompute",
-        "io_tiles", "proportion", "partials",
+        "io_tiles", "proportion", "partials", "instances",
     }  # fmt: skip
 
 
