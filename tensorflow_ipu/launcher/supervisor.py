@@ -25,6 +25,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, sign
 _PR_SET_PDEATHSIG = 1
 # Seconds between two looks at whether processes are gone.
 _LOOK = 0.02
+# Seconds of one wait for the next instance to end.
+_WAIT = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,13 +124,21 @@ class _Instances:
         """Waits for all; if one fails, the others are ended. Returns the exit code."""
         first = 0
         for _ in self._processes:
-            index, code = self._ended.get()
+            index, code = self._next()
             if code and not first:
                 first = code
                 self._say(index, code)
                 self._end()
         self._finish(bool(first))
         return first
+
+    def _next(self) -> tuple[int, int]:
+        """Waits for the next instance to end; returns its index and exit code."""
+        while True:
+            # Python runs the handler of a signal that comes right before a wait after it, so no
+            # wait is long.
+            with contextlib.suppress(queue.Empty):
+                return self._ended.get(timeout=_WAIT)
 
     def _say(self, index: int, code: int) -> None:
         how = f"ended with exit code {code}"
