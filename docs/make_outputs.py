@@ -28,6 +28,7 @@ from tensorflow_ipu.cli import main as cli
 PAGES = (
     "capacity.md",
     "command_line.md",
+    "distributed.md",
     "estimators.md",
     "keras.md",
     "migration.md",
