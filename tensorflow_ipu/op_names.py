@@ -82,6 +82,9 @@ TABLE_LOOKUP, TABLE_UPDATE = "IpuHostEmbeddingLookup", "IpuHostEmbeddingUpdate"
 #: They read or write a table on the host.
 TABLE_OPS = frozenset({TABLE_LOOKUP, TABLE_UPDATE})
 
+#: The hosts of all instances do them together, in the middle of a program too.
+INSTANCE_MEETINGS = frozenset({"IpuInstanceSum", "IpuInstanceBroadcast", "IpuInstanceGather"})
+
 # --- Replicas ---
 
 #: Index of the replica, and number of replicas.

@@ -10,6 +10,7 @@
 #include "engine/error_text.h"
 #include "engine/events.h"
 #include "engine/feeds/feed_manager.h"
+#include "engine/instances.h"
 #include "engine/interpreter.h"
 #include "engine/interrupts.h"
 #include "engine/loaded_programs.h"
@@ -69,7 +70,8 @@ TFIPU_EXPORT char* tfipu_request_text(void* pointer) {
 }
 
 TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library, int64_t size,
-                              const char* entry, int replicas, int instances, int on_device) {
+                              const char* entry, int replicas, int instances,
+                              const char* fingerprint, int on_device) {
   auto* request = static_cast<CompileRequest*>(pointer);
   tensorflow::FunctionDefLibrary proto;
   if (!proto.ParseFromArray(library, static_cast<int>(size))) {
@@ -81,6 +83,7 @@ TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library
   program->entry = entry;
   program->replicas = replicas;
   program->instances = instances;
+  program->fingerprint = fingerprint;
   program->on_device = on_device != 0;
   program->library = std::make_unique<tensorflow::FunctionLibraryDefinition>(
       tensorflow::OpRegistry::Global(), proto);
@@ -188,6 +191,7 @@ TFIPU_EXPORT void tfipu_shut_down(int64_t microseconds) {
   tensorflow_ipu::Interpreter::End();
   tensorflow_ipu::EndCompiler(microseconds);
   tensorflow_ipu::RunningLaunches::ShutDown(microseconds);
+  if (auto* instances = tensorflow_ipu::Instances::Get()) instances->watch().ShutDown();
   tensorflow_ipu::FeedManager::ShutDown();
 }
 

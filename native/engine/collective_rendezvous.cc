@@ -42,10 +42,12 @@ Status WasCancelled() {
 
 }  // namespace
 
-CollectiveRendezvous::CollectiveRendezvous(int num_replicas, Instances* instances, int ordinal)
+CollectiveRendezvous::CollectiveRendezvous(int num_replicas, Instances* instances, int ordinal,
+                                           std::string fingerprint)
     : num_replicas_(num_replicas),
       instances_(instances),
       ordinal_(ordinal),
+      fingerprint_(std::move(fingerprint)),
       reached_(num_replicas),
       ended_(num_replicas) {}
 
@@ -89,7 +91,7 @@ void CollectiveRendezvous::ExchangeAndRun(const Collective& collective, OpKernel
   }
   const int first_member = std::max(FirstHere() - group.first, 0);
   const std::string key = StrCat(Name(), ";", group.index, ";", group.first);
-  const std::string label = Describe(group.place);
+  const std::string label = StrCat(LabelOf(group.place), "\n", fingerprint_);
   InstanceTensors mine = InputsOf(group);
   auto shared = std::make_shared<Group>(std::move(group));
   instances_->Exchange(
@@ -98,7 +100,10 @@ void CollectiveRendezvous::ExchangeAndRun(const Collective& collective, OpKernel
           const Status& status, std::vector<InstanceTensors> tensors) {
         // What comes after the collective would keep a thread of the transport.
         (*last->runner())([self, &collective, last, shared, first_member, status, tensors] {
-          if (!status.ok()) return self->EndGroup(self->CauseOf(status), last, shared.get());
+          if (!status.ok()) {
+            self->KeepFault(status);
+            return self->EndGroup(self->CauseOf(status), last, shared.get());
+          }
           std::vector<Tensor> inputs;
           for (const InstanceTensors& one : tensors) {
             inputs.insert(inputs.end(), one.begin(), one.end());
@@ -121,6 +126,26 @@ std::string CollectiveRendezvous::Name() {
 Status CollectiveRendezvous::CauseOf(const Status& status) {
   mutex_lock lock(mu_);
   return tensorflow::errors::IsCancelled(status) && !aborted_.ok() ? aborted_ : status;
+}
+
+void CollectiveRendezvous::KeepFault(const Status& status) {
+  mutex_lock lock(mu_);
+  if (!tensorflow::errors::IsCancelled(status)) fault_.Update(status);
+}
+
+void CollectiveRendezvous::Tell(const Status& status) {
+  Instances* instances = Instances::Get();
+  if (status.ok() || instances == nullptr) return;
+  std::string text;
+  {
+    mutex_lock lock(mu_);
+    if (name_.empty() && fingerprint_.empty()) return;
+    if (std::exchange(told_, true)) return;
+    text = fault_.ok() ? StrCat("Instance ", instances->watch().NameOf(instances->index()),
+                                " of the program has failed: ", status.message())
+                       : std::string(fault_.message());  // names the instance that it comes from
+  }
+  instances->watch().Tell(Name(), status, text);
 }
 
 void CollectiveRendezvous::RunGroup(const Collective& collective, Inputs inputs, int first,
@@ -215,10 +240,18 @@ CollectiveRendezvous::Place CollectiveRendezvous::PlaceOf(OpKernelContext* ctx) 
 }
 
 std::string CollectiveRendezvous::Describe(const Place& place) {
+  return TextOf(place, tensorflow::FormatNodeDefForError(place.kernel->def()));
+}
+
+// Names of functions need not be the same in all instances.
+std::string CollectiveRendezvous::LabelOf(const Place& place) {
+  return TextOf(place, place.kernel->name());
+}
+
+std::string CollectiveRendezvous::TextOf(const Place& place, const std::string& name) {
   const tensorflow::OpKernel& kernel = *place.kernel;
-  return StrCat("the collective ", tensorflow::FormatNodeDefForError(kernel.def()), " (",
-                kernel.type_string(), " of ", tensorflow::DataTypeString(kernel.input_type(0)),
-                place.shape.DebugString(), ")");
+  return StrCat("the collective ", name, " (", kernel.type_string(), " of ",
+                tensorflow::DataTypeString(kernel.input_type(0)), place.shape.DebugString(), ")");
 }
 
 // Aborts everything when `ctx` is cancelled. An error in the same replica cancels too, so waiting

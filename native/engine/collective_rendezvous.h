@@ -42,8 +42,9 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   using Members = absl::Span<tensorflow::OpKernelContext* const>;
 
   // `num_replicas` run in this process, on device `ordinal`. With `instances`, as many run in each
-  // of the others.
-  CollectiveRendezvous(int num_replicas, Instances* instances, int ordinal);
+  // of the others, of a program with the same `fingerprint`.
+  CollectiveRendezvous(int num_replicas, Instances* instances, int ordinal,
+                       std::string fingerprint);
 
   // `replica` has come to its next collective, which consecutive groups of `group_size` replicas
   // of all instances do together. Calls `done` when the output of `ctx` or an error is set.
@@ -54,13 +55,17 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   // is then what the launch fails with.
   tensorflow::Status End(int replica);
 
-  // The name of this launch, by which the instances that were joined know it. Launches in which they
-  // do not meet have none, as not all instances have to run them.
+  // The name of this launch, by which the instances that were joined know it. Launches in which
+  // they do not meet have none, as not all instances have to run them.
   std::string Name();
 
   // Ends all waiting, now and later, because of `cause`. What the waiting get is marked as a
   // consequence of it.
   void Abort(const tensorflow::Status& cause);
+
+  // The launch ends with `status`. If that is an error, the instances that meet this one in the
+  // launch are told, once: they wait for it.
+  void Tell(const tensorflow::Status& status);
 
  private:
   // Tells one execution of a collective from any other.
@@ -90,7 +95,10 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   };
 
   static Place PlaceOf(tensorflow::OpKernelContext* ctx);
+  // With the tags of an error's text, and as other instances are told.
   static std::string Describe(const Place& place);
+  static std::string LabelOf(const Place& place);
+  static std::string TextOf(const Place& place, const std::string& name);
   static tensorflow::Status CheckSame(const Slot& slot, int replica, const Place& place);
 
   tensorflow::Status Arrive(int replica, int group_size, tensorflow::OpKernelContext* ctx,
@@ -107,6 +115,7 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   void ExchangeAndRun(const Collective& collective, tensorflow::OpKernelContext* last, Group group);
   static void RunGroup(const Collective& collective, Inputs inputs, int first,
                        tensorflow::OpKernelContext* last, Group* group);
+  void KeepFault(const tensorflow::Status& status);
   static std::vector<tensorflow::Tensor> InputsOf(const Group& group);
   tensorflow::Status CauseOf(const tensorflow::Status& status);
   static void EndGroup(const tensorflow::Status& status, tensorflow::OpKernelContext* last,
@@ -115,6 +124,7 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   const int num_replicas_;
   Instances* const instances_;  // null when the program runs in one process
   const int ordinal_;
+  const std::string fingerprint_;  // of the program; empty if instances do not meet in it
   // Ends exchanges with other instances.
   tensorflow::CancellationManager exchanges_;
   tensorflow::mutex mu_;
@@ -126,6 +136,9 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   std::vector<uint64_t> reached_ TF_GUARDED_BY(mu_);
   std::vector<bool> ended_ TF_GUARDED_BY(mu_);
   tensorflow::Status aborted_ TF_GUARDED_BY(mu_);
+  // The first error of an exchange with other instances.
+  tensorflow::Status fault_ TF_GUARDED_BY(mu_);
+  bool told_ TF_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace tensorflow_ipu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "tensorflow/core/platform/env.h"
@@ -36,21 +37,15 @@ Tensor LabelTensor(const std::string& label) {
 
 std::string LabelText(const Tensor& tensor) { return static_cast<const char*>(tensor.data()); }
 
-// What a message that did not come means to the user.
-Status ErrorOf(int instance, const Status& status) {
-  if (status.ok() || tensorflow::errors::IsCancelled(status)) return status;
-  if (!tensorflow::errors::IsUnavailable(status)) return status;
-  return tensorflow::errors::Unavailable(
-      "Instance ", instance, " of the program has ended, or cannot be reached: ", status.message());
-}
-
 // One exchange, until the last of its messages has come or gone.
-class Exchanging {
+class Exchanging : public WatchedExchange {
  public:
   Exchanging(int instances, int own, const std::string& label, InstanceTensors mine,
-             CancellationManager* parent, std::function<void(const Status&, Exchanging*)> finish)
+             InstanceWatch* watch, CancellationManager* parent,
+             std::function<void(const Status&, Exchanging*)> finish)
       : tensors(instances),
         labels(instances),
+        watch_(watch),
         cancellation_(std::make_unique<CancellationManager>(parent)),
         finish_(std::move(finish)) {
     labels[own] = LabelTensor(label);
@@ -60,8 +55,27 @@ class Exchanging {
   // Says that a message to or from an instance begins. The result is for its end.
   tensorflow::StatusCallback Begin(int instance) {
     pending_.fetch_add(1);
-    return [this, instance](const Status& status) { End(ErrorOf(instance, status)); };
+    return [this, instance](const Status& status) {
+      End(status.ok() ? status : watch_->CauseOf(instance, status));
+    };
   }
+
+  // The same for what an instance sends as soon as it comes.
+  tensorflow::StatusCallback BeginFirst(int instance) {
+    return [this, instance, end = Begin(instance)](const Status& status) {
+      if (status.ok()) watch_->HasCome(this, instance);
+      end(status);
+    };
+  }
+
+  bool Pin() override {
+    int pending = pending_;
+    while (pending > 0 && !pending_.compare_exchange_weak(pending, pending + 1)) {
+    }
+    return pending > 0;
+  }
+
+  void Fail(const Status& status) override { End(status); }
 
   void End(const Status& status) {
     bool first_error = false;
@@ -73,6 +87,7 @@ class Exchanging {
     // The other messages may never come.
     if (first_error) cancellation_->StartCancel();
     if (pending_.fetch_sub(1) > 1) return;
+    watch_->Remove(this);
     // A cancellation, which may be what has brought about this call, has to return before its
     // manager can go.
     if (Ended().ok()) return Finish();
@@ -97,6 +112,7 @@ class Exchanging {
     return status_;
   }
 
+  InstanceWatch* const watch_;
   std::unique_ptr<CancellationManager> cancellation_;
   std::atomic<int> pending_{1};
   const std::function<void(const Status&, Exchanging*)> finish_;
@@ -105,13 +121,24 @@ class Exchanging {
 };
 
 // An error unless all labels are the same.
-Status CheckLabels(const std::string& label, int first, const std::vector<Tensor>& labels) {
+Status CheckLabels(const InstanceWatch& watch, int own, int first,
+                   const std::vector<Tensor>& labels) {
+  const std::string ours = LabelText(labels[own]);
+  const auto place = [](const std::string& label) { return label.substr(0, label.find('\n')); };
   for (size_t i = 0; i < labels.size(); ++i) {
     const std::string theirs = LabelText(labels[i]);
-    if (theirs == label.substr(0, kLabelBytes - 1)) continue;
+    if (theirs == ours) continue;
+    const std::string mine = watch.NameOf(first + own), other = watch.NameOf(first + i);
+    if (place(theirs) == place(ours)) {
+      return tensorflow::errors::FailedPrecondition(
+          "The instances do not run the same program: instance ", mine, " and instance ", other,
+          " both came to ", place(ours),
+          ", but in programs that differ elsewhere. All instances have to make the same programs, "
+          "and to run them in the same order.");
+    }
     return tensorflow::errors::FailedPrecondition(
-        "The instances of the program have diverged: this one came to ", label, ", but instance ",
-        first + static_cast<int>(i), " came to ", theirs,
+        "The instances do not run the same program: instance ", mine, " came to ", place(ours),
+        ", but instance ", other, " came to ", place(theirs),
         ". All instances have to run the same programs, with the same collectives in the same "
         "order.");
   }
@@ -126,20 +153,41 @@ Instances* Instances::Get() {
 }
 
 Status Instances::Join(std::vector<std::string> tasks, int index, uint64_t seed,
+                       std::vector<std::string> addresses, double limit,
                        CollectiveExecutor* executor, tensorflow::Device* cpu) {
   if (executor == nullptr || executor->remote_access() == nullptr) {
     return tensorflow::errors::Internal("TensorFlow's collectives do not reach other processes.");
   }
   executor->Ref();
   tensorflow::mutex_lock lock(joined_mutex);
-  joined =
-      new Instances(std::move(tasks), index, seed, executor, cpu);  // lives as long as the process
+  // Lives as long as the process.
+  joined = new Instances(std::move(tasks), index, seed, std::move(addresses), limit, executor, cpu);
   return tensorflow::OkStatus();
 }
 
 Instances::Instances(std::vector<std::string> tasks, int index, uint64_t seed,
-                     CollectiveExecutor* executor, tensorflow::Device* cpu)
-    : tasks_(std::move(tasks)), index_(index), seed_(seed), executor_(executor), cpu_(cpu) {}
+                     std::vector<std::string> addresses, double limit, CollectiveExecutor* executor,
+                     tensorflow::Device* cpu)
+    : tasks_(std::move(tasks)),
+      index_(index),
+      seed_(seed),
+      executor_(executor),
+      cpu_(cpu),
+      watch_(index, std::move(addresses), limit, Connection()) {}
+
+InstanceConnection Instances::Connection() {
+  return {[this](int to, const std::string& key, const Tensor* tensor,
+                 CancellationManager* cancellation, tensorflow::StatusCallback done) {
+            Send(to, key, tensor, cancellation, std::move(done));
+          },
+          [this](int from, const std::string& key, Tensor* tensor,
+                 CancellationManager* cancellation, tensorflow::StatusCallback done) {
+            Receive(from, key, tensor, cancellation, std::move(done));
+          },
+          [this](int instance, int64_t milliseconds, tensorflow::StatusCallback done) {
+            executor_->remote_access()->CheckPeerHealth(tasks_[instance], milliseconds, done);
+          }};
+}
 
 uint64_t Instances::Next(const std::string& name) {
   tensorflow::mutex_lock lock(mu_);
@@ -151,12 +199,18 @@ void Instances::Exchange(const std::string& key, const std::string& label, int f
                          CancellationManager* cancellation, Done done) {
   const int own = index_ - first;
   const Tensor sample = mine[0];
-  auto* state =
-      new Exchanging(static_cast<int>(sizes.size()), own, label, std::move(mine), cancellation,
-                     [label, first, done = std::move(done)](Status status, Exchanging* ended) {
-                       if (status.ok()) status = CheckLabels(label, first, ended->labels);
-                       done(status, std::move(ended->tensors));
-                     });
+  auto* state = new Exchanging(
+      static_cast<int>(sizes.size()), own, label, std::move(mine), &watch_, cancellation,
+      [this, own, first, done = std::move(done)](Status status, Exchanging* ended) {
+        if (status.ok()) status = CheckLabels(watch_, own, first, ended->labels);
+        done(status, std::move(ended->tensors));
+      });
+  std::set<int> others;
+  for (int place = 0; place < static_cast<int>(sizes.size()); ++place) {
+    if (place != own) others.insert(first + place);
+  }
+  const Status known = watch_.Add(state, key, label.substr(0, label.find('\n')), std::move(others));
+  if (!known.ok()) return state->End(known);
   CancellationManager* cancelling = state->cancellation();
   for (int place = 0; place < static_cast<int>(sizes.size()); ++place) {
     if (place == own) continue;
@@ -165,7 +219,7 @@ void Instances::Exchange(const std::string& key, const std::string& label, int f
     const std::string in = StrCat(key, ";", other, ">", index_);
     state->labels[place] = Tensor(tensorflow::DT_UINT8, state->labels[own].shape());
     Send(other, out, &state->labels[own], cancelling, state->Begin(other));
-    Receive(other, in, &state->labels[place], cancelling, state->Begin(other));
+    Receive(other, in, &state->labels[place], cancelling, state->BeginFirst(other));
     if (sample.NumElements() == 0) {
       state->tensors[place].assign(sizes[place], sample);
       continue;

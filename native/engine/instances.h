@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/instance_watch.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/collective.h"
 #include "tensorflow/core/framework/device.h"
@@ -31,14 +32,19 @@ class Instances {
 
   // Joins the instances with these names of `tasks` in TensorFlow's cluster as number `index`.
   // `executor` is that of an op on `cpu`, of a process whose collectives reach the others; `seed`
-  // is the same in all.
+  // is the same in all. Messages name instances by their `addresses`; no exchange takes longer than
+  // `limit` seconds.
   static tensorflow::Status Join(std::vector<std::string> tasks, int index, uint64_t seed,
+                                 std::vector<std::string> addresses, double limit,
                                  tensorflow::CollectiveExecutor* executor, tensorflow::Device* cpu);
 
   int count() const { return static_cast<int>(tasks_.size()); }
   int index() const { return index_; }
   // What random generators begin with that programs do not seed.
   uint64_t seed() const { return seed_; }
+
+  // What notices faults of the others, and tells them ours.
+  InstanceWatch& watch() { return watch_; }
 
   // Numbers what instances come to more than once and know by `name`: the launches on a device in
   // which they meet, say.
@@ -47,14 +53,18 @@ class Instances {
   // Gives `mine` to the instances that begin with `first`, of which this is one, and gets what they
   // give under the same `key`: each as many tensors as `sizes` says, of the type and shape of ours.
   // `label` says what they do together; it has to be the same. Calls `done` with the tensors of all
-  // of them, in order. The key must be new, and `cancellation` live until then.
+  // of them, in order. The key must be new, and `cancellation` live until then. In a launch, the
+  // key begins with its name and a semicolon. The label may have a second line: a fingerprint of
+  // the program.
   void Exchange(const std::string& key, const std::string& label, int first,
                 const std::vector<int>& sizes, InstanceTensors mine,
                 tensorflow::CancellationManager* cancellation, Done done);
 
  private:
   Instances(std::vector<std::string> tasks, int index, uint64_t seed,
+            std::vector<std::string> addresses, double limit,
             tensorflow::CollectiveExecutor* executor, tensorflow::Device* cpu);
+  InstanceConnection Connection();
 
   void Send(int to, const std::string& key, const tensorflow::Tensor* tensor,
             tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);
@@ -67,6 +77,7 @@ class Instances {
   const uint64_t seed_;
   const tensorflow::core::RefCountPtr<tensorflow::CollectiveExecutor> executor_;
   tensorflow::Device* const cpu_;
+  InstanceWatch watch_;
   tensorflow::mutex mu_;
   std::unordered_map<std::string, uint64_t> numbers_ TF_GUARDED_BY(mu_);
 };

@@ -115,7 +115,8 @@ class Launcher : public StoppableLaunch {
     // All instances draw the seeds of all replicas, so that each has that of one process with all.
     if (joined != nullptr) device_->BeginWithSeed(joined->seed());
     const std::vector<uint64_t> seeds = device_->DrawSeeds(instances * num_replicas);
-    rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas, joined, ordinal);
+    rendezvous_ = std::make_shared<CollectiveRendezvous>(num_replicas, joined, ordinal,
+                                                         loaded_.program->fingerprint);
     for (int r = 0; r < num_replicas; ++r) {
       replicas_[r].context.reset(new LaunchContext(ordinal, id_, r, num_replicas, instance,
                                                    instances, seeds[instance * num_replicas + r],
@@ -269,6 +270,7 @@ class Launcher : public StoppableLaunch {
         if (status_.ok() || (IsConsequence(status_) && !IsConsequence(status))) status_ = status;
       }
       StopOthers(replica, status);
+      if (!IsConsequence(status)) rendezvous_->Tell(status);
     }
     Unpin();
   }
@@ -289,6 +291,7 @@ class Launcher : public StoppableLaunch {
     if (manager != nullptr) manager->TryDeregisterCallback(token_);
     std::vector<Tensor> results;
     if (has_begun_) results = EndReplicas();
+    rendezvous_->Tell(status_);
     const Done done = std::move(done_);
     const Status status = status_;
     delete this;

@@ -38,18 +38,22 @@ class JoinInstancesOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("tasks", &tasks_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("index", &index_));
     OP_REQUIRES_OK(ctx, ctx->GetAttr("seed", &seed_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("addresses", &addresses_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("limit", &limit_));
   }
 
   void Compute(OpKernelContext* ctx) override {
     auto* cpu = static_cast<tensorflow::Device*>(ctx->device());
-    OP_REQUIRES_OK(ctx, Instances::Join(tasks_, index_, static_cast<uint64_t>(seed_),
-                                        ctx->collective_executor(), cpu));
+    OP_REQUIRES_OK(ctx, Instances::Join(tasks_, index_, static_cast<uint64_t>(seed_), addresses_,
+                                        limit_, ctx->collective_executor(), cpu));
   }
 
  private:
   std::vector<std::string> tasks_;
   int index_;
   int64_t seed_;
+  std::vector<std::string> addresses_;
+  float limit_;  // seconds
 };
 
 // What the hosts of all instances do together. They find each other by the name of the meeting, and
@@ -241,6 +245,8 @@ REGISTER_OP("IpuJoinInstances")
     .Attr("tasks: list(string)")
     .Attr("index: int >= 0")
     .Attr("seed: int")
+    .Attr("addresses: list(string)")
+    .Attr("limit: float")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Lets programs of this process meet those of the other instances.");

@@ -202,6 +202,7 @@ def _executable(
         sources=origins.Sources(cluster),
         remote_memory=remote_memory,
         system=target.system,
+        meeting_fingerprint=_meeting_fingerprint(program, target),
     )
     if executable.on_device:
         constants = Constants(program, cluster.constant_arguments())
@@ -213,6 +214,14 @@ def _executable(
     report_requests.compiled(executable)
     capacity.check(executable, cluster.graph)
     return executable
+
+
+def _meeting_fingerprint(program: Program, target: Target) -> str:
+    """Returns a hash of what all processes that meet in a program have to agree on."""
+    if not collectives.reach_other_processes(program, target.replicas, target.system.process_count):
+        return ""
+    # Not the options, some of which differ between processes: indices, folders of reports.
+    return fingerprint.fingerprint(program, repr((target.replicas, target.arguments)).encode())
 
 
 def _prepare_to_run(
@@ -276,6 +285,7 @@ def _answer(request: int) -> None:
             cluster.entry,
             executable.replicas // executable.system.process_count,
             executable.system.process_count,
+            executable.meeting_fingerprint,
             executable.on_device,
         )
     except errors.OpError as error:

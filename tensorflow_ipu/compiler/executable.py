@@ -46,6 +46,8 @@ class Executable:
             compiled can go.
         pipeline: What its pipeline does when; None without one.
         remote_memory: What the configuration says of memory outside of the IPUs.
+        meeting_fingerprint: Hash that is equal in processes that run the same program; empty if
+            its collectives do not leave the process.
     """
 
     id: str
@@ -63,6 +65,7 @@ class Executable:
     sources: sources_lib.Sources = dataclasses.field(repr=False)
     pipeline: pipeline_plan.PipelinePlan | None = dataclasses.field(default=None, repr=False)
     remote_memory: memory_options.RemoteMemory = memory_options.RemoteMemory(False, 0)
+    meeting_fingerprint: str = ""
 
     @property
     def generation(self) -> int:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 import threading
+import time
 
 from tensorflow.core.protobuf import tensorflow_server_pb2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import constant_op, dtypes, errors, ops
-from tensorflow.python.ops import collective_ops
+from tensorflow.python.framework import errors, ops
 from tensorflow.python.training import server_lib
 
-import tensorflow_ipu
-from tensorflow_ipu.distributed import joined_server
+from tensorflow_ipu.distributed import handshake, joined_server
 from tensorflow_ipu.distributed.instances import Instances
+from tensorflow_ipu.launcher import environment
 from tensorflow_ipu.runtime import native
 
 #: Seconds that an instance waits for the others to start.
 TIMEOUT = 300.0
-# The group of all instances in TensorFlow's collectives, which number groups and meetings.
-_GROUP = 1
-_JOINING = 1
-_SEED = "seed"
-# Bytes of what an instance says of itself when it joins.
-_GREETING_BYTES = 1024
 
 _lock = threading.Lock()
 _joined: Instances | None = None
+_has_failed = False
 
 
 def current() -> Instances:
@@ -38,7 +31,7 @@ def current() -> Instances:
 def join(instances: Instances, timeout: float = TIMEOUT) -> Instances:
     """Starts the server of this process, and waits for those of the others.
 
-    A process joins once: if it has, nothing happens.
+    A process joins once: if it has joined the same instances, nothing happens.
 
     Args:
         instances: the instances, and which of them this process is.
@@ -48,33 +41,82 @@ def join(instances: Instances, timeout: float = TIMEOUT) -> Instances:
         The same.
 
     Raises:
+        ValueError: If the addresses or the index cannot be.
         RuntimeError: If TensorFlow has started already, the address of this one is taken, or this
-            process has joined other instances.
+            process has joined other instances, or failed to join.
         tf.errors.FailedPreconditionError: If the others say something else of the program.
         tf.errors.DeadlineExceededError: If they do not come in time.
     """
-    global _joined
+    global _joined, _has_failed
     if instances.count == 1:
         return instances
     with _lock:
-        if _joined is None:
-            _start_server(instances)
-            with context.eager_mode(), ops.device("/device:CPU:0"):
-                seed = _compare(instances, timeout)
-                native.ops().ipu_join_instances(
-                    tasks=[_task_name(*instances.task(i)) for i in range(instances.count)],
-                    index=instances.index,
-                    seed=seed,
-                )
-            joined_server.serve(_cluster(instances), *instances.task(instances.index))
-            _joined = instances
-        elif (_joined.addresses, _joined.index) != (instances.addresses, instances.index):
-            raise RuntimeError(
-                f"This process has joined other instances before: it is instance {_joined.index} "
-                f"of {_joined.addresses}, and was to be instance {instances.index} of "
-                f"{instances.addresses}. Use one strategy, and one launcher, in a program."
-            )
+        if _joined is not None:
+            _check_same(_joined, instances)
+            return instances
+        _check(instances)
+        limit = environment.collective_timeout()
+        _start_server(instances)
+        _has_failed = True  # until all is done
+        _meet(instances, timeout, limit)
+        joined_server.serve(_cluster(instances), *instances.task(instances.index))
+        _joined, _has_failed = instances, False
     return instances
+
+
+def _meet(instances: Instances, timeout: float, limit: float) -> None:
+    """Waits for the others, and lets programs meet theirs."""
+    deadline = time.monotonic() + timeout
+    tasks = [_task_name(*instances.task(index)) for index in range(instances.count)]
+    with context.eager_mode(), ops.device("/device:CPU:0"):
+        handshake.wait(instances, tasks, timeout)
+        seed = handshake.compare(instances, max(1.0, deadline - time.monotonic()))
+        native.ops().ipu_join_instances(
+            tasks=tasks,
+            index=instances.index,
+            seed=seed,
+            addresses=list(instances.addresses),
+            limit=limit,
+        )
+
+
+def _check_same(joined: Instances, asked: Instances) -> None:
+    """Checks that a process which joins again asks for the instances that it has joined."""
+    if (joined.addresses, joined.index) != (asked.addresses, asked.index):
+        raise RuntimeError(
+            f"This process has joined other instances before: it is instance {joined.index} of "
+            f"{joined.addresses}, and was to be instance {asked.index} of {asked.addresses}. Use "
+            "one strategy, and one launcher, in a program."
+        )
+    if joined.total_replicas != asked.total_replicas:
+        raise RuntimeError(
+            f"This process has joined the other instances for {joined.total_replicas} replicas in "
+            f"all, and cannot for {asked.total_replicas} any more. Use one strategy, and one "
+            "launcher, in a program."
+        )
+
+
+def _check(instances: Instances) -> None:
+    """Checks that instances can be where they are said to be."""
+    addresses = instances.addresses
+    if len(addresses) != instances.count or not 0 <= instances.index < instances.count:
+        raise ValueError(
+            f"Each of {instances.count} instances needs an address, and an index below that "
+            f"number. Received: index {instances.index}, addresses {', '.join(addresses)}"
+        )
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise ValueError(
+                "The address of an instance must be host:port, with a port from 1 to 65535. "
+                f"Received: {address!r}. Addresses come from poprun, or TF_CONFIG."
+            )
+    twice = sorted({address for address in addresses if addresses.count(address) > 1})
+    if twice:
+        raise ValueError(
+            f"Each instance must have an address of its own. Received: {', '.join(addresses)}, "
+            f"with {', '.join(twice)} more than once. Addresses come from poprun, or TF_CONFIG."
+        )
 
 
 def _task_name(job: str, number: int) -> str:
@@ -90,6 +132,11 @@ def _cluster(instances: Instances) -> server_lib.ClusterSpec:
 
 def _start_server(instances: Instances) -> None:
     current = context.context()
+    if _has_failed:
+        raise RuntimeError(
+            "This process has tried to join the other instances before, and failed. Start all "
+            "instances again."
+        )
     if current._context_handle is not None:
         raise RuntimeError(
             "This process cannot join the other instances any more, as TensorFlow has begun to run "
@@ -114,46 +161,7 @@ def _start_server(instances: Instances) -> None:
     except errors.OpError as error:
         raise RuntimeError(
             f"The server of instance {instances.index} cannot be started on "
-            f"{instances.addresses[instances.index]}: {error.message}. If the port is taken, "
-            "choose another."
+            f"{instances.addresses[instances.index]}: {error.message}. Another program has the "
+            f"port, or another process was started as instance {instances.index}: choose another "
+            "port, and start each instance once."
         ) from error
-
-
-def _compare(instances: Instances, timeout: float) -> int:
-    """Waits for all instances, and checks that they are instances of one program.
-
-    Returns:
-        A random number that all know.
-    """
-    about = {
-        "the number of instances": instances.count,
-        "the number of replicas": instances.total_replicas,
-        "the version of tensorflow_ipu": tensorflow_ipu.__version__,
-    }
-    text = json.dumps({**about, _SEED: secrets.randbits(62)}).encode()
-    greeting = constant_op.constant(
-        [list(text.ljust(_GREETING_BYTES)[:_GREETING_BYTES])], dtypes.int32
-    )
-    try:
-        gathered = collective_ops.all_gather_v2(
-            greeting, instances.count, _GROUP, _JOINING, timeout=timeout
-        ).numpy()
-    except errors.DeadlineExceededError as error:
-        raise errors.DeadlineExceededError(
-            None,
-            None,
-            f"Instance {instances.index} has waited {timeout:g} seconds for the other instances of "
-            f"{instances.count}. Start all of them, each once, with the same addresses: "
-            f"{', '.join(instances.addresses)}.",
-        ) from error
-    greetings = [json.loads(bytes(row.tolist()).decode()) for row in gathered]
-    for other, theirs in enumerate(greetings):
-        for name, value in about.items():
-            if theirs.get(name) != value:
-                raise errors.FailedPreconditionError(
-                    None,
-                    None,
-                    f"The instances do not run the same program: {name} is {value!r} in instance "
-                    f"{instances.index} and {theirs.get(name)!r} in instance {other}.",
-                )
-    return int(greetings[0][_SEED])

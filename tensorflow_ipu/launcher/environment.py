@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 
@@ -12,6 +13,9 @@ TOTAL_REPLICAS = "POPDIST_NUM_TOTAL_REPLICAS"
 IPUS_PER_REPLICA = "POPDIST_NUM_IPUS_PER_REPLICA"
 ADDRESSES = "POPDIST_INSTANCE_ADDRESSES"
 OFFLINE = "POPDIST_OFFLINE_MODE"
+# Set by users: after how many seconds it is an error that an instance waits for another.
+COLLECTIVE_TIMEOUT = "POPDIST_COLLECTIVE_TIMEOUT"
+_COLLECTIVE_TIMEOUT_SECONDS = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +83,27 @@ def read(variables: Mapping[str, str] = os.environ) -> InstanceEnvironment | Non
         addresses=addresses if count > 1 else (),
         offline=variables.get(OFFLINE, "0") == "1",
     )
+
+
+def collective_timeout(variables: Mapping[str, str] = os.environ) -> float:
+    """Returns how long an instance waits for another that is there but does not come (seconds).
+
+    Args:
+        variables: The environment.
+
+    Raises:
+        ValueError: If `POPDIST_COLLECTIVE_TIMEOUT` is no positive number.
+    """
+    text = variables.get(COLLECTIVE_TIMEOUT, str(_COLLECTIVE_TIMEOUT_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(
+            f"{COLLECTIVE_TIMEOUT} must be a positive number of seconds; received {text!r}."
+        )
+    return seconds
 
 
 def _number(variables: Mapping[str, str], name: str, default: str = "", least: int = 0) -> int:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from tensorflow_ipu.launcher import environment
 from tensorflow_ipu.launcher.supervisor import GRACE, Command
 
 LOCAL = ("localhost", "127.0.0.1")
@@ -19,7 +20,7 @@ _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 # Seconds that a try of ssh may take: to connect, and then to log in.
 _LOGIN = 30
 # What an instance on another host needs of the environment here, by name or by how it begins.
-_PASSED = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+_PASSED = ("PATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", environment.COLLECTIVE_TIMEOUT)
 _PASSED_FAMILIES = ("PYTHON", "TF_", "POPLAR_", "IPU_")
 # What a program prints is to be seen when it is printed, though it is not a terminal it prints to.
 _DEFAULTS = {"PYTHONUNBUFFERED": "1"}

@@ -131,6 +131,7 @@ def reply(
     entry: str,
     replicas: int,
     instances: int,
+    fingerprint: str,
     on_device: bool,
 ) -> None:
     """Answers a compile request with a program.
@@ -142,6 +143,8 @@ def reply(
         entry: name of the function to run.
         replicas: how many replicas of this process run it.
         instances: how many processes run it together.
+        fingerprint: equal in processes that run the same program; empty if it has no collectives
+            between them.
         on_device: False when the host evaluates the program, so no trace events are recorded.
     """
     native_library.load().tfipu_reply(
@@ -152,6 +155,7 @@ def reply(
         entry.encode(),
         replicas,
         instances,
+        fingerprint.encode(),
         on_device,
     )
 

@@ -205,12 +205,12 @@ def run(
 
 def join(timeout: float = 60.0) -> environment.InstanceEnvironment:
     """Joins the other instances, in a script; returns which one this is."""
-    from tensorflow_ipu.distributed import joining
+    from tensorflow_ipu.distributed import instances, joining
 
     me = environment.read()
     assert me is not None, "the script was not started as an instance"
     if me.count > 1:
-        joining.join(me.addresses, me.index, {"replicas": me.total_replicas}, timeout)
+        joining.join(instances.of_poprun(), timeout)
     return me
 
 

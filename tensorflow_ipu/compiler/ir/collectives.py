@@ -68,6 +68,22 @@ def functions_run_by(program: Program, node: node_def_pb2.NodeDef) -> list[str]:
     return [node.op, *called] if node.op in program.functions else called
 
 
+def reach_other_processes(program: Program, replicas: int, processes: int) -> bool:
+    """Returns whether a Program meets other processes: replicas of theirs, or their hosts.
+
+    Args:
+        program: the Program.
+        replicas: those of all processes that run it together.
+        processes: how many these are, each with as many replicas.
+    """
+    local = replicas // processes
+    return any(
+        node.op in op_names.INSTANCE_MEETINGS
+        or (is_collective(node) and local % group_size(node, replicas) != 0)
+        for _, node in program.nodes()
+    )
+
+
 def check_groups(program: Program, replicas: int) -> None:
     """Checks that the groups of all collectives fit the number of replicas.
 
