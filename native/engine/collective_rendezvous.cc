@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_join.h"
+#include "engine/collective_exchange.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/strcat.h"
@@ -68,49 +68,38 @@ void CollectiveRendezvous::Meet(const Collective& collective, int replica, int g
   }
   for (const Waiter& waiter : group.waiters) StopWatching(waiter);
   if (group.size > static_cast<int>(group.waiters.size())) {
-    return ExchangeAndRun(collective, ctx, std::move(group));
+    return RunBetweenInstances(collective, ctx, std::move(group));
   }
-  RunGroup(collective, InputsOf(group), /*first=*/0, ctx, &group);
+  EndGroup(RunGroup(collective, group), ctx, &group);
 }
 
-std::vector<Tensor> CollectiveRendezvous::InputsOf(const Group& group) {
+std::vector<OpKernelContext*> CollectiveRendezvous::MembersOf(const Group& group) {
+  std::vector<OpKernelContext*> members;
+  members.reserve(group.waiters.size());
+  for (const Waiter& waiter : group.waiters) members.push_back(waiter.ctx);
+  return members;
+}
+
+Status CollectiveRendezvous::RunGroup(const Collective& collective, const Group& group) {
+  const std::vector<OpKernelContext*> members = MembersOf(group);
   std::vector<Tensor> inputs;
-  inputs.reserve(group.waiters.size());
-  for (const Waiter& waiter : group.waiters) inputs.push_back(waiter.ctx->input(0));
-  return inputs;
+  for (OpKernelContext* member : members) TF_RETURN_IF_ERROR(collective.Give(member, &inputs));
+  return collective.Run(inputs, /*first=*/0, members);
 }
 
-void CollectiveRendezvous::ExchangeAndRun(const Collective& collective, OpKernelContext* last,
-                                          Group group) {
-  const int first = group.first / num_replicas_;
-  const int end = (group.first + group.size - 1) / num_replicas_ + 1;
-  std::vector<int> sizes;
-  for (int instance = first; instance < end; ++instance) {
-    const int begin = std::max(group.first, instance * num_replicas_);
-    sizes.push_back(std::min(group.first + group.size, (instance + 1) * num_replicas_) - begin);
-  }
-  const int first_member = std::max(FirstHere() - group.first, 0);
+void CollectiveRendezvous::RunBetweenInstances(const Collective& collective, OpKernelContext* last,
+                                               Group group) {
+  const GroupSpan span(group.first, group.size, num_replicas_, instances_->index());
   const std::string key = StrCat(Name(), ";", group.index, ";", group.first);
   const std::string label = StrCat(LabelOf(group.place), "\n", fingerprint_);
-  InstanceTensors mine = InputsOf(group);
+  std::vector<OpKernelContext*> members = MembersOf(group);
   auto shared = std::make_shared<Group>(std::move(group));
-  instances_->Exchange(
-      key, label, first, sizes, std::move(mine), &exchanges_,
-      [self = shared_from_this(), &collective, last, shared, first_member](
-          const Status& status, std::vector<InstanceTensors> tensors) {
-        // What comes after the collective would keep a thread of the transport.
-        (*last->runner())([self, &collective, last, shared, first_member, status, tensors] {
-          if (!status.ok()) {
-            self->KeepFault(status);
-            return self->EndGroup(self->CauseOf(status), last, shared.get());
-          }
-          std::vector<Tensor> inputs;
-          for (const InstanceTensors& one : tensors) {
-            inputs.insert(inputs.end(), one.begin(), one.end());
-          }
-          RunGroup(collective, inputs, first_member, last, shared.get());
-        });
-      });
+  CollectiveExchange::Start(collective, instances_, span, key, label, std::move(members), last,
+                            &exchanges_,
+                            [self = shared_from_this(), last, shared](const Status& status) {
+                              self->KeepFault(status);
+                              self->EndGroup(self->CauseOf(status), last, shared.get());
+                            });
 }
 
 std::string CollectiveRendezvous::Name() {
@@ -146,13 +135,6 @@ void CollectiveRendezvous::Tell(const Status& status) {
                        : std::string(fault_.message());  // names the instance that it comes from
   }
   instances->watch().Tell(Name(), status, text);
-}
-
-void CollectiveRendezvous::RunGroup(const Collective& collective, Inputs inputs, int first,
-                                    OpKernelContext* last, Group* group) {
-  absl::InlinedVector<OpKernelContext*, 16> members;
-  for (const Waiter& waiter : group->waiters) members.push_back(waiter.ctx);
-  EndGroup(collective.Run(inputs, first, members), last, group);
 }
 
 void CollectiveRendezvous::EndGroup(const Status& status, OpKernelContext* last, Group* group) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
+#include "engine/collective.h"
 #include "engine/instances.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -16,18 +16,6 @@
 #include "tensorflow/core/platform/status.h"
 
 namespace tensorflow_ipu {
-
-// What a collective does once all replicas of a group are there.
-class Collective {
- public:
-  virtual ~Collective() = default;
-
-  // Sets the outputs of the members that run in this process. `inputs` are those of all members of
-  // the group, in the order of their replicas; the first of `members` is number `first` of them.
-  // Runs on one thread. All inputs stay as they are until it returns.
-  virtual tensorflow::Status Run(absl::Span<const tensorflow::Tensor> inputs, int first,
-                                 absl::Span<tensorflow::OpKernelContext* const> members) const = 0;
-};
 
 // One launch's meetings. As on the device, a program's collectives are in one order: the compiler
 // chains them, so the k-th that a replica comes to meets the k-th of all others. A replica that
@@ -38,8 +26,6 @@ class Collective {
 class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRendezvous> {
  public:
   using Done = tensorflow::AsyncOpKernel::DoneCallback;
-  using Inputs = absl::Span<const tensorflow::Tensor>;
-  using Members = absl::Span<tensorflow::OpKernelContext* const>;
 
   // `num_replicas` run in this process, on device `ordinal`. With `instances`, as many run in each
   // of the others, of a program with the same `fingerprint`.
@@ -112,11 +98,13 @@ class CollectiveRendezvous : public std::enable_shared_from_this<CollectiveRende
   static void StopWatching(const Waiter& waiter);
   static void TakeGroup(Slot* slot, int begin, int end, Group* group);
   int FirstHere() const { return instances_ == nullptr ? 0 : instances_->index() * num_replicas_; }
-  void ExchangeAndRun(const Collective& collective, tensorflow::OpKernelContext* last, Group group);
-  static void RunGroup(const Collective& collective, Inputs inputs, int first,
-                       tensorflow::OpKernelContext* last, Group* group);
+  // Does the work of a group, all members of which are in this process.
+  static tensorflow::Status RunGroup(const Collective& collective, const Group& group);
+  // Does it together with other processes.
+  void RunBetweenInstances(const Collective& collective, tensorflow::OpKernelContext* last,
+                           Group group);
+  static std::vector<tensorflow::OpKernelContext*> MembersOf(const Group& group);
   void KeepFault(const tensorflow::Status& status);
-  static std::vector<tensorflow::Tensor> InputsOf(const Group& group);
   tensorflow::Status CauseOf(const tensorflow::Status& status);
   static void EndGroup(const tensorflow::Status& status, tensorflow::OpKernelContext* last,
                        Group* group);

@@ -72,6 +72,7 @@ class InstanceWatch {
   // `text` is for users, and says where it has failed.
   void Tell(const std::string& launch, const tensorflow::Status& status, const std::string& text);
 
+  int index() const { return index_; }
   // "1 (host:port)".
   std::string NameOf(int instance) const;
 

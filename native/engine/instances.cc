@@ -21,35 +21,102 @@ using tensorflow::strings::StrCat;
 
 namespace {
 
-// Bytes of a label as it is sent: its end is cut off, and the rest is zero.
+// The first message between two instances is a letter, of one size whatever is in it: a label,
+// whose end is cut off, and as many tensors as there is room for. Most exchanges are one message.
 constexpr size_t kLabelBytes = 512;
+constexpr size_t kLetterBytes = 8192;
+// Larger tensors go in several messages, so that sending, receiving and copying go on at the same
+// time. Measured with benchmarks/distributed.py.
+constexpr int64_t kMessageBytes = 2 << 20;
 
 tensorflow::mutex joined_mutex(tensorflow::LINKER_INITIALIZED);
 Instances* joined TF_GUARDED_BY(joined_mutex) = nullptr;
 
-Tensor LabelTensor(const std::string& label) {
-  Tensor tensor(tensorflow::DT_UINT8, {static_cast<int64_t>(kLabelBytes)});
-  char* bytes = static_cast<char*>(tensor.data());
-  std::memset(bytes, 0, kLabelBytes);
-  std::memcpy(bytes, label.data(), std::min(label.size(), kLabelBytes - 1));
-  return tensor;
+// Where each tensor is in the letter; 0 for one that is a message of its own.
+std::vector<size_t> PlacesIn(const std::vector<Tensor>& tensors) {
+  std::vector<size_t> places;
+  size_t at = kLabelBytes;
+  for (const Tensor& tensor : tensors) {
+    const bool fits = at + tensor.TotalBytes() <= kLetterBytes;
+    places.push_back(fits ? at : 0);
+    if (fits) at += tensor.TotalBytes();
+  }
+  return places;
 }
 
-std::string LabelText(const Tensor& tensor) { return static_cast<const char*>(tensor.data()); }
+// The same bytes in tensors of at most one message each.
+std::vector<Tensor> InMessages(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> messages;
+  for (const Tensor& tensor : tensors) {
+    const auto size = static_cast<int64_t>(tensor.TotalBytes());
+    Tensor bytes;
+    TF_CHECK_OK(bytes.BitcastFrom(tensor, tensorflow::DT_UINT8, {size}));
+    int64_t begin = 0;
+    do {
+      const int64_t end = std::min(begin + kMessageBytes, size);
+      messages.push_back(bytes.Slice(begin, end));
+      begin = end;
+    } while (begin < size);
+  }
+  return messages;
+}
+
+void CopyBytes(const void* from, size_t size, void* to) {
+  if (size > 0) std::memcpy(to, from, size);
+}
+
+// An error unless what another instance came to is what this one came to: the first line of a
+// label. There may be a second one, which tells programs apart.
+Status CheckLabel(const std::string& ours, const std::string& theirs, const std::string& own,
+                  const std::string& other) {
+  if (theirs == ours) return tensorflow::OkStatus();
+  const auto place = [](const std::string& label) { return label.substr(0, label.find('\n')); };
+  if (place(theirs) == place(ours)) {
+    return tensorflow::errors::FailedPrecondition(
+        "The instances do not run the same program: instance ", own, " and instance ", other,
+        " both came to ", place(ours),
+        ", but in programs that differ elsewhere. All instances have to make the same programs, "
+        "and "
+        "to run them in the same order.");
+  }
+  return tensorflow::errors::FailedPrecondition(
+      "The instances do not run the same program: instance ", own, " came to ", place(ours),
+      ", but instance ", other, " came to ", place(theirs),
+      ". All instances have to run the same programs, with the same collectives in the same "
+      "order.");
+}
 
 // One exchange, until the last of its messages has come or gone.
 class Exchanging : public WatchedExchange {
  public:
-  Exchanging(int instances, int own, const std::string& label, InstanceTensors mine,
-             InstanceWatch* watch, CancellationManager* parent,
-             std::function<void(const Status&, Exchanging*)> finish)
-      : tensors(instances),
-        labels(instances),
+  Exchanging(const std::string& label, std::vector<Parcel> all, InstanceWatch* watch,
+             CancellationManager* parent, tensorflow::StatusCallback finish)
+      : parcels(std::move(all)),
+        label_(label.substr(0, kLabelBytes - 1)),
         watch_(watch),
         cancellation_(std::make_unique<CancellationManager>(parent)),
         finish_(std::move(finish)) {
-    labels[own] = LabelTensor(label);
-    tensors[own] = std::move(mine);
+    for (Parcel& parcel : parcels) {
+      parcel.give = InMessages(parcel.give);
+      parcel.take = InMessages(parcel.take);
+      written.push_back(WriteLetter(parcel.give));
+      received.push_back(NeedsLetter(parcel.take) ? EmptyLetter() : Tensor());
+    }
+  }
+
+  // Copies the tensors in the letter of parcel `p`. An error if its label is not ours.
+  Status OpenLetter(size_t p) {
+    const int other = parcels[p].instance;
+    const char* letter = static_cast<const char*>(received[p].data());
+    watch_->HasCome(this, other);
+    TF_RETURN_IF_ERROR(
+        CheckLabel(label_, letter, watch_->NameOf(watch_->index()), watch_->NameOf(other)));
+    std::vector<Tensor>& take = parcels[p].take;
+    const std::vector<size_t> places = PlacesIn(take);
+    for (size_t i = 0; i < take.size(); ++i) {
+      if (places[i] > 0) CopyBytes(letter + places[i], take[i].TotalBytes(), take[i].data());
+    }
+    return tensorflow::OkStatus();
   }
 
   // Says that a message to or from an instance begins. The result is for its end.
@@ -60,11 +127,11 @@ class Exchanging : public WatchedExchange {
     };
   }
 
-  // The same for what an instance sends as soon as it comes.
-  tensorflow::StatusCallback BeginFirst(int instance) {
-    return [this, instance, end = Begin(instance)](const Status& status) {
-      if (status.ok()) watch_->HasCome(this, instance);
-      end(status);
+  // The same for the letter of parcel `p`, which is opened then.
+  tensorflow::StatusCallback BeginLetter(size_t p) {
+    return [this, p, end = Begin(parcels[p].instance)](const Status& status) {
+      if (!status.ok()) return end(status);
+      End(OpenLetter(p));
     };
   }
 
@@ -94,16 +161,45 @@ class Exchanging : public WatchedExchange {
     tensorflow::Env::Default()->SchedClosure([this] { Finish(); });
   }
 
-  std::vector<InstanceTensors> tensors;  // by instance
-  std::vector<Tensor> labels;
+  std::vector<Parcel> parcels;
+  // The letters of each parcel, empty where there is none.
+  std::vector<Tensor> written, received;
 
   CancellationManager* cancellation() { return cancellation_.get(); }
 
  private:
+  static Tensor EmptyLetter() {
+    return Tensor(tensorflow::DT_UINT8, {static_cast<int64_t>(kLetterBytes)});
+  }
+
+  // There is none if it would say nothing.
+  bool NeedsLetter(const std::vector<Tensor>& tensors) const {
+    if (!label_.empty()) return true;
+    const std::vector<size_t> places = PlacesIn(tensors);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (places[i] > 0 && tensors[i].TotalBytes() > 0) return true;
+    }
+    return false;
+  }
+
+  Tensor WriteLetter(const std::vector<Tensor>& give) const {
+    if (!NeedsLetter(give)) return Tensor();
+    Tensor letter = EmptyLetter();
+    char* bytes = static_cast<char*>(letter.data());
+    std::memset(bytes, 0, kLetterBytes);
+    CopyBytes(label_.data(), label_.size(), bytes);
+    const std::vector<size_t> places = PlacesIn(give);
+    for (size_t i = 0; i < give.size(); ++i) {
+      if (places[i] > 0) CopyBytes(give[i].data(), give[i].TotalBytes(), bytes + places[i]);
+    }
+    return letter;
+  }
+
   // Whoever is told may end what the cancellation belongs to, so that goes first.
   void Finish() {
     cancellation_.reset();
-    finish_(Ended(), this);
+    parcels.clear();  // tensors have no more owners afterwards than they seem to have
+    finish_(Ended());
     delete this;
   }
 
@@ -112,38 +208,14 @@ class Exchanging : public WatchedExchange {
     return status_;
   }
 
+  const std::string label_;
   InstanceWatch* const watch_;
   std::unique_ptr<CancellationManager> cancellation_;
   std::atomic<int> pending_{1};
-  const std::function<void(const Status&, Exchanging*)> finish_;
+  const tensorflow::StatusCallback finish_;
   tensorflow::mutex mu_;
   Status status_ TF_GUARDED_BY(mu_);
 };
-
-// An error unless all labels are the same.
-Status CheckLabels(const InstanceWatch& watch, int own, int first,
-                   const std::vector<Tensor>& labels) {
-  const std::string ours = LabelText(labels[own]);
-  const auto place = [](const std::string& label) { return label.substr(0, label.find('\n')); };
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const std::string theirs = LabelText(labels[i]);
-    if (theirs == ours) continue;
-    const std::string mine = watch.NameOf(first + own), other = watch.NameOf(first + i);
-    if (place(theirs) == place(ours)) {
-      return tensorflow::errors::FailedPrecondition(
-          "The instances do not run the same program: instance ", mine, " and instance ", other,
-          " both came to ", place(ours),
-          ", but in programs that differ elsewhere. All instances have to make the same programs, "
-          "and to run them in the same order.");
-    }
-    return tensorflow::errors::FailedPrecondition(
-        "The instances do not run the same program: instance ", mine, " came to ", place(ours),
-        ", but instance ", other, " came to ", place(theirs),
-        ". All instances have to run the same programs, with the same collectives in the same "
-        "order.");
-  }
-  return tensorflow::OkStatus();
-}
 
 }  // namespace
 
@@ -163,6 +235,26 @@ Status Instances::Join(std::vector<std::string> tasks, int index, uint64_t seed,
   // Lives as long as the process.
   joined = new Instances(std::move(tasks), index, seed, std::move(addresses), limit, executor, cpu);
   return tensorflow::OkStatus();
+}
+
+Status Instances::CheckJoined(int count, int index) {
+  const Instances* instances = Get();
+  if (instances == nullptr) {
+    return tensorflow::errors::FailedPrecondition(
+        "The program has replicas in ", count,
+        " processes (experimental.multi_replica_distribution.process_count), but this process has "
+        "not joined the others. Call popdist.init() at the beginning of the program, and start it "
+        "with poprun --num-instances ",
+        count, ".");
+  }
+  if (instances->count() == count && instances->index() == index) return tensorflow::OkStatus();
+  return tensorflow::errors::FailedPrecondition(
+      "The configuration says that this is process ", index, " of ", count,
+      " (process_index and process_count of experimental.multi_replica_distribution), but it has "
+      "joined the others as instance ",
+      instances->index(), " of ", instances->count(),
+      ". Have both set by popdist.tensorflow.set_ipu_config, or by update_ipu_config of the "
+      "strategy.");
 }
 
 Instances::Instances(std::vector<std::string> tasks, int index, uint64_t seed,
@@ -194,45 +286,42 @@ uint64_t Instances::Next(const std::string& name) {
   return numbers_[name]++;
 }
 
-void Instances::Exchange(const std::string& key, const std::string& label, int first,
-                         const std::vector<int>& sizes, InstanceTensors mine,
-                         CancellationManager* cancellation, Done done) {
-  const int own = index_ - first;
-  const Tensor sample = mine[0];
-  auto* state = new Exchanging(
-      static_cast<int>(sizes.size()), own, label, std::move(mine), &watch_, cancellation,
-      [this, own, first, done = std::move(done)](Status status, Exchanging* ended) {
-        if (status.ok()) status = CheckLabels(watch_, own, first, ended->labels);
-        done(status, std::move(ended->tensors));
-      });
+void Instances::Exchange(const std::string& key, const std::string& label, bool compare,
+                         std::vector<Parcel> parcels, CancellationManager* cancellation,
+                         tensorflow::StatusCallback done) {
   std::set<int> others;
-  for (int place = 0; place < static_cast<int>(sizes.size()); ++place) {
-    if (place != own) others.insert(first + place);
-  }
+  for (const Parcel& parcel : parcels) others.insert(parcel.instance);
+  auto* state = new Exchanging(compare ? label : "", std::move(parcels), &watch_, cancellation,
+                               std::move(done));
   const Status known = watch_.Add(state, key, label.substr(0, label.find('\n')), std::move(others));
   if (!known.ok()) return state->End(known);
   CancellationManager* cancelling = state->cancellation();
-  for (int place = 0; place < static_cast<int>(sizes.size()); ++place) {
-    if (place == own) continue;
-    const int other = first + place;
+  for (size_t p = 0; p < state->parcels.size(); ++p) {
+    Parcel& parcel = state->parcels[p];
+    const int other = parcel.instance;
     const std::string out = StrCat(key, ";", index_, ">", other);
     const std::string in = StrCat(key, ";", other, ">", index_);
-    state->labels[place] = Tensor(tensorflow::DT_UINT8, state->labels[own].shape());
-    Send(other, out, &state->labels[own], cancelling, state->Begin(other));
-    Receive(other, in, &state->labels[place], cancelling, state->BeginFirst(other));
-    if (sample.NumElements() == 0) {
-      state->tensors[place].assign(sizes[place], sample);
-      continue;
+    if (state->written[p].NumElements() > 0) {
+      Send(other, out, &state->written[p], cancelling, state->Begin(other));
     }
-    for (size_t i = 0; i < state->tensors[own].size(); ++i) {
-      const Tensor* tensor = &state->tensors[own][i];
-      Send(other, StrCat(out, ";", i), tensor, cancelling, state->Begin(other));
+    if (state->received[p].NumElements() > 0) {
+      Receive(other, in, &state->received[p], cancelling, state->BeginLetter(p));
     }
-    InstanceTensors& theirs = state->tensors[place];
-    for (int i = 0; i < sizes[place]; ++i) theirs.emplace_back(sample.dtype(), sample.shape());
-    for (int i = 0; i < sizes[place]; ++i) {
-      Receive(other, StrCat(in, ";", i), &theirs[i], cancelling, state->Begin(other));
-    }
+    // With the size in its name, a tensor that does not fit is not received: labels tell why.
+    const auto for_each = [](const std::string& direction, std::vector<Tensor>& tensors,
+                             const auto& move) {
+      const std::vector<size_t> places = PlacesIn(tensors);
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        if (places[i] > 0) continue;
+        move(StrCat(direction, ";", i, ";", tensors[i].TotalBytes()), &tensors[i]);
+      }
+    };
+    for_each(out, parcel.give, [&](const std::string& name, Tensor* tensor) {
+      Send(other, name, tensor, cancelling, state->Begin(other));
+    });
+    for_each(in, parcel.take, [&](const std::string& name, Tensor* tensor) {
+      Receive(other, name, tensor, cancelling, state->Begin(other));
+    });
   }
   state->End(tensorflow::OkStatus());
 }

@@ -2,7 +2,6 @@
 #ifndef TENSORFLOW_IPU_ENGINE_INSTANCES_H_
 #define TENSORFLOW_IPU_ENGINE_INSTANCES_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -18,15 +17,17 @@
 
 namespace tensorflow_ipu {
 
-// What one instance gives to others, and gets from them: a tensor of each of its replicas.
-using InstanceTensors = std::vector<tensorflow::Tensor>;
+// What this instance and another one give each other. Each tensor of `give` is as large as its
+// counterpart in the `take` of the other, which is filled in place.
+struct Parcel {
+  int instance;
+  std::vector<tensorflow::Tensor> give, take;
+};
 
 // Sends tensors between the instances by the means of TensorFlow's own collectives: its servers,
 // and their buffers that peers read. Thread-safe.
 class Instances {
  public:
-  using Done = std::function<void(const tensorflow::Status&, std::vector<InstanceTensors>)>;
-
   // Those that this process has joined, or null.
   static Instances* Get();
 
@@ -37,6 +38,10 @@ class Instances {
   static tensorflow::Status Join(std::vector<std::string> tasks, int index, uint64_t seed,
                                  std::vector<std::string> addresses, double limit,
                                  tensorflow::CollectiveExecutor* executor, tensorflow::Device* cpu);
+
+  // An error unless this process has joined `count` instances as number `index`, as a program of so
+  // many was compiled for.
+  static tensorflow::Status CheckJoined(int count, int index);
 
   int count() const { return static_cast<int>(tasks_.size()); }
   int index() const { return index_; }
@@ -50,15 +55,14 @@ class Instances {
   // which they meet, say.
   uint64_t Next(const std::string& name);
 
-  // Gives `mine` to the instances that begin with `first`, of which this is one, and gets what they
-  // give under the same `key`: each as many tensors as `sizes` says, of the type and shape of ours.
-  // `label` says what they do together; it has to be the same. Calls `done` with the tensors of all
-  // of them, in order. The key must be new, and `cancellation` live until then. In a launch, the
-  // key begins with its name and a semicolon. The label may have a second line: a fingerprint of
-  // the program.
-  void Exchange(const std::string& key, const std::string& label, int first,
-                const std::vector<int>& sizes, InstanceTensors mine,
-                tensorflow::CancellationManager* cancellation, Done done);
+  // Exchanges parcels with other instances, which do so with this one under the same `key`, a new
+  // one; in a launch it begins with its name and a semicolon. `label` says what they do together.
+  // With `compare` it has to be the same; it may have a second line then, a fingerprint of the
+  // program. Calls `done` when all parcels have come and gone, or one cannot; `cancellation` has to
+  // live until then.
+  void Exchange(const std::string& key, const std::string& label, bool compare,
+                std::vector<Parcel> parcels, tensorflow::CancellationManager* cancellation,
+                tensorflow::StatusCallback done);
 
  private:
   Instances(std::vector<std::string> tasks, int index, uint64_t seed,

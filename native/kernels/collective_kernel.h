@@ -3,6 +3,7 @@
 #define TENSORFLOW_IPU_KERNELS_COLLECTIVE_KERNEL_H_
 
 #include <utility>
+#include <vector>
 
 #include "engine/collective_rendezvous.h"
 #include "engine/launch_context.h"
@@ -32,7 +33,7 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel, public Collective {
                           ". Change the group size or the number of IPUs."),
                       done);
     if (size == 1) {
-      ctx->SetStatus(Run({&ctx->input(0), 1}, /*first=*/0, {&ctx, 1}));
+      ctx->SetStatus(RunAlone(ctx));
       return done();
     }
     launch->rendezvous().Meet(*this, launch->replica(), size, ctx, std::move(done));
@@ -41,6 +42,13 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel, public Collective {
  protected:
   // Replicas that do the collective together, 0 for all.
   int group_size_ = 0;
+
+ private:
+  tensorflow::Status RunAlone(tensorflow::OpKernelContext* ctx) const {
+    std::vector<tensorflow::Tensor> inputs;
+    TF_RETURN_IF_ERROR(Give(ctx, &inputs));
+    return Run(inputs, /*first=*/0, {&ctx, 1});
+  }
 };
 
 }  // namespace tensorflow_ipu

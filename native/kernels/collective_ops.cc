@@ -64,8 +64,7 @@ class AllGatherOp : public CollectiveKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("replication_factor", &group_size_));
   }
 
-  Status Run(CollectiveRendezvous::Inputs inputs, int first,
-             CollectiveRendezvous::Members members) const override {
+  Status Run(Inputs inputs, int /*first*/, Members members) const override {
     TensorShape shape = inputs[0].shape();
     shape.InsertDim(0, inputs.size());
     Tensor gathered;
@@ -84,10 +83,13 @@ class BroadcastOp : public CollectiveKernel {
  public:
   using CollectiveKernel::CollectiveKernel;
 
-  Status Run(CollectiveRendezvous::Inputs inputs, int first,
-             CollectiveRendezvous::Members members) const override {
+  Status Run(Inputs inputs, int /*first*/, Members members) const override {
     for (OpKernelContext* member : members) member->set_output(0, inputs[0]);
     return tensorflow::OkStatus();
+  }
+
+  Extent Needed(const Tensor& given, int from, MemberRange to, int size) const override {
+    return from == 0 ? CollectiveKernel::Needed(given, from, to, size) : Extent();
   }
 };
 
@@ -110,8 +112,7 @@ class AllToAllOp : public CollectiveKernel {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("concat_dimension", &concat_));
   }
 
-  Status Run(CollectiveRendezvous::Inputs inputs, int first,
-             CollectiveRendezvous::Members members) const override {
+  Status Run(Inputs inputs, int first, Members members) const override {
     TF_RETURN_IF_ERROR(Check(inputs[0].shape(), inputs.size()));
     TensorShape part = inputs[0].shape();
     part.set_dim(split_, part.dim_size(split_) / inputs.size());
@@ -125,6 +126,14 @@ class AllToAllOp : public CollectiveKernel {
       }
     }
     return tensorflow::OkStatus();
+  }
+
+  Extent Needed(const Tensor& given, int /*from*/, MemberRange to, int size) const override {
+    // What cannot be split is an error in `Run`.
+    if (!Check(given.shape(), size).ok()) return {};
+    const Blocks source(given.shape(), split_, tensorflow::DataTypeSize(given.dtype()));
+    const int64_t run = source.count / size * source.width;
+    return {to.begin * run, to.size() * run, source.count * source.width, source.outer};
   }
 
  private:

@@ -107,12 +107,14 @@ class PendingUpdates : public tensorflow::ResourceBase {
  public:
   std::string DebugString() const override { return "updates of a host embedding"; }
 
-  // Written by the replica, and by the last one to come while all others wait.
-  std::vector<TableUpdate> updates;
+  // The inputs of the op in each backward pass. Written by the replica, and by the last one to come
+  // while all others wait.
+  std::vector<Tensor> tensors;
 };
 
 // Collects the gradients of `accumulation_factor` backward passes, then meets the other replicas:
-// the last to come applies those of all, in the order of the replicas.
+// the last to come applies those of all, in the order of the replicas. Each process has a table of
+// its own, to which it applies those of the replicas of all processes.
 class UpdateOp : public CollectiveKernel {
  public:
   explicit UpdateOp(OpKernelConstruction* ctx) : CollectiveKernel(ctx) {
@@ -123,26 +125,33 @@ class UpdateOp : public CollectiveKernel {
   void ComputeAsync(OpKernelContext* ctx, DoneCallback done) override {
     RefCountPtr<PendingUpdates> pending;
     OP_REQUIRES_OK_ASYNC(ctx, Pending(ctx, &pending), done);
-    pending->updates.push_back({ctx->input(0), ctx->input(1), ctx->input(2).scalar<float>()()});
-    if (static_cast<int>(pending->updates.size()) < factor_) return done();
+    for (int i = 0; i < kInputs; ++i) pending->tensors.push_back(ctx->input(i));
+    if (static_cast<int>(pending->tensors.size()) < factor_ * kInputs) return done();
     CollectiveKernel::ComputeAsync(ctx, std::move(done));
   }
 
-  Status Run(CollectiveRendezvous::Inputs inputs, int first,
-             CollectiveRendezvous::Members members) const override {
+  Status Give(OpKernelContext* member, std::vector<Tensor>* given) const override {
+    RefCountPtr<PendingUpdates> pending;
+    TF_RETURN_IF_ERROR(Pending(member, &pending));
+    std::move(pending->tensors.begin(), pending->tensors.end(), std::back_inserter(*given));
+    pending->tensors.clear();
+    return tensorflow::OkStatus();
+  }
+
+  Status Run(Inputs inputs, int /*first*/, Members members) const override {
     RefCountPtr<HostTable> table;
     TF_RETURN_IF_ERROR(HostTable::Find(members[0], name_, &table));
-    std::vector<TableUpdate> all;
-    for (OpKernelContext* member : members) {
-      RefCountPtr<PendingUpdates> pending;
-      TF_RETURN_IF_ERROR(Pending(member, &pending));
-      std::move(pending->updates.begin(), pending->updates.end(), std::back_inserter(all));
-      pending->updates.clear();
+    std::vector<TableUpdate> updates;
+    for (size_t i = 0; i < inputs.size(); i += kInputs) {
+      updates.push_back({inputs[i], inputs[i + 1], inputs[i + 2].scalar<float>()()});
     }
-    return table->Update(members[0], all);
+    return table->Update(members[0], updates);
   }
 
  private:
+  // Gradients, indices and learning rate.
+  static constexpr int kInputs = 3;
+
   Status Pending(OpKernelContext* ctx, RefCountPtr<PendingUpdates>* pending) const {
     LaunchContext* launch;
     TF_RETURN_IF_ERROR(LaunchOf(ctx, &launch));
@@ -162,9 +171,9 @@ class UpdateOp : public CollectiveKernel {
     made->Ref();
     const std::shared_ptr<PendingUpdates> pending(made, [](PendingUpdates* p) { p->Unref(); });
     launch->CheckAtEnd([pending, table = name_, factor = factor_]() -> Status {
-      if (pending->updates.empty()) return tensorflow::OkStatus();
+      if (pending->tensors.empty()) return tensorflow::OkStatus();
       return tensorflow::errors::FailedPrecondition(
-          "The program ended ", pending->updates.size(),
+          "The program ended ", pending->tensors.size() / kInputs,
           " mini-batches after the last update of the host embedding ", table,
           ": their gradients are lost. Its accumulation_factor, ", factor,
           ", has to evenly divide the iterations of the training loop.");

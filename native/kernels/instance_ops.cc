@@ -1,5 +1,4 @@
 // How a process joins the others that run its program, and what their hosts do together.
-#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -82,24 +81,36 @@ class InstanceKernel : public tensorflow::AsyncOpKernel {
   virtual void Meet(OpKernelContext* ctx, Instances* instances, const std::string& key,
                     DoneCallback done) = 0;
 
-  // Calls `then` with what each instance gives. Its error, or one before it, is that of the op.
+  // Gives `mine` to all instances, and calls `then` with what each of them gives, of the same type
+  // and shape.
   void Gather(OpKernelContext* ctx, Instances* instances, const std::string& key,
               const std::string& what, const Tensor& mine, DoneCallback done,
               std::function<Status(const Gathered&)> then) {
+    Gathered gathered;
+    std::vector<Parcel> parcels;
+    for (int other = 0; other < instances->count(); ++other) {
+      gathered.push_back(other == instances->index() ? mine : Tensor(mine.dtype(), mine.shape()));
+      if (other != instances->index()) parcels.push_back({other, {mine}, {gathered.back()}});
+    }
+    Exchange(ctx, instances, key, what, std::move(parcels), std::move(done),
+             [gathered, then = std::move(then)] { return then(gathered); });
+  }
+
+  // Calls `then` when all parcels have come. Its error, or one before it, is that of the op.
+  void Exchange(OpKernelContext* ctx, Instances* instances, const std::string& key,
+                const std::string& what, std::vector<Parcel> parcels, DoneCallback done,
+                std::function<Status()> then) {
     const std::string label = StrCat(type_string(), " \"", meeting_, "\" of ", what);
-    instances->Exchange(key, label, /*first=*/0, std::vector<int>(instances->count(), 1), {mine},
-                        ctx->cancellation_manager(),
-                        [ctx, done = std::move(done), then = std::move(then)](
-                            const Status& status, std::vector<InstanceTensors> tensors) {
-                          // What comes after the op would keep a thread of the transport.
-                          (*ctx->runner())([ctx, done, then, status, tensors = std::move(tensors)] {
-                            OP_REQUIRES_OK_ASYNC(ctx, status, done);
-                            Gathered gathered;
-                            for (const InstanceTensors& one : tensors) gathered.push_back(one[0]);
-                            ctx->SetStatus(then(gathered));
-                            done();
-                          });
-                        });
+    instances->Exchange(
+        key, label, /*compare=*/true, std::move(parcels), ctx->cancellation_manager(),
+        [ctx, done = std::move(done), then = std::move(then)](const Status& status) {
+          // What comes after the op would keep a thread of the transport.
+          (*ctx->runner())([ctx, done, then, status] {
+            OP_REQUIRES_OK_ASYNC(ctx, status, done);
+            ctx->SetStatus(then());
+            done();
+          });
+        });
   }
 
   static std::string TextOf(const Tensor& tensor) {
@@ -150,12 +161,22 @@ class InstanceBroadcastOp : public InstanceKernel {
  protected:
   void Meet(OpKernelContext* ctx, Instances* instances, const std::string& key,
             DoneCallback done) override {
-    const Tensor& mine = ctx->input(0);
-    Gather(ctx, instances, key, StrCat(TextOf(mine), " from instance ", root_), mine,
-           std::move(done), [ctx, root = root_](const Gathered& values) {
-             ctx->set_output(0, values[root]);
-             return tensorflow::OkStatus();
-           });
+    Tensor value = ctx->input(0);
+    const std::string what = StrCat(TextOf(value), " from instance ", root_);
+    const bool gives = instances->index() == root_;
+    if (!gives) value = Tensor(value.dtype(), value.shape());
+    std::vector<Parcel> parcels;
+    for (int other = 0; other < instances->count(); ++other) {
+      if (other == instances->index()) continue;
+      Parcel parcel{other, {}, {}};
+      if (gives) parcel.give.push_back(value);
+      if (other == root_) parcel.take.push_back(value);
+      parcels.push_back(std::move(parcel));
+    }
+    Exchange(ctx, instances, key, what, std::move(parcels), std::move(done), [ctx, value] {
+      ctx->set_output(0, value);
+      return tensorflow::OkStatus();
+    });
   }
 
  private:
@@ -195,35 +216,27 @@ class InstanceGatherOp : public InstanceKernel {
   }
 
  private:
-  // All send as many rows as the longest has.
   void GatherRows(OpKernelContext* ctx, Instances* instances, const std::string& key,
                   const std::string& what, const std::vector<int64_t>& counts,
                   const TensorShape& row, DoneCallback done) {
     const Tensor& mine = ctx->input(0);
-    TensorShape shape = row, all = row;
-    shape.InsertDim(0, *std::max_element(counts.begin(), counts.end()));
+    TensorShape all = row;
     all.InsertDim(0, std::accumulate(counts.begin(), counts.end(), int64_t{0}));
-    Tensor padded = mine;
-    if (shape != mine.shape()) {
-      padded = Tensor(mine.dtype(), shape);
-      Copy(mine, mine.TotalBytes(), 0, &padded);
-    }
     Tensor* output = nullptr;
     OP_REQUIRES_OK_ASYNC(ctx, ctx->allocate_output(0, all, &output), done);
-    const int64_t row_bytes = row.num_elements() * tensorflow::DataTypeSize(mine.dtype());
-    Gather(ctx, instances, key, what, padded, std::move(done),
-           [output, counts, row_bytes](const Gathered& values) {
-             int64_t at = 0;
-             for (size_t i = 0; i < values.size(); ++i) {
-               Copy(values[i], counts[i] * row_bytes, at, output);
-               at += counts[i] * row_bytes;
-             }
-             return tensorflow::OkStatus();
-           });
-  }
-
-  static void Copy(const Tensor& from, int64_t bytes, int64_t at, Tensor* to) {
-    if (bytes > 0) std::memcpy(static_cast<char*>(to->data()) + at, from.data(), bytes);
+    std::vector<Parcel> parcels;
+    int64_t begin = 0;
+    for (int other = 0; other < instances->count(); ++other) {
+      Tensor theirs = output->Slice(begin, begin + counts[other]);
+      begin += counts[other];
+      if (other != instances->index()) {
+        parcels.push_back({other, {mine}, {std::move(theirs)}});
+      } else if (mine.TotalBytes() > 0) {
+        std::memcpy(theirs.data(), mine.data(), mine.TotalBytes());
+      }
+    }
+    Exchange(ctx, instances, key, what, std::move(parcels), std::move(done),
+             [] { return tensorflow::OkStatus(); });
   }
 };
 

@@ -23,7 +23,7 @@ using tensorflow::shape_inference::ShapeHandle;
 
 using Pointers = absl::InlinedVector<const Tensor*, 16>;
 
-Pointers PointersTo(CollectiveRendezvous::Inputs inputs) {
+Pointers PointersTo(Collective::Inputs inputs) {
   Pointers pointers;
   for (const Tensor& input : inputs) pointers.push_back(&input);
   return pointers;
@@ -40,8 +40,7 @@ class CrossReplicaSumOp : public CollectiveKernel {
     reduction_ = mean ? Reduction::kMean : Reduction::kAdd;
   }
 
-  Status Run(CollectiveRendezvous::Inputs inputs, int first,
-             CollectiveRendezvous::Members members) const override {
+  Status Run(Inputs inputs, int /*first*/, Members members) const override {
     const Tensor& input = inputs[0];
     if (inputs.size() == 1) {
       members[0]->set_output(0, input);
@@ -49,10 +48,16 @@ class CrossReplicaSumOp : public CollectiveKernel {
     }
     Tensor sum;
     TF_RETURN_IF_ERROR(members[0]->allocate_temp(input.dtype(), input.shape(), &sum));
-    Reduce(reduction_, PointersTo(inputs), 0, input.NumElements(), &sum,
-           members[0]->device()->tensorflow_cpu_worker_threads());
+    RunPart(inputs, members[0], &sum);
     for (OpKernelContext* member : members) member->set_output(0, sum);
     return tensorflow::OkStatus();
+  }
+
+  bool IsElementwise() const override { return true; }
+
+  void RunPart(Inputs inputs, OpKernelContext* member, Tensor* part) const override {
+    Reduce(reduction_, PointersTo(inputs), 0, part->NumElements(), part,
+           member->device()->tensorflow_cpu_worker_threads());
   }
 
  private:
@@ -74,8 +79,7 @@ class ReduceScatterOp : public CollectiveKernel {
                     ": logical operators take bool, the others numbers."));
   }
 
-  Status Run(CollectiveRendezvous::Inputs inputs, int first,
-             CollectiveRendezvous::Members members) const override {
+  Status Run(Inputs inputs, int first, Members members) const override {
     const Pointers pointers = PointersTo(inputs);
     const int64_t elements = inputs[0].NumElements();
     const int64_t size = SliceSize(elements, static_cast<int>(inputs.size()));
@@ -97,6 +101,16 @@ class ReduceScatterOp : public CollectiveKernel {
       Pad(end - begin, slice);
     }
     return tensorflow::OkStatus();
+  }
+
+  Extent Needed(const Tensor& given, int /*from*/, MemberRange to, int size) const override {
+    if (reduction_ == Reduction::kLocal) return {};
+    const int64_t elements = given.NumElements();
+    const int64_t slice = SliceSize(elements, size);
+    const int64_t width = tensorflow::DataTypeSize(given.dtype());
+    const int64_t begin = std::min(to.begin * slice, elements);
+    const int64_t end = std::min(to.end * slice, elements);
+    return {begin * width, (end - begin) * width, 0, 1};
   }
 
  private:

@@ -40,14 +40,15 @@ def run(replicas: int, function: Callable[[], Any], in_session: bool = False) ->
         What the replicas computed: arrays of the shape [replicas, ...].
     """
     configure(replicas)
-    results = _run_in_session(function) if in_session else _run_eagerly(function)
+    results = _run_in_session(function) if in_session else run_eagerly(function)
     # The outfeed has [iterations, ...] with one replica, else [iterations, replicas, ...].
     return tf.nest.map_structure(
         lambda array: np.asarray(array) if replicas == 1 else np.asarray(array)[0], results
     )
 
 
-def _run_eagerly(function: Callable[[], Any]) -> Any:
+def run_eagerly(function: Callable[[], Any]) -> Any:
+    """Runs a function as a program of what is configured, and returns what its outfeed has."""
     strategy = ipu_strategy.IPUStrategy()
     queue = IPUOutfeedQueue()
     with strategy.scope():
