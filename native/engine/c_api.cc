@@ -70,7 +70,7 @@ TFIPU_EXPORT char* tfipu_request_text(void* pointer) {
 }
 
 TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library, int64_t size,
-                              const char* entry, int replicas, int instances,
+                              const char* entry, int replicas, int instances, int instance,
                               const char* fingerprint, int on_device) {
   auto* request = static_cast<CompileRequest*>(pointer);
   tensorflow::FunctionDefLibrary proto;
@@ -83,6 +83,7 @@ TFIPU_EXPORT void tfipu_reply(void* pointer, const char* id, const char* library
   program->entry = entry;
   program->replicas = replicas;
   program->instances = instances;
+  program->instance = instance;
   program->fingerprint = fingerprint;
   program->on_device = on_device != 0;
   program->library = std::make_unique<tensorflow::FunctionLibraryDefinition>(

@@ -110,8 +110,8 @@ class Launcher : public StoppableLaunch {
         start_ns_(tensorflow::Env::Default()->NowNanos()) {
     const int num_replicas = static_cast<int>(replicas_.size());
     const int instances = loaded_.program->instances;
+    const int instance = loaded_.program->instance;
     Instances* joined = instances > 1 ? Instances::Get() : nullptr;
-    const int instance = joined == nullptr ? 0 : joined->index();
     // All instances draw the seeds of all replicas, so that each has that of one process with all.
     if (joined != nullptr) device_->BeginWithSeed(joined->seed());
     const std::vector<uint64_t> seeds = device_->DrawSeeds(instances * num_replicas);
@@ -403,6 +403,9 @@ class GraphOptimizer {
 
 Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t num_inputs,
                    size_t num_outputs, FunctionLibraryRuntime* runtime, LoadedProgram* loaded) {
+  if (program->instances > 1) {
+    TF_RETURN_IF_ERROR(Instances::CheckJoined(program->instances, program->instance));
+  }
   const std::string cpu = runtime->device_mgr()->HostCPU()->name();
   tensorflow::ConfigProto config;
   if (runtime->config_proto() != nullptr) config = *runtime->config_proto();

@@ -28,6 +28,7 @@ struct Program {
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> library;
   int replicas = 1;   // in this process
   int instances = 1;  // processes that run it together
+  int instance = 0;   // which of them this is
   // Equal in instances that run the same program; empty if it has no collectives between them.
   std::string fingerprint;
   // False for programs that the host evaluates: they leave no trace events.

@@ -285,6 +285,7 @@ def _answer(request: int) -> None:
             cluster.entry,
             executable.replicas // executable.system.process_count,
             executable.system.process_count,
+            executable.system.process_index,
             executable.meeting_fingerprint,
             executable.on_device,
         )

@@ -133,6 +133,11 @@ class System:
         """Processes that share the replicas of a program; 1 without distribution."""
         return max(1, self.options.multi_replica_process_count)
 
+    @property
+    def process_index(self) -> int:
+        """Which of these processes this is, from 0."""
+        return int(self.options.multi_replica_process_index) if self.process_count > 1 else 0
+
     def device(self, ordinal: int) -> AttachedDevice:
         """Returns the device with this ordinal.
 

@@ -131,6 +131,7 @@ def reply(
     entry: str,
     replicas: int,
     instances: int,
+    instance: int,
     fingerprint: str,
     on_device: bool,
 ) -> None:
@@ -143,6 +144,7 @@ def reply(
         entry: name of the function to run.
         replicas: how many replicas of this process run it.
         instances: how many processes run it together.
+        instance: which of them this is.
         fingerprint: equal in processes that run the same program; empty if it has no collectives
             between them.
         on_device: False when the host evaluates the program, so no trace events are recorded.
@@ -155,6 +157,7 @@ def reply(
         entry.encode(),
         replicas,
         instances,
+        instance,
         fingerprint.encode(),
         on_device,
     )

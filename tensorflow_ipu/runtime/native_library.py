@@ -33,6 +33,7 @@ _FUNCTIONS = (
         ctypes.c_char_p,
         ctypes.c_int,
         ctypes.c_int,
+        ctypes.c_int,
         ctypes.c_char_p,
         ctypes.c_int,
     ),

@@ -1,0 +1,60 @@
+"""Tests of programs for several processes in one that has joined no others, or as another one."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import tensorflow as tf
+
+from tensorflow_ipu import ipu_strategy
+from tensorflow_ipu.config import IPUConfig
+from tests.support import instances
+
+_PROGRAM = textwrap.dedent(
+    """
+    import tensorflow as tf
+    from tensorflow.python import ipu
+    from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
+    from tests.support import instances
+
+    me = instances.join()
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    distribution = config.experimental.multi_replica_distribution
+    for count, index in [(me.count, 1 - me.index), (4, me.index), (me.count, me.index)]:
+        distribution.process_count, distribution.process_index = count, index
+        config.configure_ipu_system()
+        strategy = ipu.ipu_strategy.IPUStrategy()
+        function = tf.function(lambda: cross_replica_sum(me.index + 1.0), jit_compile=True)
+        with strategy.scope():
+            try:
+                instances.report(value=float(strategy.run(function)))
+            except tf.errors.FailedPreconditionError as error:
+                instances.report(error=error.message)
+    """
+)
+
+
+def test_a_process_that_has_joined_no_others_is_told_so_before_the_first_step():
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.experimental.multi_replica_distribution.process_count = 2
+    config.configure_ipu_system()
+    with pytest.raises(
+        tf.errors.FailedPreconditionError,
+        match=r"(?s)replicas in 2 processes .*has not joined the others\. Call popdist\.init\(\) "
+        r"at the beginning of the program, and start it with poprun --num-instances 2\.",
+    ):
+        ipu_strategy.IPUStrategy().run(tf.function(lambda: tf.constant(1.0), jit_compile=True))
+
+
+def test_a_configuration_has_to_say_what_the_process_has_joined():
+    for index, outcome in enumerate(instances.run(["-c", _PROGRAM], 2)):
+        other_index, other_count, right = outcome.reports
+        joined = rf"it has joined the others as instance {index} of 2"
+        assert f"that this is process {1 - index} of 2" in other_index["error"]
+        assert joined in other_index["error"]
+        assert f"that this is process {index} of 4" in other_count["error"]
+        assert joined in other_count["error"]
+        assert right == {"value": 3.0}
