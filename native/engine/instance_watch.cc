@@ -275,7 +275,9 @@ void InstanceWatch::LookAtWaits() {
     const uint64_t now = tensorflow::Env::Default()->NowMicros();
     for (auto& [exchange, entry] : exchanges_) {
       Status status = FaultIn(entry, now);
-      if (now >= entry.began + limit_) {
+      // Who meets one other only may wait for what that one waits for, and lets it tell.
+      const uint64_t limit = entry.others.size() == 1 ? limit_ + kSecond : limit_;
+      if (now >= entry.began + limit) {
         status.Update(DeadlineExceeded(
             Waits(entry, now),
             ", which is the limit (POPDIST_COLLECTIVE_TIMEOUT). All instances "

@@ -221,7 +221,9 @@ def _meeting_fingerprint(program: Program, target: Target) -> str:
     if not collectives.reach_other_processes(program, target.replicas, target.system.process_count):
         return ""
     # Not the options, some of which differ between processes: indices, folders of reports.
-    return fingerprint.fingerprint(program, repr((target.replicas, target.arguments)).encode())
+    return fingerprint.structural_fingerprint(
+        program, repr((target.replicas, target.arguments)).encode()
+    )
 
 
 def _prepare_to_run(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
-from tensorflow.core.framework import function_pb2
+from tensorflow.core.framework import function_pb2, node_def_pb2, tensor_pb2
 
 from tensorflow_ipu.compiler.ir.program import Program
 
@@ -12,6 +13,7 @@ _FEED_ATTRIBUTE = "feed_id"
 # Names a Python function by which TensorFlow made the gradient, which it has by now. Functions of
 # `tf.custom_gradient` get a fresh name each time.
 _GRADIENT_ATTRIBUTE = "_gradient_op_type"
+_SEED_ATTRIBUTES = ("seed", "seed2")
 
 
 def fingerprint(program: Program, key: bytes) -> str:
@@ -27,22 +29,58 @@ def fingerprint(program: Program, key: bytes) -> str:
     Returns:
         A hexadecimal SHA-256 digest.
     """
+    return _digest(program, key, _keep_all)
+
+
+def structural_fingerprint(program: Program, key: bytes) -> str:
+    """Returns a hash that is equal for Programs that differ in constants and seeds, too.
+
+    Processes that run a program together may each have their own: an index, a random seed.
+
+    Args:
+        program: the compiled Program.
+        key: everything else that has to be equal.
+
+    Returns:
+        A hexadecimal SHA-256 digest.
+    """
+    return _digest(program, key, _drop_values)
+
+
+def _digest(program: Program, key: bytes, reduce: Callable[[node_def_pb2.NodeDef], None]) -> str:
     digest = hashlib.sha256(key)
     functions = {name: f"f{number}" for number, name in enumerate(program.names_by_use())}
     feeds: dict[bytes, bytes] = {}
     for name in functions:
-        _update(digest, program, name, functions, feeds)
+        digest.update(_canonical(program, name, functions, feeds, reduce))
     return digest.hexdigest()
 
 
-def _update(
-    digest: hashlib._Hash,
+def _keep_all(node: node_def_pb2.NodeDef) -> None:
+    """Leaves a node as it is."""
+
+
+def _drop_values(node: node_def_pb2.NodeDef) -> None:
+    """Leaves of a constant its type and shape, and of a random op what it draws."""
+    if node.op == "Const":
+        node.attr["value"].tensor.CopyFrom(
+            tensor_pb2.TensorProto(
+                dtype=node.attr["value"].tensor.dtype,
+                tensor_shape=node.attr["value"].tensor.tensor_shape,
+            )
+        )
+    for name in _SEED_ATTRIBUTES:
+        node.attr.pop(name, None)
+
+
+def _canonical(
     program: Program,
     name: str,
     functions: dict[str, str],
     feeds: dict[bytes, bytes],
-) -> None:
-    """Adds one function, with names replaced by canonical ones."""
+    reduce: Callable[[node_def_pb2.NodeDef], None],
+) -> bytes:
+    """Returns one function, with names replaced by canonical ones."""
     function = type(program.functions[name])()
     function.CopyFrom(program.functions[name])
     function.signature.name = functions[name]
@@ -57,7 +95,9 @@ def _update(
             feed = node.attr[_FEED_ATTRIBUTE]
             feed.s = feeds.setdefault(feed.s, b"feed%d" % len(feeds))
         node.attr.pop(_GRADIENT_ATTRIBUTE, None)
-    digest.update(function.SerializeToString(deterministic=True))
+        reduce(node)
+    serialized: bytes = function.SerializeToString(deterministic=True)
+    return serialized
 
 
 def _rename_arguments(function: function_pb2.FunctionDef) -> None:

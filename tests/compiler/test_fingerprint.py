@@ -6,7 +6,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from tensorflow_ipu.compiler.fingerprint import fingerprint
+from tensorflow_ipu.compiler.fingerprint import fingerprint, structural_fingerprint
 from tensorflow_ipu.config import IPUConfig
 from tensorflow_ipu.configs import flags, translate
 from tests.support.compiled_programs import program_of, scalar_target
@@ -71,3 +71,16 @@ def test_the_program_is_not_changed():
     before = program.to_library().SerializeToString(deterministic=True)
     _hash(program)
     assert program.to_library().SerializeToString(deterministic=True) == before
+
+
+def test_the_structure_is_the_same_whatever_constants_and_seeds_are():
+    def drawn(scale, seed):
+        return program_of(lambda x: x * scale + tf.random.uniform([], seed=seed), SCALAR)
+
+    def structure(program):
+        return structural_fingerprint(program, b"")
+
+    assert structure(drawn(2.0, 1)) == structure(drawn(3.0, 4))
+    assert _hash(drawn(2.0, 1)) != _hash(drawn(3.0, 1))
+    assert structure(drawn(2.0, 1)) != structure(drawn([2.0], 1))
+    assert structure(drawn(2.0, 1)) != structure(program_of(lambda x: x - 2.0, SCALAR))

@@ -109,7 +109,9 @@ def test_instance_that_does_not_come_is_said_and_then_an_error(outcomes):
             for line in outcomes[index].errors.splitlines()
             if line.startswith(f"tensorflow_ipu: Instance {index} (") and "has waited 4 s" in line
         ]
-        assert any("for instance 1 (" in line and "cross_replica_sum" in line for line in said)
+        # A small sum is made in instance 0, so the others wait for that.
+        missed = "for instance 1 (" if index == 0 else "for instance 0 ("
+        assert any(missed in line and "cross_replica_sum" in line for line in said)
         assert not any("{{" in line for line in said)
 
 

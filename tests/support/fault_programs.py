@@ -47,13 +47,13 @@ def faults() -> None:
         elif fault == "hang":
             release.wait()
 
-    def program(factor: float) -> Any:
+    def program(change: Callable[[Any], Any]) -> Any:
         @tf.function(jit_compile=True)
         def total(iterator: Any) -> Any:
             result = 0.0
             for _ in tf.range(3):
                 summed = ipu.ops.cross_replica_ops.cross_replica_sum(next(iterator))
-                result += summed * factor
+                result += change(summed)
             return result
 
         return total
@@ -69,7 +69,7 @@ def faults() -> None:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    same = program(1.0)
+    same = program(lambda x: x * 1.0)
     with strategy.scope():
         if me.index == 0:  # what it does alone changes the names of functions
             strategy.run(tf.function(lambda: tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0])))
@@ -82,7 +82,12 @@ def faults() -> None:
             threading.Thread(target=interrupt, daemon=True).start()
         run("interrupt", "hang", 1, same)
         release.set()
-        run("other program", "", 3, program(2.0 if is_faulty else 3.0))
+        run(
+            "other program",
+            "",
+            3,
+            program((lambda x: x * 2.0) if is_faulty else (lambda x: x + 2.0)),
+        )
         run("good at last", "", 3, same)
         if is_faulty:
             signal.sigwait({signal.SIGUSR1})  # the test sends it when the others have given up
