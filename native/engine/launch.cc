@@ -9,6 +9,7 @@
 #include "engine/instances.h"
 #include "engine/launch_context.h"
 #include "tensorflow/core/common_runtime/device_mgr.h"
+#include "tensorflow/core/common_runtime/process_function_library_runtime.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/tensor_util.h"
@@ -432,7 +433,24 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t n
     TF_RETURN_IF_ERROR(
         runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &replicas[r]));
   }
-  *loaded = {std::move(program), runtime, std::move(replicas)};
+  *loaded = {std::move(program), runtime, std::move(replicas), nullptr};
+  return tensorflow::OkStatus();
+}
+
+Status LoadProgramInClone(std::shared_ptr<const Program> program, int ordinal, size_t num_inputs,
+                          size_t num_outputs, FunctionLibraryRuntime* runtime,
+                          LoadedProgram* loaded) {
+  struct Clone {
+    std::unique_ptr<FunctionLibraryDefinition> library;  // outlives the other
+    std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> process;
+  };
+  auto clone = std::make_shared<Clone>();
+  // The functions of a program come with it.
+  TF_RETURN_IF_ERROR(
+      runtime->Clone(&clone->library, &clone->process, &runtime, /*skip_flib_def=*/true));
+  TF_RETURN_IF_ERROR(
+      LoadProgram(std::move(program), ordinal, num_inputs, num_outputs, runtime, loaded));
+  loaded->owned = std::move(clone);
   return tensorflow::OkStatus();
 }
 

@@ -22,6 +22,8 @@ struct LoadedProgram {
   // some of TensorFlow's kernels, such as a convolution fused with the addition after it, keep
   // state in the kernel between the steps of `Compute`.
   std::vector<tensorflow::FunctionLibraryRuntime::Handle> replicas;
+  // What `runtime` is part of, if the program has one of its own.
+  std::shared_ptr<const void> owned;
 };
 
 // Instantiates `program` for device `ordinal` on the host's CPU device, once for each replica.
@@ -29,6 +31,12 @@ struct LoadedProgram {
 tensorflow::Status LoadProgram(std::shared_ptr<const Program> program, int ordinal,
                                size_t num_inputs, size_t num_outputs,
                                tensorflow::FunctionLibraryRuntime* runtime, LoadedProgram* loaded);
+
+// The same in a runtime of its own, for those who may outlive `runtime`.
+tensorflow::Status LoadProgramInClone(std::shared_ptr<const Program> program, int ordinal,
+                                      size_t num_inputs, size_t num_outputs,
+                                      tensorflow::FunctionLibraryRuntime* runtime,
+                                      LoadedProgram* loaded);
 
 // Gives back what LoadProgram made. The program must not run any more.
 void UnloadProgram(const LoadedProgram& loaded);

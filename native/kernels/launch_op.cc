@@ -220,8 +220,11 @@ class LaunchKernel : public AsyncOpKernel {
           const size_t num_arguments = arguments.size();
           std::shared_ptr<Program> program;
           TF_RETURN_IF_ERROR(Compile(cluster, ordinal_, std::move(arguments), &program));
-          return LoadProgram(std::move(program), ordinal_, num_arguments, ctx->num_outputs(),
-                             ctx->function_library(), made);
+          // A server's session keeps its kernels, but not the graph that has run them first, nor
+          // what runs the functions of that. Its graphs are the ones without a call frame.
+          const auto load = ctx->call_frame() == nullptr ? LoadProgramInClone : LoadProgram;
+          return load(std::move(program), ordinal_, num_arguments, ctx->num_outputs(),
+                      ctx->function_library(), made);
         },
         loaded);
   }
