@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.eager import context
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import variable_scope
 
@@ -32,6 +33,26 @@ _PARTIALS = {dtypes.as_dtype(name): word for word, name in partials.OF_KEY.items
 
 def _attr_scope(attributes: dict[str, attr_value_pb2.AttrValue]) -> Any:
     return ops.get_default_graph()._attr_scope(attributes)
+
+
+@contextlib.contextmanager
+def host_scope(device: str = "/device:CPU:0") -> Iterator[None]:
+    """Places ops on the host, also those that would be placed beside a variable.
+
+    Args:
+        device: the host.
+
+    Yields:
+        Nothing.
+    """
+    with contextlib.ExitStack() as stack:
+        if not context.executing_eagerly():
+            graph = ops.get_default_graph()
+            stack.enter_context(graph.colocate_with(None, ignore_existing=True))
+            if "_class" in graph._attr_scope_map:
+                stack.enter_context(graph._attr_scope({"_class": None}))
+        stack.enter_context(ops.device(device))
+        yield
 
 
 @contextlib.contextmanager

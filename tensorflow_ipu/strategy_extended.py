@@ -11,10 +11,9 @@ from tensorflow.python.distribute import (
     one_device_strategy,
     reduce_util,
 )
-from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
-from tensorflow_ipu import strategy_scope
+from tensorflow_ipu import scopes, strategy_scope
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.ops import cross_replica_ops
 
@@ -31,7 +30,7 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
         if callable(initial_value):
 
             def on_cpu() -> Any:
-                with ops.device(self._cpu_device):
+                with scopes.host_scope(self._cpu_device):
                     return initial_value()
 
             kwargs["initial_value"] = on_cpu

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tensorflow.python.distribute import distribute_lib, reduce_util
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
+from tensorflow.python.ops.variables import VariableSynchronization
 from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler import tf_functions, trace
-from tensorflow_ipu.distributed import host_collective_ops, transport
+from tensorflow_ipu.distributed import host_collective_ops, read_variables, transport
 from tensorflow_ipu.distributed.instances import Instances
 from tensorflow_ipu.ipu_strategy import IPUStrategyV1
 from tensorflow_ipu.strategy_extended import IPUExtended
-from tensorflow_ipu.strategy_scope import is_reducing
 
 
 class InstanceStrategy(IPUStrategyV1):
@@ -116,6 +117,15 @@ class InstanceExtended(IPUExtended):
         cpu_device: where initial values are computed.
     """
 
+    #: Whether what instances count for themselves, such as metrics, is reduced when it is read.
+    reduces_variables = True
+
+    def __init__(self, container_strategy: Any, ipu_device: str, cpu_device: str) -> None:
+        super().__init__(container_strategy, ipu_device, cpu_device)
+        # Stock strategies name the task of this process too, which is another one in a session of
+        # its own than in eager mode. Neither sees devices of other processes.
+        self._device = ipu_device
+
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         """All instances begin with the values of the first."""
         initial_value = kwargs.get("initial_value")
@@ -127,14 +137,27 @@ class InstanceExtended(IPUExtended):
                 return transport.from_instance(tensor, 0, "InitialValue")
 
             kwargs["initial_value"] = of_first_instance
-        return super()._create_variable(next_creator, **kwargs)
+        made = super()._create_variable(next_creator, **kwargs)
+        if not self.reduces_variables or transport.count() == 1:
+            return made
+        if kwargs.get("synchronization") != VariableSynchronization.ON_READ:
+            return made
+        return read_variables.reduced_when_read(made)
+
+    def _update_config_proto(self, config_proto: Any) -> Any:
+        """Keeps sessions on a server to the devices of their own process."""
+        updated = copy.deepcopy(config_proto)
+        instances = self._container_strategy().instances
+        if instances.count > 1:
+            job, task = instances.task(instances.index)
+            updated.device_filters[:] = [f"/job:{job}/task:{task}"]
+        return updated
 
     def _reduce_to(
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
+        """Reduces over instances also what a `CrossReplicaOptimizer` has reduced over replicas."""
         del destinations, options
-        if not is_reducing():
-            return value
         return nest.map_structure(lambda one: self.reduce_on_host(reduce_op, one), value)
 
     def reduce_on_host(self, reduce_op: reduce_util.ReduceOp, value: Any) -> Any:

@@ -14,6 +14,8 @@ from tensorflow_ipu.launcher import environment
 
 #: Name of the job, in TensorFlow's clusters, that instances are tasks of.
 JOB = "worker"
+#: Type of a task that evaluates what the workers save, and is none of them.
+EVALUATOR = "evaluator"
 
 # What launchers of MPI programs put into the environment of each process: how many they started,
 # which this is, the same on this host, and what tells one start from another.
@@ -138,12 +140,15 @@ def of_cluster(cluster_resolver: Any) -> Instances:
         cluster_resolver: says which workers there are, and which this is; a
             `tf.distribute.cluster_resolver.ClusterResolver`.
 
+    Returns:
+        The workers; a process that evaluates is alone.
+
     Raises:
         ValueError: If the cluster has no such task.
     """
     cluster: dict[str, Any] = cluster_resolver.cluster_spec().as_dict()
     tasks = [(job, number) for job in ("chief", JOB) for number in range(len(cluster.get(job, ())))]
-    if not tasks:
+    if not tasks or cluster_resolver.task_type == EVALUATOR:
         return Instances()
     own = (cluster_resolver.task_type or JOB, cluster_resolver.task_id or 0)
     if own not in tasks:

@@ -23,6 +23,9 @@ __all__ = ["PopDistStrategy"]
 class PopDistExtended(InstanceExtended):
     """The extended object of strategies that reduce over the replicas of all instances."""
 
+    # Each instance reports the metrics of its own replicas.
+    reduces_variables = False
+
     def __init__(
         self,
         container_strategy: Any,
@@ -36,9 +39,11 @@ class PopDistExtended(InstanceExtended):
     def _reduce_to(
         self, reduce_op: reduce_util.ReduceOp, value: Any, destinations: Any, options: Any
     ) -> Any:
+        if not is_reducing():
+            return value
         if not trace.in_cluster():
             return super()._reduce_to(reduce_op, value, destinations, options)
-        if not self._add_reductions or not is_reducing():
+        if not self._add_reductions:
             return value
         return over_replicas(reduce_op, value)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
-from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.framework import dtypes, func_graph, ops
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import array_ops, math_ops
 
@@ -88,9 +88,10 @@ def _meeting(value: tensor_lib.Tensor, name: str | None) -> str:
 
 def on_host() -> contextlib.AbstractContextManager[None]:
     """Returns a scope for operations on the host, in the middle of a program if one is traced."""
-    if trace.in_cluster():
-        if count() == 1 or scopes.is_outside_compilation():
-            return contextlib.nullcontext()
-        return scopes.outside_compilation_scope("instances")
-    scope: contextlib.AbstractContextManager[None] = ops.device("/device:CPU:0")
-    return scope
+    # Initial values of variables are computed around the program that is being traced.
+    in_program = isinstance(ops.get_default_graph(), func_graph.FuncGraph)
+    if not trace.in_cluster() or (count() > 1 and not in_program):
+        return scopes.host_scope()
+    if count() == 1 or scopes.is_outside_compilation():
+        return contextlib.nullcontext()
+    return scopes.outside_compilation_scope("instances")

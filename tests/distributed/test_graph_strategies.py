@@ -193,8 +193,9 @@ def test_a_cluster_of_one_worker_is_accepted():
     assert made.cluster_resolver.cluster_spec().num_tasks("worker") == 1
 
 
-def test_several_workers_are_refused():
-    with pytest.raises(NotImplementedError, match="one process, but .* has 2 workers"):
+def test_it_is_too_late_to_join_other_workers_once_tensorflow_has_begun():
+    tf.constant(1).numpy()
+    with pytest.raises(RuntimeError, match="cannot join the other instances any more"):
         IPUMultiWorkerStrategy(resolver(worker=["a:1", "b:1"]))
 
 

@@ -232,7 +232,7 @@ def report(**values: Any) -> None:
 
 
 def _encoded(value: Any) -> Any:
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, (np.ndarray, np.generic)):
         return value
     data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
     return {"array": data, "dtype": value.dtype.name, "shape": value.shape}

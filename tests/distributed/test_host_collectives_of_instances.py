@@ -1,0 +1,70 @@
+"""Collectives on the host between real processes, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support import instances
+from tests.support.collective_calls import BASE, TYPES
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def outcomes(request):
+    return instances.run(["-m", "tests.support.collective_calls"], request.param)
+
+
+def _reports(outcomes, function):
+    """Yields what each instance reported in each mode: its index, the mode and the values."""
+    for index, outcome in enumerate(outcomes):
+        found = [each for each in outcome.reports if each.get("function") == function]
+        assert [each["mode"] for each in found] == ["eager", "function", "session"]
+        yield from ((index, each["mode"], each) for each in found)
+
+
+def test_every_type_is_gathered_reduced_and_broadcast(outcomes):
+    count = len(outcomes)
+    for index, mode, found in _reports(outcomes, "every_type"):
+        for dtype in TYPES:
+            values = np.stack([BASE + other for other in range(count)])
+            mean = values.sum(0) / count
+            want = {
+                "gathered": values,
+                "sum": values.sum(0),
+                "mean": mean if dtype.startswith("float") else np.floor(mean),
+                "first": BASE,
+            }
+            for name, value in want.items():
+                got = found[f"{name} {dtype}"]
+                assert got.dtype == dtype, (index, mode, name, dtype)
+                np.testing.assert_array_equal(got, value, err_msg=f"{index} {mode} {name} {dtype}")
+        np.testing.assert_array_equal(found["first bool"], [True, True])
+
+
+def test_horovod_reduces_gathers_and_broadcasts(outcomes):
+    count = len(outcomes)
+    total = sum(BASE + other for other in range(count))
+    dense = np.zeros([9, 3])
+    for other in range(count):
+        dense[other] += (BASE + other)[0]
+        dense[5] += (BASE + other)[1]
+    want = {
+        "average": total / count,
+        "sum": total,
+        "integers": total // count,
+        "rows": np.repeat(np.arange(count), np.arange(count))[:, None] * [1, 1],
+        "none": np.zeros([0, 2]),
+        "of the last": BASE + count - 1,
+        "values": np.concatenate([BASE + other for other in range(count)]) / count,
+        "indices": np.array([[other, 5] for other in range(count)]).reshape(-1),
+        "slices": dense,
+    }
+    for index, mode, found in _reports(outcomes, "horovod"):
+        for name, value in want.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=f"{index} {mode} {name}")
+
+
+def test_processes_know_their_places(outcomes):
+    count = len(outcomes)
+    places = [outcome.reports[-1]["place"] for outcome in outcomes]
+    assert places == [[count, index, count, index] for index in range(count)]

@@ -1,0 +1,83 @@
+"""Collectives of hosts, called by instances: what they give in this one.
+
+Run with `python -m tests.support.collective_calls`, as instances of poprun. Instance i has values
+that are i more than those of instance 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import ipu
+from tensorflow.python.ipu import horovod as hvd
+
+from tests.support import instances
+
+tf1 = tf.compat.v1
+SUM, MEAN = tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN
+TYPES = ("float16", "float32", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint64")
+BASE = np.array([[1, 2, 3], [4, 5, 7]])
+
+Tensors = dict[str, Any]
+
+
+def every_type(rank: int) -> Tensors:
+    """Returns what the functions of `ipu.distributed` make of each type."""
+    found = {}
+    for dtype in TYPES:
+        value = tf.constant(BASE + rank, dtype)
+        found[f"gathered {dtype}"] = ipu.distributed.allgather(value)
+        found[f"sum {dtype}"] = ipu.distributed.allreduce(value, SUM)
+        found[f"mean {dtype}"] = ipu.distributed.allreduce(value, MEAN, tensor_name="mean")
+        found[f"first {dtype}"] = ipu.distributed.broadcast(value)
+    found["first bool"] = ipu.distributed.broadcast(tf.constant([rank == 0, True]))
+    return found
+
+
+def horovod(rank: int) -> Tensors:
+    """Returns what Horovod's functions make of tensors, some of different lengths."""
+    value = tf.constant(BASE + rank, tf.float32)
+    rows = tf.fill([rank, 2], float(rank))
+    slices = tf.IndexedSlices(value, tf.constant([rank, 5]), tf.constant([9, 3]))
+    summed, averaged = (hvd.allreduce(slices, op) for op in (hvd.Sum, hvd.Average))
+    return {
+        "average": hvd.allreduce(value),
+        "sum": hvd.allreduce(value, hvd.Sum),
+        "integers": hvd.allreduce(tf.constant(BASE + rank)),
+        "rows": hvd.allgather(rows, name="rows"),
+        "none": hvd.allgather(tf.zeros([0, 2])),
+        "of the last": hvd.broadcast(value, hvd.size() - 1, name="last"),
+        "values": averaged.values,
+        "indices": averaged.indices,
+        "slices": tf.convert_to_tensor(summed),
+    }
+
+
+def in_session(function: Callable[[int], Tensors], rank: int) -> Tensors:
+    """Returns what a function gives in a session, where operations run in no order."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        fetched: Tensors = session.run(function(rank))
+        return fetched
+
+
+def main() -> None:
+    """Calls everything in eager mode, in functions and in sessions."""
+    hvd.init()
+    rank, size = hvd.rank(), hvd.size()
+    modes = {
+        "eager": lambda function: function(rank),
+        "function": lambda function: tf.function(lambda: function(rank))(),
+        "session": lambda function: in_session(function, rank),
+    }
+    for mode, call in modes.items():
+        for function in (every_type, horovod):
+            found = {name: np.asarray(value) for name, value in call(function).items()}
+            instances.report(mode=mode, function=function.__name__, **found)
+    instances.report(place=[size, rank, hvd.local_size(), hvd.local_rank()])
+
+
+if __name__ == "__main__":
+    main()
