@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +15,8 @@ from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
 from tensorflow_ipu.configs.ranges import COUNT, INT32, Range
 from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.device import system
+from tensorflow_ipu.distributed.instance_strategy import InstanceStrategy
+from tensorflow_ipu.distributed.instances import EVALUATOR
 from tensorflow_ipu.feeds.ipu_infeed_queue import check_prefetch_depth
 
 __all__ = ["IPURunConfig", "RunConfig"]
@@ -135,6 +138,38 @@ class RunConfig(tf.compat.v1.estimator.RunConfig):
             # Where stock RunConfig keeps what it finds in the environment.
             self._master = master
             self._evaluation_master = master
+        if isinstance(self.train_distribute, InstanceStrategy):
+            self._be_worker_of(self.train_distribute)
+
+    def _be_worker_of(self, strategy: InstanceStrategy) -> None:
+        """Sets which worker this is; stock RunConfig expects to be told when training begins.
+
+        Each worker has a session of its own, so it is no part of a cluster for the rest of
+        TensorFlow, nor does that start servers and coordinate them.
+        """
+        self._distribute_coordinator_mode = None
+        self._cluster_spec = tf.train.ClusterSpec({})
+        resolver = getattr(strategy, "cluster_resolver", None)
+        if resolver is not None and resolver.task_type == EVALUATOR:
+            self._task_type, self._task_id = EVALUATOR, resolver.task_id or 0
+            self._is_chief = False
+            return
+        instances = strategy.instances
+        self._task_type, self._task_id = instances.task(instances.index)
+        self._is_chief = instances.index == 0
+        self._num_worker_replicas = instances.count
+        self._global_id_in_cluster = instances.index
+
+    def of_follower(self) -> RunConfig:
+        """Returns a copy for the session of a worker that saves nothing.
+
+        For that session it is the chief: there is nobody else to make its variables.
+        """
+        config = copy.copy(self)
+        config._is_chief = True
+        config._save_checkpoints_secs = config._save_checkpoints_steps = None
+        config._save_summary_steps = config._log_step_count_steps = None
+        return config
 
     __repr__ = shows(lambda self: {"": self._ipu_run_config, "model_dir": self.model_dir})
 

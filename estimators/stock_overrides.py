@@ -9,17 +9,17 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
-from tensorflow.python.distribute import distribute_lib
 
 from tensorflow_ipu import ipu_compiler, scopes, utils
 from tensorflow_ipu.estimators import arguments, input, ipu_run_config, session_hooks
 from tensorflow_ipu.estimators.input import Batches
+from tensorflow_ipu.estimators.workers import WorkerEstimator
 from tensorflow_ipu.ops import summary_ops
 
 ModeKeys = tf.estimator.ModeKeys
 
 
-class ProgramEstimator(tf1.estimator.Estimator):
+class ProgramEstimator(WorkerEstimator):
     """A stock estimator that runs programs; see `base.IPUEstimatorBase`, which it is made for."""
 
     # Whether one run may have several steps when there is a distribution strategy.
@@ -51,17 +51,8 @@ class ProgramEstimator(tf1.estimator.Estimator):
         arguments.check_params(params)
         # A copy, as stock `Estimator` makes of the rest: the user may go on to change the options.
         self._ipu = copy.deepcopy(config.ipu_run_config)
-        self._strategies = {
-            ModeKeys.TRAIN: config.train_distribute,
-            ModeKeys.EVAL: config.eval_distribute,
-        }
-        train = config.train_distribute
-        # Processes that train together.
-        self._num_workers = 1 if train is None else train.instances.count
         self._open_batches: list[Batches] = []
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
-        # Stock estimators would split the input of a strategy; here each process has a feed.
-        self._train_distribution = self._eval_distribution = None
 
     def _training_program(self, batches: Batches, config: Any) -> tf.estimator.EstimatorSpec:
         raise NotImplementedError
@@ -121,24 +112,6 @@ class ProgramEstimator(tf1.estimator.Estimator):
     def _convert_eval_steps_to_hooks(self, steps: int) -> list[tf1.train.SessionRunHook]:
         """Stock hooks count runs."""
         return super()._convert_eval_steps_to_hooks(steps // self._ipu.iterations_per_loop)
-
-    def _input_context(self, mode: str) -> tf.distribute.InputContext | None:
-        """Returns which part of the input this process is to have; None without a strategy."""
-        strategy = self._strategies.get(mode)
-        if strategy is None:
-            return None
-        instances = strategy.instances
-        return tf.distribute.InputContext(instances.count, instances.index, instances.count)
-
-    @contextlib.contextmanager
-    def _in_strategy(self, mode: str) -> Iterator[None]:
-        """Lets programs be built as the distribution strategy of a mode has it, if there is one."""
-        strategy = self._strategies.get(mode)
-        if strategy is None:
-            yield
-            return
-        with strategy.scope(), distribute_lib.ReplicaContext(strategy, 0):
-            yield
 
     def _call_input_fn(
         self, input_fn: Callable[..., Any], mode: str, input_context: Any = None

@@ -1,0 +1,130 @@
+"""Trainings by workers that each have a program of their own, and what they give in this one.
+
+Run with `python -m tests.support.worker_cases FOLDER WAY`, as instances of poprun: WAY says by what
+the workers find each other instead, a cluster resolver (`cluster`) or an environment like that of
+`mpirun` (`OMPI`, `PMI`). With the way `replicas`, one process has a replica for each worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python import ipu
+from tensorflow.python.ipu.horovod.ipu_horovod_strategy import IPUHorovodStrategy
+from tensorflow.python.ipu.horovod.ipu_multi_replica_strategy import IPUMultiReplicaStrategy
+from tensorflow.python.ipu.ipu_multi_worker_strategy import IPUMultiWorkerStrategy
+
+from tensorflow_ipu.launcher import environment
+from tests.support import instances, trainings
+
+tf1 = tf.compat.v1
+
+
+def start(way: str) -> Any:
+    """Lets this process be a worker, and returns its `Place`."""
+    me = environment.read()
+    assert me is not None
+    if way == "replicas":
+        return trainings.Place(IPUMultiReplicaStrategy(), 1, 0, me.total_replicas)
+    for name in me.variables():
+        os.environ.pop(name, None)
+    here = (me.count, me.index, me.total_replicas // me.count)
+    if way == "cluster":
+        cluster = {"worker": list(me.addresses)}
+        task = {"type": "worker", "index": me.index}
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": task})
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        strategy = IPUMultiWorkerStrategy(resolver)
+        server = tf.distribute.Server(
+            resolver.cluster_spec(),
+            job_name=resolver.task_type,
+            task_index=resolver.task_id,
+            config=strategy.update_config_proto(tf1.ConfigProto()),
+        )
+        return trainings.Place(strategy, *here, target=server.target)
+    os.environ.update(_mpi(way, me))
+    return trainings.Place(IPUHorovodStrategy(), *here)
+
+
+def _mpi(way: str, me: environment.InstanceEnvironment) -> dict[str, str]:
+    # The job has a name of its own, by which its processes choose their ports.
+    job = ".".join(me.addresses)
+    if way == "PMI":
+        return {"PMI_SIZE": str(me.count), "PMI_RANK": str(me.index), "PMI_JOBID": job}
+    return {
+        "OMPI_COMM_WORLD_SIZE": str(me.count),
+        "OMPI_COMM_WORLD_RANK": str(me.index),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(me.count),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(me.index),
+        "PMIX_NAMESPACE": job,
+    }
+
+
+def _averaged_by_pairs(place: trainings.Place) -> Any:
+    """Returns what makes an optimizer that averages over two replicas, and adds pairs up."""
+    if place.count > 1:
+        return trainings.averaged(trainings.momentum)
+    # One process adds up over all replicas.
+    return lambda: ipu.optimizers.MapGradientOptimizer(
+        trainings.momentum(), lambda gradient, _: gradient / 2.0
+    )
+
+
+def variables(place: trainings.Place) -> trainings.Trained:
+    """Returns what workers read of variables that each has counted in, and of a metric."""
+    replicas = trainings.total(place)
+    own = [place.index] if place.count > 1 else range(replicas)
+    place.configure()
+    with tf.Graph().as_default(), place.strategy.scope():
+        ranks = tf.constant([float(rank) for rank in own])
+        synchronization = tf.VariableSynchronization.ON_READ
+        counted = tf.Variable(
+            0.0,
+            trainable=False,
+            synchronization=synchronization,
+            aggregation=tf.VariableAggregation.SUM,
+        )
+        with tf.device("/device:CPU:0"):
+            mean, update = place.strategy.run(lambda: tf1.metrics.mean(ranks))
+            count = counted.assign_add(float(len(own)))
+        read = counted.read_value()
+        with place.session() as session:
+            session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+            session.run([update, count])
+            return {
+                "metric": session.run(mean),
+                "metric of this instance": session.run(update),
+                "counted": session.run(read),
+            }
+
+
+def main(folder: str, way: str, *only: str) -> None:
+    """Runs the trainings.
+
+    Args:
+        folder: for checkpoints.
+        way: by what the workers find each other.
+        *only: names of the trainings to run; all for one replica each if none.
+    """
+    place = start(way)
+    cases = {
+        "variables": lambda: variables(place),
+        "loop": lambda: trainings.graph_loop(place),
+        "pipeline": lambda: trainings.graph_pipeline(place),
+        "IPUEstimator": lambda: trainings.estimator(place, os.path.join(folder, "a"), False),
+        "IPUPipelineEstimator": lambda: trainings.pipeline_estimator(
+            place, os.path.join(folder, "b"), trainings.momentum
+        ),
+        "averaged by pairs": lambda: trainings.graph_loop(place, _averaged_by_pairs(place)),
+    }
+    for name, case in cases.items():
+        if name in only or (not only and name != "averaged by pairs"):
+            instances.report(case=name, **case())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
