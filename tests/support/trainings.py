@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -270,6 +271,8 @@ def estimator(place: Place, folder: str, replicas_reduce: bool = True) -> Traine
         assert trained.config.is_chief == (place.index == 0)
     result = trained.evaluate(input_fn, steps=STEPS)
     assert result["global_step"] == 2 * STEPS
+    # Only the chief has written summaries.
+    assert len(list(Path(folder).glob("events.*"))) == 1
     return {**_of_checkpoint(trained), "evaluated by this instance": np.asarray(result["mean"])}
 
 

@@ -12,6 +12,7 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python import ipu
 from tensorflow.python.ipu.horovod.ipu_horovod_strategy import IPUHorovodStrategy
@@ -19,7 +20,7 @@ from tensorflow.python.ipu.horovod.ipu_multi_replica_strategy import IPUMultiRep
 from tensorflow.python.ipu.ipu_multi_worker_strategy import IPUMultiWorkerStrategy
 
 from tensorflow_ipu.launcher import environment
-from tests.support import instances, trainings
+from tests.support import instances, pipelines, trainings
 
 tf1 = tf.compat.v1
 
@@ -102,6 +103,60 @@ def variables(place: trainings.Place) -> trainings.Trained:
             }
 
 
+def variables_on_host(place: trainings.Place) -> trainings.Trained:
+    """Trains with variables on the host, where gradients are added up and applied.
+
+    One process does it without any IPU.
+    """
+    steps, count = trainings.STEPS, trainings.total(place)
+    x, labels = pipelines.data(steps * count)
+    optimizer = trainings.momentum()
+    with tf.Graph().as_default(), _host_strategy(place).scope() as strategy:
+        tf1.set_random_seed(1 + place.index)
+        start = tf1.constant_initializer(0.25) if place.count == 1 else _own_start(place)
+        weight = tf1.get_variable(
+            "w", [pipelines.FEATURES, pipelines.CLASSES], initializer=start, use_resource=True
+        )
+        places = [
+            tf1.placeholder(each.dtype, [place.replicas * pipelines.BATCH, *each.shape[1:]])
+            for each in (x, labels)
+        ]
+
+        def gradient(x: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+            # Losses are means over the batch of a worker.
+            loss = pipelines.loss_of(tf.matmul(x, weight), labels)
+            return tf.gradients(loss * float(place.replicas), weight)[0]
+
+        def compiled() -> tf.Tensor:
+            with ipu.scopes.ipu_scope("/device:IPU:0"):
+                return ipu.ipu_compiler.compile(gradient, places)[0]
+
+        place.configure()
+        found = gradient(*places) if place.count == 1 else strategy.run(compiled)
+        with tf.device("/device:CPU:0"):
+            step = strategy.run(lambda: optimizer.apply_gradients([(found, weight)]))
+        with place.session() as session:
+            session.run(tf1.global_variables_initializer())
+            own = [place.own(each, pipelines.BATCH) for each in (x, labels)]
+            for batch in zip(*[np.split(each, steps) for each in own]):
+                session.run(step, dict(zip(places, batch)))
+            return {f"rounded {v.op.name}": session.run(v) for v in tf1.global_variables()}
+
+
+def _own_start(place: trainings.Place) -> Any:
+    """Returns an initializer that is the common one in the first instance only."""
+    return tf1.constant_initializer(0.25 + place.index)
+
+
+def _host_strategy(place: trainings.Place) -> Any:
+    """Returns a strategy like that of the place, with variables on the host."""
+    if place.count == 1:
+        return tf.distribute.get_strategy()
+    if isinstance(place.strategy, IPUHorovodStrategy):
+        return IPUHorovodStrategy(variables_on_host=True)
+    return IPUMultiWorkerStrategy(place.strategy.cluster_resolver, variables_on_host=True)
+
+
 def main(folder: str, way: str, *only: str) -> None:
     """Runs the trainings.
 
@@ -113,6 +168,7 @@ def main(folder: str, way: str, *only: str) -> None:
     place = start(way)
     cases = {
         "variables": lambda: variables(place),
+        "variables on the host": lambda: variables_on_host(place),
         "loop": lambda: trainings.graph_loop(place),
         "pipeline": lambda: trainings.graph_pipeline(place),
         "IPUEstimator": lambda: trainings.estimator(place, os.path.join(folder, "a"), False),
