@@ -118,6 +118,11 @@ def sharded() -> Any:
     return ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2(momentum(), STEPS, **SHARDED)
 
 
+def accumulated() -> Any:
+    """Returns an optimizer that accumulates, and leaves it to the strategy to add up."""
+    return ipu.optimizers.GradientAccumulationOptimizerV2(momentum(), STEPS)
+
+
 def graph_loop(place: Place, optimizer: Callable[[], Any] = momentum) -> Trained:
     """Trains in a loop on the device, as a TensorFlow 1 program does."""
     place.configure()
@@ -183,7 +188,7 @@ def graph_pipeline(
         train = _run(place, compiled)
         ipu.utils.move_variable_initialization_to_cpu()
         loss = tf.reduce_mean(outfeed.dequeue())
-        reduced = place.strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
+        reduced = place.strategy.reduce(tf.distribute.ReduceOp.SUM, loss)
         with place.session() as session:
             _initialized(place, session, infeed)
             session.run(train)

@@ -170,6 +170,7 @@ def main(folder: str, way: str, *only: str) -> None:
         "variables": lambda: variables(place),
         "variables on the host": lambda: variables_on_host(place),
         "loop": lambda: trainings.graph_loop(place),
+        "accumulation": lambda: trainings.graph_loop(place, trainings.accumulated),
         "pipeline": lambda: trainings.graph_pipeline(place),
         "IPUEstimator": lambda: trainings.estimator(place, os.path.join(folder, "a"), False),
         "IPUPipelineEstimator": lambda: trainings.pipeline_estimator(
