@@ -61,7 +61,7 @@ class HostVariablesExtended(InstanceExtended):
             return super()._create_variable(next_creator, **kwargs)
         kwargs["use_resource"] = True
         with ops.device(_HOST):
-            made = next_creator(**kwargs)
+            made = next_creator(**self.begun_alike(kwargs))
         made.__class__ = HostVariable
         return made
 

@@ -128,21 +128,30 @@ class InstanceExtended(IPUExtended):
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         """All instances begin with the values of the first."""
-        initial_value = kwargs.get("initial_value")
-        if transport.count() > 1 and initial_value is not None:
-
-            def of_first_instance() -> Any:
-                value = initial_value() if callable(initial_value) else initial_value
-                tensor = ops.convert_to_tensor(value, dtype=kwargs.get("dtype"))
-                return transport.from_instance(tensor, 0, "InitialValue")
-
-            kwargs["initial_value"] = of_first_instance
+        kwargs = self.begun_alike(kwargs)
         made = super()._create_variable(next_creator, **kwargs)
         if not self.reduces_variables or transport.count() == 1:
             return made
         if kwargs.get("synchronization") != VariableSynchronization.ON_READ:
             return made
         return read_variables.reduced_when_read(made)
+
+    def begun_alike(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of a variable, with the initial value of the first instance.
+
+        Args:
+            kwargs: the arguments, with the initial value of this one.
+        """
+        initial_value = kwargs.get("initial_value")
+        if transport.count() == 1 or initial_value is None:
+            return kwargs
+
+        def of_first_instance() -> Any:
+            value = initial_value() if callable(initial_value) else initial_value
+            tensor = ops.convert_to_tensor(value, dtype=kwargs.get("dtype"))
+            return transport.from_instance(tensor, 0, "InitialValue")
+
+        return {**kwargs, "initial_value": of_first_instance}
 
     def _update_config_proto(self, config_proto: Any) -> Any:
         """Keeps sessions on a server to the devices of their own process."""
