@@ -131,7 +131,8 @@ class Exchanging : public WatchedExchange {
   tensorflow::StatusCallback BeginLetter(size_t p) {
     return [this, p, end = Begin(parcels[p].instance)](const Status& status) {
       if (!status.ok()) return end(status);
-      End(OpenLetter(p));
+      Refuse(OpenLetter(p));
+      End(tensorflow::OkStatus());
     };
   }
 
@@ -144,15 +145,41 @@ class Exchanging : public WatchedExchange {
 
   void Fail(const Status& status) override { End(status); }
 
-  void End(const Status& status) {
-    bool first_error = false;
+  // Says that a letter of ours begins.
+  tensorflow::StatusCallback BeginSending(int instance) {
+    unread_.fetch_add(1);
+    return [this, end = Begin(instance)](const Status& status) {
+      IsRead();
+      end(status);
+    };
+  }
+
+  // Says that a letter of ours has been read, or has failed, or that all have begun.
+  void IsRead() {
+    if (unread_.fetch_sub(1) > 1) return;
+    if (!Ended().ok()) Cancel();
+  }
+
+  // Makes a letter that is not what was expected an error, for the others too: they learn of it
+  // from our letters, so nothing is cancelled before these are read.
+  void Refuse(const Status& status) {
+    if (status.ok()) return;
     {
       tensorflow::mutex_lock lock(mu_);
-      first_error = status_.ok() && !status.ok();
       status_.Update(status);
     }
-    // The other messages may never come.
-    if (first_error) cancellation_->StartCancel();
+    if (unread_ == 0) Cancel();
+  }
+
+  void End(const Status& status) {
+    if (!status.ok()) {
+      {
+        tensorflow::mutex_lock lock(mu_);
+        status_.Update(status);
+      }
+      // The other messages may never come.
+      Cancel();
+    }
     if (pending_.fetch_sub(1) > 1) return;
     watch_->Remove(this);
     // A cancellation, which may be what has brought about this call, has to return before its
@@ -203,6 +230,10 @@ class Exchanging : public WatchedExchange {
     delete this;
   }
 
+  void Cancel() {
+    if (!cancelled_.exchange(true)) cancellation_->StartCancel();
+  }
+
   Status Ended() {
     tensorflow::mutex_lock lock(mu_);
     return status_;
@@ -212,6 +243,8 @@ class Exchanging : public WatchedExchange {
   InstanceWatch* const watch_;
   std::unique_ptr<CancellationManager> cancellation_;
   std::atomic<int> pending_{1};
+  std::atomic<int> unread_{1};  // of our letters; one more until all have begun
+  std::atomic<bool> cancelled_{false};
   const tensorflow::StatusCallback finish_;
   tensorflow::mutex mu_;
   Status status_ TF_GUARDED_BY(mu_);
@@ -302,7 +335,7 @@ void Instances::Exchange(const std::string& key, const std::string& label, bool 
     const std::string out = StrCat(key, ";", index_, ">", other);
     const std::string in = StrCat(key, ";", other, ">", index_);
     if (state->written[p].NumElements() > 0) {
-      Send(other, out, &state->written[p], cancelling, state->Begin(other));
+      Send(other, out, &state->written[p], cancelling, state->BeginSending(other));
     }
     if (state->received[p].NumElements() > 0) {
       Receive(other, in, &state->received[p], cancelling, state->BeginLetter(p));
@@ -323,6 +356,7 @@ void Instances::Exchange(const std::string& key, const std::string& label, bool 
       Receive(other, name, tensor, cancelling, state->Begin(other));
     });
   }
+  state->IsRead();
   state->End(tensorflow::OkStatus());
 }
 

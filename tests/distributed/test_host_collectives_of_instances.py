@@ -66,5 +66,23 @@ def test_horovod_reduces_gathers_and_broadcasts(outcomes):
 
 def test_processes_know_their_places(outcomes):
     count = len(outcomes)
-    places = [outcome.reports[-1]["place"] for outcome in outcomes]
+    places = [outcome.reports[-2]["place"] for outcome in outcomes]
     assert places == [[count, index, count, index] for index in range(count)]
+
+
+def test_calls_that_do_not_fit_together_are_errors_in_all_instances(outcomes):
+    """Each learns what another has come to, also where that one has seen it before."""
+    phrases = {
+        "shapes": ("float[2]", "float[3]"),
+        "sizes": ("float[262144]", "float[262145]"),
+        "types": ("of float[2]", "of int32[2]"),
+        "rows": ("rows of float[1]", "rows of float[2]"),
+        "functions": ("IpuInstanceSum", "IpuInstanceBroadcast"),
+    }
+    for outcome in outcomes:
+        found = outcome.reports[-1]
+        assert set(found) == set(phrases)
+        for name, message in found.items():
+            assert "do not run the same program" in message, (name, message)
+            if len(outcomes) == 2:
+                assert all(phrase in message for phrase in phrases[name]), (name, message)

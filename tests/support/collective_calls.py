@@ -63,6 +63,25 @@ def in_session(function: Callable[[int], Tensors], rank: int) -> Tensors:
         return fetched
 
 
+def errors(rank: int) -> dict[str, str]:
+    """Returns the errors of calls that do not fit together. They leave nothing behind."""
+    calls = {
+        "shapes": lambda: ipu.distributed.allreduce(tf.zeros([2 + rank]), SUM),
+        "sizes": lambda: hvd.allreduce(tf.zeros([2**18 + rank])),
+        "types": lambda: hvd.broadcast(tf.zeros([2], (tf.float32, tf.int32)[rank % 2]), 0),
+        "rows": lambda: hvd.allgather(tf.zeros([2, 1 + rank])),
+        "functions": lambda: hvd.allreduce(1.0) if rank else hvd.broadcast(1.0, 0),
+    }
+    found = {}
+    for name, call in calls.items():
+        try:
+            call()
+            found[name] = "none"
+        except tf.errors.OpError as error:
+            found[name] = error.message
+    return found
+
+
 def main() -> None:
     """Calls everything in eager mode, in functions and in sessions."""
     hvd.init()
@@ -77,6 +96,7 @@ def main() -> None:
             found = {name: np.asarray(value) for name, value in call(function).items()}
             instances.report(mode=mode, function=function.__name__, **found)
     instances.report(place=[size, rank, hvd.local_size(), hvd.local_rank()])
+    instances.report(**errors(rank))
 
 
 if __name__ == "__main__":
