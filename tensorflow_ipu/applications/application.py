@@ -139,6 +139,7 @@ def build(
     """
     executable, library = ahead_of_time.compile_cluster(cluster, ordinal)
     _check_on_device(executable)
+    _check_one_process(executable)
     _check_self_contained(library)
     infeeds = _replace_feeds(library, op_names.INFEED, _to_receive)
     outfeeds = _replace_feeds(library, op_names.OUTFEED, _to_send)
@@ -177,6 +178,20 @@ def _check_on_device(executable: Executable) -> None:
         None,
         f"Cannot serialize a {kind} graph: the host evaluates it, and there is no program for the "
         "device. Export a function that computes with tensors that have dimensions.",
+    )
+
+
+def _check_one_process(executable: Executable) -> None:
+    """Refuses programs of several instances: what loads an application has not joined others."""
+    instances = executable.system.process_count
+    if instances == 1:
+        return
+    raise errors.FailedPreconditionError(
+        None,
+        None,
+        f"An application is a program of one process. Received: one of {instances} processes "
+        "(experimental.multi_replica_distribution.process_count). Save it in a process that "
+        "is started without a launcher.",
     )
 
 

@@ -194,6 +194,15 @@ def test_python_on_the_host_is_left_behind(tmp_path: Path) -> None:
         compiled(program, tmp_path / "x", tf.ones([2]))
 
 
+def test_a_program_of_several_processes_is_refused(tmp_path: Path) -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = 1
+    config.experimental.multi_replica_distribution.process_count = 2
+    config.configure_ipu_system()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="one of 2 processes"):
+        compiled(lambda x: x * 2.0, tmp_path / "x", tf.ones([2]))
+
+
 def test_the_program_runs_as_it_does_here(tmp_path: Path) -> None:
     """The same function, compiled to a file and launched."""
     configure()
