@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import socket
 import time
 from collections.abc import Mapping, Sequence
 
@@ -25,6 +26,8 @@ _GREETING_BYTES = 1024
 # How long an instance is asked for at a time, and how long until it is asked again (seconds).
 _ASK = 1.0
 _PAUSE = 0.1
+#: Seconds that the name of a host may be unknown, as those of hosts that are being started are.
+UNKNOWN_HOST_TIMEOUT = 20.0
 
 
 def wait(instances: Instances, tasks: Sequence[str], timeout: float) -> None:
@@ -36,9 +39,10 @@ def wait(instances: Instances, tasks: Sequence[str], timeout: float) -> None:
         timeout: seconds to wait.
 
     Raises:
-        tf.errors.DeadlineExceededError: If some do not answer in time. It names them.
+        tf.errors.DeadlineExceededError: If some do not answer in time, or their host stays unknown.
+            It names them.
     """
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     missing = {other: "" for other in range(instances.count) if other != instances.index}
     while True:
         for other in list(missing):
@@ -49,8 +53,12 @@ def wait(instances: Instances, tasks: Sequence[str], timeout: float) -> None:
                 missing[other] = reason
         if not missing:
             return
-        if time.monotonic() >= deadline:
-            raise _did_not_come(instances, missing, timeout)
+        waited = time.monotonic() - began
+        is_hopeless = waited >= UNKNOWN_HOST_TIMEOUT and any(
+            _is_unknown(instances.addresses[other]) for other in missing
+        )
+        if waited >= timeout or is_hopeless:
+            raise _did_not_come(instances, missing, min(waited, timeout))
         time.sleep(_PAUSE)
 
 
@@ -63,14 +71,23 @@ def _problem(task: str) -> str | None:
     return None
 
 
+def _is_unknown(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.getaddrinfo(host, int(port))
+    except socket.gaierror:
+        return True
+    return False
+
+
 def _did_not_come(
-    instances: Instances, missing: Mapping[int, str], timeout: float
+    instances: Instances, missing: Mapping[int, str], waited: float
 ) -> errors.DeadlineExceededError:
     named = [f"instance {i} ({instances.addresses[i]}: {why})" for i, why in missing.items()]
     return errors.DeadlineExceededError(
         None,
         None,
-        f"Instance {instances.index} has waited {timeout:g} seconds for the other instances of "
+        f"Instance {instances.index} has waited {waited:.0f} seconds for the other instances of "
         f"{instances.count}, and did not reach {', '.join(named)}. Start all of them at about the "
         "same time, each once, with the same addresses.",
     )

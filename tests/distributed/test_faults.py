@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances
-from tensorflow_ipu.launcher import environment
+from tensorflow_ipu.launcher import environment, hosts
 from tests.support import fault_programs, instances
 
 PROGRAM = ["-m", "tests.support.fault_programs"]
@@ -217,3 +217,19 @@ def test_instances_with_other_numbers_of_replicas_are_refused():
             in (report["message"])
         )
         assert addresses[0] in report["message"] and addresses[1] in report["message"]
+
+
+def test_host_that_nobody_knows_is_an_error_before_the_others_are_given_up(run_python):
+    (port,) = (address.rpartition(":")[2] for address in hosts.addresses(["localhost"], 1))
+    run_python(
+        "import tensorflow as tf\n"
+        "from tensorflow_ipu.distributed import handshake, instances, joining\n"
+        "handshake.UNKNOWN_HOST_TIMEOUT = 0.0\n"
+        f"addresses = ('no-such-host.invalid:1', 'localhost:{port}')\n"
+        "try:\n"
+        "    joining.join(instances.Instances(2, 1, addresses=addresses))\n"
+        "except tf.errors.DeadlineExceededError as error:\n"
+        "    assert 'did not reach instance 0 (no-such-host.invalid:1' in error.message, error\n"
+        "else:\n"
+        "    raise AssertionError\n"
+    )
