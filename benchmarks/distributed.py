@@ -46,7 +46,13 @@ def join(me: Me) -> tf.distribute.Strategy:
     their_sums(strategy, 4, 1)()  # so that the processes know each other
     with tf.device("/device:CPU:0"):
         tasks = [f"/job:worker/replica:0/task:{i}" for i in range(me.count)]
-        native.ops().ipu_join_instances(tasks=tasks, index=me.index, seed=0)
+        native.ops().ipu_join_instances(
+            tasks=tasks,
+            index=me.index,
+            seed=0,
+            addresses=list(me.addresses),
+            limit=environment.collective_timeout(),
+        )
     return strategy
 
 
