@@ -29,10 +29,32 @@ def poprun(*words: str, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*POPRUN, *words], **{**pipes, "text": True, "timeout": LONG, **options})
 
 
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def end_started():
+    """Kills what a test that fails leaves behind; instances go with their `poprun`."""
+    yield
+    while _started:
+        process = _started.pop()
+        process.kill()
+        process.communicate()
+
+
 def start(*words: str) -> subprocess.Popen[str]:
     """Starts `poprun`, in a session of its own as under a terminal."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    return subprocess.Popen([*POPRUN, *words], text=True, start_new_session=True, **pipes)
+    process = subprocess.Popen(
+        [*POPRUN, *words],
+        text=True,
+        start_new_session=True,
+        # The tests may run under nohup.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509
+        **pipes,
+    )
+    _started.append(process)
+    return process
 
 
 def shell(script: str, count: int = 2, *options: str) -> tuple[str, ...]:
