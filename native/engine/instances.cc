@@ -129,10 +129,11 @@ class Exchanging : public WatchedExchange {
 
   // The same for the letter of parcel `p`, which is opened then.
   tensorflow::StatusCallback BeginLetter(size_t p) {
+    letters_.fetch_add(1);
     return [this, p, end = Begin(parcels[p].instance)](const Status& status) {
-      if (!status.ok()) return end(status);
-      Refuse(OpenLetter(p));
-      End(tensorflow::OkStatus());
+      if (status.ok()) Refuse(OpenLetter(p));
+      LetterEnds();
+      end(status);
     };
   }
 
@@ -147,28 +148,24 @@ class Exchanging : public WatchedExchange {
 
   // Says that a letter of ours begins.
   tensorflow::StatusCallback BeginSending(int instance) {
-    unread_.fetch_add(1);
+    letters_.fetch_add(1);
     return [this, end = Begin(instance)](const Status& status) {
-      IsRead();
+      LetterEnds();
       end(status);
     };
   }
 
-  // Says that a letter of ours has been read, or has failed, or that all have begun.
-  void IsRead() {
-    if (unread_.fetch_sub(1) > 1) return;
+  // Says that a letter has been read, here or there, or has failed, or that all have begun.
+  void LetterEnds() {
+    if (letters_.fetch_sub(1) > 1) return;
     if (!Ended().ok()) Cancel();
   }
 
-  // Makes a letter that is not what was expected an error, for the others too: they learn of it
-  // from our letters, so nothing is cancelled before these are read.
+  // Makes a letter that is not what was expected an error. The others learn of it from our letters,
+  // and we take theirs, so that they are not kept waiting: other messages are cancelled after that.
   void Refuse(const Status& status) {
-    if (status.ok()) return;
-    {
-      tensorflow::mutex_lock lock(mu_);
-      status_.Update(status);
-    }
-    if (unread_ == 0) Cancel();
+    tensorflow::mutex_lock lock(mu_);
+    status_.Update(status);
   }
 
   void End(const Status& status) {
@@ -243,7 +240,7 @@ class Exchanging : public WatchedExchange {
   InstanceWatch* const watch_;
   std::unique_ptr<CancellationManager> cancellation_;
   std::atomic<int> pending_{1};
-  std::atomic<int> unread_{1};  // of our letters; one more until all have begun
+  std::atomic<int> letters_{1};  // under way; one more until all have begun
   std::atomic<bool> cancelled_{false};
   const tensorflow::StatusCallback finish_;
   tensorflow::mutex mu_;
@@ -356,7 +353,7 @@ void Instances::Exchange(const std::string& key, const std::string& label, bool 
       Receive(other, name, tensor, cancelling, state->Begin(other));
     });
   }
-  state->IsRead();
+  state->LetterEnds();
   state->End(tensorflow::OkStatus());
 }
 

@@ -531,8 +531,6 @@ def test_options_without_an_effect_are_accepted_in_silence(name, caplog):
 def test_options_that_change_what_programs_compute_are_not_taken_in_silence():
     ignored = {name for name, option in OPTIONS.items() if option.effect is Effect.IGNORED}
     assert ignored == {
-        "experimental.multi_replica_distribution.process_index",
-        "experimental.multi_replica_distribution.process_count",
         "norms.experimental.distributed_batch_norm_replica_group_size",
         # What their files would hold:
         "_profiling.use_poplar_cbor_report",

@@ -18,7 +18,8 @@ from tensorflow_ipu.profiler.report import Report
 @pytest.fixture
 def executable(tmp_path, monkeypatch):
     """A program of 4 processes with 2 replicas each. It is only compiled: there is one process."""
-    monkeypatch.setenv("TF_POPLAR_FLAGS", f"--executable_cache_path={tmp_path}")
+    monkeypatch.setenv(flags.VARIABLE, f"--executable_cache_path={tmp_path}")
+    flags._reset_for_tests()
     config = IPUConfig()
     config.auto_select_ipus = 2
     config.experimental.multi_replica_distribution.process_count = 4
@@ -35,7 +36,9 @@ def executable(tmp_path, monkeypatch):
             return cross_replica_ops.cross_replica_sum(tf.matmul(x, weights))
 
         strategy.run(step, args=(tf.ones([8, 64]),))
-    return cache.executables()[-1]
+    yield cache.executables()[-1]
+    monkeypatch.undo()
+    flags._reset_for_tests()
 
 
 def test_replicas_are_those_of_all_processes(executable, tmp_path):
