@@ -280,14 +280,17 @@ def _answer(request: int) -> None:
             cluster, target = _read_request(request)
             executable, library = compile_cluster(cluster, target)
         library = _prepare_to_run(executable, library)
+        configured = executable.system
+        # What is only compiled meets nobody.
+        instances = 1 if configured.pre_compiles else configured.process_count
         native.reply(
             request,
             executable.id,
             library.SerializeToString(),
             cluster.entry,
-            executable.replicas // executable.system.process_count,
-            executable.system.process_count,
-            executable.system.process_index,
+            executable.replicas // configured.process_count,
+            instances,
+            configured.process_index,
             executable.meeting_fingerprint,
             executable.on_device,
         )
