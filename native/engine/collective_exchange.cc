@@ -17,10 +17,10 @@ using tensorflow::strings::StrCat;
 namespace {
 
 // From this size on, each process computes a part of an output that is the same for all. With two
-// processes that moves no fewer bytes, so it pays late: by less computing, and smaller tensors.
-// Measured with benchmarks/distributed.py.
+// processes that moves no fewer bytes, so it pays later: by less computing, and smaller tensors.
+// Chosen with benchmarks/distributed.py.
 constexpr size_t kSharedBytes = 256 << 10;
-constexpr size_t kSharedBytesOfTwo = 4 << 20;
+constexpr size_t kSharedBytesOfTwo = 512 << 10;
 // Parts of an output begin at multiples of so many elements, so that no two are in one cache line.
 constexpr int64_t kPartUnit = 64;
 
