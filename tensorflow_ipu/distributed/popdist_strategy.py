@@ -10,6 +10,7 @@ from tensorflow.python.framework import ops
 
 from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed import instances as _instances
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instance_strategy import InstanceExtended, InstanceStrategy
@@ -45,7 +46,24 @@ class PopDistExtended(InstanceExtended):
             return super()._reduce_to(reduce_op, value, destinations, options)
         if not self._add_reductions:
             return value
+        self._check_configured()
         return over_replicas(reduce_op, value)
+
+    def _check_configured(self) -> None:
+        """Refuses to reduce over the replicas of this instance only, which nobody would notice.
+
+        In graph mode the configuration may come after the program is built.
+        """
+        if not ops.executing_eagerly_outside_functions():
+            return
+        count = self._container_strategy().instances.count
+        configured = system.current().process_count
+        if configured != count:
+            raise RuntimeError(
+                f"The strategy reduces over {count} instances, but the IPUs are configured for "
+                f"{configured}. Before config.configure_ipu_system() call "
+                "popdist.tensorflow.set_ipu_config(config), or strategy.update_ipu_config(config)."
+            )
 
     def _broadcast_to(self, tensor: Any, destinations: Any) -> Any:
         if current_scope.is_ipu(current_scope.current_device()) or trace.in_cluster():

@@ -32,6 +32,22 @@ _PROGRAM = textwrap.dedent(
                 instances.report(value=float(strategy.run(function)))
             except tf.errors.FailedPreconditionError as error:
                 instances.report(error=error.message)
+
+    from tensorflow_ipu.distributed.popdist_strategy import PopDistStrategy
+
+    def reduced():
+        replica = tf.distribute.get_replica_context()
+        return replica.all_reduce("SUM", tf.constant(me.index + 1.0))
+
+    strategy = PopDistStrategy()
+    instances.report(value=float(strategy.run(tf.function(reduced, jit_compile=True))))
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    try:
+        strategy.run(tf.function(lambda: reduced(), jit_compile=True))
+    except RuntimeError as error:
+        instances.report(error=str(error))
     """
 )
 
@@ -51,10 +67,12 @@ def test_a_process_that_has_joined_no_others_is_told_so_before_the_first_step():
 
 def test_a_configuration_has_to_say_what_the_process_has_joined():
     for index, outcome in enumerate(instances.run(["-c", _PROGRAM], 2)):
-        other_index, other_count, right = outcome.reports
+        other_index, other_count, right, reduced, not_configured = outcome.reports
         joined = rf"it has joined the others as instance {index} of 2"
         assert f"that this is process {1 - index} of 2" in other_index["error"]
         assert joined in other_index["error"]
         assert f"that this is process {index} of 4" in other_count["error"]
         assert joined in other_count["error"]
         assert right == {"value": 3.0}
+        assert reduced == {"value": 3.0}
+        assert "over 2 instances, but the IPUs are configured for 1" in not_configured["error"]
