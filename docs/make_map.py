@@ -16,12 +16,12 @@ What each folder is for, and each file in it. Made by `docs/make_map.py` from th
 file, so `grep` finds the same words. [architecture.md](architecture.md) says how the parts work
 together, and [CONTRIBUTING.md](../CONTRIBUTING.md) which files a change of some kind needs.
 
-The folders `configs/`, `ops/`, `keras_layers/` and `estimators/` are links in `tensorflow_ipu/`:
-import them from there.
+The folders `configs/`, `ops/`, `keras_layers/`, `estimators/` and `frontends/` are links in
+`tensorflow_ipu/`: import them from there.
 """
 
 # Top folders in the order of the page: a reader begins with what users call.
-_PACKAGES = ("tensorflow_ipu", "ops", "keras_layers", "estimators", "configs")
+_PACKAGES = ("tensorflow_ipu", "ops", "keras_layers", "estimators", "frontends", "configs")
 _NATIVE = {
     "native/plugin": "What TensorFlow loads: the device type, and passes over graphs.",
     "native/engine": "Launches programs: replicas, variables, feeds' lifetimes, events, Python.",

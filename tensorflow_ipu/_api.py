@@ -17,6 +17,7 @@ PLUGIN = "tensorflow.compiler.plugin"
 POPLAR = PLUGIN + ".poplar"
 ADDONS = "ipu_tensorflow_addons"
 POPDIST = "popdist"
+POPXL = "popxl"
 
 # The modules of Keras that have the attribute `ipu`: that of `import keras`, what `tf.keras` is,
 # and that of `import tensorflow.keras`, which is made of the same file once more.
@@ -185,6 +186,18 @@ ADDONS_MODULES = {
 POPDIST_MODULES = {
     "": "distributed.popdist",
     "tensorflow": "distributed.popdist.tensorflow",
+}
+
+# Public module `popxl`, and those below it -> module of `tensorflow_ipu`.
+POPXL_MODULES = {
+    "": "frontends.popxl",
+    **{
+        name: f"frontends.popxl.{name}"
+        for name in (
+            *("context", "dtypes", "errors", "graph", "ir", "module", "ops"),
+            *("replica_grouping", "session", "streams", "tensor", "utils"),
+        )
+    },
 }
 
 

@@ -21,6 +21,7 @@ from tensorflow_ipu._api import (
     PLUGIN,
     POPDIST,
     POPLAR,
+    POPXL,
     PUBLIC,
 )
 
@@ -45,11 +46,15 @@ _ROOTS = {
     POPLAR: ("", _api.POPLAR_MODULES),
     ADDONS: ("", _api.ADDONS_MODULES),
     POPDIST: ("", _api.POPDIST_MODULES),
+    POPXL: ("", _api.POPXL_MODULES),
     **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
 }
 
 # What the names begin with that are looked at; others pass at once.
-_BEGINNINGS = (PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, *(name + ".ipu" for name in KERAS))
+_BEGINNINGS = (
+    *(PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, POPXL),
+    *(name + ".ipu" for name in KERAS),
+)
 
 
 class _Package:

@@ -17,7 +17,7 @@ from absl import logging
 from tensorflow_ipu import private_files
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators")
+PACKAGES = ("tensorflow_ipu", "configs", "ops", "keras_layers", "estimators", "frontends")
 
 
 def _mode(path: Path) -> int:

@@ -1,0 +1,1 @@
+"""Front ends beside TensorFlow: other APIs whose programs run on the same device."""

@@ -1,0 +1,221 @@
+"""What holds for the ops created next: the module `popxl.context`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_ipu.frontends.popxl.core import sites
+from tensorflow_ipu.frontends.popxl.core.sequence import Sequencer
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.graph import Graph
+    from tensorflow_ipu.frontends.popxl.ir import Ir
+
+__all__ = [
+    "debug_context_frame_offset",
+    "gcg",
+    "get_current_graph",
+    "get_ir",
+    "get_main_graph",
+    "gir",
+    "gmg",
+    "in_sequence",
+    "io_tiles",
+    "ipu",
+    "name_scope",
+    "op_debug_context",
+]
+
+
+class _Context:
+    """The open contexts, innermost last. There is one stack of each kind in a process."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+        self.ipus: list[int] = [0]
+        self.tile_sets: list[str] = ["compute"]
+        self.names: list[str] = []
+        self.sequencer = Sequencer()
+
+
+_context = _Context()
+
+
+def get_current_graph() -> Graph:
+    """Returns the graph that ops are added to: that of the innermost `with graph:`.
+
+    Raises:
+        RuntimeError: Outside of all of them.
+    """
+    if not _context.graphs:
+        raise RuntimeError(
+            "Trying to access the current graph, but no graph has been selected. Create ops inside "
+            "a `with` statement of a graph: `with ir.main_graph:`."
+        )
+    return _context.graphs[-1]
+
+
+def get_main_graph() -> Graph:
+    """Returns the main graph of the Ir of the current graph.
+
+    Raises:
+        RuntimeError: Outside of all graphs.
+    """
+    return get_current_graph().ir.main_graph
+
+
+def get_ir() -> Ir:
+    """Returns the Ir of the current graph.
+
+    Raises:
+        RuntimeError: Outside of all graphs.
+    """
+    return get_current_graph().ir
+
+
+gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
+
+
+def enter_graph(graph: Graph) -> None:
+    """Makes a graph the current one.
+
+    Args:
+        graph: the graph.
+
+    Raises:
+        RuntimeError: If a graph of another Ir is the current one.
+    """
+    if _context.graphs and _context.graphs[-1].ir is not graph.ir:
+        raise RuntimeError(
+            "Cannot enter the graph: the previous context's Ir is different. Leave the graphs of "
+            "one Ir before entering those of another."
+        )
+    _context.graphs.append(graph)
+
+
+def leave_graph() -> None:
+    """Makes the graph before it the current one again."""
+    _context.graphs.pop()
+
+
+def current_ipu() -> int:
+    """Returns the IPU of ops created now."""
+    return _context.ipus[-1]
+
+
+def current_tile_set() -> str:
+    """Returns the tile set of ops created now: "compute" or "io"."""
+    return _context.tile_sets[-1]
+
+
+def current_scopes() -> tuple[str, ...]:
+    """Returns the open name scopes, outermost first."""
+    return tuple(_context.names)
+
+
+def sequencer() -> Sequencer:
+    """Returns what knows the order that the open `in_sequence` scopes ask for."""
+    return _context.sequencer
+
+
+@contextlib.contextmanager
+def ipu(ipu: int) -> Iterator[int]:
+    """Puts the ops created inside on an IPU of the replica.
+
+    Args:
+        ipu: index of the IPU, from 0.
+
+    Yields:
+        The index.
+    """
+    with _pushed(_context.ipus, ipu):
+        yield ipu
+
+
+@contextlib.contextmanager
+def io_tiles() -> Iterator[None]:
+    """Puts the ops created inside on the I/O tiles of their IPU.
+
+    Yields:
+        Nothing.
+    """
+    with _pushed(_context.tile_sets, "io"):
+        yield
+
+
+@contextlib.contextmanager
+def name_scope(name: str) -> Iterator[list[str]]:
+    """Puts `name/` before the names of the tensors created inside.
+
+    Args:
+        name: the name.
+
+    Yields:
+        The open scopes, outermost first.
+    """
+    with _pushed(_context.names, name):
+        yield list(_context.names)
+
+
+@contextlib.contextmanager
+def in_sequence(mode: bool | str = True) -> Iterator[None]:
+    """Orders the ops created inside.
+
+    Args:
+        mode: True: each op runs after the one created before it; False: inside a scope of True,
+            in any order among each other; "pass": without any effect on the order.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        TypeError: If the mode is None.
+    """
+    if mode is None:
+        raise TypeError("`None` cannot be passed to in_sequence. Expected: True, False or 'pass'.")
+    with _context.sequencer.scope(mode):
+        yield
+
+
+@contextlib.contextmanager
+def debug_context_frame_offset(i: int) -> Iterator[None]:
+    """Leaves out frames when the user's line of an op is recorded.
+
+    Args:
+        i: how many frames.
+
+    Yields:
+        Nothing.
+    """
+    with sites.frame_offset(i):
+        yield
+
+
+def op_debug_context(name: str | Callable[..., Any]) -> Any:
+    """Makes a function one whose ops are reported at the line of its call.
+
+    Args:
+        name: a name for debug information; or the function, as a decorator without arguments.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with sites.frame_offset(1):
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate(name) if callable(name) else decorate
+
+
+@contextlib.contextmanager
+def _pushed(stack: list[Any], value: Any) -> Iterator[None]:
+    stack.append(value)
+    try:
+        yield
+    finally:
+        stack.pop()

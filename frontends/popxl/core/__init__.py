@@ -1,0 +1,1 @@
+"""The graph IR: kinds of ops, ops, shapes and views, without TensorFlow graphs."""

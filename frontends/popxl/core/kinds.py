@@ -1,0 +1,138 @@
+"""`OpKind`: the table of ops, one record for each; families of ops add theirs.
+
+A record says all that the rest of the package knows of an op: no other module lists ops by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tensorflow_ipu.frontends.popxl.core import views
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.core.views import View
+
+Attributes = Mapping[str, Any]
+Infer = Callable[..., Sequence[TensorSpec]]
+Compute = Callable[..., Any]
+
+
+class Gradient(enum.Enum):
+    """What autodiff does with an op whose record has no function for it.
+
+    * `DERIVED`: the gradient is that of TensorFlow for `compute`.
+    * `CUT`: the op passes no gradient on, and the path ends there.
+    * `REFUSED`: autodiff raises an error.
+    """
+
+    DERIVED = "derived"
+    CUT = "cut"
+    REFUSED = "refused"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpKind:
+    """What an op is, for all of its uses.
+
+    Attributes:
+        type: Its type, such as "MatMul"; no other kind has it.
+        infer: Takes the specs of the inputs and the attributes by name; returns those of the
+            outputs, or raises the error that the op documents.
+        compute: Takes TensorFlow tensors and the attributes by name; returns one tensor, or a
+            sequence: the outputs that are not views, then the new value of each input in
+            `writes`. None for ops that `lower` handles.
+        gradient: How to differentiate it: a `Gradient`, or a function that takes lists of inputs,
+            outputs and gradients of outputs, and the attributes by name, and returns the gradient
+            of each input, or None for those that have none.
+        writes: Positions of the inputs that it modifies.
+        view: For an op whose first output shares the storage of inputs: takes the specs of the
+            inputs and the attributes by name, and returns how.
+        effect: Whether it does more than compute: such ops run in the order of the program.
+        lower: Puts the op into the program itself, if `compute` is not all there is to it: takes
+            the lowering of the graph (`lowering.graphs.Lowering`) and the op.
+        differentiate: Makes the gradient ops itself: takes the state of autodiff
+            (`transforms.differentiation.Backward`) and the op.
+    """
+
+    type: str
+    infer: Infer
+    compute: Compute | None = None
+    gradient: Gradient | Compute = Gradient.DERIVED
+    writes: tuple[int, ...] = ()
+    view: Callable[..., View] | None = None
+    effect: bool = False
+    lower: Callable[[Any, Any], None] | None = None
+    differentiate: Callable[[Any, Any], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"OpKind({self.type})"
+
+
+KINDS: dict[str, OpKind] = {}
+# What the operators and methods of tensors call, by name. Tensors know of no op.
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+def register(kind: OpKind) -> OpKind:
+    """Enters a kind into the table.
+
+    Args:
+        kind: the kind.
+
+    Returns:
+        The kind.
+
+    Raises:
+        ValueError: If there is one with this type.
+    """
+    if kind.type in KINDS:
+        raise ValueError(f"There is an op of the type {kind.type} already.")
+    KINDS[kind.type] = kind
+    return kind
+
+
+def in_place(kind: OpKind, infer: Infer | None = None) -> OpKind:
+    """Enters the form of an op that writes its result into the first input.
+
+    Args:
+        kind: the op.
+        infer: the rule for its output, if that is not the same.
+
+    Returns:
+        The kind, whose output is a view of that input.
+    """
+    return register(
+        dataclasses.replace(
+            kind,
+            type=f"{kind.type}Inplace",
+            infer=infer or kind.infer,
+            gradient=Gradient.REFUSED,
+            writes=(0,),
+            view=views.whole,
+        )
+    )
+
+
+def tensor_method(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function one that operators and methods of tensors call (`function`).
+
+    Args:
+        name: what they call it; the name of the function by default.
+    """
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        _functions[name or function.__name__] = function
+        return function
+
+    return enter
+
+
+def function(name: str) -> Callable[..., Any]:
+    """Returns the function of `popxl.ops` that an operator or method stands for.
+
+    Args:
+        name: its name.
+    """
+    return _functions[name]

@@ -1,0 +1,72 @@
+"""`Op`: one use of an op in a graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
+from tensorflow_ipu.frontends.popxl.core.sites import Site
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.graph import Graph
+    from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+
+@dataclasses.dataclass(eq=False)
+class Op:
+    """One use of an op in a graph.
+
+    Attributes:
+        id: Number, unique in the Ir.
+        kind: What it is.
+        graph: The graph that it is in.
+        inputs: Its inputs.
+        attributes: What else it was made with, by name.
+        outputs: Its outputs.
+        scopes: Name scopes that were open.
+        ipu: The IPU that it runs on.
+        tile_set: "compute" or "io".
+        after: Ops that the program orders before it, besides those it takes values from.
+        site: The user's line.
+        called: Graphs that it runs.
+        modified: Positions of inputs that it modifies, besides those of its kind: inputs of a call
+            by reference.
+    """
+
+    id: int
+    kind: OpKind
+    graph: Graph
+    inputs: list[Tensor]
+    attributes: dict[str, Any]
+    outputs: list[Tensor] = dataclasses.field(default_factory=list)
+    scopes: tuple[str, ...] = ()
+    ipu: int = 0
+    tile_set: str = "compute"
+    after: Sequence[Op] = ()
+    site: Site | None = None
+    called: tuple[Graph, ...] = ()
+    modified: set[int] = dataclasses.field(default_factory=set)
+
+    def __repr__(self) -> str:
+        return f"{self.kind.type}.{self.id}"
+
+    def opType(self) -> str:  # noqa: N802
+        """Returns the type of the op, such as "MatMul"."""
+        return self.kind.type
+
+    @property
+    def writes(self) -> list[int]:
+        """Positions of all inputs that it modifies."""
+        return sorted({*self.kind.writes, *self.modified})
+
+    @property
+    def is_view(self) -> bool:
+        """Whether its first output shares the storage of inputs."""
+        return self.kind.view is not None
+
+    @property
+    def fresh_outputs(self) -> list[Tensor]:
+        """The outputs with storage of their own."""
+        return self.outputs[1:] if self.is_view else self.outputs

@@ -1,0 +1,60 @@
+"""Finds the line of the user's program that makes an op."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# Modules whose frames are not the user's.
+_OURS = ("tensorflow_ipu.", "contextlib", "functools")
+_skipped: contextvars.ContextVar[int] = contextvars.ContextVar("popxl_skipped_frames", default=0)
+
+
+class Site(NamedTuple):
+    """A line of a program.
+
+    Args:
+        file: path of the file.
+        line: number of the line, from 1.
+        function: name of the function.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def users_line() -> Site | None:
+    """Returns the innermost line outside of this package; None if there is none."""
+    frame = sys._getframe(1)
+    left = _skipped.get()
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith(_OURS):
+            if left == 0 or frame.f_back is None:
+                return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            left -= 1
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+@contextlib.contextmanager
+def frame_offset(count: int) -> Iterator[None]:
+    """Leaves out frames of the user's program: those of helpers around ops.
+
+    Args:
+        count: how many more frames to leave out.
+
+    Yields:
+        Nothing.
+    """
+    token = _skipped.set(_skipped.get() + count)
+    try:
+        yield
+    finally:
+        _skipped.reset(token)

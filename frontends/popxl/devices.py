@@ -1,0 +1,103 @@
+"""Gives sessions TensorFlow devices with the IPUs that they need."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import ipus_reserved
+
+_lock = threading.Lock()
+# Which session has which device of the configuration.
+_attached: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+# How many IPUs each session needs, attached or not.
+_needed: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+def expect(owner: Any, ipus: int) -> None:
+    """Notes that a session will need a device: sessions may be attached at the same time.
+
+    Args:
+        owner: the session.
+        ipus: how many IPUs it needs.
+    """
+    _needed[owner] = ipus
+
+
+def attach(owner: Any) -> int:
+    """Returns the ordinal of a device for a session, which has it until `detach`.
+
+    A free device of the configuration in force that has so many IPUs serves. If there is none, the
+    IPUs are configured anew with a device for each session, and the options in force.
+
+    Args:
+        owner: the session, which is expected.
+
+    Raises:
+        RuntimeError: If there is no such device, and sessions have others.
+    """
+    with _lock:
+        ipus = _needed[owner]
+        found = _free_device(ipus)
+        if found is None:
+            found = _configure(ipus)
+        _attached[owner] = found
+        return found
+
+
+def detach(owner: Any) -> None:
+    """Gives the device of a session back.
+
+    Args:
+        owner: the session.
+    """
+    with _lock:
+        _attached.pop(owner, None)
+
+
+def ipus_needed(ipus: int, replicas: int) -> int:
+    """Returns how many IPUs to attach for a program: a power of two.
+
+    Args:
+        ipus: IPUs of a replica.
+        replicas: number of replicas.
+    """
+    return ipus_reserved(ipus * replicas)
+
+
+def _free_device(ipus: int) -> int | None:
+    """Returns the ordinal of a device that no session has, with so many IPUs."""
+    if not system.is_configured():
+        return None
+    taken = set(_attached.values())
+    for device in system.current().devices:
+        if device.num_ipus == ipus and device.ordinal not in taken:
+            return device.ordinal
+    return None
+
+
+def _configure(ipus: int) -> int:
+    """Configures devices for all sessions, or if there are not enough IPUs, the one device."""
+    if _attached:
+        raise RuntimeError(
+            f"Could not attach to device: no device with {ipus} IPU(s) is free, and another "
+            "session is attached, so the IPUs cannot be configured anew. Make all sessions before "
+            "the first `with session:`, or leave that session."
+        )
+    config = copy.deepcopy(system.current().settings)
+    sizes = sorted(_needed.values())
+    for wanted in (sizes, [ipus]):
+        config.select_ipus = []
+        config.auto_select_ipus = wanted
+        try:
+            config.configure_ipu_system()
+        except tf.errors.OpError as error:
+            failure = error
+        else:
+            return wanted.index(ipus)
+    raise RuntimeError(f"Failed to acquire device: {failure.message}") from failure

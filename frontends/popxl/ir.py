@@ -1,0 +1,217 @@
+"""`Ir`: a main graph and the graphs that it calls; the module `popxl.ir`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tensorflow_ipu import private_files
+from tensorflow_ipu.frontends.popxl import subgraphs
+from tensorflow_ipu.frontends.popxl.graph import Graph, reachable
+from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
+from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
+
+__all__ = ["Ir"]
+
+_ids = itertools.count()
+
+
+class Ir:
+    """A program: a main graph, and graphs that it calls.
+
+    Build the graphs, then make a `Session` of the Ir to run it.
+    """
+
+    def __init__(self, replication: int | str = 1) -> None:
+        """Makes an Ir with an empty main graph.
+
+        Args:
+            replication: number of replicas; "popdist" takes that of the launcher.
+
+        Raises:
+            ValueError: If it is neither a number of replicas nor "popdist".
+        """
+        self._id = next(_ids)
+        self._numbers: dict[str, int] = {}
+        self._main_graph = Graph.create(self, "")
+        self._is_closed = False
+        self._num_host_transfers = 1
+        self._instances = 1
+        if replication == "popdist":
+            from tensorflow_ipu.distributed import popdist
+
+            self._instances = popdist.getNumInstances()
+            replication = popdist.getNumTotalReplicas()
+        self._replication = _number("replication", replication)
+
+    def __repr__(self) -> str:
+        return f"Ir[{self._id} {len(self._main_graph.ops)} ops]"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ir):
+            raise TypeError(f"Value must be of type popxl.Ir. Received: {type(other)}")
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    @property
+    def id(self) -> int:
+        """Number of the Ir, unique in the process."""
+        return self._id
+
+    @property
+    def main_graph(self) -> Graph:
+        """The graph that a run executes."""
+        return self._main_graph
+
+    @property
+    def replication_factor(self) -> int:
+        """Number of replicas, over all processes. Set it before the graphs are built."""
+        return self._replication
+
+    @replication_factor.setter
+    def replication_factor(self, value: int) -> None:
+        if self._is_closed:
+            raise RuntimeError(
+                "The replication factor cannot be set: the Ir is already prepared. Set it before a "
+                "popxl.Session is made of the Ir."
+            )
+        self._replication = _number("replication_factor", value)
+
+    @property
+    def instance_replication_factor(self) -> int:
+        """Number of replicas of this process."""
+        return self._replication // self._instances
+
+    @property
+    def num_host_transfers(self) -> int:
+        """How often a run loads from, or stores to, each stream. Set it before making a session."""
+        return self._num_host_transfers
+
+    @num_host_transfers.setter
+    def num_host_transfers(self, value: int) -> None:
+        self._num_host_transfers = _number("num_host_transfers", value)
+
+    def replica_grouping(self, stride: int = 1, group_size: int | None = None) -> ReplicaGrouping:
+        """Groups replicas at equal distances: for collectives, and for the values of variables.
+
+        Args:
+            stride: the distance of replicas that follow each other in a group.
+            group_size: replicas of a group; as many as there are at that distance by default.
+
+        Returns:
+            The grouping. With 8 replicas, stride 2 and size 2 it is 0 1 0 1 2 3 2 3.
+
+        Raises:
+            ValueError: If a number is out of its range, or the stride is no factor of the replicas.
+        """
+        return ReplicaGrouping.strided(self._replication, stride, group_size)
+
+    def replica_grouping_from_assignments(self, assignment: list[int]) -> ReplicaGrouping:
+        """Groups replicas in any way.
+
+        Args:
+            assignment: the group of each replica. Groups have one size, and are numbered from 0 in
+                the order of their first replicas.
+
+        Returns:
+            The grouping. If replicas are not at equal distances, it can only group variables.
+
+        Raises:
+            ValueError: If the groups are not such.
+        """
+        return ReplicaGrouping.assigned(self._replication, assignment)
+
+    def create_empty_graph(self, name: str | None = None) -> Graph:
+        """Makes a graph without inputs and ops.
+
+        Args:
+            name: what it is called; "graph" by default.
+
+        Returns:
+            The graph.
+        """
+        return Graph.create(self, f"{name or 'graph'}_subgraph({self.next_number('graph')})")
+
+    def create_graph(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+        """Makes a graph of a function, or of the `build` method of a `Module`.
+
+        Tensors and specs among the arguments become inputs of the graph, in the order of the
+        signature; so do those in lists, tuples, `*args` and `**kwargs`. Other arguments are passed
+        on as they are. What the function returns are the outputs.
+
+        Args:
+            fn: builds the graph. Arguments with the annotation `TensorByRef` are passed by
+                reference. Returns None, a tensor or tensors.
+            *args: what to call it with.
+            **kwargs: what to call it with.
+
+        Returns:
+            The graph.
+
+        Raises:
+            TypeError: If `fn` is neither a function nor a Module, or tensors are mixed with other
+                values in a list.
+            ValueError: If the arguments do not fit the signature, or it returns something else.
+        """
+        return subgraphs.create(self, fn, args, kwargs)
+
+    def get_all_h2d_streams(self) -> set[HostToDeviceStream]:
+        """Returns the streams that some op loads from."""
+        return self._streams(HostToDeviceStream)
+
+    def get_all_d2h_streams(self) -> set[DeviceToHostStream]:
+        """Returns the streams that some op stores to."""
+        return self._streams(DeviceToHostStream)
+
+    def _streams(self, cls: type) -> set[Any]:
+        ops = itertools.chain.from_iterable(graph.ops for graph in reachable(self._main_graph))
+        streams = (op.attributes.get("stream") for op in ops)
+        return {stream for stream in streams if isinstance(stream, cls)}
+
+    def dot_checkpoint(self, check: str, save_dir: str | Path | None = None) -> None:
+        """Makes the folder for pictures of the graph; no picture is drawn here.
+
+        Args:
+            check: name of the checkpoint.
+            save_dir: the folder.
+        """
+        if save_dir is not None:
+            private_files.make_folder(save_dir)
+
+    def next_number(self, what: str, first: int = 0) -> int:
+        """Returns the next number of a counter of the Ir; for this package only.
+
+        Args:
+            what: name of the counter.
+            first: its first number.
+        """
+        number = self._numbers.get(what, first)
+        self._numbers[what] = number + 1
+        return number
+
+    def close(self) -> None:
+        """Notes that a session was made: from now on nothing may change."""
+        self._is_closed = True
+
+    def check_is_open(self) -> None:
+        """Refuses changes after a session was made.
+
+        Raises:
+            RuntimeError: If one was.
+        """
+        if self._is_closed:
+            raise RuntimeError(
+                "The Ir is already prepared: a popxl.Session was made of it, so no op can be "
+                "added. Build all graphs before."
+            )
+
+
+def _number(name: str, value: Any) -> int:
+    """Returns a number of replicas or transfers."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be an integer >= 1. Received: {value!r}")
+    return value

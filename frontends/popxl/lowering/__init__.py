@@ -1,0 +1,1 @@
+"""Puts an Ir into a program of the device: TensorFlow functions, feeds and variables."""

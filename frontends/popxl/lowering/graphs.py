@@ -1,0 +1,149 @@
+"""`Lowering`: puts the ops of one graph into the TensorFlow function that is being built."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import tensorflow as tf
+
+from tensorflow_ipu import scopes
+from tensorflow_ipu.frontends.popxl.graph import Graph
+from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
+from tensorflow_ipu.frontends.popxl.lowering.values import Values
+from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, Variable
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.feeds.infeed import Infeed
+    from tensorflow_ipu.feeds.outfeed import Outfeed
+    from tensorflow_ipu.frontends.popxl.core.op import Op
+    from tensorflow_ipu.frontends.popxl.lowering.functions import GraphFunction
+    from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
+
+
+class Surroundings(Protocol):
+    """What all graphs of a program share (`lowering.programs.Program`)."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the program uses more than one IPU."""
+
+    def read_variable(self, variable: Variable) -> Any:
+        """Returns the value that a variable has when the program starts."""
+
+    def function(self, graph: Graph) -> GraphFunction:
+        """Returns the function of a graph that is called."""
+
+    def infeed(self, stream: HostToDeviceStream) -> Infeed:
+        """Returns the feed that brings a stream to the program."""
+
+    def outfeed(self, stream: DeviceToHostStream) -> Outfeed:
+        """Returns the feed that brings a stream to the host."""
+
+
+class Lowering:
+    """Puts the ops of a graph into the function in scope, in the order of their creation.
+
+    Attributes:
+        graph: The graph.
+        program: What all graphs of the program share.
+        values: What its tensors hold.
+        effects: The last of the operations that have to run in order; empty before the first.
+    """
+
+    def __init__(self, graph: Graph, program: Surroundings) -> None:
+        """Starts with no ops.
+
+        Args:
+            graph: the graph.
+            program: what all graphs of the program share.
+        """
+        self.graph = graph
+        self.program = program
+        self.values = Values(self._initial_value)
+        self.effects: list[Any] = []
+
+    def run(self) -> None:
+        """Puts all ops into the function."""
+        for op in self.graph.ops:
+            with self._place(op):
+                if op.kind.lower is not None:
+                    op.kind.lower(self, op)
+                else:
+                    self._compute(op)
+
+    def read_inputs(self, op: Op) -> list[Any]:
+        """Returns what the inputs of an op hold."""
+        return [self.values.read(tensor) for tensor in op.inputs]
+
+    def define_outputs(self, op: Op, results: Sequence[Any]) -> None:
+        """Sets the values of an op's outputs, then of the inputs that it writes.
+
+        Args:
+            op: the op.
+            results: the values: those of outputs that are not views, then one for each input of
+                `op.writes`.
+
+        Raises:
+            AssertionError: If the record of the op is wrong.
+        """
+        fresh, writes = op.fresh_outputs, op.writes
+        if len(results) != len(fresh) + len(writes):
+            raise AssertionError(f"{op!r} has {len(results)} results: its record is wrong.")
+        for tensor, value in zip(fresh, results):
+            _check(op, tensor, value)
+            self.values.define(tensor, value)
+        for position, value in zip(writes, results[len(fresh) :]):
+            _check(op, op.inputs[position], value)
+            self.values.write(op.inputs[position], value)
+
+    @contextlib.contextmanager
+    def in_order(self) -> Iterator[list[Any]]:
+        """Runs the operations created inside after those with effects before.
+
+        Yields:
+            A list for the operations that those after have to wait for.
+        """
+        done: list[Any] = []
+        with tf.control_dependencies(self.effects):
+            yield done
+        self.effects = done or self.effects
+
+    def _compute(self, op: Op) -> None:
+        """Puts an op that only computes into the function."""
+        if op.kind.compute is None:
+            raise AssertionError(f"{op!r} has neither `compute` nor `lower`.")
+        inputs = self.read_inputs(op)
+        scope: Any = self.in_order() if op.kind.effect else contextlib.nullcontext([])
+        with scope as done:
+            results = op.kind.compute(*inputs, **op.attributes)
+            results = list(results) if isinstance(results, (list, tuple)) else [results]
+            done.extend(result.op for result in results)
+        self.define_outputs(op, results)
+
+    def _initial_value(self, tensor: Tensor) -> Any:
+        if isinstance(tensor, Constant):
+            data = tensor.data.view("uint8") if tensor.dtype.is_float8 else tensor.data
+            return tf.constant(data, tf_type(tensor.dtype), tensor.shape)
+        if isinstance(tensor, Variable):
+            return self.program.read_variable(tensor)
+        raise AssertionError(f"{tensor!r} has no value.")
+
+    @contextlib.contextmanager
+    def _place(self, op: Op) -> Iterator[None]:
+        """Puts operations where the program asks for, with names that lead back to the op."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(tf.name_scope("/".join([*op.scopes, op.kind.type]) + "/"))
+            if self.program.is_sharded:
+                stack.enter_context(scopes.ipu_shard(op.ipu))
+            yield
+
+
+def _check(op: Op, tensor: Tensor, value: Any) -> None:
+    """Compares what an op makes with what its record says."""
+    if tuple(value.shape) != tensor.shape or value.dtype != tf_type(tensor.dtype):
+        raise AssertionError(
+            f"{op!r} makes {value.dtype.name}{tuple(value.shape)}, where its record says "
+            f"{tensor.dtype.name}{tensor.shape}."
+        )

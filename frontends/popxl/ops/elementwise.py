@@ -1,0 +1,203 @@
+"""Functions of each element of one tensor, and activations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, dtypes
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import (
+    Gradient,
+    OpKind,
+    in_place,
+    register,
+    tensor_method,
+)
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+
+def _is(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
+    """The rule of a question about each element."""
+    return [specs[0].with_dtype(dtypes.bool)]
+
+
+def _softmax_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
+    shapes.positive_axis(axis, specs[0].rank, "Softmax")
+    return [specs[0]]
+
+
+def _sign(t: Any) -> Any:
+    """The sign; 0 for what is not a number."""
+    return tf.where(tf.math.is_nan(t), tf.zeros_like(t), tf.sign(t))
+
+
+def _geluerf(t: Any) -> Any:
+    scaled = t * tf.constant(1 / math.sqrt(2), t.dtype)
+    return tf.constant(0.5, t.dtype) * t * (tf.constant(1, t.dtype) + tf.math.erf(scaled))
+
+
+_ABS = register(OpKind("Abs", shapes.same, tf.abs))
+_CEIL = register(OpKind("Ceil", shapes.same, tf.math.ceil, Gradient.CUT))
+_COS = register(OpKind("Cos", shapes.same, tf.cos))
+_EXP = register(OpKind("Exp", shapes.same, tf.exp))
+_EXP_ = in_place(_EXP)
+_FLOOR = register(OpKind("Floor", shapes.same, tf.floor, Gradient.CUT))
+_GELU = register(OpKind("Gelu", shapes.same, lambda t: tf.nn.gelu(t, approximate=True)))
+_GELU_ = in_place(_GELU)
+_GELUERF = register(OpKind("GeluErf", shapes.same, _geluerf))
+_GELUERF_ = in_place(_GELUERF)
+_ISFINITE = register(OpKind("IsFinite", _is, tf.math.is_finite, Gradient.CUT))
+_ISINF = register(OpKind("IsInf", _is, tf.math.is_inf, Gradient.CUT))
+_ISNAN = register(OpKind("IsNaN", _is, tf.math.is_nan, Gradient.CUT))
+_LOG = register(OpKind("Log", shapes.same, tf.math.log))
+_LOG2 = register(
+    OpKind("Log2", shapes.same, lambda t: tf.math.log(t) / tf.constant(math.log(2), t.dtype))
+)
+_NEGATE = register(OpKind("Neg", shapes.same, tf.negative))
+_RELU = register(OpKind("Relu", shapes.same, tf.nn.relu))
+_RELU_ = in_place(_RELU)
+_SIGN = register(OpKind("Sign", shapes.same, _sign, Gradient.CUT))
+_SIN = register(OpKind("Sin", shapes.same, tf.sin))
+_SOFTMAX = register(OpKind("Softmax", _softmax_spec, lambda t, axis: tf.nn.softmax(t, axis)))
+_SQRT = register(OpKind("Sqrt", shapes.same, tf.sqrt))
+_SWISH = register(OpKind("Swish", shapes.same, lambda t: t * tf.sigmoid(t)))
+_SWISH_ = in_place(_SWISH)
+_TANH = register(OpKind("Tanh", shapes.same, tf.tanh))
+
+
+def abs(t: Tensor) -> Tensor:  # noqa: A001
+    """Returns the absolute value of each element."""
+    return building.add(_ABS, t)
+
+
+def ceil(t: Tensor) -> Tensor:
+    """Returns the smallest whole number not below each element."""
+    return building.add(_CEIL, t)
+
+
+def cos(t: Tensor) -> Tensor:
+    """Returns the cosine of each element."""
+    return building.add(_COS, t)
+
+
+def exp(t: Tensor) -> Tensor:
+    """Returns e to the power of each element."""
+    return building.add(_EXP, t)
+
+
+def exp_(t: Tensor) -> Tensor:
+    """Replaces each element of a tensor by e to its power; returns a view of the tensor."""
+    return building.add(_EXP_, t)
+
+
+def floor(t: Tensor) -> Tensor:
+    """Returns the largest whole number not above each element."""
+    return building.add(_FLOOR, t)
+
+
+def gelu(t: Tensor) -> Tensor:
+    """Returns the Gaussian error linear unit of each element, in the form with tanh."""
+    return building.add(_GELU, t)
+
+
+def gelu_(t: Tensor) -> Tensor:
+    """Replaces each element of a tensor by its `gelu`; returns a view of the tensor."""
+    return building.add(_GELU_, t)
+
+
+def geluerf(t: Tensor) -> Tensor:
+    """Returns the Gaussian error linear unit of each element, in the form with erf."""
+    return building.add(_GELUERF, t)
+
+
+def geluerf_(t: Tensor) -> Tensor:
+    """Replaces each element of a tensor by its `geluerf`; returns a view of the tensor."""
+    return building.add(_GELUERF_, t)
+
+
+def isfinite(t: Tensor) -> Tensor:
+    """Returns whether each element is a number and finite."""
+    return building.add(_ISFINITE, t)
+
+
+def isinf(t: Tensor) -> Tensor:
+    """Returns whether each element is infinite."""
+    return building.add(_ISINF, t)
+
+
+def isnan(t: Tensor) -> Tensor:
+    """Returns whether each element is not a number."""
+    return building.add(_ISNAN, t)
+
+
+def log(t: Tensor) -> Tensor:
+    """Returns the natural logarithm of each element."""
+    return building.add(_LOG, t)
+
+
+def log2(t: Tensor) -> Tensor:
+    """Returns the logarithm to base 2 of each element."""
+    return building.add(_LOG2, t)
+
+
+@tensor_method()
+def negate(t: Tensor) -> Tensor:
+    """Returns each element with the other sign."""
+    return building.add(_NEGATE, t)
+
+
+def relu(t: Tensor) -> Tensor:
+    """Returns each element, and 0 for negative ones."""
+    return building.add(_RELU, t)
+
+
+def relu_(t: Tensor) -> Tensor:
+    """Replaces negative elements of a tensor by 0; returns a view of the tensor."""
+    return building.add(_RELU_, t)
+
+
+def sign(t: Tensor) -> Tensor:
+    """Returns -1, 0 or 1 for each element; 0 for what is not a number."""
+    return building.add(_SIGN, t)
+
+
+def sin(t: Tensor) -> Tensor:
+    """Returns the sine of each element."""
+    return building.add(_SIN, t)
+
+
+def softmax(t: Tensor, axis: int) -> Tensor:
+    """Returns e to the power of each element, divided by their sum along an axis.
+
+    Args:
+        t: the tensor.
+        axis: the axis; negative ones count from the last.
+
+    Raises:
+        popart.popart_exception: If there is no such axis.
+    """
+    return building.add(_SOFTMAX, t, axis=axis)
+
+
+def sqrt(t: Tensor) -> Tensor:
+    """Returns the square root of each element."""
+    return building.add(_SQRT, t)
+
+
+def swish(t: Tensor) -> Tensor:
+    """Returns each element times its sigmoid."""
+    return building.add(_SWISH, t)
+
+
+def swish_(t: Tensor) -> Tensor:
+    """Replaces each element of a tensor by its `swish`; returns a view of the tensor."""
+    return building.add(_SWISH_, t)
+
+
+def tanh(t: Tensor) -> Tensor:
+    """Returns the hyperbolic tangent of each element."""
+    return building.add(_TANH, t)

@@ -1,0 +1,177 @@
+"""`ReplicaGrouping`: which replicas belong together; the module `popxl.replica_grouping`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["ReplicaGrouping"]
+
+
+class ReplicaGrouping:
+    """A partition of the replicas into groups of one size.
+
+    Attributes:
+        num_replicas: How many replicas there are.
+        assignment: The group of each replica, numbered in the order of their first replicas.
+    """
+
+    num_replicas: int
+    assignment: list[int]
+
+    def __init__(self) -> None:
+        raise RuntimeError(
+            "ReplicaGrouping cannot be constructed directly. Use ir.replica_grouping or "
+            "ir.replica_grouping_from_assignments."
+        )
+
+    @classmethod
+    def create(cls, assignment: Sequence[int]) -> ReplicaGrouping:
+        """Makes a grouping; for this package only.
+
+        Args:
+            assignment: the group of each replica.
+        """
+        grouping = object.__new__(cls)
+        grouping.num_replicas = len(assignment)
+        grouping.assignment = list(assignment)
+        return grouping
+
+    @classmethod
+    def strided(cls, num_replicas: int, stride: int, group_size: int | None) -> ReplicaGrouping:
+        """Makes a grouping of replicas at equal distances; for this package only.
+
+        Args:
+            num_replicas: how many replicas there are.
+            stride: the distance of replicas that follow each other in a group.
+            group_size: replicas of a group; as many as there are at that distance by default.
+
+        Raises:
+            ValueError: If a number is out of its range, or the stride is no factor of the replicas.
+        """
+        if not 1 <= stride <= num_replicas:
+            raise ValueError(
+                f"Stride must be greater than zero and at most {num_replicas}, the number of "
+                f"replicas. Received: stride={stride}"
+            )
+        if num_replicas % stride:
+            raise ValueError(
+                f"Stride must be a factor of the number of replicas, {num_replicas}. Received: "
+                f"stride={stride}"
+            )
+        size = num_replicas // stride if group_size is None else group_size
+        if not 1 <= size <= num_replicas:
+            raise ValueError(
+                f"Group size must be greater than zero and at most {num_replicas}, the number of "
+                f"replicas. Received: group_size={group_size}"
+            )
+        return cls.create(_assign(num_replicas, stride if size > 1 else 1, size))
+
+    @classmethod
+    def assigned(cls, num_replicas: int, assignment: Sequence[int]) -> ReplicaGrouping:
+        """Makes a grouping from the group of each replica; for this package only.
+
+        Args:
+            num_replicas: how many replicas there are.
+            assignment: the group of each.
+
+        Raises:
+            ValueError: If it has another length, or groups of different size, or groups are not
+                numbered from 0 in the order of their first replicas.
+        """
+        groups = list(dict.fromkeys(assignment))
+        problem = ""
+        if len(assignment) != num_replicas:
+            problem = f"Its length does not equal the number of replicas, {num_replicas}."
+        elif len({list(assignment).count(group) for group in groups}) > 1:
+            problem = "All groups must have the same size."
+        elif sorted(groups) != list(range(len(groups))):
+            problem = "The groups are not numbered consecutively from 0."
+        elif groups != sorted(groups):
+            problem = "The first appearances of groups are not monotonically increasing."
+        if problem:
+            raise ValueError(f"{problem} Received: assignment={list(assignment)}")
+        return cls.create(assignment)
+
+    def __repr__(self) -> str:
+        if not self.is_const:
+            return f"ReplicaGrouping(assignment={self.assignment})"
+        return (
+            f"ReplicaGrouping(num_replicas={self.num_replicas}, stride={self.stride}, "
+            f"group_size={self.group_size}, num_groups={self.num_groups})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ReplicaGrouping):
+            raise TypeError(f"Value must be of type popxl.ReplicaGrouping. Received: {type(other)}")
+        return self.assignment == other.assignment
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.assignment))
+
+    @property
+    def group_size(self) -> int:
+        """How many replicas a group has."""
+        return self.assignment.count(0)
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups there are."""
+        return self.num_replicas // self.group_size
+
+    @property
+    def is_const(self) -> bool:
+        """Whether the replicas of all groups are at one distance from each other."""
+        return len(self._distances()) <= 1
+
+    @property
+    def stride(self) -> int:
+        """The distance of replicas that follow each other in a group; 1 for groups of one.
+
+        Raises:
+            NotImplementedError: If there are several distances.
+        """
+        distances = self._distances()
+        if len(distances) > 1:
+            raise NotImplementedError(
+                f"{self!r} has a non-constant stride. It can group variables, and nothing else."
+            )
+        return distances.pop() if distances else 1
+
+    def members(self, group: int) -> list[int]:
+        """Returns the replicas of a group, in order.
+
+        Args:
+            group: number of the group.
+        """
+        return [replica for replica, own in enumerate(self.assignment) if own == group]
+
+    def transpose(self) -> ReplicaGrouping:
+        """Returns the grouping of the first replicas of all groups, of the second ones, and so on.
+
+        Replicas that are at the same place in their groups are then in one group.
+        """
+        seen = [0] * self.num_groups
+        places = []
+        for group in self.assignment:
+            places.append(seen[group])
+            seen[group] += 1
+        numbers: dict[Any, int] = {}
+        return self.create([numbers.setdefault(place, len(numbers)) for place in places])
+
+    def _distances(self) -> set[int]:
+        """The distances between replicas that follow each other in a group."""
+        groups = [self.members(group) for group in range(self.num_groups)]
+        return {after - before for group in groups for before, after in zip(group, group[1:])}
+
+
+def _assign(num_replicas: int, stride: int, size: int) -> list[int]:
+    """Fills groups one after the other, each from the first replica that has none."""
+    groups: list[int | None] = [None] * num_replicas
+    number = 0
+    for first in range(num_replicas):
+        if groups[first] is None:
+            for replica in range(first, min(first + stride * size, num_replicas), stride):
+                groups[replica] = number
+            number += 1
+    return [group for group in groups if group is not None]

@@ -1,0 +1,323 @@
+"""`Session`: runs an Ir on a device; the module `popxl.session`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context as eager_context
+
+from tensorflow_ipu.frontends.popxl import devices
+from tensorflow_ipu.frontends.popxl.graph import reachable
+from tensorflow_ipu.frontends.popxl.ir import Ir
+from tensorflow_ipu.frontends.popxl.lowering import ambiguity, programs
+from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
+from tensorflow_ipu.frontends.popxl.tensor import Constant, HostTensor, Variable
+from tensorflow_ipu.frontends.popxl.transfers import Transfers
+
+__all__ = ["Session"]
+
+_DEVICE_TYPES = ("ipu_hw", "ipu_model", "cpu")
+
+
+class Session:
+    """Runs the main graph of an Ir.
+
+    In `with session:` it is attached to a device, with the variables on it; at the end their values
+    come to the host.
+    """
+
+    def __init__(
+        self, ir: Ir, device_desc: Any = "cpu", weights_to_host_on_exit: bool = True
+    ) -> None:
+        """Checks an Ir and takes it over: it cannot change any more.
+
+        Args:
+            ir: the Ir.
+            device_desc: "ipu_hw", "ipu_model" or "cpu": all are the simulated IPUs.
+            weights_to_host_on_exit: whether the values of variables come to the host at the end of
+                `with session:`.
+
+        Raises:
+            ValueError: If the device is unknown, or is "cpu" for more than one IPU.
+            RuntimeError: If there is nothing to run.
+            popart.popart_exception: If the order of modifications is not fixed.
+        """
+        if device_desc not in _DEVICE_TYPES:
+            raise ValueError(
+                f"Incorrect device type provided: {device_desc!r}. Expected one of: "
+                f"{', '.join(_DEVICE_TYPES)}."
+            )
+        if not ir.main_graph.ops:
+            raise RuntimeError("The Ir has no graphs with ops: there is nothing to run.")
+        self._ipus = devices.ipus_needed(programs.ipus_used(ir), ir.instance_replication_factor)
+        if device_desc == "cpu" and self._ipus > 1:
+            raise ValueError(
+                "The device 'cpu' does not have multiple devices, and the program needs "
+                f"{self._ipus} IPUs. Use 'ipu_hw' or 'ipu_model'."
+            )
+        for graph in reachable(ir.main_graph):
+            ambiguity.check(graph)
+        ir.close()
+        self._ir = ir
+        self._device_desc = device_desc
+        self._weights_to_host_on_exit = weights_to_host_on_exit
+        self._depth = 0
+        self._programs: dict[int, programs.Program] = {}
+        self._program: programs.Program | None = None
+        self._transfers = Transfers(ir)
+        devices.expect(self, self._ipus)
+
+    def __repr__(self) -> str:
+        return f"Session[{self._device_desc} {self._ipus} IPUs of {self._ir!r}]"
+
+    @property
+    def ir(self) -> Ir:
+        """The Ir that it runs."""
+        return self._ir
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it has a device."""
+        return self._program is not None
+
+    def __enter__(self) -> Session:
+        """Attaches to a device and brings the variables to it, unless it is attached already."""
+        if self._depth == 0:
+            self._attach()
+        self._depth += 1
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """At the end of the outermost `with`, fetches the variables and gives the device back."""
+        self._depth -= 1
+        if self._depth:
+            return
+        try:
+            if kind is None and self._weights_to_host_on_exit:
+                self.weights_to_host()
+        finally:
+            self._detach()
+
+    def run(
+        self,
+        inputs: Mapping[HostToDeviceStream, HostTensor] | None = None,
+        downcast_inputs: bool = True,
+    ) -> dict[DeviceToHostStream, np.ndarray]:
+        """Runs the main graph once.
+
+        Args:
+            inputs: for each stream that is loaded from, an array of the shape of the stream, with
+                `num_host_transfers` and the number of replicas before it where these are not 1.
+            downcast_inputs: whether data of 64 bits becomes data of 32 bits.
+
+        Returns:
+            The same for each stream that is stored to.
+
+        Raises:
+            ValueError: If it is not attached, streams are missing or unknown, or shapes do not fit.
+            RuntimeError: If the program loads more elements than there are.
+        """
+        outputs = self.create_host_outputs()
+        self.run_with_outputs(inputs, outputs, downcast_inputs)
+        return outputs
+
+    def run_with_outputs(
+        self,
+        inputs: Mapping[HostToDeviceStream, HostTensor] | None = None,
+        outputs: Mapping[DeviceToHostStream, np.ndarray] | None = None,
+        downcast_inputs: bool = True,
+    ) -> None:
+        """Runs the main graph once, and fills given arrays.
+
+        Args:
+            inputs: as for `run`.
+            outputs: an array for each stream that is stored to, of the shape that `run` returns.
+            downcast_inputs: as for `run`.
+
+        Raises:
+            ValueError: As `run` does.
+            RuntimeError: As `run` does.
+        """
+        program = self._attached("run")
+        elements = self._transfers.elements(inputs or {}, downcast_inputs)
+        self._transfers.check_outputs(outputs or {})
+        try:
+            with eager_context.eager_mode():
+                stored = program.run(elements)
+        except tf.errors.OutOfRangeError as error:
+            raise RuntimeError(
+                "The program loads more elements of a stream than one run has: "
+                f"num_host_transfers={self._ir.num_host_transfers}. Set that before making the "
+                "session to the number of loads of each stream."
+            ) from error
+        for variable in self._ir.main_graph.variables:
+            variable.stale = True
+        self._transfers.fill(outputs or {}, stored)
+
+    def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:
+        """Returns an array of zeros for each stream that is stored to."""
+        return self._transfers.new_outputs()
+
+    def expected_inputs(self) -> set[HostToDeviceStream]:
+        """Returns the streams that `run` needs data for."""
+        return self._ir.get_all_h2d_streams()
+
+    def weights_from_host(self) -> None:
+        """Brings the host's values of all variables to the device.
+
+        Raises:
+            ValueError: If it is not attached.
+        """
+        program = self._attached("weights_from_host")
+        with eager_context.eager_mode():
+            for variable in self._ir.main_graph.variables:
+                program.write_variable(variable, variable.data)
+                variable.stale = False
+
+    def weights_to_host(self) -> None:
+        """Brings the values of all variables to the host.
+
+        Raises:
+            ValueError: If it is not attached.
+            Exception: If a variable is a file that cannot be written.
+        """
+        program = self._attached("weights_to_host")
+        with eager_context.eager_mode():
+            for variable in self._ir.main_graph.variables:
+                _fetch(program, variable)
+
+    def get_tensor_data(self, tensor: Constant | Variable) -> np.ndarray:
+        """Returns the value of a variable or constant.
+
+        Args:
+            tensor: the variable or constant.
+
+        Returns:
+            The host's copy of the value, which may change later. While the session is attached
+            the values on the device are fetched first, if they may have changed.
+
+        Raises:
+            TypeError: If it is neither.
+        """
+        return self.get_tensors_data([tensor])[tensor]
+
+    def get_tensors_data(
+        self, tensors: Iterable[Constant | Variable]
+    ) -> dict[Constant | Variable, np.ndarray]:
+        """Returns the values of variables and constants; see `get_tensor_data`.
+
+        Args:
+            tensors: the variables and constants.
+
+        Raises:
+            TypeError: If one is neither.
+        """
+        tensors = list(tensors)
+        for tensor in tensors:
+            if not isinstance(tensor, (Constant, Variable)):
+                raise TypeError(f"{tensor!r} is not of type Constant or Variable.")
+        if self.is_attached and any(not tensor.in_sync_with_ipu for tensor in tensors):
+            self.weights_to_host()
+        return {tensor: tensor.data for tensor in tensors}
+
+    def write_variable_data(self, tensor: Variable, tensor_value: HostTensor) -> None:
+        """Gives a variable a value: on the host, and on the device while attached.
+
+        Args:
+            tensor: the variable.
+            tensor_value: an array of its shape and type, or a number.
+
+        Raises:
+            TypeError: If it is no variable, or the type differs.
+            ValueError: If the shape differs.
+        """
+        self.write_variables_data({tensor: tensor_value})
+
+    def write_variables_data(self, tensors: Mapping[Variable, HostTensor]) -> None:
+        """Gives variables values; see `write_variable_data`.
+
+        While attached, all variables get the host's values: fetch those that programs have changed
+        before.
+
+        Args:
+            tensors: the variables with their values.
+
+        Raises:
+            TypeError: If one is no variable, or the type differs.
+            ValueError: If the shape differs.
+        """
+        values = {tensor: _value_for(tensor, value) for tensor, value in tensors.items()}
+        for tensor, value in values.items():
+            tensor.data[...] = value
+        if self.is_attached:
+            self.weights_from_host()
+
+    def _attach(self) -> None:
+        """Takes a device and brings the variables to it."""
+        ordinal = devices.attach(self)
+        try:
+            with eager_context.eager_mode():
+                if ordinal not in self._programs:
+                    self._programs[ordinal] = programs.Program(self._ir, ordinal)
+            self._program = self._programs[ordinal]
+            self.weights_from_host()
+        except BaseException:
+            self._detach()
+            raise
+
+    def _detach(self) -> None:
+        """Gives the device back."""
+        self._program = None
+        devices.detach(self)
+
+    def _attached(self, what: str) -> programs.Program:
+        """Returns the program of the device.
+
+        Raises:
+            ValueError: If the session has none.
+        """
+        if self._program is None:
+            raise ValueError(
+                f"Must be attached to device to call {what}. Call it in `with session:`."
+            )
+        return self._program
+
+
+def _fetch(program: programs.Program, variable: Variable) -> None:
+    """Brings the value of a variable to the host."""
+    if isinstance(variable.data, np.memmap) and not variable.data.flags.writeable:
+        raise Exception(
+            f"{variable!r} is a read-only memmap, so its value cannot be brought to the host. Open "
+            "the file with mode='r+', or make the session with weights_to_host_on_exit=False."
+        )
+    value = program.read_back(variable)
+    variable.stale = False
+    if value is None:
+        return
+    variable.data[...] = value
+    if isinstance(variable.data, np.memmap):
+        variable.data.flush()
+
+
+def _value_for(tensor: Any, value: Any) -> np.ndarray:
+    """Returns a value for a variable, of its shape and type."""
+    if not isinstance(tensor, Variable):
+        raise TypeError(f"{tensor!r} is not of type Variable.")
+    if isinstance(value, (bool, int, float)):
+        if tensor.dtype.is_float8:
+            raise TypeError(f"A number cannot be a value for {tensor!r}: pass codes.")
+        value = np.array(value, tensor.dtype.as_numpy())
+    array = value.detach().numpy() if hasattr(value, "detach") else np.asarray(value)
+    if array.dtype != np.dtype(tensor.dtype.as_numpy()):
+        raise TypeError(
+            f"The dtype of the array, {array.dtype}, must match the equivalent type of {tensor!r}."
+        )
+    if array.shape != tensor.shape_on_host:
+        raise ValueError(
+            f"The shape of the input array, {array.shape}, must be that of the variable on the "
+            f"host: {tensor.shape_on_host}."
+        )
+    return array

@@ -1,0 +1,120 @@
+"""Makes graphs of Python functions: what `Ir.create_graph` does."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.graph import Graph
+from tensorflow_ipu.frontends.popxl.module import Module
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorByRef, graph_input
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.ir import Ir
+
+_INPUTS = (Tensor, TensorSpec)
+_Parameter = inspect.Parameter
+
+
+def create(ir: Ir, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Graph:
+    """Makes a graph; see `Ir.create_graph`."""
+    name, function = _name_of(fn)
+    try:
+        signature = inspect.signature(function, follow_wrapped=True)
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ValueError(
+            f"The arguments do not match the signature of the function {name}: {error}"
+        ) from error
+    bound.apply_defaults()
+    graph = ir.create_empty_graph(name)
+    annotations = _annotations(function, signature)
+    with graph:
+        for parameter in signature.parameters.values():
+            bound.arguments[parameter.name] = _with_inputs(
+                parameter, bound.arguments[parameter.name], annotations.get(parameter.name)
+            )
+        for tensor in _outputs(function(*bound.args, **bound.kwargs), name):
+            graph.add_output(tensor)
+    return graph
+
+
+def _name_of(fn: Any) -> tuple[str, Callable[..., Any]]:
+    """Returns the name for the graph, and what to call."""
+    if isinstance(fn, Module):
+        return type(fn).__qualname__.replace(".<locals>", ""), fn.build
+    if callable(fn) and hasattr(fn, "__qualname__"):
+        return fn.__qualname__.replace(".<locals>", ""), fn
+    raise TypeError(
+        "Callable `fn` must be either a function or a class that extends popxl.Module. Received: "
+        f"{fn!r}. Wrap it in a function."
+    )
+
+
+def _annotations(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
+    """Returns the annotations of the parameters, also those given as text."""
+    found = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
+    if not any(isinstance(annotation, str) for annotation in found.values()):
+        return found
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    for name, annotation in found.items():
+        if isinstance(annotation, str):
+            try:
+                found[name] = eval(annotation, dict(scope))  # the program's own text
+            except Exception:  # noqa: BLE001 - some name that is known to type checkers only
+                found[name] = TensorByRef if annotation.endswith("TensorByRef") else None
+    return found
+
+
+def _with_inputs(parameter: inspect.Parameter, value: Any, annotation: Any) -> Any:
+    """Returns what the function gets for an argument: inputs in place of tensors and specs."""
+    name = parameter.name
+    if isinstance(value, _INPUTS):
+        return _input(name, value, annotation is TensorByRef)
+    if parameter.kind is _Parameter.VAR_KEYWORD:
+        if not _has_inputs(name, value.values()):
+            return value
+        by_ref = annotation is TensorByRef
+        return {key: _input(key, item, by_ref) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and _has_inputs(name, value):
+        if parameter.kind is _Parameter.VAR_POSITIONAL:
+            by_ref = annotation is TensorByRef
+        else:
+            by_ref = TensorByRef in typing.get_args(annotation)
+        inputs = [_input(f"{name}_{i}", item, by_ref) for i, item in enumerate(value)]
+        return tuple(inputs) if parameter.kind is _Parameter.VAR_POSITIONAL else inputs
+    return value
+
+
+def _has_inputs(name: str, values: Iterable[Any]) -> bool:
+    """Whether values are tensors or specs."""
+    found = [isinstance(value, _INPUTS) for value in values]
+    if any(found) and not all(found):
+        raise TypeError(
+            f"The argument `{name}` has a mixture of Tensors and other types. Pass tensors in a "
+            "list of their own."
+        )
+    return bool(found) and all(found)
+
+
+def _input(name: str, like: Tensor | TensorSpec, by_ref: bool) -> Tensor:
+    """Adds an input to the current graph."""
+    return graph_input(like.shape, like.dtype, name, by_ref, like.meta_shape)
+
+
+def _outputs(returned: Any, name: str) -> list[Tensor]:
+    """Returns the tensors among the results of a function."""
+    if returned is None:
+        return []
+    if isinstance(returned, Tensor):
+        return [returned]
+    values = list(returned) if isinstance(returned, Iterable) else [returned]
+    if not all(isinstance(value, Tensor) for value in values):
+        raise ValueError(
+            "Output of subgraph must be None, a Tensor or an iterable of Tensors. Received from "
+            f"{name}: {returned!r}"
+        )
+    return values

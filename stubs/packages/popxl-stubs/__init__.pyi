@@ -1,0 +1,15 @@
+# Made by stubs/make_stubs.py.
+
+from tensorflow_ipu.frontends.popxl import *
+from popxl import context as context
+from popxl import dtypes as dtypes
+from popxl import errors as errors
+from popxl import graph as graph
+from popxl import ir as ir
+from popxl import module as module
+from popxl import ops as ops
+from popxl import replica_grouping as replica_grouping
+from popxl import session as session
+from popxl import streams as streams
+from popxl import tensor as tensor
+from popxl import utils as utils

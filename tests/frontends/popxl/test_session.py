@@ -1,0 +1,189 @@
+"""Sessions: streams, variables, attaching, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import popxl
+import pytest
+from popxl import ops
+
+
+def counter(transfers=1, replicas=1):
+    """An Ir that stores what it loads, doubled, and adds it to a variable."""
+    ir = popxl.Ir(replicas)
+    ir.num_host_transfers = transfers
+    with ir.main_graph:
+        x = popxl.h2d_stream((2,), popxl.float32, "x")
+        y = popxl.d2h_stream((2,), popxl.float32, "y")
+        total = popxl.variable(np.zeros(2, np.float32), name="total")
+        with popxl.in_sequence():
+            for _ in range(transfers):
+                loaded = ops.host_load(x)
+                ops.host_store(y, loaded * 2)
+                total += loaded
+    return ir, x, y, total
+
+
+def test_run_stores_what_the_program_computes_and_variables_keep_their_values():
+    ir, x, y, total = counter()
+    session = popxl.Session(ir, "ipu_model")
+    assert session.expected_inputs() == {x}
+    with session:
+        assert session.is_attached and total.in_sync_with_ipu
+        np.testing.assert_array_equal(session.run({x: [1, 2]})[y], [2, 4])
+        assert not total.in_sync_with_ipu
+        outputs = session.create_host_outputs()
+        session.run_with_outputs({x: np.array([3.0, 4.0])}, outputs)
+        np.testing.assert_array_equal(outputs[y], [6, 8])
+        np.testing.assert_array_equal(session.get_tensor_data(total), [4, 6])
+        session.write_variable_data(total, np.array([10, 20], np.float32))
+        session.run({x: [1, 1]})
+    assert not session.is_attached
+    np.testing.assert_array_equal(session.get_tensor_data(total), [11, 21])
+    with session, session:
+        session.run({x: [1, 1]})
+    np.testing.assert_array_equal(total.data, [12, 22])
+
+
+def test_values_stay_on_the_device_after_an_error_or_when_asked_to():
+    ir, x, _, total = counter()
+    with pytest.raises(KeyError), popxl.Session(ir) as session:
+        session.run({x: [1, 1]})
+        raise KeyError
+    assert not session.is_attached
+    with popxl.Session(ir, weights_to_host_on_exit=False) as session:
+        session.run({x: [1, 1]})
+    np.testing.assert_array_equal(total.data, [0, 0])
+
+
+@pytest.mark.parametrize("transfers, replicas", [(3, 1), (1, 2), (2, 4)])
+def test_arrays_have_a_dimension_for_transfers_and_one_for_replicas(transfers, replicas):
+    ir, x, y, total = counter(transfers, replicas)
+    shape = [n for n in (transfers, replicas) if n > 1] + [2]
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    with popxl.Session(ir, "ipu_hw") as session:
+        for _ in range(2):
+            np.testing.assert_array_equal(session.run({x: data})[y], data * 2)
+    first = data.reshape(transfers, replicas, 2)[:, 0]
+    np.testing.assert_array_equal(total.data, 2 * first.sum(0))
+
+
+def test_two_sessions_of_one_ir_share_the_variables():
+    ir, x, _, total = counter()
+    one, other = popxl.Session(ir), popxl.Session(ir)
+    with one:
+        one.run({x: [1, 2]})
+    with other:
+        other.run({x: [1, 2]})
+    np.testing.assert_array_equal(total.data, [2, 4])
+
+
+def test_unsigned_integers_pass_streams_unchanged():
+    ir = popxl.Ir()
+    values = np.array([0, 2**32 - 1], np.uint32)
+    with ir.main_graph:
+        x = popxl.h2d_stream((2,), popxl.uint32)
+        y = popxl.d2h_stream((2,), popxl.uint32)
+        ops.host_store(y, ops.host_load(x))
+    with popxl.Session(ir) as session:
+        found = session.run({x: values})[y]
+    assert found.dtype == np.uint32
+    np.testing.assert_array_equal(found, values)
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        ({}, "Missing inputs: .*x"),
+        ({"x": [1]}, "Shape mismatch"),
+        ({"x": [1, 2], "other": [1]}, "Unexpected inputs: .*other"),
+    ],
+)
+def test_run_refuses_other_streams_and_shapes(inputs, message):
+    ir, x, _, _ = counter()
+    with ir.main_graph:
+        other = popxl.h2d_stream((1,), popxl.float32, "other")
+    streams = {"x": x, "other": other}
+    with popxl.Session(ir) as session, pytest.raises(ValueError, match=message):
+        session.run({streams[name]: value for name, value in inputs.items()})
+
+
+@pytest.mark.parametrize(
+    "shape, message",
+    [
+        ((2, 4, 2), "is not large enough"),
+        ((3, 2, 2), "is the wrong size"),
+        ((3, 4, 3), "Shape mismatch"),
+    ],
+)
+def test_run_refuses_arrays_for_other_transfers_and_replicas(shape, message):
+    ir, x, y, _ = counter(3, 4)
+    with popxl.Session(ir, "ipu_hw") as session:
+        with pytest.raises(ValueError, match=message):
+            session.run({x: np.zeros(shape)})
+        with pytest.raises(ValueError, match=message):
+            session.run_with_outputs({x: np.zeros((3, 4, 2))}, {y: np.zeros(shape)})
+
+
+def test_a_run_has_no_more_elements_than_num_host_transfers():
+    ir, x, _, _ = counter(2)
+    ir.num_host_transfers = 1
+    with popxl.Session(ir) as session, pytest.raises(RuntimeError, match="num_host_transfers=1"):
+        session.run({x: [1, 2]})
+
+
+def test_calls_that_need_a_device_say_so():
+    ir, x, _, _ = counter()
+    session = popxl.Session(ir)
+    for call in (lambda: session.run({x: [1, 2]}), session.weights_to_host):
+        with pytest.raises(ValueError, match="Must be attached to device"):
+            call()
+
+
+def test_values_of_other_tensors_types_and_shapes_are_refused():
+    ir, _, _, total = counter()
+    (t,) = ir.main_graph.ops[0].outputs
+    session = popxl.Session(ir)
+    with pytest.raises(TypeError, match="is not of type Constant or Variable"):
+        session.get_tensor_data(t)
+    with pytest.raises(TypeError, match="is not of type Variable"):
+        session.write_variable_data(t, 1.0)
+    with pytest.raises(TypeError, match="must match the equivalent type"):
+        session.write_variable_data(total, np.zeros(2, np.int32))
+    with pytest.raises(ValueError, match="The shape of the input array"):
+        session.write_variable_data(total, np.zeros(3, np.float32))
+
+
+def test_sessions_of_wrong_devices_or_without_ops_are_refused():
+    with pytest.raises(ValueError, match="Incorrect device type provided"):
+        popxl.Session(counter()[0], "gpu")
+    with pytest.raises(ValueError, match="multiple devices"):
+        popxl.Session(counter(1, 2)[0], "cpu")
+    with pytest.raises(RuntimeError, match="has no graphs"):
+        popxl.Session(popxl.Ir())
+
+
+def test_an_ir_with_a_session_does_not_change():
+    ir, _, _, total = counter()
+    popxl.Session(ir)
+    with ir.main_graph, pytest.raises(RuntimeError, match="already prepared"):
+        ops.relu(total)
+    with pytest.raises(RuntimeError, match="already prepared"):
+        ir.replication_factor = 2
+
+
+def test_sessions_that_are_attached_at_once_have_devices_of_their_own():
+    (one, x, _, _), (two, z, _, total) = counter(), counter()
+    first, second = popxl.Session(one), popxl.Session(two)
+    with first, second:
+        first.run({x: [1, 2]})
+        second.run({z: [1, 2]})
+        late = popxl.Session(counter()[0])
+        with pytest.raises(RuntimeError, match="Could not attach to device"):
+            late.__enter__()
+    np.testing.assert_array_equal(total.data, [1, 2])
+
+
+def test_more_ipus_than_the_machine_has_are_refused():
+    with pytest.raises(RuntimeError, match="Failed to acquire device"):
+        popxl.Session(counter(1, 32)[0], "ipu_hw").__enter__()
