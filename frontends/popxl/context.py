@@ -142,7 +142,21 @@ def io_tiles() -> Iterator[None]:
     Yields:
         Nothing.
     """
-    with _pushed(_context.tile_sets, "io"):
+    with on_tiles("io"):
+        yield
+
+
+@contextlib.contextmanager
+def on_tiles(tile_set: str) -> Iterator[None]:
+    """Puts the ops created inside on a tile set of their IPU.
+
+    Args:
+        tile_set: "compute" or "io".
+
+    Yields:
+        Nothing.
+    """
+    with _pushed(_context.tile_sets, tile_set):
         yield
 
 

@@ -250,9 +250,8 @@ class Tensor:
         if self.rank != 2:
             raise ValueError(f"Diag expected a 2d tensor. Received: shape={self.shape}")
         rows, columns = self.shape
-        flat = function("flatten")(self)
-        length = min(rows, columns) * (columns + 1)
-        return function("slice")(flat, 0, min(length, self.nelms), None, 0, columns + 1)
+        last = (min(rows, columns) - 1) * (columns + 1)
+        return function("item")(function("flatten")(self), slice(0, last + 1, columns + 1))
 
     def copy_to_ipu(self, destination: int, source: int | None = None) -> Tensor:
         """Returns a copy of it on another IPU; see `ops.ipu_copy`."""

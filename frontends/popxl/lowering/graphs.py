@@ -110,13 +110,20 @@ class Lowering:
             yield done
         self.effects = done or self.effects
 
+    def effects_of(self, has_effects: bool) -> contextlib.AbstractContextManager[list[Any]]:
+        """Returns the scope `in_order` for an op that has effects, else one that orders nothing.
+
+        Args:
+            has_effects: whether it has.
+        """
+        return self.in_order() if has_effects else contextlib.nullcontext([])
+
     def _compute(self, op: Op) -> None:
         """Puts an op that only computes into the function."""
         if op.kind.compute is None:
             raise AssertionError(f"{op!r} has neither `compute` nor `lower`.")
         inputs = self.read_inputs(op)
-        scope: Any = self.in_order() if op.kind.effect else contextlib.nullcontext([])
-        with scope as done:
+        with self.effects_of(op.kind.effect) as done:
             results = op.kind.compute(*inputs, **op.attributes)
             results = list(results) if isinstance(results, (list, tuple)) else [results]
             done.extend(result.op for result in results)

@@ -20,6 +20,14 @@ from tensorflow_ipu.frontends.popxl.ops.arithmetic import (
     sub,
     where,
 )
+from tensorflow_ipu.frontends.popxl.ops.call_sites import CallSiteInfo
+from tensorflow_ipu.frontends.popxl.ops.calls import call, call_with_info
+from tensorflow_ipu.frontends.popxl.ops.casts import cast, init, io_tile_copy, ipu_copy
+from tensorflow_ipu.frontends.popxl.ops.conditionals import (
+    ConditionalSiteInfo,
+    conditional,
+    conditional_with_info,
+)
 from tensorflow_ipu.frontends.popxl.ops.elementwise import (
     abs,  # noqa: A004
     ceil,
@@ -48,4 +56,31 @@ from tensorflow_ipu.frontends.popxl.ops.elementwise import (
     tanh,
 )
 from tensorflow_ipu.frontends.popxl.ops.host import host_load, host_store
+from tensorflow_ipu.frontends.popxl.ops.indexing import (
+    dynamic_slice,
+    dynamic_update,
+    dynamic_update_,
+    gather,
+    onehot,
+    scatter,
+    tied_gather,
+)
 from tensorflow_ipu.frontends.popxl.ops.linear import matmul
+from tensorflow_ipu.frontends.popxl.ops.loops import repeat, repeat_with_info
+from tensorflow_ipu.frontends.popxl.ops.movement import (
+    concat,
+    concat_,
+    detach,
+    detach_,
+    flatten,
+    flatten_,
+    identity,
+    rename,
+    reshape,
+    reshape_,
+    split,
+    squeeze,
+    transpose,
+    transpose_,
+)
+from tensorflow_ipu.frontends.popxl.ops.slicing import slice, slice_, subsample  # noqa: A004

@@ -1,0 +1,294 @@
+"""Choices between two graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.graph import Graph
+from tensorflow_ipu.frontends.popxl.ops import arguments
+from tensorflow_ipu.frontends.popxl.ops.call_sites import CallSiteInfo
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.core.op import Op
+    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+
+
+def _lower(lowering: Lowering, op: Op) -> None:
+    """Calls the function of the graph that is chosen."""
+    then_branch, else_branch = (lowering.program.function(graph) for graph in op.called)
+    condition, *inputs = lowering.read_inputs(op)
+    split = len(then_branch.graph.inputs)
+
+    def run(branch: Any, passed: list[Any]) -> Any:
+        def call() -> list[Any]:
+            outputs, _, last = branch.call(passed)
+            with tf.control_dependencies([last]):
+                return [tf.identity(value) for value in outputs] or [tf.constant(0)]
+
+        return call
+
+    with lowering.effects_of(then_branch.has_effects or else_branch.has_effects) as done:
+        results = tf.cond(
+            tf.reshape(condition, []),
+            run(then_branch, inputs[:split]),
+            run(else_branch, inputs[split:]),
+        )
+        results = list(results) if isinstance(results, (list, tuple)) else [results]
+        done.append(results[0].op)
+    lowering.define_outputs(op, results if op.outputs else [])
+
+
+def _spec(specs: shapes.Specs, then_branch: Graph, **_: Any) -> list[TensorSpec]:
+    return [tensor.spec for tensor in then_branch.outputs]
+
+
+_IF = register(OpKind("If", _spec, lower=_lower, gradient=Gradient.CUT))
+
+
+class ConditionalSiteInfo(CallSiteInfo):
+    """What is known of a choice between two graphs.
+
+    The inputs of the op are the condition, then those of the one graph, then those of the other.
+    """
+
+    @property
+    def called_graph(self) -> Any:
+        """The two graphs: the one that is called if the condition holds, and the other."""
+        return self.op.called
+
+    def _first(self, then_branch: bool) -> int:
+        """The position of the first input of a graph."""
+        return 1 if then_branch else 1 + len(self.op.called[0].inputs)
+
+    def _branch(self, then_branch: bool) -> Graph:
+        return self.op.called[0 if then_branch else 1]
+
+    def is_parent_index_in_then_branch(self, idx: int) -> bool:
+        """Returns whether an input of the op is one of the graph for a condition that holds.
+
+        Args:
+            idx: its position.
+
+        Raises:
+            IndexError: If it is the condition, or there is no such input.
+        """
+        if not 1 <= idx < len(self.inputs):
+            raise IndexError(f"{idx} is not the position of an input of one of the graphs.")
+        return idx < self._first(False)
+
+    def graph_to_parent_input_index(self, idx: int, then_branch: bool = True) -> int:
+        """Returns the position among the inputs of the op for one of a graph.
+
+        Args:
+            idx: the position.
+            then_branch: whether the graph is the one for a condition that holds.
+
+        Raises:
+            IndexError: If there is none.
+        """
+        if not 0 <= idx < len(self._branch(then_branch).inputs):
+            raise IndexError(f"There is no input {idx} of the graph.")
+        return self._first(then_branch) + idx
+
+    def parent_to_graph_input_index(self, idx: int) -> int:
+        """Returns the position among the inputs of its graph for one of the op.
+
+        Args:
+            idx: the position.
+
+        Raises:
+            IndexError: If it is the condition, or there is none.
+        """
+        return idx - self._first(self.is_parent_index_in_then_branch(idx))
+
+    def graph_to_parent_output_index(self, idx: int, then_branch: bool = True) -> int:
+        """Returns the position among the outputs of the op for one of a graph.
+
+        Args:
+            idx: the position.
+            then_branch: whether the graph is the one for a condition that holds.
+
+        Raises:
+            IndexError: If there is none.
+        """
+        if not 0 <= idx < len(self.outputs):
+            raise IndexError(f"There is no output {idx}.")
+        return idx
+
+    def parent_to_graph_output_index(self, idx: int) -> int:
+        """Returns the position among the outputs of the graphs for one of the op.
+
+        Args:
+            idx: the position.
+
+        Raises:
+            IndexError: If there is none.
+        """
+        return self.graph_to_parent_output_index(idx)
+
+    def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
+        """Returns the tensor outside that belongs to an input or output of one of the graphs.
+
+        Args:
+            graph_tensor: the input or output.
+
+        Raises:
+            ValueError: If it is neither.
+        """
+        for then_branch in (True, False):
+            graph = self._branch(then_branch)
+            if graph_tensor in graph.inputs:
+                return self.inputs[self._first(then_branch) + graph.inputs.index(graph_tensor)]
+            if graph_tensor in graph.outputs:
+                return self.outputs[graph.outputs.index(graph_tensor)]
+        raise ValueError(f"{graph_tensor!r} is not an input or output of the called graphs.")
+
+    def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
+        """Returns the first input of a graph that a tensor is passed in for.
+
+        Args:
+            parent_tensor: the tensor.
+
+        Raises:
+            ValueError: If it is not passed in.
+        """
+        if parent_tensor not in self.inputs[1:]:
+            raise ValueError(f"{parent_tensor!r} is not a parent graph input of {self!r}.")
+        position = 1 + self.inputs[1:].index(parent_tensor)
+        graph = self._branch(self.is_parent_index_in_then_branch(position))
+        return graph.inputs[self.parent_to_graph_input_index(position)]
+
+    def set_parent_input_modified(
+        self, parent_tensor: Tensor, infer_modified_regions: bool = False
+    ) -> None:
+        """Raises an error: graphs that are chosen do not modify what is passed in.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("A conditional op does not modify the tensors passed in.")
+
+
+def conditional(
+    cond: Tensor,
+    then_branch: Graph,
+    else_branch: Graph,
+    then_inputs: Iterable[TensorLike] | None = None,
+    else_inputs: Iterable[TensorLike] | None = None,
+    then_inputs_dict: Mapping[Tensor, TensorLike] | None = None,
+    else_inputs_dict: Mapping[Tensor, TensorLike] | None = None,
+) -> tuple[Tensor, ...]:
+    """Calls one of two graphs, on each replica by its own condition.
+
+    Args:
+        cond: one boolean.
+        then_branch: the graph to call if it is true.
+        else_branch: the graph to call otherwise, with equal outputs.
+        then_inputs: what to pass for the inputs of the one.
+        else_inputs: what to pass for the inputs of the other.
+        then_inputs_dict: the same by input of the graph.
+        else_inputs_dict: the same by input of the graph.
+
+    Returns:
+        The outputs.
+
+    Raises:
+        ValueError: If outputs of the graphs differ in number, or as `call` does.
+        NotImplementedError: If a graph takes inputs by reference.
+        popart.popart_exception: If outputs differ in shape or type, or `cond` is no boolean.
+    """
+    return conditional_with_info(
+        cond,
+        then_branch,
+        else_branch,
+        then_inputs,
+        else_inputs,
+        then_inputs_dict,
+        else_inputs_dict,
+    ).outputs
+
+
+def conditional_with_info(
+    cond: Tensor,
+    then_branch: Graph,
+    else_branch: Graph,
+    then_inputs: Iterable[TensorLike] | None = None,
+    else_inputs: Iterable[TensorLike] | None = None,
+    then_inputs_dict: Mapping[Tensor, TensorLike] | None = None,
+    else_inputs_dict: Mapping[Tensor, TensorLike] | None = None,
+    check_inputs: bool = True,
+) -> ConditionalSiteInfo:
+    """Calls one of two graphs, as `conditional` does.
+
+    Args:
+        cond: one boolean.
+        then_branch: the graph to call if it is true.
+        else_branch: the graph to call otherwise, with equal outputs.
+        then_inputs: what to pass for the inputs of the one.
+        else_inputs: what to pass for the inputs of the other.
+        then_inputs_dict: the same by input of the graph.
+        else_inputs_dict: the same by input of the graph.
+        check_inputs: whether inputs without a value are refused; else they are zero.
+
+    Returns:
+        What is known of the choice; its `outputs` are those of the graph.
+
+    Raises:
+        Exception: As `conditional` does.
+    """
+    building.check_in_graph(context.get_current_graph(), [cond])
+    _check_branches(cond, then_branch, else_branch)
+    passed = [
+        cond,
+        *arguments.bind(
+            then_branch,
+            list(then_inputs or []),
+            then_inputs_dict or {},
+            check_inputs,
+            " for the then_branch",
+        ),
+        *arguments.bind(
+            else_branch,
+            list(else_inputs or []),
+            else_inputs_dict or {},
+            check_inputs,
+            " for the else_branch",
+        ),
+    ]
+    branches = {"then_branch": then_branch, "else_branch": else_branch}
+    pairs = zip(then_branch.outputs, else_branch.outputs)
+    names = [f"{one.name}_or_{other.name}" for one, other in pairs]
+    specs = _spec([], **branches)
+    return ConditionalSiteInfo(
+        building.add_op(_IF, passed, names, specs, [then_branch, else_branch], dict(branches))
+    )
+
+
+def _check_branches(cond: Tensor, then_branch: Graph, else_branch: Graph) -> None:
+    """Refuses graphs that one op cannot choose between."""
+    if len(then_branch.outputs) != len(else_branch.outputs):
+        raise ValueError(
+            "The then_branch and the else_branch must have the same number of outputs. They have "
+            f"{len(then_branch.outputs)} and {len(else_branch.outputs)}."
+        )
+    for graph in (then_branch, else_branch):
+        if any(tensor.by_ref for tensor in graph.inputs):
+            raise NotImplementedError(
+                f"TensorByRef is not implemented for the conditional op: {graph!r} has such inputs."
+            )
+    if cond.dtype is not dtypes.bool or cond.nelms != 1:
+        raise popart_exception(f"The condition must be one boolean. Received: {cond!r}")
+    for one, other in zip(then_branch.outputs, else_branch.outputs):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            raise popart_exception(
+                f"Outputs of the two graphs differ in shape or type: {one!r} and {other!r}."
+            )

@@ -1,0 +1,326 @@
+"""Shapes and the order of axes: reshaping, transposing, joining and splitting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl.core import shapes, views
+from tensorflow_ipu.frontends.popxl.core.kinds import (
+    Gradient,
+    OpKind,
+    register,
+    tensor_method,
+)
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+
+def _reshape_spec(specs: shapes.Specs, shape: tuple[int, ...]) -> list[TensorSpec]:
+    (spec,) = specs
+    if spec.nelms != math.prod(shape):
+        raise popart_exception(
+            f"Reshape: a tensor of the shape {spec.shape} with {spec.nelms} elements cannot have "
+            f"the shape {shape}."
+        )
+    return [spec.with_shape(shape)]
+
+
+def _transpose_spec(specs: shapes.Specs, permutation: tuple[int, ...]) -> list[TensorSpec]:
+    (spec,) = specs
+    return [spec.with_shape(tuple(spec.shape[axis] for axis in permutation))]
+
+
+def _concat_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
+    first = specs[0]
+    axis = shapes.positive_axis(axis, first.rank, "Concat")
+    for spec in specs[1:]:
+        others = [(a, b) for i, (a, b) in enumerate(zip(first.shape, spec.shape)) if i != axis]
+        if spec.rank != first.rank or any(a != b for a, b in others):
+            raise popart_exception(
+                f"Concat along the axis {axis}: other dimensions must be equal. Received: "
+                f"{[spec.shape for spec in specs]}"
+            )
+    whole = sum(spec.shape[axis] for spec in specs)
+    return [first.with_shape((*first.shape[:axis], whole, *first.shape[axis + 1 :]))]
+
+
+def _split_spec(specs: shapes.Specs, splits: tuple[int, ...], axis: int) -> list[TensorSpec]:
+    (spec,) = specs
+    shape = spec.shape
+    if sum(splits) != shape[axis]:
+        raise popart_exception(
+            f"Split: the splits {splits} do not add up to {shape[axis]}, the size of the axis "
+            f"{axis}."
+        )
+    return [spec.with_shape((*shape[:axis], size, *shape[axis + 1 :])) for size in splits]
+
+
+def _split(t: Any, splits: tuple[int, ...], axis: int) -> list[Any]:
+    return list(tf.split(t, list(splits), axis))
+
+
+_CONCAT = register(OpKind("Concat", _concat_spec, lambda *ts, axis: tf.concat(list(ts), axis)))
+_CONCAT_ = register(
+    OpKind(
+        "ConcatInplace",
+        _concat_spec,
+        lambda *ts, axis: [],
+        view=lambda specs, axis: views.Joined(axis % specs[0].rank),
+    )
+)
+_DETACH = register(OpKind("Detach", shapes.same, tf.identity, Gradient.CUT))
+_DETACH_ = register(
+    OpKind("DetachInplace", shapes.same, lambda t: [], Gradient.CUT, view=views.whole)
+)
+_IDENTITY = register(OpKind("Identity", shapes.same, tf.identity))
+_RESHAPE = register(OpKind("Reshape", _reshape_spec, lambda t, shape: tf.reshape(t, shape)))
+_RESHAPE_ = register(
+    OpKind(
+        "ReshapeInplace",
+        _reshape_spec,
+        lambda t, shape: [],
+        view=lambda specs, shape: views.Reshaped(shape),
+    )
+)
+_SPLIT = register(OpKind("Split", _split_spec, _split))
+_TRANSPOSE = register(
+    OpKind("Transpose", _transpose_spec, lambda t, permutation: tf.transpose(t, permutation))
+)
+_TRANSPOSE_ = register(
+    OpKind(
+        "TransposeInplace",
+        _transpose_spec,
+        lambda t, permutation: [],
+        view=lambda specs, permutation: views.Transposed(permutation),
+    )
+)
+
+
+def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Returns tensors joined along an axis.
+
+    Args:
+        ts: tensors of one type, whose other dimensions are equal.
+        axis: the axis; negative ones count from the last.
+
+    Raises:
+        TypeError: If types differ.
+        popart.popart_exception: If shapes do not fit.
+    """
+    return building.add(_CONCAT, *_same_type(ts), axis=axis)
+
+
+def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Returns tensors joined along an axis as a view: what is written into it goes to them.
+
+    Args:
+        ts: tensors of one type, whose other dimensions are equal.
+        axis: the axis; negative ones count from the last.
+
+    Raises:
+        TypeError: If types differ.
+        popart.popart_exception: If shapes do not fit.
+    """
+    return building.add(_CONCAT_, *_same_type(ts), axis=axis)
+
+
+@tensor_method()
+def detach(t: Tensor) -> Tensor:
+    """Returns a tensor that passes no gradient on."""
+    return building.add(_DETACH, t)
+
+
+@tensor_method()
+def detach_(t: Tensor) -> Tensor:
+    """Returns a view of a tensor that passes no gradient on."""
+    return building.add(_DETACH_, t)
+
+
+@tensor_method()
+def flatten(t: Tensor) -> Tensor:
+    """Returns a tensor with one dimension."""
+    return reshape(t, (-1,))
+
+
+@tensor_method()
+def flatten_(t: Tensor) -> Tensor:
+    """Returns a view of a tensor with one dimension."""
+    return reshape_(t, (-1,))
+
+
+def identity(t: Tensor, output_name: str | None = None) -> Tensor:
+    """Returns a copy of a tensor.
+
+    Args:
+        t: the tensor.
+        output_name: name of the copy; that of the tensor with `identity_` before it by default.
+    """
+    return building.add(_IDENTITY, t, name=output_name or f"identity_{t.name}")
+
+
+def rename(t: Tensor, output_name: str | None = None) -> Tensor:
+    """Returns a copy of a tensor with another name; the same as `identity`."""
+    return identity(t, output_name)
+
+
+@tensor_method()
+def reshape(t: Tensor, shape: Sequence[int]) -> Tensor:
+    """Returns a tensor in another shape.
+
+    Args:
+        t: the tensor.
+        shape: the shape, with at most one -1 for what the others leave.
+
+    Raises:
+        ValueError: If an entry is 0 or below -1, or there is more than one -1.
+        popart.popart_exception: If the number of elements is another one.
+    """
+    return building.add(_RESHAPE, t, shape=_full_shape(t, shape))
+
+
+@tensor_method()
+def reshape_(t: Tensor, shape: Sequence[int]) -> Tensor:
+    """Returns a view of a tensor in another shape.
+
+    Args:
+        t: the tensor.
+        shape: the shape, with at most one -1 for what the others leave.
+
+    Raises:
+        ValueError: If an entry is 0 or below -1, or there is more than one -1.
+        popart.popart_exception: If the number of elements is another one.
+    """
+    return building.add(_RESHAPE_, t, shape=_full_shape(t, shape))
+
+
+def split(t: Tensor, splits: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """Returns the parts of a tensor along an axis.
+
+    Args:
+        t: the tensor.
+        splits: the number of equal parts, or the size of each.
+        axis: the axis; negative ones count from the last.
+
+    Raises:
+        ValueError: If the number does not divide the axis.
+        popart.popart_exception: If the sizes do not add up, or there is no such axis.
+    """
+    _check_tensor(t)
+    axis = shapes.positive_axis(axis, t.rank, "Split")
+    if isinstance(splits, int):
+        if splits < 1 or t.shape[axis] % splits:
+            raise ValueError(
+                f"{splits} does not equally divide {t.shape[axis]}, the size of the axis {axis}."
+            )
+        splits = [t.shape[axis] // splits] * splits
+    return building.add_all(_SPLIT, [t], splits=tuple(splits), axis=axis)
+
+
+def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
+    """Returns a tensor without dimensions of size 1.
+
+    Args:
+        t: the tensor.
+        axes: which to leave out; all by default. Negative ones count from the last.
+
+    Raises:
+        ValueError: If an axis is given twice, is beyond the rank, or has another size.
+    """
+    _check_tensor(t)
+    if axes is None:
+        axes = [axis for axis, size in enumerate(t.shape) if size == 1]
+    wanted = [axis + t.rank if axis < 0 else axis for axis in axes]
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"Axes contains duplicates. Received: {list(axes)}")
+    for axis in wanted:
+        if not 0 <= axis < t.rank or t.shape[axis] != 1:
+            raise ValueError(
+                f"Can't squeeze axis {axis} of a tensor of the shape {t.shape}: its size must be 1."
+            )
+    shape = tuple(size for axis, size in enumerate(t.shape) if axis not in wanted)
+    return building.add(_RESHAPE, t, shape=shape)
+
+
+@tensor_method()
+def transpose(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
+    """Returns a tensor with its axes in another order.
+
+    Args:
+        t: the tensor.
+        permutation: the axis of the tensor for each of the result; in reverse by default.
+
+    Raises:
+        ValueError: If it is no permutation of the axes.
+    """
+    return building.add(_TRANSPOSE, t, permutation=_permutation(t, permutation))
+
+
+@tensor_method()
+def transpose_(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
+    """Returns a view of a tensor with its axes in another order.
+
+    Args:
+        t: the tensor.
+        permutation: the axis of the tensor for each of the view; in reverse by default.
+
+    Raises:
+        ValueError: If it is no permutation of the axes.
+    """
+    return building.add(_TRANSPOSE_, t, permutation=_permutation(t, permutation))
+
+
+def _check_tensor(t: Tensor) -> None:
+    """Refuses what is no tensor of the current graph, before its shape is asked for."""
+    building.check_in_graph(context.get_current_graph(), [t])
+
+
+def _same_type(ts: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Refuses tensors of different types."""
+    for t in ts:
+        _check_tensor(t)
+        if t.dtype is not ts[0].dtype:
+            raise TypeError(
+                f"All tensors of a concat must have the same type. Received: {[*ts]}. Cast them: "
+                "ops.cast."
+            )
+    return ts
+
+
+def _full_shape(t: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns a shape with the size of -1 filled in."""
+    _check_tensor(t)
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"shape must be a tuple or list. Received: {shape!r}")
+    for size in shape:
+        if size < -1 or size == 0:
+            raise ValueError(
+                f"Invalid shape value {size} in {tuple(shape)}. Expected: a number > 0, or -1."
+            )
+    if list(shape).count(-1) > 1:
+        raise ValueError(f"A shape may have at most one '-1'. Received: {tuple(shape)}")
+    known = math.prod(size for size in shape if size != -1)
+    return tuple(t.nelms // known if size == -1 else int(size) for size in shape)
+
+
+def _permutation(t: Tensor, permutation: Iterable[int] | None) -> tuple[int, ...]:
+    """Returns the order of axes that is asked for."""
+    _check_tensor(t)
+    if permutation is None:
+        return tuple(reversed(range(t.rank)))
+    order = tuple(axis + t.rank if axis < 0 else axis for axis in permutation)
+    if any(axis >= t.rank for axis in order):
+        raise ValueError(
+            f"Each entry of a permutation must be less than the tensor's rank, {t.rank}. Received: "
+            f"{order}"
+        )
+    if sorted(order) != list(range(t.rank)):
+        raise ValueError(
+            f"A permutation must have each of the {t.rank} axes once. Received: {order}"
+        )
+    return order
