@@ -195,7 +195,8 @@ POPXL_MODULES = {
         name: f"frontends.popxl.{name}"
         for name in (
             *("context", "dtypes", "errors", "graph", "ir", "module", "ops"),
-            *("replica_grouping", "session", "streams", "tensor", "utils"),
+            *("replica_grouping", "session", "streams", "tensor"),
+            *("transforms", "utils"),
         )
     },
 }

@@ -1,6 +1,6 @@
 """PopXL: programs as graphs that are built op by op; the package `popxl`."""
 
-from tensorflow_ipu.frontends.popxl import context, dtypes, errors, ops, utils
+from tensorflow_ipu.frontends.popxl import context, dtypes, errors, ops, transforms, utils
 from tensorflow_ipu.frontends.popxl.context import (
     debug_context_frame_offset,
     gcg,

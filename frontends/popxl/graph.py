@@ -204,6 +204,10 @@ class Graph:
         self._inputs.append(tensor)
         return tensor
 
+    def sort_inputs(self, order: Sequence[Tensor]) -> None:
+        """Puts the inputs of a graph that nothing calls yet into another order."""
+        self._inputs = list(order)
+
     def add_output(self, tensor: Tensor) -> None:
         """Makes a tensor the next output.
 

@@ -35,7 +35,8 @@ class Ir:
         """
         self._id = next(_ids)
         self._numbers: dict[str, int] = {}
-        self._main_graph = Graph.create(self, "")
+        self._graph_ids: set[str] = set()
+        self._main_graph = self.new_graph("")
         self._is_closed = False
         self._num_host_transfers = 1
         self._instances = 1
@@ -134,7 +135,19 @@ class Ir:
         Returns:
             The graph.
         """
-        return Graph.create(self, f"{name or 'graph'}_subgraph({self.next_number('graph')})")
+        return self.new_graph(f"{name or 'graph'}_subgraph({self.next_number('graph')})")
+
+    def new_graph(self, id: str) -> Graph:  # noqa: A002
+        """Makes a graph with an id, or one like it that no graph has; for this package only.
+
+        Args:
+            id: the id.
+        """
+        found = id
+        while found in self._graph_ids:
+            found = f"{id}_{self.next_number(id)}"
+        self._graph_ids.add(found)
+        return Graph.create(self, found)
 
     def create_graph(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         """Makes a graph of a function, or of the `build` method of a `Module`.

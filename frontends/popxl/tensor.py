@@ -155,7 +155,7 @@ class Tensor:
             popxl.errors.UndefinedValue: If nothing says where it is.
         """
         for op in self._placing_ops():
-            return op.ipu
+            return op.ipu if op is self.producer else op.source_ipu
         raise UndefinedValue(f"IPU is undefined for {self!r}: no op makes or takes it.")
 
     @property

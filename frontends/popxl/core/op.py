@@ -57,6 +57,12 @@ class Op:
         return self.kind.type
 
     @property
+    def source_ipu(self) -> int:
+        """The IPU that it takes its inputs from."""
+        source: int | None = self.attributes.get("source")
+        return self.ipu if source is None else source
+
+    @property
     def writes(self) -> list[int]:
         """Positions of all inputs that it modifies."""
         return sorted({*self.kind.writes, *self.modified})

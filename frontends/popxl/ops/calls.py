@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
@@ -34,7 +34,7 @@ def _spec(specs: shapes.Specs, graph: Graph) -> list[TensorSpec]:
     return [tensor.spec for tensor in graph.outputs]
 
 
-_CALL = register(OpKind("Call", _spec, lower=_lower))
+CALL = register(OpKind("Call", _spec, lower=_lower))
 
 
 def call(
@@ -85,17 +85,17 @@ def call_with_info(
     passed = arguments.bind(graph, inputs, inputs_dict or {}, check_inputs)
     names = [tensor.name for tensor in graph.outputs]
     specs = _spec([], graph)
-    op = building.add_op(_CALL, passed, names, specs, [graph], {"graph": graph})
+    op = building.add_op(CALL, passed, names, specs, [graph], {"graph": graph})
     op.modified.update(i for i, tensor in enumerate(graph.inputs) if tensor.by_ref)
     return CallSiteInfo(op)
 
 
-def add_output(op: Op, output: Tensor) -> Any:
+def add_output(op: Op, output: Tensor) -> Tensor:
     """Gives a call one more output, for a tensor that became an output of its graph.
 
     Args:
         op: the call.
         output: the output of the graph.
     """
-    with op.graph, context.name_scope("/".join(op.scopes)):
-        return op.graph.add_op_output(op, f"autodiff_output__t{op.id}", output.spec)
+    number = op.graph.ir.next_number("tensor")
+    return op.graph.add_op_output(op, f"autodiff_output__t{number}", output.spec)

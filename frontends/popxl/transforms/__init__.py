@@ -1,0 +1,23 @@
+"""Functions that make graphs of graphs: the module `popxl.transforms`."""
+
+from tensorflow_ipu.frontends.popxl.transforms.autodiff import autodiff
+from tensorflow_ipu.frontends.popxl.transforms.exchanges import (
+    decompose_sum,
+    io_tile_exchange,
+    merge_exchange,
+)
+from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
+    ExpectedConnection,
+    ExpectedConnectionType,
+    GradGraphInfo,
+)
+
+__all__ = [
+    "ExpectedConnection",
+    "ExpectedConnectionType",
+    "GradGraphInfo",
+    "autodiff",
+    "decompose_sum",
+    "io_tile_exchange",
+    "merge_exchange",
+]
