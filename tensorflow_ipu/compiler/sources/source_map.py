@@ -7,7 +7,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from tensorflow_ipu.compiler.sources import frames
+from tensorflow_ipu.compiler.sources import declared, frames
 from tensorflow_ipu.compiler.sources.frames import KerasFrames, SourceLocation
 from tensorflow_ipu.configs.short_repr import shows
 
@@ -114,7 +114,10 @@ class SourceMap:
         return Origin(found.location or self._of_stack(op).location, original.name, found.keras)
 
     def _of_stack(self, op: tf.Operation) -> Origin:
-        """Returns what the stack of an op says."""
+        """Returns what the stack of an op says, unless a front end declared its line."""
+        location = declared.line_of(op)
+        if location is not None:
+            return Origin(location)
         if op.traceback is None:
             return NOWHERE
         # TensorFlow leaves its own frames out here, much faster than they could be skipped.

@@ -11,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.compiler.sources import declared
+from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.compiler.sources.source_map import SourceMap, source_of
 from tests.support.source_lines import line_of
 
@@ -196,3 +198,18 @@ def test_ops_of_a_graph_of_tensorflow_1_have_lines() -> None:
     assert location == source_of(op)
     assert location is not None
     assert location.function == "test_ops_of_a_graph_of_tensorflow_1_have_lines"
+
+
+def test_a_declared_line_is_that_of_all_ops_in_its_scope() -> None:
+    location = SourceLocation("model.py", 7, "build")
+    with tf.Graph().as_default() as graph:
+        with tf.name_scope("layer"):
+            with tf.name_scope("inner"):
+                inside = tf.constant(1) + 2
+        outside = tf.constant(1) + 2
+        declared.declare(graph, "layer", location)
+        declared.declare(graph, "", None)
+    sources = SourceMap(graph)
+    assert sources.lookup("", inside.op.name) == location
+    found = sources.lookup("", outside.op.name)
+    assert found is not None and found.file == __file__
