@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
-from tensorflow_ipu.frontends.popxl.core.sites import Site
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.graph import Graph
@@ -45,7 +45,7 @@ class Op:
     ipu: int = 0
     tile_set: str = "compute"
     after: Sequence[Op] = ()
-    site: Site | None = None
+    site: SourceLocation | None = None
     called: tuple[Graph, ...] = ()
     modified: set[int] = dataclasses.field(default_factory=set)
 

@@ -6,38 +6,24 @@ import contextlib
 import contextvars
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from tensorflow_ipu.compiler.sources.frames import SourceLocation
 
 # Modules whose frames are not the user's.
 _OURS = ("tensorflow_ipu.", "contextlib", "functools")
 _skipped: contextvars.ContextVar[int] = contextvars.ContextVar("popxl_skipped_frames", default=0)
 
 
-class Site(NamedTuple):
-    """A line of a program.
-
-    Args:
-        file: path of the file.
-        line: number of the line, from 1.
-        function: name of the function.
-    """
-
-    file: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-def users_line() -> Site | None:
+def users_line() -> SourceLocation | None:
     """Returns the innermost line outside of this package; None if there is none."""
     frame = sys._getframe(1)
     left = _skipped.get()
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith(_OURS):
             if left == 0 or frame.f_back is None:
-                return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+                return SourceLocation(
+                    frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+                )
             left -= 1
         frame = frame.f_back  # type: ignore[assignment]
     return None

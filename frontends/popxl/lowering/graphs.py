@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import tensorflow as tf
 
 from tensorflow_ipu import scopes
+from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.lowering.values import Values
@@ -141,7 +142,9 @@ class Lowering:
     def _place(self, op: Op) -> Iterator[None]:
         """Puts operations where the program asks for, with names that lead back to the op."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(tf.name_scope("/".join([*op.scopes, op.kind.type]) + "/"))
+            scope = "/".join([*op.scopes, f"{op.kind.type}.{op.id}"])
+            declared.declare(tf.compat.v1.get_default_graph(), scope, op.site)
+            stack.enter_context(tf.name_scope(scope + "/"))
             if self.program.is_sharded:
                 stack.enter_context(scopes.ipu_shard(op.ipu))
             yield

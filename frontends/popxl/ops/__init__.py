@@ -4,6 +4,7 @@ Each family has a module: it registers a record for each op in the table (`core.
 function that programs call, which checks what the record cannot.
 """
 
+from tensorflow_ipu.frontends.popxl.ops import var_updates
 from tensorflow_ipu.frontends.popxl.ops.arithmetic import (
     add,
     add_,
@@ -67,6 +68,7 @@ from tensorflow_ipu.frontends.popxl.ops.indexing import (
 )
 from tensorflow_ipu.frontends.popxl.ops.linear import matmul
 from tensorflow_ipu.frontends.popxl.ops.loops import repeat, repeat_with_info
+from tensorflow_ipu.frontends.popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
 from tensorflow_ipu.frontends.popxl.ops.movement import (
     concat,
     concat_,
@@ -83,4 +85,23 @@ from tensorflow_ipu.frontends.popxl.ops.movement import (
     transpose,
     transpose_,
 )
+from tensorflow_ipu.frontends.popxl.ops.normalization import (
+    batch_norm_inference,
+    group_norm,
+    layer_norm,
+)
+from tensorflow_ipu.frontends.popxl.ops.reductions import (
+    l1,
+    l2,
+    logsum,
+    logsumexp,
+    max,  # noqa: A004
+    mean,
+    median,
+    min,  # noqa: A004
+    prod,
+    sum,  # noqa: A004
+    sumsquare,
+)
 from tensorflow_ipu.frontends.popxl.ops.slicing import slice, slice_, subsample  # noqa: A004
+from tensorflow_ipu.frontends.popxl.ops.sorting import argmax, argmin, cumsum, histogram, topk

@@ -24,6 +24,15 @@ def _divided(lhs: Any, rhs: Any) -> Any:
     return tf.truncatediv(lhs, rhs) if lhs.dtype.is_integer else lhs / rhs
 
 
+def _remainder(lhs: Any, rhs: Any) -> Any:
+    """The remainder with the sign of the dividend. For float16 there is no kernel."""
+    if lhs.dtype == tf.float16:
+        return tf.cast(
+            tf.truncatemod(tf.cast(lhs, tf.float32), tf.cast(rhs, tf.float32)), lhs.dtype
+        )
+    return tf.truncatemod(lhs, rhs)
+
+
 def sum_to(gradient: Any, like: Any) -> Any:
     """Returns the gradient of what was broadcast: summed over the axes that were.
 
@@ -76,7 +85,7 @@ _DIV = register(OpKind("Div", shapes.elementwise("Div"), _divided))
 _EQUAL = register(
     OpKind("Equal", shapes.elementwise("Equal", dtypes.bool), tf.equal, Gradient.REFUSED)
 )
-_FMOD = register(OpKind("Fmod", shapes.elementwise("Fmod"), tf.truncatemod, _fmod_gradient))
+_FMOD = register(OpKind("Fmod", shapes.elementwise("Fmod"), _remainder, _fmod_gradient))
 _GREATER = register(
     OpKind("Greater", shapes.elementwise("Greater", dtypes.bool), tf.greater, Gradient.REFUSED)
 )

@@ -1,0 +1,180 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+Axes = Optional[Union[int, Sequence[int]]]
+
+
+def _spec(
+    specs: shapes.Specs, axes: tuple[int, ...] | None, keepdims: bool, what: str
+) -> list[TensorSpec]:
+    (spec,) = specs
+    reduced = _axes_of(spec.rank, axes, what)
+    kept = [(1 if i in reduced else size, i in reduced) for i, size in enumerate(spec.shape)]
+    return [spec.with_shape(tuple(size for size, gone in kept if keepdims or not gone))]
+
+
+def _axes_of(rank: int, axes: tuple[int, ...] | None, what: str) -> list[int]:
+    if axes is None:
+        return list(range(rank))
+    return [shapes.positive_axis(axis, rank, what) for axis in axes]
+
+
+def _reduction(name: str, compute: Callable[..., Any], gradient: Any = Gradient.DERIVED) -> OpKind:
+    """Enters a reduction into the table.
+
+    Args:
+        name: its type.
+        compute: takes a tensor, a list of axes and whether they stay with size 1.
+        gradient: how to differentiate it.
+    """
+
+    def reduce(t: Any, axes: tuple[int, ...] | None, keepdims: bool) -> Any:
+        return compute(t, _axes_of(len(t.shape), axes, name), keepdims)
+
+    def infer(
+        specs: shapes.Specs, axes: tuple[int, ...] | None, keepdims: bool
+    ) -> list[TensorSpec]:
+        return _spec(specs, axes, keepdims, name)
+
+    return register(OpKind(name, infer, reduce, gradient))
+
+
+def _extreme_gradient(
+    inputs: Any, outputs: Any, gradients: Any, axes: tuple[int, ...] | None, keepdims: bool
+) -> list[Any]:
+    """The whole gradient for every element that equals the result."""
+    shape = [*inputs[0].shape]
+    for axis in _axes_of(len(shape), axes, "Reduce"):
+        shape[axis] = 1
+    result, gradient = (tf.reshape(t, shape) for t in (outputs[0], gradients[0]))
+    zeros = tf.zeros_like(inputs[0])
+    return [tf.where(tf.equal(inputs[0], result), gradient + zeros, zeros)]
+
+
+def _median(t: Any, axes: list[int], keepdims: bool) -> Any:
+    """The element in the middle; the lower one of two."""
+    others = [axis for axis in range(len(t.shape)) if axis not in axes]
+    kept = [t.shape[axis] for axis in others]
+    rows = tf.reshape(tf.transpose(t, [*others, *axes]), [*kept, -1])
+    count = rows.shape[-1]
+    # The smallest ones by descending order of the negative: sorting has no gradient of its own.
+    middle = -tf.math.top_k(-rows, (count + 1) // 2).values[..., -1]
+    shape = [1 if axis in axes else size for axis, size in enumerate(t.shape)]
+    return tf.reshape(middle, shape) if keepdims else middle
+
+
+def _log_sum(t: Any, axes: list[int], keepdims: bool) -> Any:
+    return tf.math.log(tf.reduce_sum(t, axes, keepdims))
+
+
+def _l2(t: Any, axes: list[int], keepdims: bool) -> Any:
+    return tf.sqrt(tf.reduce_sum(t * t, axes, keepdims))
+
+
+_L1 = _reduction("ReduceL1", lambda t, axes, keep: tf.reduce_sum(tf.abs(t), axes, keep))
+_L2 = _reduction("ReduceL2", _l2)
+_LOGSUM = _reduction("ReduceLogSum", _log_sum)
+_LOGSUMEXP = _reduction("ReduceLogSumExp", tf.reduce_logsumexp)
+_MAX = _reduction("ReduceMax", tf.reduce_max, _extreme_gradient)
+_MEAN = _reduction("ReduceMean", tf.reduce_mean)
+_MEDIAN = _reduction("ReduceMedian", _median)
+_MIN = _reduction("ReduceMin", tf.reduce_min, _extreme_gradient)
+_PROD = _reduction("ReduceProd", tf.reduce_prod)
+_SUM = _reduction("ReduceSum", tf.reduce_sum)
+_SUMSQUARE = _reduction("ReduceSumSquare", lambda t, axes, keep: tf.reduce_sum(t * t, axes, keep))
+
+
+def _reduce(kind: OpKind, t: Tensor, axis: Axes, keepdims: bool) -> Tensor:
+    """Adds a reduction."""
+    if axis is None:
+        axes = None
+    else:
+        axes = tuple(int(i) for i in np.atleast_1d(np.asarray(axis)))
+    return building.add(kind, t, axes=axes, keepdims=builtins.bool(keepdims))
+
+
+def l1(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the sum of absolute values.
+
+    Args:
+        t: the tensor.
+        axis: an axis or axes, negative ones counted from the last; all by default.
+        keepdims: whether these axes stay, with size 1.
+
+    Raises:
+        popart.popart_exception: If there is no such axis.
+    """
+    return _reduce(_L1, t, axis, keepdims)
+
+
+def l2(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the root of the sum of squares; arguments as for `l1`."""
+    return _reduce(_L2, t, axis, keepdims)
+
+
+def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the logarithm of the sum; arguments as for `l1`."""
+    return _reduce(_LOGSUM, t, axis, keepdims)
+
+
+def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the logarithm of the sum of exponentials; arguments as for `l1`."""
+    return _reduce(_LOGSUMEXP, t, axis, keepdims)
+
+
+def max(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Returns the greatest element; arguments as for `l1`."""
+    return _reduce(_MAX, t, axis, keepdims)
+
+
+def mean(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the mean; arguments as for `l1`."""
+    return _reduce(_MEAN, t, axis, keepdims)
+
+
+def median(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the median, of an even number of elements the lower one in the middle.
+
+    Args:
+        t: the tensor.
+        axis: an axis or axes, negative ones counted from the last; all by default.
+        keepdims: whether these axes stay, with size 1.
+
+    Raises:
+        popart.popart_exception: If there is no such axis.
+    """
+    return _reduce(_MEDIAN, t, axis, keepdims)
+
+
+def min(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Returns the smallest element; arguments as for `l1`."""
+    return _reduce(_MIN, t, axis, keepdims)
+
+
+def prod(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the product; arguments as for `l1`."""
+    return _reduce(_PROD, t, axis, keepdims)
+
+
+def sum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
+    """Returns the sum; arguments as for `l1`."""
+    return _reduce(_SUM, t, axis, keepdims)
+
+
+def sumsquare(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Returns the sum of squares; arguments as for `l1`."""
+    return _reduce(_SUMSQUARE, t, axis, keepdims)

@@ -1,0 +1,283 @@
+"""Updates of variables and accumulators: the module `popxl.ops.var_updates`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, tensor
+from tensorflow_ipu.frontends.popxl.core import shapes, views
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.ops.indexing import coordinates, spread
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+__all__ = [
+    "accumulate_",
+    "accumulate_mean_",
+    "accumulate_moving_average_",
+    "accumulate_moving_average_square_",
+    "accumulate_square_",
+    "accumulator_scale_",
+    "accumulator_zero_",
+    "copy_var_update_",
+    "sparse_accumulate_",
+]
+
+
+def _spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
+    for spec in specs[1:2]:
+        if spec.shape != specs[0].shape:
+            raise popart_exception(
+                f"An update must have the shape of the tensor, {specs[0].shape}. Received: "
+                f"{spec.shape}"
+            )
+    return [specs[0]]
+
+
+def _update(name: str, compute: Callable[..., Any], infer: Any = _spec) -> OpKind:
+    """Enters an op into the table that writes its result into the first input."""
+    gradient = Gradient.REFUSED
+    return register(OpKind(name, infer, compute, gradient, writes=(0,), view=views.whole))
+
+
+def _scalar(factor: Any, t: Any) -> Any:
+    return tf.cast(factor, t.dtype)
+
+
+def _accumulate(t: Any, x: Any, factor: Any = None) -> Any:
+    x = tf.cast(x, t.dtype)
+    return t + (x if factor is None else _scalar(factor, t) * x)
+
+
+def _accumulate_mean(t: Any, x: Any, step: Any) -> Any:
+    """The mean of one more value; the factor is computed in float32."""
+    new = 1 / (tf.cast(step, tf.float32) + 1)
+    return _scalar(1 - new, t) * t + _scalar(new, t) * tf.cast(x, t.dtype)
+
+
+def _moving_average(t: Any, x: Any, factor: Any) -> Any:
+    factor = _scalar(factor, t)
+    return factor * t + (1 - factor) * x
+
+
+def _sparse(t: Any, x: Any, indices: Any, factor: Any = None, *, axis: int) -> Any:
+    axis = axis % len(t.shape)
+    x = tf.cast(x, t.dtype)
+    x = x if factor is None else _scalar(factor, t) * x
+    places = coordinates(spread(indices, x.shape, axis), axis)
+    return tf.tensor_scatter_nd_add(t, places, x)
+
+
+def _sparse_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
+    t, x, indices = specs[:3]
+    axis = shapes.positive_axis(axis, t.rank, "SparseAccumulate")
+    expected = (*t.shape[:axis], indices.nelms, *t.shape[axis + 1 :])
+    if x.shape != expected or indices.rank != 1 or not indices.dtype.is_int:
+        raise popart_exception(
+            f"SparseAccumulate: X must have the shape {expected} for {indices.nelms} integer "
+            f"indices. Received: {x.shape}, and indices of {indices.dtype.name}{indices.shape}"
+        )
+    return [t]
+
+
+def _zero(t: Any) -> Any:
+    return tf.zeros_like(t)
+
+
+_ACCUMULATE = _update("Accumulate", _accumulate)
+_ACCUMULATE_MEAN = _update("AccumulateMean", _accumulate_mean)
+_ACCUMULATE_SQUARE = _update(
+    "AccumulateSquare",
+    lambda t, x, factor: t + _scalar(factor, t) * tf.square(tf.cast(x, t.dtype)),
+)
+_COPY = _update("CopyVarUpdate", lambda t, x: tf.cast(x, t.dtype))
+_MOVING_AVERAGE = _update(
+    "AccumulateMovingAverage",
+    lambda t, x, factor: _moving_average(t, tf.cast(x, t.dtype), factor),
+)
+_MOVING_AVERAGE_SQUARE = _update(
+    "AccumulateMovingAverageSquare",
+    lambda t, x, factor: _moving_average(t, tf.square(tf.cast(x, t.dtype)), factor),
+)
+_SCALE = _update(
+    "AccumulatorScale", lambda t, factor: _scalar(factor, t) * t, lambda specs: [specs[0]]
+)
+_SPARSE = _update("SparseAccumulate", _sparse, _sparse_spec)
+_ZERO = _update("AccumulatorZero", _zero)
+
+
+def accumulate_(t: Tensor, X: Tensor, f: float | Tensor | None = None) -> Tensor:  # noqa: N803
+    """Adds a tensor, times a factor, to another.
+
+    Args:
+        t: the tensor that is modified.
+        X: what is added, of its shape.
+        f: the factor; 1 by default.
+
+    Returns:
+        A view of `t`.
+
+    Raises:
+        popart.popart_exception: If shapes differ, or the factor is the number 0.
+    """
+    return building.add(_ACCUMULATE, t, X, *_factor(f))
+
+
+def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # noqa: N803
+    """Makes a tensor the mean of what was accumulated: `step` tensors before, and one more.
+
+    Args:
+        t: the tensor that is modified.
+        X: the tensor to accumulate, of its shape.
+        step: how many were accumulated before.
+
+    Returns:
+        A view of `t`.
+
+    Raises:
+        popart.popart_exception: If shapes differ.
+    """
+    return building.add(_ACCUMULATE_MEAN, t, X, _number(step))
+
+
+def accumulate_moving_average_(t: Tensor, X: Tensor, f: float | Tensor) -> Tensor:  # noqa: N803
+    """Makes a tensor `f` times itself plus `1 - f` times another.
+
+    Args:
+        t: the tensor that is modified.
+        X: the other, of its shape.
+        f: the factor.
+
+    Returns:
+        A view of `t`.
+
+    Raises:
+        popart.popart_exception: If shapes differ.
+    """
+    return building.add(_MOVING_AVERAGE, t, X, _number(f))
+
+
+def accumulate_moving_average_square_(
+    t: Tensor,
+    X: Tensor,  # noqa: N803
+    f: float | Tensor,
+) -> Tensor:
+    """Makes a tensor `f` times itself plus `1 - f` times the squares of another.
+
+    Args:
+        t: the tensor that is modified.
+        X: the other, of its shape.
+        f: the factor.
+
+    Returns:
+        A view of `t`.
+
+    Raises:
+        popart.popart_exception: If shapes differ.
+    """
+    return building.add(_MOVING_AVERAGE_SQUARE, t, X, _number(f))
+
+
+def accumulate_square_(t: Tensor, X: Tensor, f: float | Tensor = 1.0) -> Tensor:  # noqa: N803
+    """Adds the squares of a tensor, times a factor, to another.
+
+    Args:
+        t: the tensor that is modified.
+        X: whose squares are added, of its shape.
+        f: the factor.
+
+    Returns:
+        A view of `t`.
+
+    Raises:
+        popart.popart_exception: If shapes differ, or the factor is the number 0.
+    """
+    return building.add(_ACCUMULATE_SQUARE, t, X, *_factor(f))
+
+
+def accumulator_scale_(t: Tensor, f: float | Tensor) -> Tensor:
+    """Multiplies a tensor by a factor; by the number 0, makes all elements 0.
+
+    Args:
+        t: the tensor that is modified.
+        f: the factor.
+
+    Returns:
+        A view of `t`.
+    """
+    if not isinstance(f, Tensor) and f == 0:
+        return accumulator_zero_(t)
+    return building.add(_SCALE, t, _number(f))
+
+
+def accumulator_zero_(t: Tensor) -> Tensor:
+    """Makes all elements of a tensor 0.
+
+    Args:
+        t: the tensor that is modified.
+
+    Returns:
+        A view of `t`.
+    """
+    return building.add(_ZERO, t)
+
+
+def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:  # noqa: N803
+    """Copies a tensor into another.
+
+    Args:
+        t: the tensor that is modified.
+        X: what is copied, of its shape.
+
+    Returns:
+        A view of `t`.
+
+    Raises:
+        popart.popart_exception: If shapes differ.
+    """
+    return building.add(_COPY, t, X)
+
+
+def sparse_accumulate_(
+    t: Tensor,
+    X: Tensor,  # noqa: N803
+    indices: Tensor,
+    axis: int = 0,
+    f: float | Tensor | None = None,
+    W: Tensor | None = None,  # noqa: N803
+) -> Tensor:
+    """Adds slices, times a factor, to those of a tensor with some indices.
+
+    Args:
+        t: the tensor that is modified.
+        X: the slices.
+        indices: the index of each; those that are there twice count twice.
+        axis: the axis of the slices.
+        f: the factor; 1 by default.
+        W: a tensor to be laid out like; it has no effect on values.
+
+    Returns:
+        A view of `t`.
+
+    Raises:
+        popart.popart_exception: If shapes do not fit, or the factor is the number 0.
+    """
+    return building.add(_SPARSE, t, X, indices, *_factor(f), axis=axis)
+
+
+def _number(value: float | Tensor) -> Tensor:
+    """Returns a number as a tensor."""
+    return tensor.as_tensor(value)
+
+
+def _factor(value: float | Tensor | None) -> list[Tensor]:
+    """Returns a factor as a tensor, if there is one."""
+    if value is None:
+        return []
+    if not isinstance(value, Tensor) and value == 0:
+        raise popart_exception("The factor of an accumulation is the constant 0: leave the op out.")
+    return [_number(value)]
