@@ -154,17 +154,12 @@ def _dynamic_update_spec(
 def _dynamic_update(
     t: Any, index: Any, update: Any, axes: tuple[int, ...], sizes: tuple[int, ...]
 ) -> Any:
-    begin = _begin(t, index, axes)
     shape = [*t.shape]
     for axis, size in zip(axes, sizes):
         shape[axis] = size
-    return tf.raw_ops.TensorStridedSliceUpdate(
-        input=t,
-        begin=begin,
-        end=begin + tf.constant(shape),
-        strides=tf.ones([len(shape)], tf.int32),
-        value=tf.reshape(update, shape),
-    )
+    grid = tf.meshgrid(*[tf.range(size) for size in shape], indexing="ij")
+    places = tf.stack(grid, axis=-1) + _begin(t, index, axes)
+    return tf.tensor_scatter_nd_update(t, places, tf.reshape(update, shape))
 
 
 def _onehot_spec(specs: shapes.Specs, num_classes: int, axis: int) -> list[TensorSpec]:
