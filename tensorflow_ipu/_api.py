@@ -196,7 +196,7 @@ POPXL_MODULES = {
         for name in (
             *("context", "dtypes", "errors", "graph", "ir", "module", "ops"),
             *("replica_grouping", "session", "streams", "tensor"),
-            *("transforms", "utils", "ops.var_updates"),
+            *("random_seed", "tensor_location", "transforms", "utils", "ops.var_updates"),
         )
     },
 }

@@ -1,6 +1,14 @@
 """PopXL: programs as graphs that are built op by op; the package `popxl`."""
 
-from tensorflow_ipu.frontends.popxl import context, dtypes, errors, ops, transforms, utils
+from tensorflow_ipu.frontends.popxl import (
+    context,
+    dtypes,
+    errors,
+    ops,
+    random_seed,
+    transforms,
+    utils,
+)
 from tensorflow_ipu.frontends.popxl.context import (
     debug_context_frame_offset,
     gcg,
@@ -40,6 +48,7 @@ from tensorflow_ipu.frontends.popxl.dtypes import (
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ir import Ir
 from tensorflow_ipu.frontends.popxl.module import Module
+from tensorflow_ipu.frontends.popxl.random_seed import create_seeds
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.session import Session
 from tensorflow_ipu.frontends.popxl.streams import (
@@ -57,4 +66,11 @@ from tensorflow_ipu.frontends.popxl.tensor import (
     graph_input,
     graph_output,
     variable,
+)
+from tensorflow_ipu.frontends.popxl.tensor_location import (
+    ExecutionContext,
+    ReplicatedTensorSharding,
+    TensorLocation,
+    TensorStorage,
+    TileSet,
 )

@@ -69,6 +69,15 @@ from tensorflow_ipu.frontends.popxl.ops.indexing import (
 from tensorflow_ipu.frontends.popxl.ops.linear import matmul
 from tensorflow_ipu.frontends.popxl.ops.loops import repeat, repeat_with_info
 from tensorflow_ipu.frontends.popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
+from tensorflow_ipu.frontends.popxl.ops.misc import (
+    clamp,
+    clip,
+    increment_mod,
+    increment_mod_,
+    print_tensor,
+    scaled_add,
+    scaled_add_,
+)
 from tensorflow_ipu.frontends.popxl.ops.movement import (
     concat,
     concat_,
@@ -89,6 +98,14 @@ from tensorflow_ipu.frontends.popxl.ops.normalization import (
     batch_norm_inference,
     group_norm,
     layer_norm,
+)
+from tensorflow_ipu.frontends.popxl.ops.optimizers import lamb_square
+from tensorflow_ipu.frontends.popxl.ops.random import (
+    dropout,
+    random_normal,
+    random_uniform,
+    shaped_dropout,
+    split_random_seed,
 )
 from tensorflow_ipu.frontends.popxl.ops.reductions import (
     l1,

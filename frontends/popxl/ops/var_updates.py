@@ -13,9 +13,19 @@ from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ops.indexing import coordinates, spread
+from tensorflow_ipu.frontends.popxl.ops.optimizers import (
+    adam_updater,
+    adam_var_update,
+    adamax_updater,
+    lamb_updater,
+)
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 __all__ = [
+    "adam_updater",
+    "adam_var_update",
+    "adamax_updater",
+    "lamb_updater",
     "accumulate_",
     "accumulate_mean_",
     "accumulate_moving_average_",

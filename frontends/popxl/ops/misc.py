@@ -1,0 +1,228 @@
+"""Sums with factors, clipping, counters, and printing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, context, tensor
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.runtime import native
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.core.op import Op
+    from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
+
+_FLOAT_FORMATS = ("auto", "fixed", "scientific", "none")
+
+
+def _clip(t: Any, low: float, high: float) -> Any:
+    limits = [tf.constant(limit, t.dtype) for limit in (low, high)]
+    return tf.minimum(tf.maximum(t, limits[0]), limits[1])
+
+
+def _clip_gradient(inputs: Any, outputs: Any, gradients: Any, low: float, high: float) -> list[Any]:
+    """The gradient where an element is strictly between the bounds."""
+    limits = [tf.constant(limit, outputs[0].dtype) for limit in (low, high)]
+    inside = tf.logical_and(outputs[0] > limits[0], outputs[0] < limits[1])
+    return [tf.where(inside, gradients[0], tf.zeros_like(gradients[0]))]
+
+
+def _increment_mod(t: Any, increment: float, modulus: float) -> Any:
+    """The remainder as the device computes it, for float16 in float32."""
+    wide = tf.float32 if t.dtype == tf.float16 else t.dtype
+    total = tf.cast(t + tf.cast(increment, t.dtype), wide)
+    return tf.cast(tf.truncatemod(total, tf.cast(tf.cast(modulus, t.dtype), wide)), t.dtype)
+
+
+def _scaled_spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
+    x, y = specs[:2]
+    if x.shape != y.shape:
+        raise popart_exception(
+            f"ScaledAdd does not broadcast: shapes must be equal. Received: {x.shape} and {y.shape}"
+        )
+    return [x]
+
+
+def _scaled_add(x: Any, y: Any, *scales: Any, a: float | None, b: float | None) -> Any:
+    """`a * x + b * y`, with factors that are numbers, or tensors in their place."""
+    given = iter(scales)
+    first = next(given) if a is None else a
+    second = next(given) if b is None else b
+    return tf.cast(first, x.dtype) * x + tf.cast(second, x.dtype) * tf.cast(y, x.dtype)
+
+
+def _print(t: Any, title: str, print_self: bool, print_gradient: bool) -> Any:
+    if not print_self:
+        return tf.identity(t)
+    printed = native.ops().ipu_print_tensor(t, tensor_name=title)
+    with tf.control_dependencies([printed]):
+        return tf.identity(t)
+
+
+def _differentiate_print(backward: Backward, op: Op) -> None:
+    """Passes the gradient on, and prints it if that is asked for."""
+    gradient = backward.gradient(op.outputs[0])
+    if gradient is None:
+        return
+    if op.attributes["print_gradient"]:
+        title = f"{op.attributes['title']}_gradient"
+        gradient = building.add(
+            _PRINT, gradient, title=title, print_self=True, print_gradient=False
+        )
+    backward.add_gradient(op.inputs[0], gradient)
+
+
+_CLIP = register(OpKind("Clip", shapes.same, _clip, _clip_gradient))
+_INCREMENT_MOD = register(OpKind("IncrementMod", shapes.same, _increment_mod, Gradient.CUT))
+_INCREMENT_MOD_ = in_place(_INCREMENT_MOD)
+_PRINT = register(
+    OpKind("PrintTensor", shapes.same, _print, effect=True, differentiate=_differentiate_print)
+)
+_SCALED_ADD = register(OpKind("ScaledAdd", _scaled_spec, _scaled_add, Gradient.CUT))
+_SCALED_ADD_ = in_place(_SCALED_ADD)
+
+
+def clip(t: Tensor, min: float = float("-inf"), max: float = float("inf")) -> Tensor:  # noqa: A002
+    """Returns a tensor with elements that are out of bounds replaced by the bounds.
+
+    Args:
+        t: the tensor.
+        min: the lower bound.
+        max: the upper bound.
+    """
+    return building.add(_CLIP, t, low=float(min), high=float(max))
+
+
+clamp = clip
+
+
+def increment_mod(t: Tensor, increment: float, modulus: float) -> Tensor:
+    """Returns the remainder of a tensor plus a number by another.
+
+    Args:
+        t: the tensor.
+        increment: what is added.
+        modulus: what is divided by.
+    """
+    return building.add(_INCREMENT_MOD, t, increment=increment, modulus=modulus)
+
+
+def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
+    """Adds a number to a tensor, and takes the remainder by another, in place.
+
+    Args:
+        t: the tensor.
+        increment: what is added.
+        modulus: what is divided by.
+
+    Returns:
+        A view of the tensor.
+    """
+    return building.add(_INCREMENT_MOD_, t, increment=increment, modulus=modulus)
+
+
+def print_tensor(
+    t: Tensor,
+    title: str | None = None,
+    print_self: bool = True,
+    print_gradient: bool = False,
+    summarise_threshold: int = 1000,
+    edge_items: int = 3,
+    max_line_width: int = 75,
+    digits: int = 8,
+    float_format: str = "auto",
+    separator: str = " ",
+    open_bracket: str = "[",
+    close_bracket: str = "]",
+) -> Tensor:
+    """Returns a tensor, and prints it to the standard error stream each time that the op runs.
+
+    The layout is that of `ipu.internal_ops.print_tensor`: the arguments for it are checked, and
+    have no other effect.
+
+    Args:
+        t: the tensor.
+        title: what is printed before it; `print_` and its name by default.
+        print_self: whether to print the tensor.
+        print_gradient: whether to print its gradient, in gradient graphs.
+        summarise_threshold: number of elements above which only some are printed.
+        edge_items: how many of them, at each end of each axis.
+        max_line_width: characters of a line.
+        digits: digits of a number.
+        float_format: "auto", "fixed", "scientific" or "none".
+        separator: what stands between numbers.
+        open_bracket: what stands before an axis.
+        close_bracket: what stands after an axis.
+
+    Raises:
+        ValueError: If the separator or a bracket is not one character.
+        KeyError: If the format is unknown.
+    """
+    for text in (separator, open_bracket, close_bracket):
+        if len(text) != 1:
+            raise ValueError(
+                f"separator, open_bracket and close_bracket must be 1 character exactly: {text!r}"
+            )
+    if float_format not in _FLOAT_FORMATS:
+        raise KeyError(f"float_format must be one of {_FLOAT_FORMATS}. Received: {float_format!r}")
+    building.check_in_graph(context.get_current_graph(), [t])
+    title = title or f"print_{t.name}"
+    return building.add(
+        _PRINT, t, title=title, print_self=print_self, print_gradient=print_gradient
+    )
+
+
+def scaled_add(
+    X: Tensor,  # noqa: N803
+    Y: Tensor,  # noqa: N803
+    a: float | Tensor = 1.0,
+    b: float | Tensor = 1.0,
+) -> Tensor:
+    """Returns the sum of two tensors times factors, in the type of the first.
+
+    Args:
+        X: a tensor.
+        Y: a tensor of its shape.
+        a: the factor of `X`, a number or a scalar.
+        b: the factor of `Y`, a number or a scalar.
+
+    Raises:
+        popart.popart_exception: If shapes differ.
+    """
+    return _scaled(_SCALED_ADD, X, Y, a, b)
+
+
+def scaled_add_(
+    X: Tensor,  # noqa: N803
+    Y: Tensor,  # noqa: N803
+    a: float | Tensor = 1.0,
+    b: float | Tensor = 1.0,
+) -> Tensor:
+    """Makes a tensor the sum of itself and another, times factors.
+
+    Args:
+        X: the tensor that is modified.
+        Y: a tensor of its shape.
+        a: the factor of `X`, a number or a scalar.
+        b: the factor of `Y`, a number or a scalar.
+
+    Returns:
+        A view of `X`.
+
+    Raises:
+        popart.popart_exception: If shapes differ.
+    """
+    return _scaled(_SCALED_ADD_, X, Y, a, b)
+
+
+def _scaled(kind: OpKind, x: Tensor, y: Tensor, a: float | Tensor, b: float | Tensor) -> Tensor:
+    """Adds a sum with factors; those that are tensors are inputs."""
+    scales = [tensor.as_tensor(scale) for scale in (a, b) if isinstance(scale, Tensor)]
+    first, second = (None if isinstance(scale, Tensor) else float(scale) for scale in (a, b))
+    return building.add(kind, x, y, *scales, a=first, b=second)

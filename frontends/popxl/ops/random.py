@@ -1,0 +1,172 @@
+"""Random numbers: pure functions of a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+
+def _random_spec(specs: shapes.Specs, spec: TensorSpec, **_: Any) -> list[TensorSpec]:
+    return [spec]
+
+
+def _seed(seed: Any) -> Any:
+    """The seed as TensorFlow takes it."""
+    return tf.bitcast(seed, tf.int32)
+
+
+def _uniform(seed: Any, spec: TensorSpec, low: float, high: float) -> Any:
+    numbers = tf.random.stateless_uniform(spec.shape, _seed(seed), low, high, tf.float32)
+    return tf.cast(tf.floor(numbers) if spec.dtype.is_int else numbers, tf_type(spec.dtype))
+
+
+def _normal(seed: Any, spec: TensorSpec, mean: float, std: float) -> Any:
+    numbers = tf.random.stateless_normal(spec.shape, _seed(seed), mean, std, tf.float32)
+    return tf.cast(numbers, tf_type(spec.dtype))
+
+
+def _dropout_spec(specs: shapes.Specs, shape: tuple[int, ...], ratio: float) -> list[TensorSpec]:
+    t = specs[0]
+    padded = (*[1] * (t.rank - len(shape)), *shape)
+    if len(padded) > t.rank or any(m not in (1, size) for m, size in zip(padded, t.shape)):
+        raise popart_exception(
+            f"Dropout: a mask of the shape {shape} cannot be broadcast to {t.shape}."
+        )
+    return [t]
+
+
+def _dropout(t: Any, seed: Any, shape: tuple[int, ...], ratio: float) -> Any:
+    """Keeps elements with a mask that depends on the seed and the shape only."""
+    if not ratio:
+        return tf.identity(t)
+    numbers = tf.random.stateless_uniform(shape, _seed(seed), dtype=tf.float32)
+    mask = tf.where(numbers < ratio, 0.0, 1 / (1 - ratio))
+    return t * tf.cast(mask, t.dtype)
+
+
+def _split_spec(specs: shapes.Specs, n: int) -> list[TensorSpec]:
+    return [specs[0]] * n
+
+
+def _split(seed: Any, n: int) -> list[Any]:
+    """Seed i is a number drawn from the seed plus i."""
+    seeds = []
+    for i in range(n):
+        moved = tf.stack([seed[0], seed[1] + tf.constant(i, tf.uint32)])
+        drawn = tf.random.stateless_uniform([1], _seed(moved), None, None, tf.int32)
+        seeds.append(tf.concat([seed[:1], tf.bitcast(drawn, tf.uint32)], 0))
+    return seeds
+
+
+_DROPOUT = register(OpKind("Dropout", _dropout_spec, _dropout))
+_NORMAL = register(OpKind("RandomNormal", _random_spec, _normal, Gradient.CUT))
+_SPLIT = register(OpKind("SplitRandomSeed", _split_spec, _split, Gradient.CUT))
+_UNIFORM = register(OpKind("RandomUniform", _random_spec, _uniform, Gradient.CUT))
+
+
+def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
+    """Returns a tensor with elements set to 0 at random, and the others scaled up.
+
+    Args:
+        t: the tensor.
+        seed_tensor: the seed, uint32 of the shape `(2,)`. It decides, and nothing else does.
+        p: the probability that an element is set to 0.
+
+    Raises:
+        ValueError: If the seed has another shape or type.
+    """
+    building.check_in_graph(context.get_current_graph(), [t])
+    return shaped_dropout(t, seed_tensor, t.shape, p)
+
+
+def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Iterable[int], ratio: float) -> Tensor:
+    """Returns a tensor with whole parts set to 0 at random, and the others scaled up.
+
+    Args:
+        t: the tensor.
+        seed_tensor: the seed, uint32 of the shape `(2,)`.
+        shape: the shape of the mask, which is broadcast.
+        ratio: the probability that a part is set to 0.
+
+    Raises:
+        ValueError: If the seed has another shape or type.
+        popart.popart_exception: If the mask cannot be broadcast to the tensor.
+    """
+    return building.add(_DROPOUT, t, _checked(seed_tensor), shape=tuple(shape), ratio=float(ratio))
+
+
+def random_normal(
+    seed_tensor: Tensor,
+    shape: Iterable[int],
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: dtypes.dtype = dtypes.float32,
+) -> Tensor:
+    """Returns numbers with a normal distribution.
+
+    Args:
+        seed_tensor: the seed, uint32 of the shape `(2,)`. Equal seeds give equal numbers.
+        shape: shape of the result.
+        mean: their mean.
+        std: their standard deviation.
+        dtype: their type.
+
+    Raises:
+        ValueError: If the seed has another shape or type.
+    """
+    spec = TensorSpec(tuple(shape), dtype)
+    return building.add(_NORMAL, _checked(seed_tensor), spec=spec, mean=mean, std=std)
+
+
+def random_uniform(
+    seed_tensor: Tensor,
+    shape: Iterable[int],
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: dtypes.dtype = dtypes.float32,
+) -> Tensor:
+    """Returns numbers that are equally likely between two.
+
+    Args:
+        seed_tensor: the seed, uint32 of the shape `(2,)`. Equal seeds give equal numbers.
+        shape: shape of the result.
+        low: the smallest.
+        high: what they are below.
+        dtype: their type; integers are possible.
+
+    Raises:
+        ValueError: If the seed has another shape or type.
+    """
+    spec = TensorSpec(tuple(shape), dtype)
+    return building.add(_UNIFORM, _checked(seed_tensor), spec=spec, low=low, high=high)
+
+
+def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
+    """Returns seeds that follow from one.
+
+    Args:
+        seed: the seed, uint32 of the shape `(2,)`.
+        n: how many.
+
+    Raises:
+        ValueError: If the seed has another shape or type.
+    """
+    return tuple(building.add_all(_SPLIT, [_checked(seed)], n=n))
+
+
+def _checked(seed: Tensor) -> Tensor:
+    """Refuses what is no seed."""
+    building.check_in_graph(context.get_current_graph(), [seed])
+    if seed.shape != (2,) or seed.dtype is not dtypes.uint32:
+        raise ValueError(f"A seed must be shape=(2,) and dtype=popxl.uint32. Received: {seed!r}")
+    return seed

@@ -1,0 +1,106 @@
+"""Sums with factors, clipping, counters, printing, and updates of optimizers."""
+
+from __future__ import annotations
+
+import numpy as np
+import popxl
+import pytest
+import tensorflow as tf
+from popxl import ops
+from popxl.ops import var_updates
+from popxl.transforms import autodiff
+
+from tests.support import popxl_programs
+from tests.support.popxl_cases import Case, check
+
+X = np.array([-2.0, -1.0, 0.5, 1.0, 4.0], np.float32)
+M, V, W = X / 4, X * X, X + 1
+
+CASES = [
+    Case(
+        "clip",
+        lambda t: ops.clip(t, -1, 1),
+        lambda t: tf.clip_by_value(t, -1, 1),
+        [X],
+        gradients=lambda t, g: [g * [0, 0, 1, 0, 0]],
+    ),
+    Case("increment", lambda t: ops.increment_mod(t, 1, 3), lambda t: np.fmod(X + 1, 3), [X], []),
+    Case(
+        "scaled",
+        lambda x, y: ops.scaled_add(x, y, 2.0, popxl.constant(3.0)),
+        lambda x, y: 2 * x + 3 * tf.cast(y, tf.float32),
+        [X, np.arange(5, dtype=np.int32)],
+        [],
+    ),
+    Case("square", ops.lamb_square, lambda t: tf.reduce_sum(t * t), [X], []),
+]
+
+
+def test_values_and_gradients():
+    check(CASES)
+
+
+def test_updates_of_optimizers_compute_their_formulas():
+    def build(m, v, w):
+        with popxl.in_sequence():
+            step = popxl.variable(3.0)
+            adam = var_updates.adam_updater(m, v, w, step, 0.1, 0.9, 0.99, 1e-3)
+            counted = step + 0
+            plain = var_updates.lamb_updater(m, v)
+            adamax = var_updates.adamax_updater(m, v, time_step=step, epsilon=1.0)
+            norms = [ops.lamb_square(w), ops.lamb_square(adam)]
+            variable = w + 0
+            var_updates.adam_var_update(variable, adam, *norms, 0.5, 1.0)
+            return {
+                **{"adam": adam, "step": counted, "plain": plain, "adamax": adamax},
+                "variable": variable + 0,
+            }
+
+    adam = M / (1 - 0.9**4) / (np.sqrt(V / (1 - 0.99**4)) + 1e-3) + 0.1 * W
+    ratio = min(np.linalg.norm(W), 1) / np.linalg.norm(adam)
+    expected = {
+        "adam": adam,
+        "step": np.float32(4),
+        "plain": M / (np.sqrt(V) + 1e-7),
+        "adamax": M / (1 - 0.9**5) / (V + 1),
+        "variable": W - 0.5 * ratio * adam,
+    }
+    arrays = {name: np.asarray(array, np.float32) for name, array in expected.items()}
+    popxl_programs.check(build, [M, V, W], arrays, 1e-4)
+
+
+def test_tensors_are_printed_each_time_and_gradients_if_asked_for(capfd):
+    def shown(t):
+        return ops.print_tensor(t + 1, "value", print_gradient=True)
+
+    def build(x):
+        graph = popxl.gir().create_graph(shown, x)
+        info = autodiff(graph)
+        (out,) = ops.repeat(graph, 2, x)
+        with popxl.in_sequence():
+            (gradient,) = ops.call(info.graph, x)
+        return {"out": out, "gradient": gradient}
+
+    found = popxl_programs.run(build, [np.float32([1, 2])])
+    assert (found["out"].tolist(), found["gradient"].tolist()) == ([3, 4], [1, 2])
+    printed = capfd.readouterr().err
+    values = [line.split(":")[0].strip() for line in printed.splitlines() if "value" in line]
+    assert values == ["value", "value", "value_gradient"]
+
+
+def test_wrong_arguments_are_refused():
+    error = popxl.errors.popart_exception
+    with popxl.Ir().main_graph:
+        x = popxl.variable(X)
+        with pytest.raises(ValueError, match="must be 1 character exactly"):
+            ops.print_tensor(x, separator=", ")
+        with pytest.raises(KeyError):
+            ops.print_tensor(x, float_format="hex")
+        with pytest.raises(error, match="does not broadcast"):
+            ops.scaled_add(x, x[:1])
+        with pytest.raises(ValueError, match="Weight decay requires weight"):
+            var_updates.adam_updater(x, x, weight_decay=0.1)
+        with pytest.raises(ValueError, match="Bias correction requires both beta1 and beta2"):
+            var_updates.adam_updater(x, x, time_step=x[0], beta1=0.9)
+        with pytest.raises(ValueError, match="AdaMax requires time_step"):
+            var_updates.adamax_updater(x, x)
