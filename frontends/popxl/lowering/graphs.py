@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
@@ -53,13 +53,20 @@ class Lowering:
         effects: The last of the operations that have to run in order; empty before the first.
     """
 
-    def __init__(self, graph: Graph, program: Surroundings) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        program: Surroundings,
+        after: Callable[[Lowering, Op], None] = lambda lowering, op: None,
+    ) -> None:
         """Starts with no ops.
 
         Args:
             graph: the graph.
             program: what all graphs of the program share.
+            after: called after each op, in its place.
         """
+        self._after = after
         self.graph = graph
         self.program = program
         self.values = Values(self._initial_value)
@@ -73,6 +80,7 @@ class Lowering:
                     op.kind.lower(self, op)
                 else:
                     self._compute(op)
+                self._after(self, op)
 
     def read_inputs(self, op: Op) -> list[Any]:
         """Returns what the inputs of an op hold."""

@@ -12,7 +12,8 @@ import tensorflow as tf
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.feeds.infeed import Infeed
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
-from tensorflow_ipu.frontends.popxl.graph import Graph, reachable
+from tensorflow_ipu.frontends.popxl.core.op import Op
+from tensorflow_ipu.frontends.popxl.graph import Graph, reachable, storage_of
 from tensorflow_ipu.frontends.popxl.ir import Ir
 from tensorflow_ipu.frontends.popxl.lowering import functions
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
@@ -128,16 +129,32 @@ class Program:
         return self._outfeeds[stream]
 
     def _build(self, main: Graph) -> tuple[list[Any], list[Any]]:
-        """Puts the main graph into the function in scope; variables are written at its end."""
-        lowering = Lowering(main, self)
-        lowering.run()
-        assignments = []
-        for root in lowering.values.written:
-            if isinstance(root, Variable):
+        """Puts the main graph into the function in scope.
+
+        A variable is written right after the last op that modifies it: what reads it before or
+        after takes the values, so it has room for one at any time.
+        """
+        last = {
+            root: op
+            for op in main.ops
+            for position in op.writes
+            for root in storage_of(op.inputs[position])
+            if isinstance(root, Variable)
+        }
+        by_writer: dict[Op, list[Variable]] = {}
+        for root, op in last.items():
+            by_writer.setdefault(op, []).append(root)
+        assignments: list[Any] = []
+
+        def assign(lowering: Lowering, op: Op) -> None:
+            for root in by_writer.get(op, []):
+                value = lowering.values.read(root)
                 read = [self._reads[root].op] if root in self._reads else []
                 with tf.control_dependencies(read):
-                    value = lowering.values.read(root)
                     assignments.append(self._variables[root].assign(value, read_value=False))
+
+        lowering = Lowering(main, self, assign)
+        lowering.run()
         return [], [*lowering.effects, *assignments]
 
 

@@ -14,9 +14,6 @@ class Values:
 
     To write gives a new TensorFlow tensor to all tensors that have storage of their own and are
     written; views are read from those. So nothing in the program is modified in place.
-
-    Attributes:
-        written: The tensors with storage of their own that were written.
     """
 
     def __init__(self, initial: Callable[[Tensor], Any]) -> None:
@@ -25,7 +22,6 @@ class Values:
         Args:
             initial: returns the value of a variable or constant that is read first.
         """
-        self.written: set[Tensor] = set()
         self._initial = initial
         self._held: dict[Tensor, Any] = {}
         # Views, with the values that they were read from.
@@ -66,7 +62,6 @@ class Values:
         """
         if tensor.view is None:
             self._held[tensor] = value
-            self.written.add(tensor)
             return
         before = [self.read(source) for source in tensor.sources]
         for source, written in zip(tensor.sources, tensor.view.write(before, value)):

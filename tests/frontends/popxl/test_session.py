@@ -7,6 +7,9 @@ import popxl
 import pytest
 from popxl import ops
 
+from tensorflow_ipu.compiler import observers
+from tests.support.source_lines import line_of, short_place_of
+
 
 def counter(transfers=1, replicas=1):
     """An Ir that stores what it loads, doubled, and adds it to a variable."""
@@ -187,3 +190,33 @@ def test_sessions_that_are_attached_at_once_have_devices_of_their_own():
 def test_more_ipus_than_the_machine_has_are_refused():
     with pytest.raises(RuntimeError, match="Failed to acquire device"):
         popxl.Session(counter(1, 32)[0], "ipu_hw").__enter__()
+
+
+@pytest.fixture
+def compiled_executables():
+    found = []
+    observers.observe(found.append)
+    yield found
+    observers.forget(found.append)
+
+
+def test_listings_and_plans_name_the_lines_and_count_shared_graphs_once(compiled_executables):
+    ir = popxl.Ir()
+    with ir.main_graph:
+        w = popxl.variable(np.ones((8, 8)), name="w")
+        graph = ir.create_graph(lambda x, w: ops.exp(x @ w), w, w)  # the graph
+        (x,) = ops.call(graph, w, w)
+        (x,) = ops.call(graph, x, w)
+        w += x  # the update
+    with popxl.Session(ir) as session:
+        session.run()
+    (executable,) = compiled_executables
+    assert [variable.name for variable in executable.variables] == ["w"]
+    lines = {op.type: str(op.source) for op in executable.ops}
+    here = test_listings_and_plans_name_the_lines_and_count_shared_graphs_once
+    assert lines["MatMul"].startswith(f"test_session.py:{line_of(here, '# the graph')} ")
+    for kind in ("AddV2", "AssignVariableOp"):
+        assert lines[kind] == short_place_of(here, "# the update")
+    assert sum(op.type == "MatMul" for op in executable.ops) == 2
+    assert len({f.signature.name for f in executable.library.function}) == 2
+    assert executable.plan.fits
