@@ -29,6 +29,7 @@ from tensorflow_ipu.frontends.popxl.ops.conditionals import (
     conditional,
     conditional_with_info,
 )
+from tensorflow_ipu.frontends.popxl.ops.convolution import conv
 from tensorflow_ipu.frontends.popxl.ops.elementwise import (
     abs,  # noqa: A004
     ceil,
@@ -100,6 +101,7 @@ from tensorflow_ipu.frontends.popxl.ops.normalization import (
     layer_norm,
 )
 from tensorflow_ipu.frontends.popxl.ops.optimizers import lamb_square
+from tensorflow_ipu.frontends.popxl.ops.pooling import average_pool, max_pool
 from tensorflow_ipu.frontends.popxl.ops.random import (
     dropout,
     random_normal,

@@ -1,0 +1,189 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+_Pads = tuple[tuple[int, int], ...]
+PAD_TYPES = ("not_set", "same_lower", "same_upper", "valid")
+
+
+def window_padding(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    pad_type: str,
+) -> _Pads:
+    """Returns the elements to add before and after each spatial axis.
+
+    Args:
+        sizes: sizes of the axes.
+        kernel: sizes of the window.
+        stride: its steps.
+        dilation: distances of its elements.
+        padding: what is asked for: before all axes, then after all axes.
+        pad_type: "not_set" for that, "same_upper", "same_lower" or "valid".
+
+    Raises:
+        ValueError: If the pad type is another one.
+    """
+    if pad_type not in PAD_TYPES:
+        raise ValueError(
+            f"The pad type {pad_type!r} is not valid. Expected one of: {', '.join(PAD_TYPES)}."
+        )
+    if pad_type == "valid":
+        return ((0, 0),) * len(sizes)
+    if pad_type == "not_set":
+        return tuple(zip(padding[: len(sizes)], padding[len(sizes) :]))
+    pads = []
+    for size, window, step, distance in zip(sizes, kernel, stride, dilation):
+        needed = (math.ceil(size / step) - 1) * step + distance * (window - 1) + 1 - size
+        less, more = max(needed, 0) // 2, max(needed, 0) - max(needed, 0) // 2
+        pads.append((less, more) if pad_type == "same_upper" else (more, less))
+    return tuple(pads)
+
+
+def windows(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    pads: _Pads,
+) -> tuple[int, ...]:
+    """Returns how many windows there are along each axis.
+
+    Args:
+        sizes: sizes of the axes.
+        kernel: sizes of the window.
+        stride: its steps.
+        dilation: distances of its elements.
+        pads: elements that are added before and after.
+    """
+    return tuple(
+        (size + sum(pad) - distance * (window - 1) - 1) // step + 1
+        for size, window, step, distance, pad in zip(sizes, kernel, stride, dilation, pads)
+    )
+
+
+def channels_last(t: Any) -> Any:
+    """Returns a tensor with the channels, its axis 1, at the end: what the kernels take."""
+    return tf.transpose(t, [0, *range(2, len(t.shape)), 1])
+
+
+def channels_first(t: Any) -> Any:
+    """Returns a tensor with the channels, its last axis, as axis 1."""
+    return tf.transpose(t, [0, len(t.shape) - 1, *range(1, len(t.shape) - 1)])
+
+
+def _conv_spec(
+    specs: shapes.Specs,
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    pads: _Pads,
+    groups: int,
+    **_: Any,
+) -> list[TensorSpec]:
+    t, weight = specs
+    if t.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
+        raise popart_exception(
+            f"Conv: Invalid value for group: {groups}. A tensor with {t.shape[1]} channels and a "
+            f"weight of the shape {weight.shape} do not fit."
+        )
+    shapes.check_same_types(specs, "Conv")
+    spatial = windows(t.shape[2:], weight.shape[2:], stride, dilation, pads)
+    return [t.with_shape((t.shape[0], weight.shape[0], *spatial))]
+
+
+def _conv(
+    t: Any,
+    weight: Any,
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    pads: _Pads,
+    groups: int,
+    **_: Any,
+) -> Any:
+    """Convolves each group of channels."""
+    rank = len(t.shape)
+    padded = tf.pad(channels_last(t), [(0, 0), *pads, (0, 0)])
+    kernel = tf.transpose(weight, [*range(2, rank), 1, 0])
+    parts = zip(tf.split(padded, groups, -1), tf.split(kernel, groups, -1))
+    results = [
+        tf.nn.convolution(part, own, list(stride), "VALID", dilations=list(dilation))
+        for part, own in parts
+    ]
+    return channels_first(results[0] if groups == 1 else tf.concat(results, -1))
+
+
+_CONV = register(OpKind("Conv", _conv_spec, _conv))
+
+
+def conv(
+    t: Tensor,
+    weight: Tensor,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0, 0, 0),
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    pad_type: str = "not_set",
+    available_memory_proportions: Sequence[float] | None = None,
+    partials_types: Sequence[str] | None = None,
+    enable_conv_dithering: Sequence[int] | None = None,
+) -> Tensor:
+    """Returns the convolution of a tensor with a weight.
+
+    Args:
+        t: the tensor: samples, channels, and one to three spatial axes.
+        weight: channels of the result, channels of a group, and a window.
+        stride: the steps of the window.
+        padding: zeros to add: before all spatial axes, then after all of them.
+        dilation: distances of the elements of the window.
+        groups: in how many groups the channels are convolved separately.
+        pad_type: "not_set" for `padding`; "same_upper" or "same_lower" for results that have the
+            size of the tensor divided by the stride; "valid" for none.
+        available_memory_proportions: the part of a tile's memory that the op may use.
+        partials_types: types of the sums in between.
+        enable_conv_dithering: whether to lay out convolutions from different tiles on.
+
+    Raises:
+        ValueError: If the pad type is another one, or lists have the wrong length.
+        popart.popart_exception: If channels do not fit.
+    """
+    building.check_in_graph(context.get_current_graph(), [t, weight])
+    axes = t.rank - 2
+    for name, values, count in (
+        ("stride", stride, axes),
+        ("dilation", dilation, axes),
+        ("padding", padding, 2 * axes),
+    ):
+        if len(values) != count:
+            raise ValueError(
+                f"{name} must have {count} entries for a tensor of rank {t.rank}. Received: "
+                f"{tuple(values)}"
+            )
+    pads = window_padding(t.shape[2:], weight.shape[2:], stride, dilation, padding, pad_type)
+    return building.add(
+        _CONV,
+        t,
+        weight,
+        stride=tuple(stride),
+        dilation=tuple(dilation),
+        pads=pads,
+        groups=groups,
+        memory_proportions=available_memory_proportions,
+        partials_types=partials_types,
+        dithering=enable_conv_dithering,
+    )

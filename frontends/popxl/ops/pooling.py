@@ -1,0 +1,158 @@
+"""Pooling over windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.ops.convolution import (
+    channels_first,
+    channels_last,
+    window_padding,
+    windows,
+)
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+
+def _spec(
+    specs: shapes.Specs, kernel: Any, stride: Any, dilation: Any, pads: Any
+) -> list[TensorSpec]:
+    (spec,) = specs
+    spatial = windows(spec.shape[2:], kernel, stride, dilation, pads)
+    return [spec.with_shape((*spec.shape[:2], *spatial))]
+
+
+def _pool(t: Any, kind: str, fill: Any, kernel: Any, stride: Any, dilation: Any, pads: Any) -> Any:
+    """Pools what is filled up at the edges; windows that would not be whole are left out."""
+    padded = tf.pad(t, [(0, 0), *pads, (0, 0)], constant_values=tf.constant(fill, t.dtype))
+    return tf.nn.pool(
+        padded,
+        list(kernel),
+        kind,
+        list(stride),
+        "VALID",
+        dilations=list(dilation),
+    )
+
+
+def _average(t: Any, **window: Any) -> Any:
+    """The mean of the elements of each window that are not padding."""
+    last = channels_last(t)
+    total = _pool(last, "AVG", 0, **window)
+    if any(pad for pads in window["pads"] for pad in pads):
+        total = total / _pool(tf.ones_like(last), "AVG", 0, **window)
+    return channels_first(total)
+
+
+def _max(t: Any, **window: Any) -> Any:
+    return channels_first(_pool(channels_last(t), "MAX", t.dtype.min, **window))
+
+
+_AVERAGE = register(OpKind("AveragePool", _spec, _average))
+_MAX = register(OpKind("MaxPool", _spec, _max))
+
+
+def average_pool(
+    t: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] | None = None,
+    padding: Sequence[int] | None = None,
+    out_pads: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    in_dilations: Sequence[int] | None = None,
+    auto_pad: str = "not_set",
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Returns the means over windows, without the padding in them.
+
+    Args:
+        t: the tensor: samples, channels, and spatial axes.
+        kernel_size: sizes of the window.
+        stride: its steps; 1 by default.
+        padding: elements to add: before all spatial axes, then after all of them.
+        out_pads: elements to add to the result; none but 0 are supported.
+        dilation: distances of the elements of the window.
+        in_dilations: distances of the elements of the tensor; none but 1 are supported.
+        auto_pad: "not_set" for `padding`, "same_upper", "same_lower" or "valid".
+        ceil_mode: whether windows that reach over the edge count.
+
+    Raises:
+        ValueError: If the pad type is another one.
+        popart.popart_exception: For values that are not supported.
+    """
+    window = _window(
+        t, kernel_size, stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode
+    )
+    return building.add(_AVERAGE, t, **window)
+
+
+def max_pool(
+    t: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] | None = None,
+    padding: Sequence[int] | None = None,
+    out_pads: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    in_dilations: Sequence[int] | None = None,
+    auto_pad: str = "not_set",
+    ceil_mode: bool = False,
+    storage_order: str = "row",
+) -> Tensor:
+    """Returns the greatest elements of windows.
+
+    Args:
+        t: the tensor: samples, channels, and spatial axes.
+        kernel_size: sizes of the window.
+        stride: its steps; 1 by default.
+        padding: elements to add: before all spatial axes, then after all of them.
+        out_pads: elements to add to the result; none but 0 are supported.
+        dilation: distances of the elements of the window.
+        in_dilations: distances of the elements of the tensor; none but 1 are supported.
+        auto_pad: "not_set" for `padding`, "same_upper", "same_lower" or "valid".
+        ceil_mode: whether windows that reach over the edge count.
+        storage_order: "row"; nothing else is supported.
+
+    Raises:
+        ValueError: If the pad type is another one.
+        popart.popart_exception: For values that are not supported.
+    """
+    if storage_order != "row":
+        raise popart_exception(f"MaxPool: the storage_order must be 'row', not {storage_order!r}.")
+    window = _window(
+        t, kernel_size, stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode
+    )
+    return building.add(_MAX, t, **window)
+
+
+def _window(
+    t: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] | None,
+    padding: Sequence[int] | None,
+    out_pads: Sequence[int] | None,
+    dilation: Sequence[int] | None,
+    in_dilations: Sequence[int] | None,
+    auto_pad: str,
+    ceil_mode: bool,
+) -> dict[str, Any]:
+    """Returns the attributes of a pooling."""
+    building.check_in_graph(context.get_current_graph(), [t])
+    if any(out_pads or ()) or any(step != 1 for step in in_dilations or ()):
+        raise popart_exception("Pooling: out_pads other than 0 and in_dilations other than 1.")
+    sizes, ones = t.shape[2:], (1,) * len(kernel)
+    stride, dilation = tuple(stride or ones), tuple(dilation or ones)
+    given = padding or (0,) * 2 * len(kernel)
+    pads = window_padding(sizes, kernel, stride, dilation, given, auto_pad)
+    if ceil_mode:
+        pads = tuple(
+            (before, after + (-(size + before + after - step * (k - 1) - 1)) % by)
+            for size, (before, after), k, by, step in zip(sizes, pads, kernel, stride, dilation)
+        )
+    return {"kernel": tuple(kernel), "stride": stride, "dilation": dilation, "pads": pads}

@@ -1,0 +1,118 @@
+"""Convolutions and pooling: values, gradients and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import popxl
+import pytest
+import tensorflow as tf
+from popxl import ops
+
+from tests.support.popxl_cases import Case, check
+
+RNG = np.random.default_rng(2)
+X = RNG.permutation(np.linspace(-1, 1, 2 * 4 * 5 * 6)).reshape(2, 4, 5, 6).astype(np.float32)
+W = RNG.normal(size=(6, 4, 3, 2)).astype(np.float32)
+LAST, FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
+
+
+def of_nhwc(function):
+    """A function of tensors with the channels last, for those with the channels first."""
+    return lambda t, *rest: tf.transpose(function(tf.transpose(t, LAST), *rest), FIRST)
+
+
+def kernel(w):
+    return tf.transpose(w, [2, 3, 1, 0])
+
+
+def grouped(t, w):
+    parts = zip(tf.split(t, 2, -1), tf.split(w, 2, 0))
+    return tf.concat([tf.nn.conv2d(a, kernel(b), 1, "VALID") for a, b in parts], -1)
+
+
+CASES = [
+    Case("conv", ops.conv, of_nhwc(lambda t, w: tf.nn.conv2d(t, kernel(w), 1, "VALID")), [X, W]),
+    Case(
+        "conv padded",
+        lambda t, w: ops.conv(t, w, (2, 1), (1, 0, 2, 1)),
+        of_nhwc(
+            lambda t, w: tf.nn.conv2d(
+                tf.pad(t, [(0, 0), (1, 2), (0, 1), (0, 0)]), kernel(w), (2, 1), "VALID"
+            )
+        ),
+        [X, W],
+    ),
+    Case(
+        "conv same",
+        lambda t, w: ops.conv(t, w, (2, 2), pad_type="same_upper"),
+        of_nhwc(lambda t, w: tf.nn.conv2d(t, kernel(w), 2, "SAME")),
+        [X, W],
+    ),
+    Case(
+        "conv dilated",
+        lambda t, w: ops.conv(t, w, dilation=(2, 3), pad_type="valid"),
+        of_nhwc(lambda t, w: tf.nn.conv2d(t, kernel(w), 1, "VALID", dilations=(2, 3))),
+        [X, W],
+    ),
+    Case("conv groups", lambda t, w: ops.conv(t, w, groups=2), of_nhwc(grouped), [X, W[:, :2]]),
+    Case(
+        "conv 1d",
+        lambda t, w: ops.conv(t, w, (1,), (0, 0), (1,)),
+        lambda t, w: tf.transpose(
+            tf.nn.conv1d(tf.transpose(t, [0, 2, 1]), tf.transpose(w, [2, 1, 0]), 1, "VALID"),
+            [0, 2, 1],
+        ),
+        [X[..., 0], W[..., 0]],
+    ),
+    Case(
+        "average",
+        lambda t: ops.average_pool(t, (2, 3), (2, 2)),
+        of_nhwc(lambda t: tf.nn.avg_pool2d(t, (2, 3), 2, "VALID")),
+        [X],
+    ),
+    Case(
+        "average same",
+        lambda t: ops.average_pool(t, (3, 3), (2, 2), auto_pad="same_upper"),
+        of_nhwc(lambda t: tf.nn.avg_pool2d(t, 3, 2, "SAME")),
+        [X],
+    ),
+    Case(
+        "max",
+        lambda t: ops.max_pool(t, (2, 2)),
+        of_nhwc(lambda t: tf.nn.max_pool2d(t, 2, 1, "VALID")),
+        [X],
+    ),
+    Case(
+        "max ceil",
+        lambda t: ops.max_pool(t, (2, 2), (2, 2), ceil_mode=True),
+        of_nhwc(lambda t: tf.nn.max_pool2d(t, 2, 2, "SAME")),
+        [X],
+    ),
+]
+
+
+def test_values_and_gradients():
+    check(CASES)
+
+
+@pytest.mark.parametrize(
+    "build, error, message",
+    [
+        (lambda x, w: ops.conv(x, w, pad_type="same"), ValueError, "pad type"),
+        (lambda x, w: ops.conv(x, w, (1,)), ValueError, "stride must have 2 entries"),
+        (
+            lambda x, w: ops.conv(x, w, groups=2),
+            popxl.errors.popart_exception,
+            "Invalid value for group",
+        ),
+        (
+            lambda x, w: ops.max_pool(x, (2, 2), storage_order="column"),
+            popxl.errors.popart_exception,
+            "storage_order",
+        ),
+        (lambda x, w: ops.average_pool(x, (2, 2), auto_pad="all"), ValueError, "pad type"),
+    ],
+)
+def test_what_does_not_fit_is_refused(build, error, message):
+    with popxl.Ir().main_graph, pytest.raises(error, match=message):
+        build(popxl.variable(X), popxl.variable(W))
