@@ -1,4 +1,27 @@
-"""PopXL: programs as graphs that are built op by op; the package `popxl`."""
+"""PopXL: programs as graphs that are built op by op; the package `popxl`.
+
+How it is built, from the bottom up:
+
+* `core/` has the parts of the graph IR: `kinds.py` is the table of ops, with one record for each
+  (`OpKind`): the rule for shapes and types, what it computes in TensorFlow, its gradient, and what
+  it modifies. `op.py` is one use of an op, `views.py` says how tensors share storage.
+* `tensor.py`, `graph.py`, `ir.py`, `streams.py` and `context.py` are the public classes.
+  `building.py` adds ops to the current graph, and checks what holds for all of them.
+* `ops/` has a module for each family: records, and the functions that programs call. To add an op,
+  write its shape rule, register an `OpKind` with it and a function of TensorFlow tensors, write the
+  public function, which calls `building.add`, name it in `ops/__init__.py`, and add a `Case` to the
+  family's tests (`tests/support/popxl_cases.py`), which compares values and gradients.
+* `transforms/` makes graphs of graphs. Gradients are ops of a gradient graph; what they compute and
+  read is derived from TensorFlow's gradient of the op (`lowering/gradients.py`).
+* `lowering/` puts the main graph into one Cluster: called graphs become functions that the program
+  has once, loops and conditionals those of TensorFlow, streams feeds, and variables variables. An
+  op that modifies a tensor makes a new value, which all tensors that share the storage then have
+  (`lowering/values.py`), so no value of the program ever changes.
+* `session.py` attaches a device (`devices.py`), launches the Cluster, and moves variables and
+  streams (`transfers.py`).
+
+The rest of the package knows nothing of PopXL.
+"""
 
 from tensorflow_ipu.frontends.popxl import (
     context,

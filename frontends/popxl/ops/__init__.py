@@ -21,15 +21,15 @@ from tensorflow_ipu.frontends.popxl.ops.arithmetic import (
     sub,
     where,
 )
-from tensorflow_ipu.frontends.popxl.ops.call_sites import CallSiteInfo
-from tensorflow_ipu.frontends.popxl.ops.calls import call, call_with_info
 from tensorflow_ipu.frontends.popxl.ops.casts import cast, init, io_tile_copy, ipu_copy
-from tensorflow_ipu.frontends.popxl.ops.conditionals import (
+from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
+from tensorflow_ipu.frontends.popxl.ops.control.calls import call, call_with_info
+from tensorflow_ipu.frontends.popxl.ops.control.conditionals import (
     ConditionalSiteInfo,
     conditional,
     conditional_with_info,
 )
-from tensorflow_ipu.frontends.popxl.ops.convolution import conv
+from tensorflow_ipu.frontends.popxl.ops.control.loops import repeat, repeat_with_info
 from tensorflow_ipu.frontends.popxl.ops.elementwise import (
     abs,  # noqa: A004
     ceil,
@@ -68,8 +68,6 @@ from tensorflow_ipu.frontends.popxl.ops.indexing import (
     tied_gather,
 )
 from tensorflow_ipu.frontends.popxl.ops.linear import matmul
-from tensorflow_ipu.frontends.popxl.ops.loops import repeat, repeat_with_info
-from tensorflow_ipu.frontends.popxl.ops.losses import nll_loss, nll_loss_with_softmax_grad
 from tensorflow_ipu.frontends.popxl.ops.misc import (
     clamp,
     clip,
@@ -95,13 +93,15 @@ from tensorflow_ipu.frontends.popxl.ops.movement import (
     transpose,
     transpose_,
 )
-from tensorflow_ipu.frontends.popxl.ops.normalization import (
+from tensorflow_ipu.frontends.popxl.ops.nn.convolution import conv
+from tensorflow_ipu.frontends.popxl.ops.nn.losses import nll_loss, nll_loss_with_softmax_grad
+from tensorflow_ipu.frontends.popxl.ops.nn.normalization import (
     batch_norm_inference,
     group_norm,
     layer_norm,
 )
+from tensorflow_ipu.frontends.popxl.ops.nn.pooling import average_pool, max_pool
 from tensorflow_ipu.frontends.popxl.ops.optimizers import lamb_square
-from tensorflow_ipu.frontends.popxl.ops.pooling import average_pool, max_pool
 from tensorflow_ipu.frontends.popxl.ops.random import (
     dropout,
     random_normal,

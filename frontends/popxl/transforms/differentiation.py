@@ -15,8 +15,8 @@ from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.lowering.gradients import Derivation, derive
-from tensorflow_ipu.frontends.popxl.ops import calls
 from tensorflow_ipu.frontends.popxl.ops.casts import init
+from tensorflow_ipu.frontends.popxl.ops.control import calls
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant, graph_input
 from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
     ExpectedConnection,

@@ -8,8 +8,11 @@ from popxl import graph as graph
 from popxl import ir as ir
 from popxl import module as module
 from popxl import ops as ops
+from popxl import random_seed as random_seed
 from popxl import replica_grouping as replica_grouping
 from popxl import session as session
 from popxl import streams as streams
 from popxl import tensor as tensor
+from popxl import tensor_location as tensor_location
+from popxl import transforms as transforms
 from popxl import utils as utils

@@ -12,7 +12,7 @@ from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.convolution import (
+from tensorflow_ipu.frontends.popxl.ops.nn.convolution import (
     channels_first,
     channels_last,
     window_padding,

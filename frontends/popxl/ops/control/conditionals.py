@@ -13,8 +13,8 @@ from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.ops import arguments
-from tensorflow_ipu.frontends.popxl.ops.call_sites import CallSiteInfo
+from tensorflow_ipu.frontends.popxl.ops.control import arguments
+from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.ops import arguments
-from tensorflow_ipu.frontends.popxl.ops.call_sites import CallSiteInfo
+from tensorflow_ipu.frontends.popxl.ops.control import arguments
+from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
 
 if TYPE_CHECKING:

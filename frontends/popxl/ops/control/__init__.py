@@ -1,0 +1,1 @@
+"""Ops that run graphs: calls, loops and conditionals."""
