@@ -59,14 +59,22 @@ def _annotations(function: Callable[..., Any], signature: inspect.Signature) -> 
     found = {parameter.name: parameter.annotation for parameter in signature.parameters.values()}
     if not any(isinstance(annotation, str) for annotation in found.values()):
         return found
-    scope = getattr(inspect.unwrap(function), "__globals__", {})
-    for name, annotation in found.items():
-        if isinstance(annotation, str):
-            try:
-                found[name] = eval(annotation, dict(scope))  # the program's own text
-            except Exception:  # noqa: BLE001 - some name that is known to type checkers only
-                found[name] = TensorByRef if annotation.endswith("TensorByRef") else None
-    return found
+    try:
+        return {**found, **typing.get_type_hints(inspect.unwrap(function))}
+    except (NameError, AttributeError, TypeError):  # names that only type checkers know
+        return {name: _written(annotation) for name, annotation in found.items()}
+
+
+def _written(annotation: Any) -> Any:
+    """Returns what matters of an annotation, as far as its text tells."""
+    if not isinstance(annotation, str):
+        return annotation
+    if annotation.split(".")[-1] == "TensorByRef":
+        return TensorByRef
+    name, bracket, inside = annotation.partition("[")
+    if bracket and _written(inside.rstrip("]").split(",")[0]) is TensorByRef:
+        return list[TensorByRef]  # type: ignore[valid-type]
+    return name
 
 
 def _with_inputs(parameter: inspect.Parameter, value: Any, annotation: Any) -> Any:

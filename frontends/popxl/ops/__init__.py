@@ -101,6 +101,7 @@ from tensorflow_ipu.frontends.popxl.ops.nn.normalization import (
     layer_norm,
 )
 from tensorflow_ipu.frontends.popxl.ops.nn.pooling import average_pool, max_pool
+from tensorflow_ipu.frontends.popxl.ops.nn.transposed import conv_transpose
 from tensorflow_ipu.frontends.popxl.ops.optimizers import lamb_square
 from tensorflow_ipu.frontends.popxl.ops.random import (
     dropout,

@@ -62,6 +62,19 @@ def test_create_graph_makes_inputs_of_tensors_wherever_the_signature_has_them():
     )
 
 
+def test_annotations_that_only_type_checkers_know_leave_the_others_alone():
+    def build(
+        a: Unknown,  # noqa: F821
+        b: popxl.TensorByRef,
+        c: list[popxl.TensorByRef],
+    ):
+        return None
+
+    spec = popxl.TensorSpec((), popxl.int32)
+    graph = popxl.Ir().create_graph(build, spec, spec, [spec])
+    assert [t.by_ref for t in graph.inputs] == [False, True, True]
+
+
 def test_modules_are_called_in_place_or_make_graphs():
     class Linear(popxl.Module):
         def __init__(self, scale):
