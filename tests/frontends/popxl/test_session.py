@@ -220,3 +220,21 @@ def test_listings_and_plans_name_the_lines_and_count_shared_graphs_once(compiled
     assert sum(op.type == "MatMul" for op in executable.ops) == 2
     assert len({f.signature.name for f in executable.library.function}) == 2
     assert executable.plan.fits
+
+
+def test_a_mapped_file_is_the_host_copy_of_its_variable(tmp_path):
+    path = tmp_path / "weights"
+    file = np.memmap(path, np.float32, "w+", shape=(3,))
+    file[:] = [1, 2, 3]
+    for mode in ("r+", "r"):
+        ir = popxl.Ir("popdist")
+        assert (ir.replication_factor, ir.instance_replication_factor) == (1, 1)
+        with ir.main_graph:
+            w = popxl.variable(np.memmap(path, np.float32, mode, shape=(3,)))
+            w += 1.0
+        if mode == "r":
+            with pytest.raises(Exception, match="read-only memmap"), popxl.Session(ir) as session:
+                session.run()
+        with popxl.Session(ir, weights_to_host_on_exit=mode == "r+") as session:
+            session.run()
+        assert np.fromfile(path, np.float32).tolist() == [2, 3, 4]
