@@ -60,6 +60,26 @@ def detach(owner: Any) -> None:
         _attached.pop(owner, None)
 
 
+def check_replicas(ordinal: int, ipus: int, replicas: int) -> None:
+    """Refuses a device that would not run a program on the replicas that its Ir has.
+
+    Args:
+        ordinal: of the device.
+        ipus: IPUs of a replica.
+        replicas: number of replicas of the Ir, in this process.
+
+    Raises:
+        RuntimeError: If the device would run another number.
+    """
+    found = system.current().replication_factor(ordinal, ipus)
+    if found != replicas:
+        raise RuntimeError(
+            f"Failed to acquire device: the Ir has {replicas} replica(s) of {ipus} IPU(s), and the "
+            f"device would run {found}. Set ir.replication_factor to a power of two; the IPU model "
+            "of TF_POPLAR_FLAGS does not replicate."
+        )
+
+
 def ipus_needed(ipus: int, replicas: int) -> int:
     """Returns how many IPUs to attach for a program: a power of two.
 

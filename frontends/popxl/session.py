@@ -259,6 +259,9 @@ class Session:
         """Takes a device and brings the variables to it."""
         ordinal = devices.attach(self)
         try:
+            devices.check_replicas(
+                ordinal, programs.ipus_used(self._ir), self._ir.instance_replication_factor
+            )
             with eager_context.eager_mode():
                 if ordinal not in self._programs:
                     self._programs[ordinal] = programs.Program(self._ir, ordinal)

@@ -187,6 +187,13 @@ def test_sessions_that_are_attached_at_once_have_devices_of_their_own():
     np.testing.assert_array_equal(total.data, [1, 2])
 
 
+def test_a_number_of_replicas_that_no_device_runs_is_refused():
+    session = popxl.Session(counter(1, 3)[0], "ipu_hw")
+    with pytest.raises(RuntimeError, match=r"3 replica\(s\) of 1 IPU\(s\), and the device"):
+        session.__enter__()
+    assert not session.is_attached
+
+
 def test_more_ipus_than_the_machine_has_are_refused():
     with pytest.raises(RuntimeError, match="Failed to acquire device"):
         popxl.Session(counter(1, 32)[0], "ipu_hw").__enter__()
