@@ -18,6 +18,7 @@ POPLAR = PLUGIN + ".poplar"
 ADDONS = "ipu_tensorflow_addons"
 POPDIST = "popdist"
 POPXL = "popxl"
+POPXL_ADDONS = "popxl_addons"
 
 # The modules of Keras that have the attribute `ipu`: that of `import keras`, what `tf.keras` is,
 # and that of `import tensorflow.keras`, which is made of the same file once more.
@@ -197,6 +198,18 @@ POPXL_MODULES = {
             *("context", "dtypes", "errors", "graph", "ir", "module", "ops"),
             *("replica_grouping", "session", "streams", "tensor"),
             *("random_seed", "tensor_location", "transforms", "utils", "ops.var_updates"),
+        )
+    },
+}
+
+# Public module `popxl_addons`, and those below it -> module of `tensorflow_ipu`.
+POPXL_ADDONS_MODULES = {
+    "": "frontends.popxl_addons",
+    **{
+        name: f"frontends.popxl_addons.{name}"
+        for name in (
+            *("dot_tree", "graph", "graph_cache", "module", "named_replica_grouping"),
+            *("named_tensors", "ops", "transforms", "variable_factory"),
         )
     },
 }

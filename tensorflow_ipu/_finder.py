@@ -22,6 +22,7 @@ from tensorflow_ipu._api import (
     POPDIST,
     POPLAR,
     POPXL,
+    POPXL_ADDONS,
     PUBLIC,
 )
 
@@ -47,6 +48,7 @@ _ROOTS = {
     ADDONS: ("", _api.ADDONS_MODULES),
     POPDIST: ("", _api.POPDIST_MODULES),
     POPXL: ("", _api.POPXL_MODULES),
+    POPXL_ADDONS: ("", _api.POPXL_ADDONS_MODULES),
     **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
 }
 

@@ -28,10 +28,13 @@ class Graph:
     Attributes:
         ops: Its ops, in the order of their creation.
         call_sites: The ops of other graphs that run it.
+        can_be_differentiated: Whether autodiff may make its gradient graph for a graph that calls
+            it.
     """
 
     ops: list[Op]
     call_sites: list[Op]
+    can_be_differentiated: bool
     _ir: Ir
     _id: str
     _tensors: dict[str, Tensor]
@@ -56,6 +59,7 @@ class Graph:
         graph = object.__new__(cls)
         graph.ops = []
         graph.call_sites = []
+        graph.can_be_differentiated = True
         graph._ir = ir
         graph._id = id
         graph._tensors = {}
@@ -219,6 +223,20 @@ class Graph:
         if tensor in self._outputs:
             raise ValueError(f"{tensor!r} is an output of {self!r} already.")
         self._outputs.append(tensor)
+
+    def remove_outputs(self, tensors: Iterable[Tensor]) -> None:
+        """Makes tensors no outputs of a graph that nothing calls yet.
+
+        Args:
+            tensors: outputs of the graph.
+
+        Raises:
+            ValueError: If one is no output, or the graph is called.
+        """
+        if self.call_sites:
+            raise ValueError(f"{self!r} is called already, so its outputs cannot be removed.")
+        for tensor in tensors:
+            self._outputs.remove(tensor)
 
     def add_op(
         self,

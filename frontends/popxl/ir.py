@@ -138,7 +138,7 @@ class Ir:
         return self.new_graph(f"{name or 'graph'}_subgraph({self.next_number('graph')})")
 
     def new_graph(self, id: str) -> Graph:  # noqa: A002
-        """Makes a graph with an id, or one like it that no graph has; for this package only.
+        """Makes a graph with an id, or one like it that no graph has; for transforms.
 
         Args:
             id: the id.

@@ -1,5 +1,6 @@
 """Functions that make graphs of graphs: the module `popxl.transforms`."""
 
+from tensorflow_ipu.frontends.popxl.transforms.activations import keep_activations
 from tensorflow_ipu.frontends.popxl.transforms.autodiff import autodiff
 from tensorflow_ipu.frontends.popxl.transforms.exchanges import (
     decompose_sum,
@@ -19,5 +20,6 @@ __all__ = [
     "autodiff",
     "decompose_sum",
     "io_tile_exchange",
+    "keep_activations",
     "merge_exchange",
 ]

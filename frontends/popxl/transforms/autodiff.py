@@ -48,6 +48,11 @@ def autodiff(
 
     def differentiate(called: Graph) -> GradGraphInfo:
         if called not in infos:
+            if not called.can_be_differentiated:
+                raise popart_exception(
+                    f"The graph {called.id} has been marked as unsafe to autodiff: it has a "
+                    "gradient of its own. Pass that in called_graphs_grad_info."
+                )
             inner = Backward(called, called.outputs, called.inputs, differentiate)
             infos[called] = inner.run(all_required=False)
         return infos[called]

@@ -18,6 +18,7 @@ from tensorflow_ipu.frontends.popxl.lowering.gradients import Derivation, derive
 from tensorflow_ipu.frontends.popxl.ops.casts import init
 from tensorflow_ipu.frontends.popxl.ops.control import calls
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant, graph_input
+from tensorflow_ipu.frontends.popxl.transforms.activations import keep_activations
 from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
     ExpectedConnection,
     ExpectedConnectionType,
@@ -251,11 +252,7 @@ class Backward:
         fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
         read = [t for t, value in self._forward_values.items() if value in self.graph.inputs]
         read.sort(key=lambda tensor: tensor.id)
-        for tensor in read:
-            if tensor not in self.forward.inputs and tensor not in self.forward.outputs:
-                self.forward.add_output(tensor)
-                for site in self.forward.call_sites:
-                    calls.add_output(site, tensor)
+        keep_activations(self.forward, read)
         self.graph.sort_inputs([*starts, *(self._forward_values[tensor] for tensor in read)])
         inputs = [ExpectedConnection.create(grad, tensor) for tensor in self._provided]
         inputs += [ExpectedConnection.create(fwd, tensor) for tensor in read]

@@ -40,7 +40,7 @@ class ExpectedConnection:
 
     @classmethod
     def create(cls, kind: ExpectedConnectionType, tensor: Tensor) -> ExpectedConnection:
-        """Makes a connection; for this package only.
+        """Makes a connection, for what makes gradient graphs.
 
         Args:
             kind: whether it stands for the tensor or for its gradient.
@@ -84,7 +84,7 @@ class GradGraphInfo:
         inputs: Sequence[ExpectedConnection],
         outputs: Sequence[ExpectedConnection],
     ) -> GradGraphInfo:
-        """Makes the description of a gradient graph; for this package only.
+        """Makes the description of a gradient graph, for what makes such graphs.
 
         Args:
             graph: the gradient graph.

@@ -1,0 +1,168 @@
+"""`OwnGradient`: the gradient graph that a module builds itself, with `build_grad`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl.transforms import (
+    ExpectedConnection,
+    ExpectedConnectionType,
+    GradGraphInfo,
+    keep_activations,
+)
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import sanitise
+from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
+
+_FIXED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class OwnGradient:
+    """A gradient graph while `build_grad` makes it."""
+
+    def __init__(
+        self,
+        forward: GraphWithNamedArgs,
+        saved: Mapping[Any, Any],
+        provided: Sequence[popxl.Tensor] | None,
+        required: Sequence[popxl.Tensor] | None,
+    ) -> None:
+        """Starts the gradient graph.
+
+        Args:
+            forward: the graph of `build`.
+            saved: what `build` put into `aux`.
+            provided: outputs whose gradients there are; all by default.
+            required: inputs whose gradients are asked for; all of floats by default.
+
+        Raises:
+            ValueError: If they are no outputs or inputs of the graph, or are there twice.
+        """
+        graph = forward.graph
+        floats = [tensor for tensor in graph.inputs if tensor.dtype.is_floating_point]
+        self._provided = _checked("grads_provided", provided, graph.outputs)
+        self._required = _checked(
+            "grads_required", floats if required is None else required, floats
+        )
+        self._forward, self._saved = graph, saved
+        self._variables = forward.args.to_dict()
+        self._graph = graph.ir.new_graph(f"{graph.id}_bwd")
+        self._read: dict[popxl.Tensor, popxl.Tensor] = {}
+        self._gradients: dict[popxl.Tensor, popxl.Tensor] = {}
+
+    def __repr__(self) -> str:
+        return f"OwnGradient[{self._graph!r}]"
+
+    def saved(self, key: Any) -> Any:
+        """Returns what `build` saved: tensors as inputs of the gradient graph.
+
+        Args:
+            key: its key in `aux`.
+        """
+        value = self._saved[key]
+        if not isinstance(value, popxl.Tensor):
+            return value
+        if value not in self._read:
+            name = sanitise(value.name)
+            meta_shape = value.meta_shape or None
+            self._read[value] = popxl.graph_input(
+                value.shape, value.dtype, name, meta_shape=meta_shape
+            )
+        return self._read[value]
+
+    def set_gradient(self, name: str, gradient: popxl.Tensor) -> None:
+        """Sets the gradient of a variable.
+
+        Args:
+            name: its name, with dots.
+            gradient: the gradient.
+
+        Raises:
+            KeyError: If there is no such variable.
+            ValueError: If it has another shape.
+        """
+        if name not in self._variables:
+            raise KeyError(f"Not a variable: {name!r}. Expected one of: {list(self._variables)}")
+        variable = self._variables[name]
+        _check_shape(variable, gradient, f"the variable {name!r}")
+        self._gradients[variable] = gradient
+
+    def run(self, build_grad: Callable[..., Any]) -> GraphWithNamedArgs:
+        """Makes the graph.
+
+        Args:
+            build_grad: takes the gradients of outputs, returns those of the required inputs that
+                are no variables.
+
+        Raises:
+            TypeError: If it has other parameters than positional ones.
+            Exception: If gradients are missing, or there are too many.
+            ValueError: If a gradient does not have the shape of its input.
+        """
+        kinds = {parameter.kind for parameter in inspect.signature(build_grad).parameters.values()}
+        if not kinds <= set(_FIXED):
+            raise TypeError("`build_grad` must have a fixed number of positional parameters only.")
+        with self._graph:
+            starts = [
+                popxl.graph_input(t.shape, t.dtype, f"Gradient___{t.name}") for t in self._provided
+            ]
+            results = self._results(build_grad(*starts))
+            for gradient in results.values():
+                popxl.graph_output(gradient)
+        keep_activations(self._forward, list(self._read))
+        fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
+        inputs = [ExpectedConnection.create(grad, tensor) for tensor in self._provided]
+        inputs += [ExpectedConnection.create(fwd, tensor) for tensor in self._read]
+        outputs = [ExpectedConnection.create(grad, tensor) for tensor in results]
+        info = GradGraphInfo.create(self._graph, self._forward, inputs, outputs)
+        return GraphWithNamedArgs.from_grad_graph(info)
+
+    def _results(self, returned: Any) -> dict[popxl.Tensor, popxl.Tensor]:
+        """Returns the gradients by forward input: those that are no variables first."""
+        gradients = [] if returned is None else [returned]
+        if isinstance(returned, (list, tuple)):
+            gradients = list(returned)
+        variables = set(self._variables.values())
+        plain = [tensor for tensor in self._required if tensor not in variables]
+        missing = [t for t in self._required if t in variables and t not in self._gradients]
+        if missing:
+            raise Exception(
+                f"Not all variable gradients have been specified: {missing}. Set each in "
+                "`build_grad`: self.var_grad[name] = gradient."
+            )
+        if len(gradients) > len(plain):
+            raise Exception(f"Too many outputs of `build_grad`: {gradients}. Expected: {plain}")
+        if len(gradients) < len(plain):
+            raise Exception(
+                f"Not all forward graph inputs have a gradient: {plain}. `build_grad` returned: "
+                f"{gradients}"
+            )
+        for tensor, gradient in zip(plain, gradients):
+            _check_shape(tensor, gradient, "the `grad_required`")
+        found = dict(zip(plain, gradients))
+        found.update((t, self._gradients[t]) for t in self._required if t in variables)
+        return found
+
+
+def _checked(
+    name: str, tensors: Sequence[popxl.Tensor] | None, possible: Sequence[popxl.Tensor]
+) -> list[popxl.Tensor]:
+    """Returns the tensors whose gradients there are, or are asked for."""
+    found = list(possible if tensors is None else tensors)
+    wrong = [tensor for tensor in found if tensor not in possible]
+    if wrong or len(set(found)) < len(found):
+        raise ValueError(
+            f"{name}: expected some of {list(possible)}, each at most once. Received: {found}"
+        )
+    return found
+
+
+def _check_shape(tensor: popxl.Tensor, gradient: popxl.Tensor, what: str) -> None:
+    """Refuses a gradient of another shape than what it belongs to."""
+    if (gradient.shape, gradient.meta_shape) != (tensor.shape, tensor.meta_shape):
+        raise ValueError(
+            f"The gradient {gradient!r} does not match {what}: its shape and meta shape must be "
+            f"those of {tensor!r}."
+        )

@@ -1,0 +1,277 @@
+"""`DotTree`: a tree of names with dots; the module `popxl_addons.dot_tree`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["DotTree", "sanitise", "to_mapping"]
+
+T = TypeVar("T")
+
+
+class DotTree(Generic[T]):
+    """Values by name, in order. A name with dots is that of a value in a tree inside the tree.
+
+    Values are found by `tree["a.b"]` and `tree.a.b`; entries with numbers by `tree[0]`, and from
+    the highest number by `tree[-1]`.
+    """
+
+    _entries: dict[str, Any]
+
+    def __init__(self, **entries: T | DotTree[T]) -> None:
+        """Makes a tree.
+
+        Args:
+            **entries: values and trees by name.
+        """
+        self._entries = {}
+        for key, value in entries.items():
+            self.insert(key, value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.to_dict()})"
+
+    def __str__(self) -> str:
+        return str(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self._find(key)
+        except KeyError:
+            return False
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_entries" not in self.__dict__ or name not in self._entries:
+            raise AttributeError(
+                f"{type(self).__name__} has no entry {name!r}. Its entries: "
+                f"{self.__dict__.get('_entries', {}).keys()}"
+            )
+        return self._entries[name]
+
+    def __getitem__(self, key: str | int) -> Any:
+        return self._find(key)
+
+    def get(self, key: str | int) -> Any:
+        """Returns an entry: a value or a tree.
+
+        Args:
+            key: its name, with dots to descend; or its number, a negative one from the highest.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        return self._find(key)
+
+    def _find(self, key: Any) -> Any:
+        head, _, rest = str(key).partition(".")
+        if isinstance(key, int) and key < 0:
+            numbers = [int(name) for name in self._entries if name.isdigit()]
+            head = str(max(numbers, default=-1) + 1 + key)
+        if head not in self._entries:
+            kind = "Numerical key" if head.lstrip("-").isdigit() else "Key"
+            raise KeyError(f"{kind} does not exist: {key!r}. Expected one of: {self.keys()}")
+        value = self._entries[head]
+        if not rest:
+            return value
+        if not isinstance(value, DotTree):
+            raise KeyError(f"{head!r} is not a sub-DotTree, so it has no entry {rest!r}.")
+        return value._find(rest)
+
+    def insert(self, key: str | int, value: T | DotTree[T], overwrite: bool = False) -> None:
+        """Adds an entry.
+
+        Args:
+            key: its name, or a number; a name with dots makes the trees that it passes through.
+            value: a value or a tree.
+            overwrite: whether it may take the place of another, or extend a tree that is there.
+
+        Raises:
+            ValueError: If there is one already, or the key is no name.
+        """
+        head, _, rest = self._checked(key).partition(".")
+        there = self._entries.get(head)
+        if there is not None and not overwrite:
+            raise ValueError(f"The key {head!r} already exists. Pass overwrite=True to replace it.")
+        if rest:
+            inner = there.copy() if isinstance(there, DotTree) else self._new()
+            inner.insert(rest, value, overwrite)
+            value = inner
+        self._entries[head] = value
+
+    def _checked(self, key: Any) -> str:
+        """Returns a key as text, after checking it."""
+        if isinstance(key, int) and key < 0:
+            raise ValueError(f"A key must not be a negative number. Received: {key}")
+        for part in str(key).split("."):
+            if not (part.isidentifier() or part.isdigit()):
+                raise ValueError(f"{part!r} in the key {key!r} is not a valid python identifier.")
+        return str(key)
+
+    def _new(self) -> Self:
+        """Returns an empty tree of the same class."""
+        return type(self)()
+
+    def update(self, other: DotTree[T] | Mapping[str, Any], overwrite: bool = False) -> None:
+        """Adds the entries of another tree.
+
+        Args:
+            other: the tree, or a dictionary.
+            overwrite: whether they may take the place of others.
+
+        Raises:
+            ValueError: If there is one of the name already.
+        """
+        for key in other.keys():
+            self.insert(key, other[key], overwrite)
+
+    def pop(self, key: str | int) -> Any:
+        """Removes an entry and returns it.
+
+        Args:
+            key: its name, with dots to descend.
+
+        Raises:
+            KeyError: If there is none.
+        """
+        value = self._find(key)
+        path, _, last = str(key).rpartition(".")
+        owner = self._find(path) if path else self
+        del owner._entries[last]
+        return value
+
+    def copy(self) -> Self:
+        """Returns a copy, with the same values."""
+        return self.map(lambda value: value)
+
+    def map(self, fn: Callable[[T], Any]) -> Self:
+        """Returns a tree of the same names.
+
+        Args:
+            fn: takes a value, and returns that of the new tree.
+        """
+        new = self._new()
+        for key, value in self._entries.items():
+            new._entries[key] = value.map(fn) if isinstance(value, DotTree) else fn(value)
+        return new
+
+    def filter_keys(self, keys: Iterable[str]) -> Self:
+        """Returns a tree of some entries.
+
+        Args:
+            keys: their names, with dots to descend.
+
+        Raises:
+            ValueError: If one is there twice.
+            KeyError: If there is no such entry.
+        """
+        wanted = list(keys)
+        if len(set(wanted)) < len(wanted):
+            raise ValueError(f"There are duplicates among the keys: {wanted}")
+        new = self._new()
+        for key in wanted:
+            new.insert(key, self._find(key), overwrite=True)
+        return new
+
+    def keys(self) -> list[str]:
+        """Returns the names of the entries: of values and of trees."""
+        return list(self._entries)
+
+    def values(self) -> list[Any]:
+        """Returns the entries: values and trees."""
+        return list(self._entries.values())
+
+    def keys_flat(self) -> list[str]:
+        """Returns the names of all values, with dots."""
+        return list(self.to_dict())
+
+    def values_flat(self) -> list[T]:
+        """Returns all values, also those of trees inside."""
+        return list(self.to_dict().values())
+
+    def len_flat(self) -> int:
+        """Returns the number of all values."""
+        return len(self.to_dict())
+
+    def to_dict(self) -> dict[str, T]:
+        """Returns all values by their names with dots."""
+        found: dict[str, T] = {}
+        for key, value in self._entries.items():
+            if isinstance(value, DotTree):
+                found.update({f"{key}.{name}": leaf for name, leaf in value.to_dict().items()})
+            else:
+                found[key] = value
+        return found
+
+    @classmethod
+    def from_dict(cls, d: Mapping[Any, Any]) -> Self:
+        """Makes a tree of a dictionary.
+
+        Args:
+            d: values and trees by name with dots, or number.
+
+        Raises:
+            ValueError: If a key is no name.
+        """
+        tree = cls()
+        for key, value in d.items():
+            tree.insert(key, value, overwrite=True)
+        return tree
+
+    @classmethod
+    def pack(cls, keys: Iterable[Any], values: Iterable[Any]) -> Self:
+        """Makes a tree of names and values.
+
+        Args:
+            keys: the names, with dots, or numbers.
+            values: as many values.
+        """
+        return cls.from_dict(dict(zip(keys, values)))
+
+    def unpack(self) -> tuple[Any, Any]:
+        """Returns the names with dots, and the values, both in the order of the names."""
+        pairs = sorted(self.to_dict().items(), key=lambda pair: pair[0])
+        if not pairs:
+            return [], []
+        names, values = zip(*pairs)
+        return names, values
+
+    def to_mapping(self, other: DotTree[Any]) -> dict[T, Any]:
+        """Returns the values of another tree by those of this one that have their names.
+
+        Args:
+            other: the other tree.
+        """
+        others = other.to_dict()
+        return {value: others[key] for key, value in self.to_dict().items() if key in others}
+
+
+def to_mapping(key_tree: DotTree[Any], value_tree: DotTree[Any]) -> dict[Any, Any]:
+    """Returns the values of one tree by those of another that have their names.
+
+    Args:
+        key_tree: the tree whose values are the keys.
+        value_tree: the tree whose values are the values.
+    """
+    return key_tree.to_mapping(value_tree)
+
+
+def sanitise(name: str) -> str:
+    """Returns a name that is valid in a tree.
+
+    Args:
+        name: any text; what is no letter, digit or underscore becomes an underscore, and so does a
+            digit at the beginning.
+    """
+    return re.sub(r"\W|^\d", "_", name)

@@ -1,0 +1,293 @@
+"""`GraphWithNamedArgs` and `BoundGraph`: graphs whose variables have names; the module `graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl import ops, transforms
+from tensorflow_ipu.frontends.popxl_addons.core.schedule import schedule
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import to_mapping
+from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors, TensorMap
+
+__all__ = ["BoundGraph", "GraphWithNamedArgs"]
+
+GradInfo = transforms.GradGraphInfo
+Infos = Mapping[popxl.Graph, GradInfo]
+# Makes the gradient graph of a graph: of tensors whose gradients there are, and are asked for.
+GradBuilder = Callable[..., "GraphWithNamedArgs"]
+_METHODS = ("auto", "build_grad", "autodiff")
+
+
+class BoundGraph:
+    """A graph with tensors for some of its inputs, which are passed at each call.
+
+    Attributes:
+        graph: The graph.
+        args: Tensors by input of the graph.
+    """
+
+    graph: popxl.Graph
+    args: dict[popxl.Tensor, popxl.Tensor]
+
+    def __init__(self, graph: popxl.Graph, args: TensorMap | None = None) -> None:
+        """Binds a graph.
+
+        Args:
+            graph: the graph.
+            args: tensors by input of the graph.
+        """
+        self.graph = graph
+        self.args = dict(args or {})
+
+    def __repr__(self) -> str:
+        return f"BoundGraph[{self.graph!r} {len(self.args)} bound]"
+
+    def bind(self, args: TensorMap | None = None) -> BoundGraph:
+        """Returns the graph with more tensors bound.
+
+        Args:
+            args: tensors by input of the graph.
+        """
+        return BoundGraph(self.graph, {**self.args, **(args or {})})
+
+    def call(
+        self, *tensors: popxl.tensor.TensorLike, args: TensorMap | None = None
+    ) -> tuple[popxl.Tensor, ...]:
+        """Calls the graph.
+
+        Args:
+            *tensors: what to pass for its first inputs.
+            args: what to pass for others, by input; these come before what is bound.
+
+        Returns:
+            The outputs.
+
+        Raises:
+            ValueError: As `popxl.ops.call` does.
+        """
+        return self.call_with_info(*tensors, args=args).outputs
+
+    def call_with_info(
+        self, *tensors: popxl.tensor.TensorLike, args: TensorMap | None = None
+    ) -> ops.CallSiteInfo:
+        """Calls the graph.
+
+        Args:
+            *tensors: what to pass for its first inputs.
+            args: what to pass for others, by input; these come before what is bound.
+
+        Returns:
+            What is known of the call.
+
+        Raises:
+            ValueError: As `popxl.ops.call` does.
+        """
+        passed = {**self.args, **(args or {})}
+        return ops.call_with_info(self.graph, *tensors, inputs_dict=passed)
+
+    def subgraph_io_map(
+        self,
+        *tensors: popxl.Tensor,
+        args: TensorMap | None = None,
+        outs: Iterable[popxl.Tensor],
+    ) -> dict[popxl.Tensor, popxl.Tensor]:
+        """Returns the tensors outside for the inputs and outputs of the graph.
+
+        Args:
+            *tensors: what is passed for its first inputs.
+            args: what is passed for others, by input.
+            outs: what stands for its outputs.
+        """
+        first = dict(zip(self.graph.inputs, tensors))
+        return {**self.args, **(args or {}), **first, **dict(zip(self.graph.outputs, outs))}
+
+
+class GraphWithNamedArgs:
+    """A graph with names for the inputs that are variables.
+
+    Attributes:
+        graph: The graph.
+        args: Its inputs that are variables, by name.
+        called_graphs_grad_info: Gradient graphs of graphs that it calls.
+        autodiff_applied: Whether its gradient graph was made.
+    """
+
+    graph: popxl.Graph
+    args: NamedTensors
+    called_graphs_grad_info: dict[popxl.Graph, GradInfo]
+    autodiff_applied: bool
+
+    def __init__(
+        self,
+        graph: popxl.Graph,
+        args: NamedTensors | None = None,
+        grad_graph_info: GradInfo | None = None,
+        called_graphs_grad_info: Infos | None = None,
+        grad_builder: GradBuilder | None = None,
+    ) -> None:
+        """Gives the inputs of a graph names.
+
+        Args:
+            graph: the graph.
+            args: its inputs that are variables, by name.
+            grad_graph_info: for a gradient graph, what its inputs and outputs stand for.
+            called_graphs_grad_info: gradient graphs of graphs that it calls.
+            grad_builder: makes its gradient graph, if that is not derived.
+        """
+        self.graph = graph
+        self.args = NamedTensors() if args is None else args
+        self.called_graphs_grad_info = dict(called_graphs_grad_info or {})
+        self.autodiff_applied = False
+        self._grad_graph_info = grad_graph_info
+        self._grad_builder = grad_builder
+
+    @classmethod
+    def from_grad_graph(
+        cls, grad_info: GradInfo, args: NamedTensors | None = None
+    ) -> GraphWithNamedArgs:
+        """Gives the inputs of a gradient graph names.
+
+        Args:
+            grad_info: what `popxl.transforms.autodiff` returns.
+            args: its inputs that are variables, by name.
+        """
+        return cls(grad_info.graph, args, grad_info)
+
+    def __repr__(self) -> str:
+        return f"GraphWithNamedArgs[{self.graph!r} {self.args.keys_flat()}]"
+
+    @property
+    def grad_graph_info(self) -> GradInfo:
+        """What the inputs and outputs of a gradient graph stand for.
+
+        Raises:
+            AttributeError: If it is no gradient graph.
+        """
+        if self._grad_graph_info is None:
+            raise AttributeError(
+                f"Not a gradient graph: {self.graph!r}. `addons.autodiff` returns gradient graphs."
+            )
+        return self._grad_graph_info
+
+    @grad_graph_info.setter
+    def grad_graph_info(self, info: GradInfo) -> None:
+        self._grad_graph_info = info
+
+    def copy(self) -> GraphWithNamedArgs:
+        """Returns another object for the same graph."""
+        new = GraphWithNamedArgs(
+            self.graph,
+            self.args.copy(),
+            self._grad_graph_info,
+            self.called_graphs_grad_info,
+            self._grad_builder,
+        )
+        new.autodiff_applied = self.autodiff_applied
+        return new
+
+    def bind(self, args: NamedTensors | None = None) -> BoundGraph:
+        """Returns the graph with tensors for its variables.
+
+        Args:
+            args: tensors by name; those with names that the graph does not have are left out.
+        """
+        return BoundGraph(
+            self.graph, to_mapping(self.args, NamedTensors() if args is None else args)
+        )
+
+    def call(
+        self, *tensors: popxl.tensor.TensorLike, args: TensorMap | None = None
+    ) -> tuple[popxl.Tensor, ...]:
+        """Calls the graph.
+
+        Args:
+            *tensors: what to pass for its first inputs.
+            args: what to pass for the others, by input of the graph.
+
+        Returns:
+            The outputs.
+
+        Raises:
+            ValueError: As `popxl.ops.call` does.
+        """
+        return BoundGraph(self.graph).call(*tensors, args=args)
+
+    def call_with_info(
+        self, *tensors: popxl.tensor.TensorLike, args: TensorMap | None = None
+    ) -> ops.CallSiteInfo:
+        """Calls the graph.
+
+        Args:
+            *tensors: what to pass for its first inputs.
+            args: what to pass for the others, by input of the graph: for a gradient graph
+                `grad_graph_info.inputs_dict(...)`.
+
+        Returns:
+            What is known of the call.
+
+        Raises:
+            ValueError: As `popxl.ops.call` does.
+        """
+        return BoundGraph(self.graph).call_with_info(*tensors, args=args)
+
+    def autodiff(
+        self,
+        grads_provided: Sequence[popxl.Tensor] | None = None,
+        grads_required: Sequence[popxl.Tensor] | None = None,
+        called_graphs_grad_info: Infos | None = None,
+        method: str = "auto",
+        force: bool = False,
+    ) -> GraphWithNamedArgs:
+        """Makes the gradient graph.
+
+        Args:
+            grads_provided: tensors whose gradients are passed in; the outputs by default.
+            grads_required: tensors whose gradients are returned; the inputs by default.
+            called_graphs_grad_info: gradient graphs of graphs that it calls.
+            method: "build_grad" for that of the module, "autodiff" for the derived one, "auto" for
+                that of the module if it has one.
+            force: whether it may be made once more.
+
+        Raises:
+            Exception: If it was made already.
+            ValueError: If the method is unknown, or the module has no `build_grad`.
+        """
+        if method not in _METHODS:
+            raise ValueError(f"method must be one of {_METHODS}. Received: {method!r}")
+        if method == "build_grad" and self._grad_builder is None:
+            raise ValueError(f"method='build_grad', but the module of {self!r} does not have one.")
+        if self.autodiff_applied and not force:
+            raise Exception(
+                f"Autodiff has already been applied to {self!r}. Pass force=True to make another "
+                "gradient graph."
+            )
+        self.autodiff_applied = True
+        if self._grad_builder is not None and method != "autodiff":
+            return self._grad_builder(self, grads_provided, grads_required)
+        infos = {**self.called_graphs_grad_info, **(called_graphs_grad_info or {})}
+        return differentiate(self.graph, grads_provided, grads_required, infos)
+
+    def print_schedule(self) -> str:
+        """Returns the ops of the graph as text, one a line."""
+        names = {tensor: name for name, tensor in self.args.to_dict().items()}
+        return schedule(self.graph, names)
+
+
+def differentiate(
+    graph: popxl.Graph,
+    grads_provided: Sequence[popxl.Tensor] | None,
+    grads_required: Sequence[popxl.Tensor] | None,
+    called_graphs_grad_info: Infos | None,
+) -> GraphWithNamedArgs:
+    """Makes the gradient graph of a graph.
+
+    Args:
+        graph: the graph.
+        grads_provided: tensors whose gradients are passed in; the outputs by default.
+        grads_required: tensors whose gradients are returned; the inputs by default.
+        called_graphs_grad_info: gradient graphs of graphs that it calls.
+    """
+    info: Any = transforms.autodiff(graph, grads_provided, grads_required, called_graphs_grad_info)
+    return GraphWithNamedArgs.from_grad_graph(info)

@@ -1,0 +1,111 @@
+"""Gradient graphs, also ones that keep the mean of their gradients; the module of that name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Union
+
+import numpy as np
+
+from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl.ops import var_updates
+from tensorflow_ipu.frontends.popxl.transforms import GradGraphInfo
+from tensorflow_ipu.frontends.popxl_addons.dot_tree import sanitise
+from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
+from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
+from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
+from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
+    NamedVariableFactories,
+    add_variable_input,
+)
+
+__all__ = ["autodiff", "autodiff_with_accumulation"]
+
+AnyGraph = Union[popxl.Graph, GraphWithNamedArgs]
+Infos = Mapping[popxl.Graph, GradGraphInfo]
+
+
+def _named(graph: AnyGraph) -> GraphWithNamedArgs:
+    return GraphWithNamedArgs(graph) if isinstance(graph, popxl.Graph) else graph
+
+
+def autodiff(
+    graph: AnyGraph,
+    grads_provided: Sequence[popxl.Tensor] | None = None,
+    grads_required: Sequence[popxl.Tensor] | None = None,
+    called_graphs_grad_info: Infos | None = None,
+) -> GraphWithNamedArgs:
+    """Makes the gradient graph of a graph, and of all graphs that it calls.
+
+    Args:
+        graph: the graph.
+        grads_provided: tensors whose gradients are passed in; the outputs by default.
+        grads_required: tensors whose gradients are returned; the inputs by default.
+        called_graphs_grad_info: gradient graphs of graphs that it calls.
+
+    Returns:
+        The gradient graph; its `grad_graph_info` says what its inputs and outputs stand for.
+
+    Raises:
+        popart.popart_exception: As `popxl.transforms.autodiff` does.
+    """
+    return _named(graph).autodiff(
+        grads_provided, grads_required, called_graphs_grad_info, force=True
+    )
+
+
+def autodiff_with_accumulation(
+    graph: AnyGraph,
+    tensors_to_accumulate_grads: Iterable[popxl.Tensor],
+    grads_provided: Sequence[popxl.Tensor] | None = None,
+    grads_required: Sequence[popxl.Tensor] | None = None,
+    called_graphs_grad_info: Infos | None = None,
+    replica_groupings: NamedReplicaGrouping | None = None,
+) -> tuple[NamedVariableFactories, GraphWithNamedArgs]:
+    """Makes a gradient graph that keeps the mean of gradients over its calls.
+
+    Its variables are `mean_accum_counter`, the number of calls, and an accumulator with the mean
+    for each tensor: `accum` and its name. When the counter is zero the next call overwrites them.
+
+    Args:
+        graph: the graph.
+        tensors_to_accumulate_grads: tensors whose gradients are accumulated, and not returned.
+        grads_provided: tensors whose gradients are passed in; the outputs by default.
+        grads_required: tensors whose gradients are returned; none by default.
+        called_graphs_grad_info: gradient graphs of graphs that it calls.
+        replica_groupings: which replicas have the same accumulators, by name of the tensors.
+
+    Returns:
+        A factory for each variable, and the gradient graph.
+
+    Raises:
+        popart.popart_exception: As `popxl.transforms.autodiff` does.
+    """
+    named = _named(graph)
+    names = {tensor: name for name, tensor in named.args.to_dict().items()}
+    accumulated = list(tensors_to_accumulate_grads)
+    required = [*(grads_required or ()), *accumulated]
+    made = autodiff(named, grads_provided, required, called_graphs_grad_info)
+    positions = [made.grad_graph_info.outputs.index(tensor) for tensor in accumulated]
+    gradients = [made.graph.outputs[position] for position in positions]
+    factories, inputs = NamedVariableFactories(), NamedTensors()
+
+    def add(name: str, spec: popxl.TensorSpec, group: popxl.ReplicaGrouping | None) -> popxl.Tensor:
+        zeros = partial(np.zeros, spec.shape, spec.dtype.as_numpy())
+        tensor, factory = add_variable_input(name, zeros, spec.dtype, True, group)
+        factories.insert(name, factory)
+        inputs.insert(name, tensor)
+        return tensor
+
+    with made.graph, popxl.in_sequence():
+        counter = add("mean_accum_counter", popxl.TensorSpec((), popxl.float32), None)
+        for tensor, gradient in zip(accumulated, gradients):
+            name = names.get(tensor, sanitise(tensor.name))
+            known = replica_groupings is not None and name in replica_groupings
+            group = replica_groupings[name] if replica_groupings is not None and known else None
+            accumulator = add(f"accum.{name}", tensor.spec, group)
+            var_updates.accumulate_mean_(accumulator, gradient, counter)
+        counter += 1
+    made.graph.remove_outputs(gradients)
+    return factories, GraphWithNamedArgs(made.graph, inputs, made.grad_graph_info)

@@ -1,0 +1,12 @@
+# Made by stubs/make_stubs.py.
+
+from tensorflow_ipu.frontends.popxl_addons import *
+from popxl_addons import dot_tree as dot_tree
+from popxl_addons import graph as graph
+from popxl_addons import graph_cache as graph_cache
+from popxl_addons import module as module
+from popxl_addons import named_replica_grouping as named_replica_grouping
+from popxl_addons import named_tensors as named_tensors
+from popxl_addons import ops as ops
+from popxl_addons import transforms as transforms
+from popxl_addons import variable_factory as variable_factory

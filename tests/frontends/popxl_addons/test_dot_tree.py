@@ -1,0 +1,74 @@
+"""Trees of names."""
+
+from __future__ import annotations
+
+import popxl_addons as addons
+import pytest
+from popxl_addons import dot_tree
+
+
+def tree():
+    return addons.DotTree.from_dict({"b.x": 1, "a": 2, "b.y.z": 3})
+
+
+def test_names_with_dots_are_those_of_trees_inside():
+    made = tree()
+    assert made.keys() == ["b", "a"] and len(made) == 2 and len(made.values()) == 2
+    assert made.keys_flat() == ["b.x", "b.y.z", "a"] and made.values_flat() == [1, 3, 2]
+    assert made.len_flat() == 3
+    assert made.b.y.z == made["b.y.z"] == made.get("b").get("y.z") == 3
+    assert "b.y" in made and "b.y.z" in made and "b.z" not in made and "a.b" not in made
+    assert made.unpack() == (("a", "b.x", "b.y.z"), (2, 1, 3))
+    assert addons.DotTree().unpack() == ([], [])
+    assert str(made) == "{'b.x': 1, 'b.y.z': 3, 'a': 2}" and repr(made) == f"DotTree({made})"
+    assert addons.DotTree.pack(*made.unpack()).to_dict() == made.to_dict()
+
+
+def test_numbers_count_from_the_highest_if_they_are_negative():
+    made = addons.DotTree.from_dict({0: "zero", "2": "two", "name": "other"})
+    assert (made[0], made["2"], made[-1], made["0"]) == ("zero", "two", "two", "zero")
+    with pytest.raises(KeyError, match="Numerical key does not exist"):
+        made[-2]
+    with pytest.raises(ValueError, match="negative"):
+        made.insert(-1, "x")
+
+
+def test_entries_are_not_replaced_unless_that_is_asked_for():
+    made = tree()
+    inner = made.b
+    for key in ("a", "b", "b.new", "b.x"):
+        with pytest.raises(ValueError, match="already exists"):
+            made.insert(key, 5)
+    made.insert("b.new", 5, overwrite=True)
+    assert made["b.new"] == 5 and "new" not in inner  # the tree that was there is copied
+    with pytest.raises(ValueError, match="not a valid python identifier"):
+        made.insert("b.1x", 5)
+    with pytest.raises(ValueError, match="already exists"):
+        made.update({"a": 1})
+    made.update(addons.DotTree(a=7, c=addons.DotTree(d=8)), overwrite=True)
+    assert made.a == 7 and made.c.d == 8
+
+
+def test_missing_entries_are_named():
+    made = tree()
+    with pytest.raises(KeyError, match="Key does not exist"):
+        made["c"]
+    with pytest.raises(KeyError, match="is not a sub-DotTree"):
+        made["a.b"]
+    with pytest.raises(AttributeError, match="'b', 'a'"):
+        made.c  # noqa: B018
+
+
+def test_parts_and_copies_keep_the_class_of_the_tree():
+    made = addons.NamedVariableFactories.from_dict({"b.x": 1, "a": 2})
+    copy = made.copy()
+    assert made.pop("b.x") == 1 and copy["b.x"] == 1
+    assert type(copy.b) is addons.NamedVariableFactories
+    assert type(copy.filter_keys(["b", "a"])) is addons.NamedVariableFactories
+    assert copy.filter_keys(["b.x"]).to_dict() == {"b.x": 1}
+    with pytest.raises(ValueError, match="duplicates"):
+        copy.filter_keys(["a", "a"])
+    assert copy.map(str).to_dict() == {"b.x": "1", "a": "2"}
+    other = addons.DotTree(a="one", c="two")
+    assert copy.to_mapping(other) == dot_tree.to_mapping(copy, other) == {2: "one"}
+    assert dot_tree.sanitise("1a/b.c") == "_a_b_c"
