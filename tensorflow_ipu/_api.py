@@ -208,8 +208,11 @@ POPXL_ADDONS_MODULES = {
     **{
         name: f"frontends.popxl_addons.{name}"
         for name in (
-            *("dot_tree", "graph", "graph_cache", "module", "named_replica_grouping"),
-            *("named_tensors", "ops", "transforms", "variable_factory"),
+            *("array_munging", "debugging", "dot_tree", "graph", "graph_cache", "layers"),
+            *("module", "named_replica_grouping", "named_tensors", "ops", "optimizers"),
+            *("ops.grad_reduce_square_add", "ops.rotary_pos_embed", "patterns"),
+            *("performance_utils", "streams", "task_session", "testing_utils", "transforms"),
+            *("utils", "variable_factory"),
         )
     },
 }

@@ -6,9 +6,34 @@ inputs by name and binds them (`graph.py`), and `transforms/` makes graphs of gr
 """
 
 from tensorflow_ipu.frontends.popxl_addons import (
+    array_munging,
+    debugging,
+    layers,
     ops,
+    optimizers,
+    patterns,
+    performance_utils,
+    streams,
+    testing_utils,
     transforms,
+    utils,
 )
+from tensorflow_ipu.frontends.popxl_addons.array_munging import (
+    handle_negative_axis,
+    pad_axis,
+    repeat,
+    repeat_axis,
+    repeat_shard,
+    shard,
+    shard2D,
+    split2D,
+    squeeze_safe,
+    tensor_parallel_input,
+    unshard,
+    unshard2D,
+    unshard_arrays,
+)
+from tensorflow_ipu.frontends.popxl_addons.debugging import print_tensor, print_text
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree
 from tensorflow_ipu.frontends.popxl_addons.graph import BoundGraph, GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.graph_cache import GraphCache, function
@@ -20,7 +45,28 @@ from tensorflow_ipu.frontends.popxl_addons.ops import (
     host_load,
     host_store,
 )
-from tensorflow_ipu.frontends.popxl_addons.transforms import autodiff, autodiff_with_accumulation
+from tensorflow_ipu.frontends.popxl_addons.patterns import disable_fc_pass, enable_fc_pass
+from tensorflow_ipu.frontends.popxl_addons.performance_utils import (
+    evaluate_FLOPs,
+    evaluate_ir_FLOPs,
+    format_flops_scientific,
+    print_FLOPs,
+    total_FLOPs,
+)
+from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
+from tensorflow_ipu.frontends.popxl_addons.task_session import TaskSession, write_variables_pb
+from tensorflow_ipu.frontends.popxl_addons.transforms import (
+    autodiff,
+    autodiff_with_accumulation,
+    recompute_graph,
+)
+from tensorflow_ipu.frontends.popxl_addons.utils import (
+    OrderedDict,
+    WeightsDict,
+    set_available_memory_proportion_by_ipu,
+    set_graph_available_memory_proportion_by_ipu,
+    timer,
+)
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     NamedVariableFactories,
     VariableFactory,

@@ -71,6 +71,10 @@ class Module(popxl.Module):
     _saved: dict[Any, Any]
     _gradient: OwnGradient | None
     _items: list[Any] | None
+    _scope: str | None
+    _is_built: bool
+    _cached: dict[Any, Any] | None
+    _grad_inlining_error: str
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Makes the state, so that submodules can be set from the first line of `__init__` on."""
@@ -79,9 +83,9 @@ class Module(popxl.Module):
         module._reset()
         module._gradient = None
         module._items = None
-        module._scope: str | None = None
+        module._scope = None
         module._is_built = False
-        module._cached: dict[Any, Any] | None = None
+        module._cached = None
         module._grad_inlining_error = "error"
         return module
 

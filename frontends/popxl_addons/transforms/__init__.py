@@ -4,5 +4,6 @@ from tensorflow_ipu.frontends.popxl_addons.transforms.autodiff import (
     autodiff,
     autodiff_with_accumulation,
 )
+from tensorflow_ipu.frontends.popxl_addons.transforms.recompute import recompute_graph
 
-__all__ = ["autodiff", "autodiff_with_accumulation"]
+__all__ = ["autodiff", "autodiff_with_accumulation", "recompute_graph"]

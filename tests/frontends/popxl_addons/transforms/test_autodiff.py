@@ -83,3 +83,44 @@ def test_the_counter_alone_starts_a_new_mean():
             np.testing.assert_allclose(
                 session.get_tensor_data(state.accum.w), expected, rtol=1e-5, atol=1e-6
             )
+
+
+class Deep(addons.Module):
+    """Two products with activations that their gradients read."""
+
+    def build(self, x: popxl.Tensor, shift: popxl.Tensor):
+        w = self.add_variable_input("w", lambda: np.linspace(0.1, 0.9, 9).reshape(3, 3), x.dtype)
+        hidden = ops.tanh(x @ w + shift)
+        return ops.tanh(hidden @ w)
+
+
+def test_recomputed_gradients_are_equal_and_read_no_activations():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x, shift = popxl.variable(X[0]), popxl.variable(np.float32(0.1))
+        factories, forward = Deep().create_graph(x, shift)
+        accumulating, backward = addons.autodiff_with_accumulation(
+            forward, forward.args.tensors, grads_required=[forward.graph.inputs[0]]
+        )
+        again = addons.recompute_graph(backward)
+        assert again.graph.name == f"{backward.graph.name}_recomp"
+        assert set(again.grad_graph_info.inputs) <= {
+            *forward.graph.inputs,
+            *backward.grad_graph_info.inputs[:1],
+        }
+        assert again.args.keys_flat() == backward.args.keys_flat()
+        weights = factories.init()
+        call = forward.bind(weights).call_with_info(x, shift)
+        slope = popxl.constant(np.ones((2, 3), np.float32))
+        streams = []
+        for graph in (backward, again):
+            state = accumulating.init()
+            inputs = graph.grad_graph_info.inputs_dict(call)
+            with popxl.in_sequence():
+                found = graph.bind(state).call(slope, args=inputs)
+                streams.append([*map(addons.ops.host_store, (*found, state.accum.w))])
+    with popxl.Session(ir) as session:
+        results = session.run()
+    for one, other in zip(*streams):
+        assert results[one].any()
+        np.testing.assert_array_equal(results[one], results[other])

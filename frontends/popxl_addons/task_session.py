@@ -1,0 +1,234 @@
+"""`TaskSession`: a session that knows streams and variables by name; the module of that name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorflow_ipu import private_files
+from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensorData, NamedTensors
+from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
+
+__all__ = ["TaskSession", "write_variables_pb"]
+
+_REPORTS = ("none", "warn", "error")
+_INFO, _MODEL, _LOADER = "session_info.json", "model", "dataloader.bin"
+
+
+class TaskSession(popxl.Session):
+    """A session with its streams and variables by name, whose state can be saved.
+
+    Attributes:
+        inputs: The streams that it needs data for.
+        outputs: The streams that it returns.
+        state: Its variables.
+        max_checkpoints: How many checkpoints are kept.
+        session_state: What is saved beside the variables; `steps` counts the runs.
+    """
+
+    inputs: InputStreams
+    outputs: OutputStreams
+    state: NamedTensors
+    max_checkpoints: int
+    session_state: dict[str, Any]
+
+    def __init__(
+        self,
+        inputs: InputStreams,
+        outputs: OutputStreams,
+        state: NamedTensors,
+        max_checkpoints: int = 1,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Makes a session.
+
+        Args:
+            inputs: the streams that it needs data for.
+            outputs: the streams that it returns.
+            state: its variables.
+            max_checkpoints: how many checkpoints are kept; those before are deleted.
+            *args: as for `popxl.Session`.
+            **kwargs: as for `popxl.Session`.
+
+        Raises:
+            ValueError: As `popxl.Session` does.
+        """
+        super().__init__(*args, **kwargs)
+        self.inputs = inputs
+        self.outputs = outputs
+        self.state = state
+        self.max_checkpoints = max_checkpoints
+        self.session_state = {"steps": 0}
+        self._dataloader: Any = None
+        self._checkpoints: list[Path] = []
+
+    @property
+    def dataloader(self) -> Any:
+        """What gives the data; its position is saved with the state.
+
+        Raises:
+            ValueError: If an object without the methods `save` and `resume` is assigned.
+        """
+        return self._dataloader
+
+    @dataloader.setter
+    def dataloader(self, loader: Any) -> None:
+        missing = [name for name in ("save", "resume") if not callable(getattr(loader, name, None))]
+        if missing:
+            raise ValueError(f"A dataloader needs the methods save and resume. Missing: {missing}")
+        self._dataloader = loader
+
+    def add_session_state_info(self, info: Mapping[str, Any]) -> None:
+        """Adds to what is saved beside the variables.
+
+        Args:
+            info: values by name, such as JSON has.
+        """
+        self.session_state.update(info)
+
+    def run(self, *args: Any, **kwargs: Any) -> dict[popxl.DeviceToHostStream, np.ndarray]:
+        """Runs the program once, as `popxl.Session.run` does, and counts the step.
+
+        Args:
+            *args: as for `popxl.Session.run`.
+            **kwargs: as for `popxl.Session.run`.
+
+        Raises:
+            ValueError: As `popxl.Session.run` does.
+        """
+        results = super().run(*args, **kwargs)
+        self.session_state["steps"] += 1
+        return results
+
+    def get_named_tensors_data(self) -> NamedTensorData:
+        """Returns the values of all variables by name."""
+        data = self.get_tensors_data(self._variables().values())
+        return NamedTensorData.from_dict(
+            {name: data[tensor] for name, tensor in self._variables().items()}
+        )
+
+    def load_from_session(self, src: TaskSession, report_missing: str = "none") -> None:
+        """Gives variables the values that another session's have.
+
+        Args:
+            src: the other session. Its variables are found by name.
+            report_missing: what happens if names are in one of the two only: "none", "warn" or
+                "error".
+
+        Raises:
+            ValueError: If names are missing and that is an error, or the last is another value.
+        """
+        values = {
+            name: np.array(value) for name, value in src.get_named_tensors_data().to_dict().items()
+        }
+        self._load(values, report_missing)
+
+    def save_checkpoint(self, checkpoint_dir: str | Path) -> None:
+        """Writes the variables and the state into a folder.
+
+        Args:
+            checkpoint_dir: the folder: `model/<name>.npz` are the variables, `session_info.json`
+                the state, and `dataloader.bin` the position of the dataloader.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        folder = private_files.make_folder(checkpoint_dir)
+        private_files.make_folder(folder / _MODEL)
+        for name, value in self.get_named_tensors_data().to_dict().items():
+            if isinstance(value, np.memmap):
+                data = np.ascontiguousarray(value).tobytes()
+                private_files.write_bytes(folder / _MODEL / f"{name}.npy", data)
+            else:
+                with private_files.replacing(folder / _MODEL / f"{name}.npz") as file:
+                    np.savez(file, value)
+        private_files.write_text(folder / _INFO, json.dumps(self.session_state))
+        if self._dataloader is not None:
+            self._dataloader.save(folder / _LOADER)
+        self._checkpoints = [path for path in self._checkpoints if path != folder] + [folder]
+        while len(self._checkpoints) > self.max_checkpoints:
+            shutil.rmtree(self._checkpoints.pop(0), ignore_errors=True)
+
+    def load_checkpoint(
+        self,
+        checkpoint_dir: str | Path,
+        report_missing: str = "warn",
+        skip_memmap: bool = False,
+    ) -> None:
+        """Reads what `save_checkpoint` wrote.
+
+        Args:
+            checkpoint_dir: the folder.
+            report_missing: what happens if variables are in the folder or in the session only:
+                "none", "warn" or "error".
+            skip_memmap: whether variables that are files keep their values.
+
+        Raises:
+            ValueError: If names are missing and that is an error.
+            OSError: If it cannot be read.
+        """
+        folder = Path(checkpoint_dir)
+        self.session_state.update(json.loads((folder / _INFO).read_text(encoding="utf-8")))
+        values = {}
+        for path in sorted((folder / _MODEL).glob("*.npz")):
+            with np.load(path) as arrays:
+                values[path.stem] = arrays[arrays.files[0]]
+        for name, variable in self._variables().items():
+            path = folder / _MODEL / f"{name}.npy"
+            if path.exists():
+                kept = self.get_tensor_data(variable)
+                array = np.fromfile(path, kept.dtype).reshape(kept.shape)
+                values[name] = kept if skip_memmap else array
+        self._load(values, report_missing)
+        if self._dataloader is not None:
+            self._dataloader.resume(folder / _LOADER)
+
+    def _variables(self) -> dict[str, popxl.Variable]:
+        """Returns the variables by name; what is no variable has no value of its own."""
+        return {
+            name: tensor
+            for name, tensor in self.state.to_dict().items()
+            if isinstance(tensor, popxl.Variable)
+        }
+
+    def _load(self, values: Mapping[str, np.ndarray], report_missing: str) -> None:
+        """Gives variables values by name."""
+        if report_missing not in _REPORTS:
+            raise ValueError(
+                f"report_missing must be one of {_REPORTS}. Received: {report_missing!r}"
+            )
+        variables = self._variables()
+        missing = sorted(set(variables) - set(values))
+        unknown = sorted(set(values) - set(variables))
+        if (missing or unknown) and report_missing != "none":
+            message = f"Variables without a value: {missing}. Values without a variable: {unknown}"
+            if report_missing == "error":
+                raise ValueError(message)
+            warnings.warn(message, stacklevel=3)
+        self.get_tensors_data(variables.values())  # what the device has changed stays as it is
+        self.write_variables_data(
+            {variables[name]: value for name, value in values.items() if name in variables}
+        )
+
+
+def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]) -> None:
+    """Gives variables values, converted to their types.
+
+    Args:
+        session: the session.
+        weights: values by variable.
+
+    Raises:
+        ValueError: If a shape differs.
+    """
+    session.write_variables_data(
+        {t: np.asarray(value).astype(t.dtype.as_numpy()) for t, value in weights.items()}
+    )

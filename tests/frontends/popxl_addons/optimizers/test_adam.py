@@ -1,0 +1,94 @@
+"""AdamW against its formulas in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import popxl
+import popxl_addons as addons
+import pytest
+from popxl import ops
+from popxl_addons.optimizers import AdamOptimizerStep
+
+RNG = np.random.default_rng(6)
+STEPS = 3
+GRADS = RNG.normal(size=(STEPS, 3, 2)).astype(np.float32)
+W = RNG.normal(size=(3, 2)).astype(np.float32)
+
+
+def updated(in_tensors=False, norm=None, **options):
+    """Returns the weight after each step."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        weight = popxl.variable(W)
+        stream = popxl.h2d_stream(W.shape, popxl.float32)
+        grad = ops.host_load(stream)
+        if in_tensors:
+            options = {
+                name: popxl.constant(np.float32(value)) if name in ("lr", "loss_scaling") else value
+                for name, value in options.items()
+            }
+        if norm is not None:
+            options["global_norm"] = popxl.constant(np.float32(norm))
+        factories, step = AdamOptimizerStep().create_graph(weight, grad, **options)
+        state = factories.init()
+        tensors = [value for value in options.values() if isinstance(value, popxl.Tensor)]
+        step.bind(state).call(weight, grad, *tensors)
+    found = []
+    with popxl.Session(ir, "ipu_hw") as session:
+        for values in GRADS:
+            session.run({stream: values})
+            found.append(session.get_tensor_data(weight).copy())
+    return found, state
+
+
+def adamw(lr, b1=0.9, b2=0.999, eps=1e-5, decay=0.01, scale=1.0, corrects=True):
+    w, m, v = W.astype(np.float64), 0.0, 0.0
+    found = []
+    for t, g in enumerate(GRADS.astype(np.float64) * scale, 1):
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        mc, vc = (m / (1 - b1**t), v / (1 - b2**t)) if corrects else (m, v)
+        w = w - lr * (mc / (np.sqrt(vc) + eps) + decay * w)
+        found.append(w)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "formula"),
+    [
+        ({}, {}),
+        ({"bias_correction": False, "weight_decay": 0.1}, {"corrects": False, "decay": 0.1}),
+        ({"loss_scaling": 4.0, "beta1": 0.8, "eps": 1e-3}, {"scale": 0.25, "b1": 0.8, "eps": 1e-3}),
+        ({"loss_scaling": 2.0, "in_tensors": True}, {"scale": 0.5}),
+        ({"norm": 8.0, "global_norm_max": 2.0}, {"scale": 0.25}),
+        ({"norm": 1.0, "global_norm_max": 2.0}, {}),
+    ],
+    ids=["defaults", "no correction", "scaled loss", "tensors", "large norm", "small norm"],
+)
+def test_updates_equal_the_formula(options, formula):
+    found, state = updated(lr=0.1, first_order_dtype=popxl.float32, **options)
+    # 1 - beta2 has few digits in float32.
+    np.testing.assert_allclose(found, adamw(0.1, **formula), rtol=2e-4, atol=2e-5)
+    has_step = options.get("bias_correction", True)
+    assert ("step" in state) == has_step
+
+
+def test_the_first_moment_is_of_float16_unless_that_is_changed():
+    found, state = updated(lr=0.1)
+    assert state.first_order.dtype is popxl.float16 and state.second_order.dtype is popxl.float32
+    np.testing.assert_allclose(found, adamw(0.1), rtol=5e-3, atol=2e-3)
+
+
+def test_a_norm_needs_its_limit():
+    with pytest.raises(ValueError, match="global_norm_max is required"):
+        updated(lr=0.1, norm=1.0)
+
+
+def test_one_graph_updates_variables_of_one_shape():
+    with popxl.Ir().main_graph as main:
+        weights = [popxl.variable(W), popxl.variable(W)]
+        factories, step = AdamOptimizerStep().create_graph(weights[0], weights[0].spec, lr=0.1)
+        states = addons.NamedTensors.from_dict({i: factories.init(f"w{i}") for i in range(2)})
+        grad = popxl.constant(GRADS[0])
+        for i, weight in enumerate(weights):
+            step.bind(states[i]).call(weight, grad)
+        assert len(main.called_graphs) == 1 and states[1].step.name == "w1.step"

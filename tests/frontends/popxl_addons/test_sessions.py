@@ -1,0 +1,148 @@
+"""Sessions with names: streams, checkpoints, runs and prints."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import numpy as np
+import popxl
+import popxl_addons as addons
+import pytest
+from popxl import ops
+from popxl.ops import var_updates
+
+
+class Loader:
+    """A source of data that can be saved."""
+
+    def __init__(self):
+        self.position = 0
+
+    def save(self, path):
+        path.write_text(str(self.position))
+
+    def resume(self, path):
+        self.position = int(path.read_text())
+
+
+def made(names=("a", "b"), **options):
+    """Makes a session that adds its input to variables."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        inputs = addons.InputStreams(x=((2,), popxl.float32))
+        x = ops.host_load(inputs.x)
+        state = addons.NamedTensors.from_dict(
+            {f"layer.{name}": popxl.variable(np.zeros(2, np.float32), name=name) for name in names}
+        )
+        for variable in state.tensors:
+            var_updates.accumulate_(variable, x)
+        outputs = addons.OutputStreams.from_streams([addons.ops.host_store(x)])
+    return addons.TaskSession(inputs, outputs, state, ir=ir, device_desc="ipu_hw", **options)
+
+
+def test_runs_are_counted_and_checkpoints_restore_them(tmp_path):
+    session = made(max_checkpoints=2)
+    session.dataloader = Loader()
+    session.add_session_state_info({"epoch": 3})
+    folders = [tmp_path / str(i) for i in range(3)]
+    with session:
+        for i, folder in enumerate(folders):
+            session.dataloader.position = i
+            session.run({session.inputs.x: np.ones(2)})
+            session.save_checkpoint(folder)
+        assert not folders[0].exists()
+        session.load_checkpoint(folders[1])
+        assert session.session_state == {"steps": 2, "epoch": 3}
+        assert session.dataloader.position == 1
+        session.run({session.inputs.x: np.ones(2)})
+        assert session.get_named_tensors_data().layer.a.tolist() == [3, 3]
+    assert json.loads((folders[2] / "session_info.json").read_text()) == {"steps": 3, "epoch": 3}
+    with np.load(folders[2] / "model" / "layer.b.npz") as arrays:
+        assert arrays[arrays.files[0]].tolist() == [3, 3]
+    with pytest.raises(ValueError, match=r"Missing: \['resume'\]"):
+        session.dataloader = type("NoLoader", (), {"save": print})()
+
+
+def test_values_of_another_session_are_found_by_name():
+    source, target = made(), made(("b", "c"))
+    with source:
+        source.run({source.inputs.x: [1, 2]})
+    target.load_from_session(source)
+    data = target.get_named_tensors_data()
+    assert data.layer.b.tolist() == [1, 2] and data.layer.c.tolist() == [0, 0]
+    with pytest.raises(ValueError, match="layer.c"):
+        target.load_from_session(source, "error")
+    with pytest.warns(UserWarning, match="layer.a"):
+        target.load_from_session(source, "warn")
+    with pytest.raises(ValueError, match="report_missing must be"):
+        target.load_from_session(source, "other")
+    addons.write_variables_pb(target, {target.state.layer.c: [5.0, 6.0]})
+    assert target.get_named_tensors_data().layer.c.tolist() == [5, 6]
+
+
+def test_streams_are_found_by_name_number_and_attribute():
+    with popxl.Ir().main_graph:
+        streams = addons.InputStreams(x=((2,), popxl.float32), y=((), popxl.int32))
+        assert streams.x is streams["x"] is streams[0] and streams[-1].dtype is popxl.int32
+        assert list(streams) == streams.values() == streams[:] and len(streams) == 2
+        assert "x" in streams and streams.y in streams and streams.keys() == ["x", "y"]
+        copied = addons.InputStreams.from_streams(streams)
+        assert copied.items() == [("x", streams.x), ("y", streams.y)]
+        with pytest.raises(KeyError, match="'x', 'y'"):
+            streams["z"]
+        with pytest.raises(AttributeError, match="'x', 'y'"):
+            streams.z  # noqa: B018
+
+
+def test_prints_depend_on_the_level(monkeypatch):
+    with popxl.Ir().main_graph as main:
+        x = popxl.variable(1.0)
+        addons.print_tensor(x)
+        addons.print_text("text", level="TRACE")
+        assert not main.ops
+        monkeypatch.setenv("MODEL_LOG_LEVEL", "debug")
+        addons.print_tensor(x, title="here")
+        addons.print_text("text", 3)
+        assert [op.attributes["title"] for op in main.ops] == ["here", "text"]
+        with pytest.raises(ValueError, match="level must be one of"):
+            addons.print_text("text", level="LOUD")
+
+
+def test_helpers(caplog):
+    with caplog.at_level(logging.INFO), addons.timer("Compiling"):
+        pass
+    assert "Compiling: 0.00 mins" in caplog.text
+    assert addons.OrderedDict(a=1, b=2).idx(1) == 2
+
+
+def test_memory_proportions_reach_the_products_of_all_graphs():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.ones((2, 2), np.float32))
+        graph = ir.create_graph(lambda a: a @ a, x)
+        (y,) = ops.call(graph, x)
+        with popxl.ipu(1):
+            y.copy_to_ipu(1) @ x.copy_to_ipu(1, 0)
+    addons.set_available_memory_proportion_by_ipu(ir, [0.2, 0.4])
+    products = [graph.ops[-1], ir.main_graph.ops[-1]]
+    assert [op.attributes["memory_proportion"] for op in products] == [0.2, 0.4]
+    with pytest.raises(ValueError, match="is on IPU 1"):
+        addons.set_available_memory_proportion_by_ipu(ir, [0.2])
+
+
+def test_operations_are_counted_by_graph(capsys):
+    ir = popxl.Ir(2)
+    with ir.main_graph:
+        x = popxl.variable(np.ones((2, 3), np.float32))
+        w = popxl.variable(np.ones((3, 3), np.float32))
+        graph = ir.create_graph(lambda a, b: a @ b + 1.0, x, w)
+        ops.repeat(graph, 4, x, w)
+        x @ w
+    name = graph.name
+    inside = {"MatMul": 4 * 36, "Add": 4 * 6, "TOT": 4 * 42}
+    assert addons.evaluate_FLOPs(ir.main_graph) == {"TOT": 204, name: inside, "MatMul": 36}
+    assert addons.total_FLOPs(ir) == 408
+    addons.print_FLOPs(addons.evaluate_ir_FLOPs(ir), mode="flat")
+    assert "MatMul: 360.000 FLOPs" in capsys.readouterr().out
+    assert addons.format_flops_scientific(12_300_000) == "12.300 MFLOPs"
