@@ -212,6 +212,7 @@ POPXL_ADDONS_MODULES = {
             *("module", "named_replica_grouping", "named_tensors", "ops", "optimizers"),
             *("ops.grad_reduce_square_add", "ops.rotary_pos_embed", "patterns"),
             *("performance_utils", "streams", "task_session", "testing_utils", "transforms"),
+            *("transforms.autodiff", "transforms.pipelining", "transforms.recompute"),
             *("utils", "variable_factory"),
         )
     },

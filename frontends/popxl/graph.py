@@ -192,7 +192,10 @@ class Graph:
             name: what it is called; "t" by default.
         """
         parts = [*([self._id] if self._id else []), *context.current_scopes(), name or "t"]
-        wanted = "/".join(parts)
+        return self.unique_id("/".join(parts))
+
+    def unique_id(self, wanted: str) -> str:
+        """Returns an id that no tensor has: that which is wanted, or one like it."""
         found = wanted
         while found in self._tensors:
             found = f"{wanted}__t{self._ir.next_number('tensor')}"
@@ -202,6 +205,10 @@ class Graph:
         """Enters a new tensor, and returns it."""
         self._tensors[tensor.id] = tensor
         return tensor
+
+    def remove_tensor(self, tensor: Tensor) -> None:
+        """Forgets a tensor that goes to another graph."""
+        del self._tensors[tensor.id]
 
     def add_input(self, tensor: Tensor) -> Tensor:
         """Makes a new tensor the next input, and returns it."""

@@ -77,6 +77,18 @@ class Tensor:
         tensor._spec = spec
         return tensor
 
+    def move(self, graph: Graph) -> None:
+        """Puts it into another graph of the Ir, with the op that makes it; for transforms.
+
+        Args:
+            graph: the other graph.
+        """
+        name = self.name
+        self.graph.remove_tensor(self)
+        self.graph = graph
+        self._id = graph.unique_id(f"{graph.id}/{name}")
+        graph.add_tensor(self)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self.id} {self.dtype} {self.shape}]"
 

@@ -58,6 +58,7 @@ from tensorflow_ipu.frontends.popxl_addons.task_session import TaskSession, writ
 from tensorflow_ipu.frontends.popxl_addons.transforms import (
     autodiff,
     autodiff_with_accumulation,
+    pipelined_execution,
     recompute_graph,
 )
 from tensorflow_ipu.frontends.popxl_addons.utils import (

@@ -9,10 +9,10 @@ from typing import Any
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl.transforms import GradGraphInfo
-from tensorflow_ipu.frontends.popxl_addons.core.own_gradients import OwnGradient
 from tensorflow_ipu.frontends.popxl_addons.graph import GradBuilder, GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.graph_cache import key_of
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
+from tensorflow_ipu.frontends.popxl_addons.transforms.own_gradients import OwnGradient
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     Data,
     NamedVariableFactories,

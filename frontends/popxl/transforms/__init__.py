@@ -12,6 +12,7 @@ from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
     ExpectedConnectionType,
     GradGraphInfo,
 )
+from tensorflow_ipu.frontends.popxl.transforms.outlining import outline
 
 __all__ = [
     "ExpectedConnection",
@@ -21,5 +22,6 @@ __all__ = [
     "decompose_sum",
     "io_tile_exchange",
     "keep_activations",
+    "outline",
     "merge_exchange",
 ]

@@ -17,6 +17,7 @@ from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedRe
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     NamedVariableFactories,
+    VariableFactory,
     add_variable_input,
 )
 
@@ -89,14 +90,13 @@ def autodiff_with_accumulation(
     made = autodiff(named, grads_provided, required, called_graphs_grad_info)
     positions = [made.grad_graph_info.outputs.index(tensor) for tensor in accumulated]
     gradients = [made.graph.outputs[position] for position in positions]
-    factories, inputs = NamedVariableFactories(), NamedTensors()
+    factories: dict[str, VariableFactory] = {}
+    inputs: dict[str, popxl.Tensor] = {}
 
     def add(name: str, spec: popxl.TensorSpec, group: popxl.ReplicaGrouping | None) -> popxl.Tensor:
         zeros = partial(np.zeros, spec.shape, spec.dtype.as_numpy())
-        tensor, factory = add_variable_input(name, zeros, spec.dtype, True, group)
-        factories.insert(name, factory)
-        inputs.insert(name, tensor)
-        return tensor
+        inputs[name], factories[name] = add_variable_input(name, zeros, spec.dtype, True, group)
+        return inputs[name]
 
     with made.graph, popxl.in_sequence():
         counter = add("mean_accum_counter", popxl.TensorSpec((), popxl.float32), None)
@@ -108,4 +108,6 @@ def autodiff_with_accumulation(
             var_updates.accumulate_mean_(accumulator, gradient, counter)
         counter += 1
     made.graph.remove_outputs(gradients)
-    return factories, GraphWithNamedArgs(made.graph, inputs, made.grad_graph_info)
+    named_inputs = NamedTensors.from_dict(inputs)
+    accumulating = GraphWithNamedArgs(made.graph, named_inputs, made.grad_graph_info)
+    return NamedVariableFactories.from_dict(factories), accumulating

@@ -1,0 +1,77 @@
+"""`outline`: moves ops of a graph into a graph of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorflow_ipu.frontends.popxl.core.op import Op
+from tensorflow_ipu.frontends.popxl.graph import Graph, storage_of
+from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, constant, graph_input
+
+
+def outline(graph: Graph, ops: Sequence[Op], name: str) -> tuple[Graph, dict[Tensor, Tensor]]:
+    """Moves ops into a new graph, which nothing calls yet.
+
+    What they take of the other ops become inputs, by reference where they write into it. Constants
+    are made anew. The tensors that they make are then those of the new graph.
+
+    Args:
+        graph: the graph that they are in.
+        ops: the last ops of the graph, in their order.
+        name: what the new graph is called.
+
+    Returns:
+        The new graph, and the tensor of the old graph to pass for each of its inputs.
+
+    Raises:
+        ValueError: If other ops, or outputs of the graph, use what they make.
+    """
+    moved = set(ops)
+    made = {tensor for op in ops for tensor in op.outputs}
+    for tensor in made:
+        users = [op for op in tensor.consumers if op not in moved]
+        if users or tensor in graph.outputs:
+            raise ValueError(f"{tensor!r} is used outside of the ops that are moved: {users}")
+    written = {
+        root
+        for op in ops
+        for i in op.writes
+        for root in storage_of(op.inputs[i])
+        if root not in made
+    }
+    new = graph.ir.create_empty_graph(name)
+    inside: dict[Tensor, Tensor] = {}
+    with new:
+        for tensor in dict.fromkeys(tensor for op in ops for tensor in op.inputs):
+            if tensor not in made:
+                by_ref = bool(written.intersection(storage_of(tensor)))
+                inside[tensor] = _inner(tensor, by_ref)
+    graph.ops[:] = [op for op in graph.ops if op not in moved]
+    for op in ops:
+        _move(op, new, moved, inside)
+    inputs = set(new.inputs)
+    return new, {inner: outer for outer, inner in inside.items() if inner in inputs}
+
+
+def _inner(tensor: Tensor, by_ref: bool) -> Tensor:
+    """Returns what stands for a tensor of the old graph in the new one."""
+    if isinstance(tensor, Constant):
+        return constant(tensor.data, tensor.dtype, tensor.name)
+    shape, meta_shape = tensor.shape, tensor.meta_shape
+    return graph_input(shape, tensor.dtype, tensor.name, by_ref, meta_shape)
+
+
+def _move(op: Op, graph: Graph, moved: set[Op], inside: dict[Tensor, Tensor]) -> None:
+    """Moves an op and its outputs into another graph."""
+    for tensor in op.inputs:
+        if tensor in inside and op in tensor.consumers:
+            tensor.consumers.remove(op)
+            inside[tensor].consumers.append(op)
+    op.inputs[:] = [inside.get(tensor, tensor) for tensor in op.inputs]
+    op.after = [before for before in op.after if before in moved]
+    op.graph = graph
+    graph.ops.append(op)
+    for tensor in op.outputs:
+        tensor.move(graph)
+        if tensor.view is not None:
+            tensor.sources = tuple(op.inputs[i] for i in tensor.view.of(len(op.inputs)))

@@ -1,0 +1,6 @@
+# Made by stubs/make_stubs.py.
+
+from tensorflow_ipu.frontends.popxl_addons.transforms import *
+from popxl_addons.transforms import autodiff as autodiff
+from popxl_addons.transforms import pipelining as pipelining
+from popxl_addons.transforms import recompute as recompute

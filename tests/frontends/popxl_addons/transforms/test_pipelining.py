@@ -1,0 +1,126 @@
+"""Pipelines against the same program without one."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import popxl
+import popxl_addons as addons
+import pytest
+from popxl import ops
+from popxl.ops import var_updates
+from popxl_addons.layers import Linear
+
+RNG = np.random.default_rng(2)
+STEPS = 6
+X = RNG.normal(size=(STEPS, 4, 5)).astype(np.float32)
+LABELS = RNG.integers(0, 3, (STEPS, 4)).astype(np.int32)
+
+
+class Stage:
+    """A layer on an IPU, with its accumulated gradients."""
+
+    def __init__(self, features, spec):
+        self.factories, self.forward = Linear(features).create_graph(spec)
+        self.accumulators, self.backward = addons.autodiff_with_accumulation(
+            self.forward, self.forward.args.tensors, grads_required=[self.forward.graph.inputs[0]]
+        )
+        self.weights, self.state = self.factories.init(), self.accumulators.init()
+
+
+def weights_after_training(pipelined):
+    """Trains for one update of the weights; returns losses and weights."""
+    np.random.seed(3)
+    ir = popxl.Ir()
+    ir.num_host_transfers = STEPS
+    with ir.main_graph, popxl.in_sequence():
+        data = popxl.h2d_stream(X.shape[1:], popxl.float32)
+        labels = popxl.h2d_stream(LABELS.shape[1:], popxl.int32)
+        target = popxl.d2h_stream((), popxl.float32)
+        first = Stage(7, data.spec)
+        second = Stage(3, popxl.TensorSpec((4, 7), popxl.float32))
+
+        def batch(stage, restored):
+            with stage(0), popxl.ipu(0):
+                call = first.forward.bind(first.weights).call_with_info(ops.host_load(data))
+                hidden = call.outputs[0].copy_to_ipu(1)
+            with stage(1), popxl.ipu(1):
+                above = second.forward.bind(second.weights).call_with_info(hidden)
+                expected = ops.host_load(labels)
+                loss, slope = addons.cross_entropy_with_grad(above.outputs[0], expected)
+                ops.host_store(target, loss)
+                inputs = second.backward.grad_graph_info.inputs_dict(above)
+                (slope,) = second.backward.bind(second.state).call(slope, args=inputs)
+                slope = slope.copy_to_ipu(0)
+            with stage(2), popxl.ipu(0):
+                inputs = restored(call, first.backward.grad_graph_info)
+                first.backward.bind(first.state).call(slope, args=inputs)
+
+        if pipelined:
+            with addons.pipelined_execution(STEPS) as pipeline:
+                batch(pipeline.stage, pipeline.stash_and_restore_activations)
+        else:
+            for _ in range(STEPS):
+                batch(
+                    lambda number: contextlib.nullcontext(),
+                    lambda call, info: info.inputs_dict(call),
+                )
+        for number, part in enumerate((first, second)):
+            with popxl.ipu(number):
+                for name, weight in part.weights.to_dict().items():
+                    ops.scaled_add_(weight, part.state.accum[name], b=-0.5)
+                var_updates.accumulator_zero_(part.state.mean_accum_counter)
+    tensors = [*first.weights.tensors, *second.weights.tensors]
+    with popxl.Session(ir, "ipu_hw") as session:
+        losses = [session.run({data: X, labels: LABELS})[target] for _ in range(2)]
+        weights = session.get_tensors_data(tensors)
+    assert not pipelined or len(ir.main_graph.called_graphs) == 1
+    return [*losses, *(weights[tensor].copy() for tensor in tensors)]
+
+
+def test_training_equals_that_without_a_pipeline():
+    for one, other in zip(weights_after_training(True), weights_after_training(False)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_loop_takes_its_place_in_the_order_of_the_program():
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        total = popxl.variable(1.0)
+        total += 1.0
+        with addons.pipelined_execution(4) as pipeline, pipeline.stage(0):
+            view = total.reshape_((1,))
+            var_updates.accumulate_(view, popxl.constant([2.0]))
+        (loop,) = [op for op in ir.main_graph.ops if op.called]
+        assert loop.called[0].name.startswith("pipeline_graph")
+        doubled = addons.ops.host_store(total * 2.0)
+    with popxl.Session(ir) as session:
+        assert session.run()[doubled] == 20.0
+        assert session.get_tensor_data(total) == 10.0
+
+
+def test_wrong_pipelines_are_refused():
+    with popxl.Ir().main_graph:
+        x = popxl.variable(np.ones(2, np.float32))
+        with pytest.raises(ValueError, match="Pipelining requires the steps at least 2x"):
+            with addons.pipelined_execution(3) as pipeline:
+                for number in range(2):
+                    with pipeline.stage(number):
+                        ops.relu(x)
+        with pytest.raises(RuntimeError, match="must be created in a stage context"):
+            with addons.pipelined_execution(3):
+                ops.relu(x)
+        with pytest.raises(NotImplementedError, match="at different micro-batches"):
+            with popxl.in_sequence(), addons.pipelined_execution(4) as pipeline:
+                with pipeline.stage(0):
+                    ops.relu(x)
+                with pipeline.stage(1):
+                    var_updates.accumulator_zero_(x)
+        pipeline = addons.transforms.Pipelining(4)
+        with pipeline.stage(1):
+            with pytest.raises(RuntimeError, match="Pass from_stage"):
+                pipeline.stash_and_restore_tensor(x)
+            with pytest.raises(TypeError, match="Stash must be larger than 1"):
+                pipeline.stash_and_restore_tensor(x, from_stage=1)
+        pipeline.close()
