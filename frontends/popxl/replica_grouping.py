@@ -138,6 +138,40 @@ class ReplicaGrouping:
             )
         return distances.pop() if distances else 1
 
+    @property
+    def const_rg(self) -> ReplicaGrouping:
+        """A grouping at equal distances that divides the groups of this one; else this one."""
+        if self.is_const:
+            return self
+        return self.create(_refined(self))
+
+    @property
+    def to_device_map(self) -> list[int] | None:
+        """The group of this grouping for each one of `const_rg`; None if that is this one."""
+        if self.is_const:
+            return None
+        finer = self.const_rg
+        return [self.assignment[finer.members(group)[0]] for group in range(finer.num_groups)]
+
+    @property
+    def to_host_map(self) -> list[int] | None:
+        """The first group of `const_rg` for each one of this; None if that is this one."""
+        to_device = self.to_device_map
+        return None if to_device is None else [to_device.index(g) for g in range(self.num_groups)]
+
+    def check_usable(self) -> None:
+        """Refuses groupings that neither collectives nor variables can have.
+
+        Raises:
+            ValueError: If groups of replicas at a distance do not fill blocks of replicas.
+            NotImplementedError: If replicas of a group are not at equal distances.
+        """
+        if self.num_replicas % (self.stride * self.group_size):
+            raise ValueError(
+                f"The number of replicas, {self.num_replicas}, must be divisible by the product of "
+                f"stride and group size, {self.stride} * {self.group_size}, of {self!r}."
+            )
+
     def members(self, group: int) -> list[int]:
         """Returns the replicas of a group, in order.
 
@@ -163,6 +197,21 @@ class ReplicaGrouping:
         """The distances between replicas that follow each other in a group."""
         groups = [self.members(group) for group in range(self.num_groups)]
         return {after - before for group in groups for before, after in zip(group, group[1:])}
+
+
+def _refined(grouping: ReplicaGrouping) -> list[int]:
+    """Returns the largest groups at equal distances, each in one group of a grouping.
+
+    Of those of one size, the ones with the smallest distance are taken.
+    """
+    replicas = grouping.num_replicas
+    for size in range(grouping.group_size, 0, -1):
+        for stride in range(1, replicas // size + 1):
+            if grouping.group_size % size == 0 and replicas % (stride * size) == 0:
+                found = _assign(replicas, stride, size)
+                if len(set(zip(found, grouping.assignment))) == replicas // size:
+                    return found
+    raise AssertionError("groups of one replica divide every grouping")
 
 
 def _assign(num_replicas: int, stride: int, size: int) -> list[int]:

@@ -166,8 +166,10 @@ class Tensor:
         Raises:
             popxl.errors.UndefinedValue: If nothing says where it is.
         """
+        if self.producer is not None:
+            return self.producer.ipus[self.producer.outputs.index(self)]
         for op in self._placing_ops():
-            return op.ipu if op is self.producer else op.source_ipu
+            return op.source_ipu
         raise UndefinedValue(f"IPU is undefined for {self!r}: no op makes or takes it.")
 
     @property

@@ -63,6 +63,12 @@ class Op:
         return self.ipu if source is None else source
 
     @property
+    def ipus(self) -> tuple[int, ...]:
+        """The IPU of each output."""
+        placed: tuple[int, ...] | None = self.attributes.get("ipus")
+        return (self.ipu,) * len(self.outputs) if placed is None else placed
+
+    @property
     def writes(self) -> list[int]:
         """Positions of all inputs that it modifies."""
         return sorted({*self.kind.writes, *self.modified})

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.feeds.infeed import Infeed
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
@@ -42,7 +43,8 @@ class Program:
         """
         self._ordinal = ordinal
         self.device = f"/device:IPU:{ordinal}"
-        self.is_sharded = ipus_used(ir) > 1
+        self._ipus = ipus_used(ir)
+        self.is_sharded = self._ipus > 1
         self._functions: dict[Graph, functions.GraphFunction] = {}
         self._infeeds: dict[HostToDeviceStream, Infeed] = {}
         self._outfeeds: dict[DeviceToHostStream, Outfeed] = {}
@@ -155,13 +157,20 @@ class Program:
 
         lowering = Lowering(main, self, assign)
         lowering.run()
-        return [], [*lowering.effects, *assignments]
+        return [], [*lowering.effects, *assignments, *self._mark_last_ipu()]
+
+    def _mark_last_ipu(self) -> list[Any]:
+        """Returns an op on the last IPU: a program has it even if nothing uses what is there."""
+        if not self.is_sharded:
+            return []
+        with scopes.ipu_shard(self._ipus - 1):
+            return [tf.no_op("last_ipu")]
 
 
 def ipus_used(ir: Ir) -> int:
     """Returns how many IPUs a replica of an Ir takes: the highest one that an op names, plus 1."""
     ops = itertools.chain.from_iterable(graph.ops for graph in reachable(ir.main_graph))
-    return max((op.ipu for op in ops), default=0) + 1
+    return max((ipu for op in ops for ipu in (op.ipu, *op.ipus)), default=0) + 1
 
 
 def used_variables(ir: Ir) -> list[Variable]:

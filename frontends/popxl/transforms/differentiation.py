@@ -97,7 +97,7 @@ class Backward:
         with self.graph:
             starts = []
             for tensor in self._provided:
-                start = graph_input(tensor.shape, tensor.dtype, f"Gradient___{tensor.name}")
+                start = graph_input(**tensor.spec, name=f"Gradient___{tensor.name}")
                 self.add_gradient(tensor, start)
                 starts.append(start)
             for op in reversed(tuple(self.forward.ops)):
@@ -210,7 +210,7 @@ class Backward:
 
     def _zeros(self, tensor: Tensor) -> Tensor:
         """Returns zeros as the gradient of an output that nothing depends on."""
-        return init(tensor.shape, tensor.dtype, f"Gradient___{tensor.name}")
+        return init(**tensor.spec, name=f"Gradient___{tensor.name}")
 
     def _computed_again(self, tensor: Tensor) -> Tensor:
         """Returns a forward tensor as computed anew in the gradient graph."""

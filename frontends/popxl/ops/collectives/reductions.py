@@ -1,0 +1,187 @@
+"""Reductions over the replicas of a group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.ops.collectives import groups
+from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.ops import cross_replica_ops, replication_ops
+
+# The library computes the mean where "mul" is asked for, and so do programs written for it.
+OPS = ("add", "mean", "mul", "min", "max", "and", "or", "square_add")
+_NARROW = (tf.float16, tf.bfloat16)
+
+
+def check_op(op: str) -> str:
+    """Returns the name of a reduction.
+
+    Args:
+        op: the name.
+
+    Raises:
+        ValueError: If there is no such reduction.
+    """
+    if op not in OPS:
+        raise ValueError(f"Not a valid op: {op!r}. Expected one of: {', '.join(OPS)}.")
+    return op
+
+
+def reduced(rows: Any, op: str) -> Any:
+    """Returns the reduction of tensors along their first axis; floats are rounded once.
+
+    Args:
+        rows: the tensors.
+        op: the name of the reduction.
+    """
+    if op in ("min", "max"):
+        return (tf.reduce_min if op == "min" else tf.reduce_max)(rows, axis=0)
+    if op in ("and", "or"):
+        reduce = tf.reduce_all if op == "and" else tf.reduce_any
+        return tf.cast(reduce(tf.cast(rows, tf.bool), axis=0), rows.dtype)
+    wide = tf.cast(rows, tf.float32) if rows.dtype in _NARROW else rows
+    parts = tf.unstack(tf.square(wide) if op == "square_add" else wide)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    if op in ("mean", "mul"):
+        total = replication_ops.divided(total, rows.shape[0])
+    return tf.cast(total, rows.dtype)
+
+
+def _all_reduce(t: Any, op: str, stride: int, size: int) -> Any:
+    if size > 1 and stride == 1 and op in ("add", "mean", "mul"):
+        reduce = (
+            cross_replica_ops.cross_replica_sum
+            if op == "add"
+            else cross_replica_ops.cross_replica_mean
+        )
+        return reduce(t, size)
+    if size == 1 and op != "square_add":
+        return tf.identity(t)
+    return reduced(groups.members(t, stride, size), op)
+
+
+def shards(t: Any, size: int) -> Any:
+    """Returns the elements of a tensor in rows, one for each member, filled up with zeros.
+
+    Args:
+        t: the tensor.
+        size: how many members there are.
+    """
+    flat = tf.reshape(t, [-1])
+    length = -(-flat.shape[0] // size)
+    return tf.reshape(tf.pad(flat, [[0, length * size - flat.shape[0]]]), [size, length])
+
+
+def _reduce_scatter(t: Any, op: str, stride: int, size: int, sharded: bool) -> Any:
+    return shards(_all_reduce(t, op, stride, size), size)[groups.position(stride, size)]
+
+
+def _reduced_spec(specs: shapes.Specs, op: str, **_: Any) -> list[TensorSpec]:
+    if specs[0].dtype.name == "bool" and op not in ("and", "or", "min", "max"):
+        raise popart_exception(
+            f"Booleans cannot be reduced by {op!r}. Use 'and' or 'or', or cast the tensor."
+        )
+    return [specs[0]]
+
+
+def shard_spec(t: TensorSpec, size: int, sharded: bool) -> TensorSpec:
+    """Returns what one member's part of a flattened tensor looks like.
+
+    Args:
+        t: the tensor.
+        size: how many members there are.
+        sharded: whether the part has the shape of the whole as its meta shape.
+    """
+    return TensorSpec((-(-t.nelms // size),), t.dtype, t.shape if sharded else ())
+
+
+def _scattered_spec(
+    specs: shapes.Specs, op: str, stride: int, size: int, sharded: bool
+) -> list[TensorSpec]:
+    _reduced_spec(specs, op)
+    return [shard_spec(specs[0], size, sharded)]
+
+
+_ALL_REDUCE = register(
+    OpKind("ReplicatedAllReduce", _reduced_spec, _all_reduce, gradient=Gradient.CUT)
+)
+_ALL_REDUCE_ = in_place(_ALL_REDUCE)
+_REDUCE_SCATTER = register(
+    OpKind("ReplicatedReduceScatter", _scattered_spec, _reduce_scatter, gradient=Gradient.REFUSED)
+)
+
+
+def replicated_all_reduce(
+    t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
+) -> Tensor:
+    """Returns the reduction of the tensors of all replicas of a group.
+
+    Args:
+        t: the tensor of this replica.
+        op: "add", "mean", "min", "max", "and", "or" or "square_add", the sum of squares; "mul" is
+            the mean, as in the library.
+        group: which replicas belong together; all by default.
+
+    Returns:
+        A tensor like `t`, equal on all replicas of a group. Its gradient is not defined.
+
+    Raises:
+        ValueError: If there is no such reduction, or the groups do not fit the replicas.
+        NotImplementedError: If replicas of a group are not at equal distances.
+    """
+    return building.add(_ALL_REDUCE, t, op=check_op(op), **groups.of(group))
+
+
+def replicated_all_reduce_(
+    t: Tensor, op: str = "add", group: ReplicaGrouping | None = None
+) -> Tensor:
+    """Replaces a tensor by the reduction of those of all replicas of a group.
+
+    Args:
+        t: the tensor of this replica.
+        op: as for `replicated_all_reduce`.
+        group: which replicas belong together; all by default.
+
+    Returns:
+        A view of the tensor.
+
+    Raises:
+        Exception: As `replicated_all_reduce` does.
+    """
+    return building.add(_ALL_REDUCE_, t, op=check_op(op), **groups.of(group))
+
+
+def replicated_reduce_scatter(
+    t: Tensor,
+    op: str = "add",
+    group: ReplicaGrouping | None = None,
+    configure_output_for_replicated_tensor_sharding: bool = False,
+) -> Tensor:
+    """Returns this replica's part of the reduction of the tensors of a group.
+
+    Args:
+        t: the tensor of this replica.
+        op: as for `replicated_all_reduce`.
+        group: which replicas belong together; all by default.
+        configure_output_for_replicated_tensor_sharding: whether the part is a shard, with the shape
+            of `t` as its meta shape.
+
+    Returns:
+        A vector of n elements, for the k-th replica of a group those from `k * n` on of the
+        flattened reduction. It is filled up with zeros.
+
+    Raises:
+        Exception: As `replicated_all_reduce` does.
+    """
+    sharded = configure_output_for_replicated_tensor_sharding
+    return building.add(_REDUCE_SCATTER, t, op=check_op(op), sharded=sharded, **groups.of(group))
