@@ -18,7 +18,7 @@ How it is built, from the bottom up:
   op that modifies a tensor makes a new value, which all tensors that share the storage then have
   (`lowering/values.py`), so no value of the program ever changes.
 * `session.py` attaches a device (`devices.py`), launches the Cluster, and moves variables and
-  streams (`transfers.py`).
+  streams (`lowering/transfers.py`).
 
 The rest of the package knows nothing of PopXL.
 """
@@ -72,6 +72,13 @@ from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ir import Ir
 from tensorflow_ipu.frontends.popxl.module import Module
 from tensorflow_ipu.frontends.popxl.random_seed import create_seeds
+from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer, remote_buffer
+from tensorflow_ipu.frontends.popxl.remote_variables import (
+    remote_replica_sharded_variable,
+    remote_variable,
+    replica_sharded_buffer,
+    replica_sharded_variable,
+)
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.session import Session
 from tensorflow_ipu.frontends.popxl.streams import (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.frontends.popxl.core import sites
 from tensorflow_ipu.frontends.popxl.core.sequence import Sequencer
+from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.graph import Graph
@@ -38,6 +39,7 @@ class _Context:
         self.ipus: list[int] = [0]
         self.tile_sets: list[str] = ["compute"]
         self.names: list[str] = []
+        self.execution_contexts: list[ExecutionContext] = [ExecutionContext.Normal]
         self.sequencer = Sequencer()
 
 
@@ -116,6 +118,11 @@ def current_scopes() -> tuple[str, ...]:
     return tuple(_context.names)
 
 
+def current_execution_context() -> ExecutionContext:
+    """Returns the program of the session that ops created now are part of."""
+    return _context.execution_contexts[-1]
+
+
 def sequencer() -> Sequencer:
     """Returns what knows the order that the open `in_sequence` scopes ask for."""
     return _context.sequencer
@@ -158,6 +165,24 @@ def on_tiles(tile_set: str) -> Iterator[None]:
     """
     with _pushed(_context.tile_sets, tile_set):
         yield
+
+
+@contextlib.contextmanager
+def execution_context(execution_context: ExecutionContext) -> Iterator[None]:
+    """Makes the ops created inside part of another program of the session.
+
+    Args:
+        execution_context: `WeightsFromHostFragment` for ops that run with each `weights_from_host`,
+            `WeightsToHostFragment` for each `weights_to_host`, `Normal` for each `run`.
+
+    Yields:
+        Nothing.
+    """
+    with _pushed(_context.execution_contexts, execution_context):
+        yield
+
+
+_execution_context = execution_context
 
 
 @contextlib.contextmanager

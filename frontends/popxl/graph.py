@@ -277,6 +277,7 @@ class Graph:
             scopes=context.current_scopes(),
             ipu=context.current_ipu(),
             tile_set=context.current_tile_set(),
+            execution_context=context.current_execution_context(),
             site=sites.users_line(),
             called=tuple(called),
         )

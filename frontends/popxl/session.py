@@ -13,9 +13,10 @@ from tensorflow_ipu.frontends.popxl import devices
 from tensorflow_ipu.frontends.popxl.graph import reachable
 from tensorflow_ipu.frontends.popxl.ir import Ir
 from tensorflow_ipu.frontends.popxl.lowering import ambiguity, programs
+from tensorflow_ipu.frontends.popxl.lowering.transfers import Transfers
+from tensorflow_ipu.frontends.popxl.lowering.weights import needs_lanes
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Constant, HostTensor, Variable
-from tensorflow_ipu.frontends.popxl.transfers import Transfers
 
 __all__ = ["Session"]
 
@@ -173,9 +174,9 @@ class Session:
         """
         program = self._attached("weights_from_host")
         with eager_context.eager_mode():
-            for variable in self._ir.main_graph.variables:
-                program.write_variable(variable, variable.data)
-                variable.stale = False
+            program.write_variables()
+        for variable in self._ir.main_graph.variables:
+            variable.stale, variable.on_replicas = False, None
 
     def weights_to_host(self) -> None:
         """Brings the values of all variables to the host.
@@ -185,9 +186,12 @@ class Session:
             Exception: If a variable is a file that cannot be written.
         """
         program = self._attached("weights_to_host")
+        for variable in self._ir.main_graph.variables:
+            _check_writable(variable)
         with eager_context.eager_mode():
-            for variable in self._ir.main_graph.variables:
-                _fetch(program, variable)
+            found = program.read_variables()
+        for variable in self._ir.main_graph.variables:
+            _update(variable, found.get(variable))
 
     def get_tensor_data(self, tensor: Constant | Variable) -> np.ndarray:
         """Returns the value of a variable or constant.
@@ -221,7 +225,7 @@ class Session:
                 raise TypeError(f"{tensor!r} is not of type Constant or Variable.")
         if self.is_attached and any(not tensor.in_sync_with_ipu for tensor in tensors):
             self.weights_to_host()
-        return {tensor: tensor.data for tensor in tensors}
+        return {tensor: _host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, tensor_value: HostTensor) -> None:
         """Gives a variable a value: on the host, and on the device while attached.
@@ -248,10 +252,12 @@ class Session:
         Raises:
             TypeError: If one is no variable, or the type differs.
             ValueError: If the shape differs.
+            NotImplementedError: If the values of all replicas come to the host.
         """
         values = {tensor: _value_for(tensor, value) for tensor, value in tensors.items()}
         for tensor, value in values.items():
             tensor.data[...] = value
+            tensor.on_replicas = None
         if self.is_attached:
             self.weights_from_host()
 
@@ -289,26 +295,46 @@ class Session:
         return self._program
 
 
-def _fetch(program: programs.Program, variable: Variable) -> None:
-    """Brings the value of a variable to the host."""
+def _check_writable(variable: Variable) -> None:
+    """Refuses to write into a file that is open for reading."""
     if isinstance(variable.data, np.memmap) and not variable.data.flags.writeable:
         raise Exception(
             f"{variable!r} is a read-only memmap, so its value cannot be brought to the host. Open "
             "the file with mode='r+', or make the session with weights_to_host_on_exit=False."
         )
-    value = program.read_back(variable)
+
+
+def _update(variable: Variable, value: np.ndarray | None) -> None:
+    """Gives the host's copy of a variable what was fetched; None for one that is not used."""
     variable.stale = False
     if value is None:
         return
+    if needs_lanes(variable):
+        variable.on_replicas = value
+        value = variable.layout.from_device(value)
     variable.data[...] = value
     if isinstance(variable.data, np.memmap):
         variable.data.flush()
+
+
+def _host_value(tensor: Constant | Variable) -> np.ndarray:
+    """Returns what the host has of a variable or constant."""
+    if not isinstance(tensor, Variable) or not tensor.layout.returns_all_replicas:
+        return tensor.data
+    rows = tensor.on_replicas
+    layout = tensor.layout
+    return layout.of_replicas(layout.to_device(tensor.data) if rows is None else rows)
 
 
 def _value_for(tensor: Any, value: Any) -> np.ndarray:
     """Returns a value for a variable, of its shape and type."""
     if not isinstance(tensor, Variable):
         raise TypeError(f"{tensor!r} is not of type Variable.")
+    if tensor.layout.returns_all_replicas:
+        raise NotImplementedError(
+            f"Writing {tensor!r} is not yet supported: its retrieval_mode is 'all_replicas'. Make "
+            "it with 'one_per_group'."
+        )
     if isinstance(value, (bool, int, float)):
         if tensor.dtype.is_float8:
             raise TypeError(f"A number cannot be a value for {tensor!r}: pass codes.")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 import numpy as np
 
 from tensorflow_ipu.frontends.popxl import context, dtypes, utils
+from tensorflow_ipu.frontends.popxl.core.host_layout import HostLayout, check_retrieval_mode
 from tensorflow_ipu.frontends.popxl.core.kinds import function
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import UndefinedValue
+from tensorflow_ipu.frontends.popxl.errors import UndefinedValue, popart_exception
+from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.core.views import View
     from tensorflow_ipu.frontends.popxl.graph import Graph
     from tensorflow_ipu.frontends.popxl.ir import Ir
+    from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 
 ScalarType = Union[int, float, bool]
 HostTensor = Union[np.ndarray, Iterable[ScalarType]]
@@ -349,11 +353,16 @@ class Variable(Tensor):
     Attributes:
         data: The host's copy of the value.
         stale: Whether the device may have another value than the host.
+        layout: How the host's copy is divided among replicas.
+        entry: The entry of a remote buffer that holds the value; None for one that ops take.
+        on_replicas: What each replica has, as fetched last; None where that follows from `data`.
     """
 
     data: np.ndarray
     stale: bool
-    _retrieval_mode: str
+    layout: HostLayout
+    entry: tuple[RemoteBuffer, int] | None
+    on_replicas: np.ndarray | None
 
     @property
     def in_sync_with_ipu(self) -> bool:
@@ -363,12 +372,12 @@ class Variable(Tensor):
     @property
     def retrieval_mode(self) -> str:
         """Whose values come to the host: "one_per_group" or "all_replicas"."""
-        return self._retrieval_mode
+        return self.layout.retrieval_mode
 
     @property
-    def replica_grouping(self) -> Any:
+    def replica_grouping(self) -> ReplicaGrouping:
         """Which replicas have the same value."""
-        return self.ir.replica_grouping()
+        return self.layout.grouping
 
     @property
     def shape_on_replica(self) -> tuple[int, ...]:
@@ -378,7 +387,21 @@ class Variable(Tensor):
     @property
     def shape_on_host(self) -> tuple[int, ...]:
         """The shape of the host's copy."""
-        return self.shape
+        return self.layout.shape_on_host
+
+    @property
+    def location_info(self) -> Any:
+        """Where the tensor is stored, and whether each replica has a shard."""
+        sharded = self.layout.shard_over > 1
+        return ("on_chip" if self.entry is None else "off_chip", sharded)
+
+    def shard_over(self, replicas: int) -> None:
+        """Divides the value of a group among its replicas; for this package only.
+
+        Args:
+            replicas: how many of them share one value.
+        """
+        self.layout = dataclasses.replace(self.layout, shard_over=replicas)
 
     def copy_to_ipu(self, destination: int, source: int) -> Tensor:  # type: ignore[override]
         """Returns a copy of it on another IPU; see `ops.ipu_copy`."""
@@ -430,19 +453,21 @@ def variable(
     """Makes a variable of the main graph, which has to be the current graph.
 
     Args:
-        data: the initial value, copied unless it is a `numpy.memmap`.
+        data: the initial value, copied unless it is a `numpy.memmap`. If there are several groups,
+            those of all groups, along a first dimension.
         dtype: type of the elements; that of the data by default.
         name: its name.
         downcast: whether data of 64 bits becomes data of 32 bits.
         replica_grouping: which replicas have the same value; all by default.
         retrieval_mode: whose values come to the host: "one_per_group" (default) or
             "all_replicas".
-        log2_scale: for 8-bit floats only.
-        nan_on_overflow: for 8-bit floats only.
+        log2_scale: for 8-bit floats only: the data is multiplied by 2 to this power.
+        nan_on_overflow: for 8-bit floats only: whether what is too large becomes NaN (default).
 
     Raises:
-        ValueError: If the current graph is not the main graph, or the retrieval mode is unknown.
-        NotImplementedError: For a grouping with more than one group.
+        ValueError: If the current graph is not the main graph, the retrieval mode is unknown, or
+            the grouping does not fit the replicas.
+        popart.popart_exception: If there are several groups, and the data is not that of each.
     """
     graph = context.get_current_graph()
     if graph is not graph.main_graph:
@@ -451,17 +476,15 @@ def variable(
             f"The current graph is {graph.id}: make the variable in `with ir.main_graph:`, and "
             "pass it to the graph as an input."
         )
-    if retrieval_mode not in (None, "one_per_group", "all_replicas"):
-        raise ValueError(
-            "Invalid retrieval_mode. Expected: 'one_per_group' or 'all_replicas'. Received: "
-            f"{retrieval_mode!r}"
-        )
-    if replica_grouping is not None and replica_grouping.num_groups > 1:
-        raise NotImplementedError("Variables with more than one group of replicas.")
+    mode = check_retrieval_mode(retrieval_mode)
+    grouping = _grouping(graph, replica_grouping)
     array = utils.to_numpy(data, dtype, downcast, True, log2_scale, nan_on_overflow)
-    made: Variable = _add(graph, Variable, array, name)
+    shape = _shape_on_replica(array, grouping)
+    made: Variable = _add(graph, Variable, array, name, shape)
     made.stale = False
-    made._retrieval_mode = retrieval_mode or "one_per_group"
+    made.layout = HostLayout(shape, grouping, mode)
+    made.entry = None
+    made.on_replicas = None
     return made
 
 
@@ -480,8 +503,8 @@ def constant(
         dtype: type of the elements; that of the data by default.
         name: its name.
         downcast: whether data of 64 bits becomes data of 32 bits.
-        log2_scale: for 8-bit floats only.
-        nan_on_overflow: for 8-bit floats only.
+        log2_scale: for 8-bit floats only: the data is multiplied by 2 to this power.
+        nan_on_overflow: for 8-bit floats only: whether what is too large becomes NaN (default).
 
     Raises:
         TypeError: If the data are codes of 8-bit floats and `dtype` is not given.
@@ -496,9 +519,46 @@ def constant(
     return made
 
 
-def _add(graph: Graph, cls: type[Tensor], array: np.ndarray, name: str | None) -> Any:
+def _grouping(graph: Graph, grouping: ReplicaGrouping | None) -> ReplicaGrouping:
+    """Returns the grouping of a variable, checked."""
+    if grouping is None:
+        return graph.ir.replica_grouping()
+    if grouping.num_replicas != graph.ir.replication_factor:
+        raise ValueError(
+            f"{grouping!r} is for {grouping.num_replicas} replicas, and the Ir has "
+            f"{graph.ir.replication_factor}. Set ir.replication_factor before making groupings."
+        )
+    grouping.const_rg.check_usable()
+    return grouping
+
+
+def _shape_on_replica(array: np.ndarray, grouping: ReplicaGrouping) -> tuple[int, ...]:
+    """Returns the shape of a variable, of which the host has a value for each group."""
+    if grouping.num_groups == 1:
+        return array.shape
+    if not array.ndim:
+        raise popart_exception(
+            f"Data for {grouping.num_groups} groups of replicas should have at least one "
+            "dimension. Received: a scalar"
+        )
+    if len(array) != grouping.num_groups:
+        raise popart_exception(
+            "The first dimension of the data should match numGroups, the number of groups of "
+            f"replicas: {grouping.num_groups}. Received: shape={array.shape}"
+        )
+    return array.shape[1:]
+
+
+def _add(
+    graph: Graph,
+    cls: type[Tensor],
+    array: np.ndarray,
+    name: str | None,
+    shape: tuple[int, ...] | None = None,
+) -> Any:
     """Makes a tensor with data of the host."""
-    spec = TensorSpec(array.shape, dtypes.dtype.as_dtype(array.dtype))
+    shape = array.shape if shape is None else shape
+    spec = TensorSpec(shape, dtypes.dtype.as_dtype(array.dtype))
     tensor: Any = cls.create(graph, graph.new_id(name), spec)
     tensor.data = array
     return graph.add_tensor(tensor)

@@ -156,6 +156,8 @@ class Variable(NamedTuple):
         ipu: where it is kept, within a replica.
         offloaded: whether it is kept in streaming memory.
         split: over how many replicas it is split; 1 when each has all of it.
+        entries: for a remote buffer, how many entries it has, which ops load and store one at a
+            time; 0 for a variable.
     """
 
     name: str
@@ -165,6 +167,7 @@ class Variable(NamedTuple):
     ipu: int
     offloaded: bool = False
     split: int = 1
+    entries: int = 0
 
     @property
     def num_bytes(self) -> int:

@@ -283,8 +283,9 @@ _WORKLOAD = _object(
                 "ipu": _IPU,
                 "offloaded": _FLAG,
                 "split": _whole(1, _MOST_REPLICAS),
+                "entries": _whole(most=2**31 - 1),
             },
-            optional=2,
+            optional=3,
         ),
         "copies": _table(
             {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
+from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.graph import Graph
@@ -28,6 +29,7 @@ class Op:
         scopes: Name scopes that were open.
         ipu: The IPU that it runs on.
         tile_set: "compute" or "io".
+        execution_context: The program of the session that it is part of.
         after: Ops that the program orders before it, besides those it takes values from.
         site: The user's line.
         called: Graphs that it runs.
@@ -44,6 +46,7 @@ class Op:
     scopes: tuple[str, ...] = ()
     ipu: int = 0
     tile_set: str = "compute"
+    execution_context: ExecutionContext = ExecutionContext.Normal
     after: Sequence[Op] = ()
     site: SourceLocation | None = None
     called: tuple[Graph, ...] = ()

@@ -62,7 +62,7 @@ class Sequencer:
             )
         if mode == "pass" or True not in self._modes:
             return []
-        progress = self._progress.setdefault(op.graph, _Progress())
+        progress = self._progress.setdefault((op.graph, op.execution_context), _Progress())
         before = [] if progress.last is None else [progress.last]
         if mode is False:
             progress.beside.append(op)

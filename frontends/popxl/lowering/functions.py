@@ -45,7 +45,8 @@ class GraphFunction:
             The outputs, the last values of the modified inputs by position, and the operation that
             ends with all effects.
         """
-        results = list(self.function._call_flat(list(inputs), []))
+        captured = self.function.graph.external_captures  # remote buffers
+        results = list(self.function._call_flat(list(inputs), captured))
         count = len(self.graph.outputs)
         return (
             results[:count],

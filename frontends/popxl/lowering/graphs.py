@@ -13,13 +13,15 @@ from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.lowering.values import Values
-from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, Variable
+from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
     from tensorflow_ipu.feeds.infeed import Infeed
     from tensorflow_ipu.feeds.outfeed import Outfeed
     from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.lowering.functions import GraphFunction
+    from tensorflow_ipu.frontends.popxl.lowering.remote import RemoteMemory
+    from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
     from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 
 
@@ -30,8 +32,15 @@ class Surroundings(Protocol):
     def is_sharded(self) -> bool:
         """Whether the program uses more than one IPU."""
 
-    def read_variable(self, variable: Variable) -> Any:
-        """Returns the value that a variable has when the program starts."""
+    def read_state(self, tensor: Tensor) -> Any:
+        """Returns what a tensor that lasts from run to run holds when the program starts.
+
+        Args:
+            tensor: a variable, or a tensor of another program of the session.
+        """
+
+    def remote(self, buffer: RemoteBuffer) -> RemoteMemory:
+        """Returns what holds the entries of a remote buffer."""
 
     def function(self, graph: Graph) -> GraphFunction:
         """Returns the function of a graph that is called."""
@@ -72,9 +81,13 @@ class Lowering:
         self.values = Values(self._initial_value)
         self.effects: list[Any] = []
 
-    def run(self) -> None:
-        """Puts all ops into the function."""
-        for op in self.graph.ops:
+    def run(self, ops: Sequence[Op] | None = None) -> None:
+        """Puts ops into the function.
+
+        Args:
+            ops: those of one program of the session; all of the graph by default.
+        """
+        for op in self.graph.ops if ops is None else ops:
             with self._place(op):
                 if op.kind.lower is not None:
                     op.kind.lower(self, op)
@@ -142,9 +155,7 @@ class Lowering:
         if isinstance(tensor, Constant):
             data = tensor.data.view("uint8") if tensor.dtype.is_float8 else tensor.data
             return tf.constant(data, tf_type(tensor.dtype), tensor.shape)
-        if isinstance(tensor, Variable):
-            return self.program.read_variable(tensor)
-        raise AssertionError(f"{tensor!r} has no value.")
+        return self.program.read_state(tensor)
 
     @contextlib.contextmanager
     def _place(self, op: Op) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,30 @@ import tensorflow as tf
 
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import launch, trace
+from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.feeds.infeed import Infeed
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph, reachable, storage_of
 from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering import functions
+from tensorflow_ipu.frontends.popxl.lowering import functions, remote, weights
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
-from tensorflow_ipu.frontends.popxl.lowering.types import carrier, tf_type
+from tensorflow_ipu.frontends.popxl.lowering.types import carrier, plain, tf_type
+from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
-from tensorflow_ipu.frontends.popxl.tensor import Variable
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, Variable
+from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
 # Elements for each replica that are read before a program asks for them.
 _PREFETCH_DEPTH = 3
+
+
+# What a launch of a program with several parts does, and its number.
+_PARTS = (
+    ExecutionContext.Normal,
+    ExecutionContext.WeightsFromHostFragment,
+    ExecutionContext.WeightsToHostFragment,
+)
 
 
 class Program:
@@ -40,6 +51,9 @@ class Program:
         Args:
             ir: the Ir, which no longer changes.
             ordinal: of the TensorFlow device.
+
+        Raises:
+            NotImplementedError: If an op is in a part of the program that there is not.
         """
         self._ordinal = ordinal
         self.device = f"/device:IPU:{ordinal}"
@@ -48,15 +62,20 @@ class Program:
         self._functions: dict[Graph, functions.GraphFunction] = {}
         self._infeeds: dict[HostToDeviceStream, Infeed] = {}
         self._outfeeds: dict[DeviceToHostStream, Outfeed] = {}
-        self._reads: dict[Variable, Any] = {}
+        self._reads: dict[Tensor, Any] = {}
+        self._start: list[Any] = []
+        used = used_variables(ir)
+        different = [variable for variable in used if weights.needs_lanes(variable)]
+        self._weights = weights.Weights(different, ordinal) if different else None
         with tf.device(self.device):
-            self._variables = {
-                variable: tf.Variable(
-                    _plain(variable.data), name=_fit(variable.id), dtype=tf_type(variable.dtype)
-                )
-                for variable in used_variables(ir)
+            self._remote = {b: remote.RemoteMemory(b) for b in used_buffers(ir)}
+            self._state = {
+                tensor: _variable(tensor) for tensor in (*used, *kept_tensors(ir.main_graph))
             }
-        self._cluster = trace.trace(lambda: self._build(ir.main_graph), [], "popxl")
+        self._has_parts = different or any(
+            op.execution_context in _PARTS[1:] for op in ir.main_graph.ops
+        )
+        self._cluster = self._trace(ir.main_graph)
 
     def run(self, inputs: Mapping[Any, np.ndarray]) -> dict[Any, np.ndarray]:
         """Runs the program once.
@@ -72,11 +91,10 @@ class Program:
             tf.errors.OutOfRangeError: If the program loads more elements than there are.
         """
         for stream, array in inputs.items():
-            data = _plain(array).view(carrier(stream.dtype).as_numpy_dtype)
+            data = plain(array).view(carrier(stream.dtype).as_numpy_dtype)
             self._infeeds[stream].restart(tf.data.Dataset.from_tensor_slices(data))
         try:
-            arguments = list(self._cluster.graph.external_captures)
-            launch.launch(self._cluster, arguments, self.device)
+            self._launch(ExecutionContext.Normal)
         finally:
             stored = {stream: feed.dequeue(False) for stream, feed in self._outfeeds.items()}
         return {
@@ -84,30 +102,40 @@ class Program:
             for stream, tensors in stored.items()
         }
 
-    def write_variable(self, variable: Variable, value: np.ndarray) -> None:
-        """Gives a variable of the device a value, on all replicas.
+    def write_variables(self) -> None:
+        """Brings the host's values to the variables that it uses, and runs the ops for that."""
+        for variable in self._plain_variables():
+            self._state[variable].assign(plain(variable.data))
+        if self._has_parts:
+            if self._weights is not None:
+                self._weights.put()
+            self._launch(ExecutionContext.WeightsFromHostFragment)
 
-        Args:
-            variable: the variable; nothing happens for one that the program does not use.
-            value: its value.
+    def read_variables(self) -> dict[Variable, np.ndarray]:
+        """Runs the ops for that, and returns the values of the variables that it uses.
+
+        Returns:
+            The value of each on replica 0; for those whose values differ between replicas what
+            each replica has, in their order.
         """
-        if variable in self._variables:
-            self._variables[variable].assign(_plain(value))
+        found: dict[Variable, np.ndarray] = {}
+        if self._has_parts:
+            self._launch(ExecutionContext.WeightsToHostFragment)
+            if self._weights is not None:
+                found = self._weights.take()
+        for variable in self._plain_variables():
+            found[variable] = self._state[variable].numpy().view(variable.dtype.as_numpy())
+        return found
 
-    def read_back(self, variable: Variable) -> np.ndarray | None:
-        """Returns the value of a variable of the device on replica 0.
+    def read_state(self, tensor: Tensor) -> Any:
+        """Returns what a tensor that lasts from run to run holds when the program starts."""
+        with tf.control_dependencies(self._start):
+            self._reads[tensor] = self._state[tensor].read_value()
+        return self._reads[tensor]
 
-        Args:
-            variable: the variable; None is returned for one that the program does not use.
-        """
-        if variable not in self._variables:
-            return None
-        return self._variables[variable].numpy().view(variable.dtype.as_numpy())
-
-    def read_variable(self, variable: Variable) -> Any:
-        """Returns the value that a variable has when the program starts."""
-        self._reads[variable] = self._variables[variable].read_value()
-        return self._reads[variable]
+    def remote(self, buffer: RemoteBuffer) -> remote.RemoteMemory:
+        """Returns what holds the entries of a remote buffer."""
+        return self._remote[buffer]
 
     def function(self, graph: Graph) -> functions.GraphFunction:
         """Returns the function of a graph that is called."""
@@ -130,34 +158,102 @@ class Program:
             self._outfeeds[stream] = Outfeed(self._ordinal, IPUOutfeedMode.ALL)
         return self._outfeeds[stream]
 
-    def _build(self, main: Graph) -> tuple[list[Any], list[Any]]:
-        """Puts the main graph into the function in scope.
+    def _plain_variables(self) -> list[Variable]:
+        """The variables of which the host and all replicas have one value."""
+        return [
+            tensor
+            for tensor in self._state
+            if isinstance(tensor, Variable) and not weights.needs_lanes(tensor)
+        ]
 
-        A variable is written right after the last op that modifies it: what reads it before or
-        after takes the values, so it has room for one at any time.
+    def _launch(self, part: ExecutionContext) -> None:
+        """Runs the program, or one of its parts."""
+        number = [tf.constant(_PARTS.index(part))] if self._has_parts else []
+        launch.launch(self._cluster, [*number, *self._cluster.graph.external_captures], self.device)
+
+    def _trace(self, main: Graph) -> Cluster:
+        """Puts the main graph into a Cluster.
+
+        What replicas have in variables stays on the device from launch to launch of one program
+        only. So the parts that run when values come from the host and go there, if there are any,
+        are in the same program, which takes the number of the part to run.
         """
-        last = {
-            root: op
-            for op in main.ops
-            for position in op.writes
-            for root in storage_of(op.inputs[position])
-            if isinstance(root, Variable)
-        }
-        by_writer: dict[Op, list[Variable]] = {}
-        for root, op in last.items():
-            by_writer.setdefault(op, []).append(root)
+        if not self._has_parts:
+            return trace.trace(lambda: ([], self._build(main, _PARTS[0])), [], "popxl")
+
+        def whole(number: Any) -> tuple[list[Any], list[Any]]:
+            def branch(part: ExecutionContext) -> Any:
+                def run() -> Any:
+                    with tf.control_dependencies(self._build(main, part)):
+                        return tf.constant(0)
+
+                return run
+
+            done = tf.switch_case(number, [branch(part) for part in _PARTS])
+            return [], [done.op]
+
+        return trace.trace(whole, [tf.constant(0)], "popxl")
+
+    def _build(self, main: Graph, part: ExecutionContext) -> list[Any]:
+        """Puts a part of the main graph into the function in scope.
+
+        What lasts is written right after the last op that modifies it: what reads it before or
+        after takes the values, so it has room for one at any time.
+
+        Args:
+            main: the main graph.
+            part: which of its ops.
+
+        Returns:
+            The operations that have to run.
+        """
+        ops = [op for op in main.ops if op.execution_context is part]
+        by_writer: dict[Op, list[Tensor]] = {}
+        for tensor, op in _last_writers(ops, self._state).items():
+            by_writer.setdefault(op, []).append(tensor)
         assignments: list[Any] = []
 
         def assign(lowering: Lowering, op: Op) -> None:
-            for root in by_writer.get(op, []):
-                value = lowering.values.read(root)
-                read = [self._reads[root].op] if root in self._reads else []
+            for tensor in by_writer.get(op, []):
+                value = lowering.values.read(tensor)
+                read = [self._reads[tensor].op] if tensor in self._reads else []
                 with tf.control_dependencies(read):
-                    assignments.append(self._variables[root].assign(value, read_value=False))
+                    assignments.append(self._state[tensor].assign(value, read_value=False))
 
+        self._reads = {}
+        self._start = self._receive() if part is _PARTS[1] else []
         lowering = Lowering(main, self, assign)
-        lowering.run()
-        return [], [*lowering.effects, *assignments, *self._mark_last_ipu()]
+        lowering.effects = list(self._start)
+        lowering.run(ops)
+        done = [*lowering.effects, *assignments]
+        if part is _PARTS[2] and self._weights is not None:
+            done = [self._send(self._weights, done)]
+        return [*done, *self._mark_last_ipu()]
+
+    def _receive(self) -> list[Any]:
+        """Takes values from the host; returns the operations that write them."""
+        if self._weights is None:
+            return []
+        written = []
+        for variable, value in zip(self._weights.variables, self._weights.receive()):
+            if variable.entry is None:
+                written.append(self._state[variable].assign(value, read_value=False))
+            else:
+                buffer, entry = variable.entry
+                written.append(self._remote[buffer].store(tf.constant(entry), value))
+        return written
+
+    def _send(self, sent: weights.Weights, after: list[Any]) -> Any:
+        """Sends values to the host."""
+        values = []
+        with tf.control_dependencies(after):
+            for variable in sent.variables:
+                if variable.entry is None:
+                    values.append(self._state[variable].read_value())
+                else:
+                    buffer, entry = variable.entry
+                    values.append(self._remote[buffer].load(tf.constant(entry)))
+            return sent.send(values)
 
     def _mark_last_ipu(self) -> list[Any]:
         """Returns an op on the last IPU: a program has it even if nothing uses what is there."""
@@ -174,13 +270,55 @@ def ipus_used(ir: Ir) -> int:
 
 
 def used_variables(ir: Ir) -> list[Variable]:
-    """Returns the variables that some op takes; the others are not on the device."""
-    return [variable for variable in ir.main_graph.variables if variable.consumers]
+    """Returns the variables that some op takes, or that are in remote buffers that are used."""
+    buffers = set(used_buffers(ir))
+    return [
+        variable
+        for variable in ir.main_graph.variables
+        if (variable.consumers if variable.entry is None else variable.entry[0] in buffers)
+    ]
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
-    """Returns an array as TensorFlow takes it: codes for 8-bit floats."""
-    return array.view("uint8") if array.dtype.names else array
+def used_buffers(ir: Ir) -> list[RemoteBuffer]:
+    """Returns the remote buffers that some op loads from or stores to."""
+    ops = itertools.chain.from_iterable(graph.ops for graph in reachable(ir.main_graph))
+    buffers = (op.attributes.get("buffer") for op in ops)
+    return list(dict.fromkeys(buffer for buffer in buffers if buffer is not None))
+
+
+def kept_tensors(main: Graph) -> list[Tensor]:
+    """Returns the tensors that one part of a program makes and another takes: they last, too.
+
+    Args:
+        main: the main graph.
+    """
+    return list(
+        dict.fromkeys(
+            root
+            for op in main.ops
+            for tensor in op.inputs
+            for root in storage_of(tensor)
+            if root.producer is not None
+            and root.producer.execution_context is not op.execution_context
+        )
+    )
+
+
+def _last_writers(ops: Sequence[Op], state: Collection[Tensor]) -> dict[Tensor, Op]:
+    """Returns the last op that makes or modifies each of the tensors that last."""
+    found = {}
+    for op in ops:
+        written = [root for i in op.writes for root in storage_of(op.inputs[i])]
+        found.update({root: op for root in (*op.fresh_outputs, *written) if root in state})
+    return found
+
+
+def _variable(tensor: Tensor) -> tf.Variable:
+    """Makes the variable of the device for a tensor that lasts, on the device in scope."""
+    dtype, name = tf_type(tensor.dtype), _fit(tensor.id)
+    if isinstance(tensor, Variable) and not weights.needs_lanes(tensor):
+        return tf.Variable(plain(tensor.data), name=name, dtype=dtype)
+    return tf.Variable(tf.zeros(tensor.shape, dtype), name=name)
 
 
 def _fit(name: str) -> str:

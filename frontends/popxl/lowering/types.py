@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import dtypes
@@ -27,3 +28,12 @@ def carrier(dtype: dtypes.dtype) -> tf.DType:
     """
     held = tf_type(dtype)
     return _CARRIERS.get(held, held)
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    """Returns an array as TensorFlow takes it: codes for 8-bit floats.
+
+    Args:
+        array: the array.
+    """
+    return array.view("uint8") if array.dtype.names else array

@@ -34,6 +34,8 @@ REFUSAL_ATTRIBUTE = "_ipu_refusal"
 SHARD_INPUT_ATTRIBUTE = "_ipu_shard_input"
 # On the variables of a queue (`internal_ops.fifo`): whether it is to be in remote memory.
 FIFO_ATTRIBUTE = "_ipu_fifo"
+# On the ops that load and store entries of a remote buffer, which is a variable.
+REMOTE_BUFFER_ATTRIBUTE = "_ipu_remote_buffer"
 
 
 @dataclasses.dataclass

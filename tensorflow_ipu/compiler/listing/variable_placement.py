@@ -8,6 +8,7 @@ the compiler:
 * accumulators and weights are used with every mini-batch, so they stay in the processor, except
   that weights that are to be split over replicas are kept in remote memory, and the other way
   round;
+* the entries of a remote buffer are in remote memory: the program loads and stores them itself;
 * a pipeline that serialises batches splits its weights over the replicas if there is remote memory.
 
 A variable smaller than `optimizations.minimum_remote_tensor_size` stays in the processor whatever
@@ -30,6 +31,7 @@ from tensorflow_ipu.compiler.ir.program import (
     FIFO_ATTRIBUTE,
     PHASE_ATTRIBUTE,
     PIPELINE_ATTRIBUTE,
+    REMOTE_BUFFER_ATTRIBUTE,
     Program,
 )
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec
@@ -57,6 +59,7 @@ class VariableRecord(NamedTuple):
         split: over how many replicas it is split; 1 when each has all of it.
         in_processor_bytes: what one replica keeps of it in the memory of its IPUs.
         remote_bytes: what one replica keeps of it in remote memory, padding included.
+        entries: for a remote buffer, how many entries it has; else 0.
     """
 
     name: str
@@ -67,6 +70,7 @@ class VariableRecord(NamedTuple):
     split: int
     in_processor_bytes: int
     remote_bytes: int
+    entries: int = 0
 
 
 def place(
@@ -148,6 +152,11 @@ def _role(users: Sequence[node_def_pb2.NodeDef]) -> str:
     return OPTIMIZER_STATE if all(map(_is_update, users)) else WEIGHT
 
 
+def _is_remote_buffer(users: Sequence[node_def_pb2.NodeDef]) -> bool:
+    """Whether a program says itself that a variable is in remote memory, whatever its size."""
+    return bool(users) and all(REMOTE_BUFFER_ATTRIBUTE in node.attr for node in users)
+
+
 def _is_update(node: node_def_pb2.NodeDef) -> bool:
     phase = node.attr[PHASE_ATTRIBUTE].s if PHASE_ATTRIBUTE in node.attr else b""
     return phase == b"update" or op_names.is_optimizer_update(node.op)
@@ -181,6 +190,7 @@ class _Placer:
         offloaded, sharded = self._wishes(role, users)
         offloaded = offloaded or (offload and self._remote.available)
         offloaded = offloaded and whole >= self._remote.minimum_bytes
+        offloaded = offloaded or _is_remote_buffer(users)
         split = self._replicas if offloaded and sharded else 1
         item = dtypes.as_dtype(variable.dtype).size
         share = -(-whole // item // split) * item if whole else 0
@@ -193,6 +203,7 @@ class _Placer:
             split,
             0 if offloaded else share,
             share if offloaded else 0,
+            (variable.shape[0] or 1) if _is_remote_buffer(users) else 0,
         )
 
     def _wishes(self, role: str, users: Sequence[node_def_pb2.NodeDef]) -> tuple[bool, bool]:

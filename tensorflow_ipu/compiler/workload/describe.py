@@ -89,6 +89,7 @@ def _variable(record: variable_placement.VariableRecord) -> Variable:
         ipu=0,
         offloaded=record.memory == variable_placement.REMOTE,
         split=record.split,
+        entries=record.entries,
     )
 
 

@@ -88,11 +88,14 @@ def variables(
 def loaded(variable: Variable) -> int:
     """Returns the bytes that are on the IPU only while an op uses a variable.
 
-    Weights are whole while they are used, what only the weight update uses is updated in parts.
+    Weights are whole while they are used, what only the weight update uses is updated in parts. An
+    entry of a remote buffer is what the op that loads it makes.
 
     Args:
         variable: the variable.
     """
+    if variable.entries:
+        return 0
     whole = variable.role in ("weight", "other")
     needed = variable.num_bytes if whole else variable.share
     return needed if variable.offloaded else needed - variable.share

@@ -40,7 +40,8 @@ def add(subject: Subject, traffic: Traffic) -> None:
     uses it, and sends it back after the last if the phase changes it: in each mini-batch for the
     passes, once for an update. A pipeline that handles mini-batches one after the other in a stage
     fetches once for all of them. A part of a variable that is needed whole is put together by
-    an all-gather; the optimizer's state and updates work on parts.
+    an all-gather; the optimizer's state and updates work on parts. Of a remote buffer each op moves
+    one entry.
 
     Args:
         subject: what the transfers are for.
@@ -50,30 +51,49 @@ def add(subject: Subject, traffic: Traffic) -> None:
     wanted = {i for i, v in enumerate(variables) if v.offloaded or v.split > 1}
     if not wanted:
         return
-    for (index, phase), use in _uses(subject, wanted).items():
-        _add(subject, traffic, variables[index], phase, use)
+    for (index, phase, _), use in _uses(subject, wanted).items():
+        if variables[index].entries:
+            _add_entry(subject, traffic, variables[index], phase, use)
+        else:
+            _add(subject, traffic, variables[index], phase, use)
 
 
-def _uses(subject: Subject, wanted: set[int]) -> Mapping[tuple[int, str], _Use]:
-    """The uses of variables by phase."""
+def _uses(subject: Subject, wanted: set[int]) -> Mapping[tuple[int, str, int], _Use]:
+    """The uses of variables by phase, and those of remote buffers by op."""
     workload = subject.workload
     of_buffer = {
         index: buffer.variable
         for index, buffer in enumerate(workload.buffers)
         if buffer.kind == VARIABLE and buffer.variable in wanted
     }
-    found: dict[tuple[int, str], _Use] = {}
+    found: dict[tuple[int, str, int], _Use] = {}
     for index, op in subject.live_ops():
         if op.end > index + 1:
             continue
         for operand in (*op.inputs, *op.outputs):
             variable = of_buffer.get(-1 if operand.buffer is None else operand.buffer)
             if variable is not None:
-                use = found.setdefault((variable, op.phase), _Use(index))
+                one = index if workload.variables[variable].entries else -1
+                use = found.setdefault((variable, op.phase, one), _Use(index))
                 use.last = index
                 use.runs = max(use.runs, op.runs)
                 use.writes = use.writes or op_names.is_update(op.type)
     return found
+
+
+def _add_entry(
+    subject: Subject, traffic: Traffic, variable: Variable, phase: str, use: _Use
+) -> None:
+    """Adds what the load or the store of one entry of a remote buffer costs."""
+    chip, num_bytes = subject.settings.chip, variable.share // variable.entries
+    item = Item(
+        variable.name, STREAMING, variable.ipu,
+        moved(streaming_cycles(num_bytes, chip), streaming_label(chip)), use.runs, use.first,
+        1 if use.writes else -1, stage=subject.workload.ops[use.first].stage, phase=phase,
+    )  # fmt: skip
+    direction = STREAMING_OUT if use.writes else STREAMING_IN
+    end = len(subject.workload.ops)
+    traffic.add(item, direction, num_bytes, subject.io_overlap, end)
 
 
 def _add(subject: Subject, traffic: Traffic, variable: Variable, phase: str, use: _Use) -> None:

@@ -92,7 +92,7 @@ def _described(grouping: ReplicaGrouping) -> tuple[CommGroupType, int]:
     raise ValueError(f"{grouping!r} is neither consecutive nor orthogonal, so no CommGroup is it.")
 
 
-def of(group: ReplicaGrouping | CommGroup | None) -> dict[str, int]:
+def of(group: ReplicaGrouping | CommGroup | None) -> dict[str, Any]:
     """Returns the attributes of a collective for its groups: `stride` and `size`.
 
     Args:
