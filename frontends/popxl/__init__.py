@@ -27,6 +27,7 @@ from tensorflow_ipu.frontends.popxl import (
     context,
     dtypes,
     errors,
+    fp8_utils,
     ops,
     random_seed,
     transforms,

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from tensorflow_ipu.frontends.popxl import dtypes
+from tensorflow_ipu.frontends.popxl.core import float8
 
-__all__ = ["table_to_string", "to_numpy"]
+__all__ = [
+    "host_cast_then_pow2scale",
+    "host_pow2scale_cast_from_fp8",
+    "host_pow2scale_cast_to_fp8",
+    "host_pow2scale_then_cast",
+    "table_to_string",
+    "to_numpy",
+]
 
+_FLOATS = (np.dtype("float16"), np.dtype("float32"), np.dtype("float64"))
 # What the device has for a type of 64 bits.
 _NARROWED = {
     np.dtype("int64"): np.dtype("int32"),
@@ -34,8 +43,8 @@ def to_numpy(
         dtype: the type of the result; that which NumPy chooses by default.
         downcast: whether types of 64 bits become those of 32 bits, where `dtype` is not given.
         copy: whether the result may not share memory with `x`. A `numpy.memmap` is never copied.
-        log2_scale: for 8-bit floats only.
-        nan_on_overflow: for 8-bit floats only.
+        log2_scale: for 8-bit floats only: the data is multiplied by 2 to this power.
+        nan_on_overflow: for 8-bit floats only: whether what is too large becomes NaN (default).
 
     Raises:
         RuntimeError: If an argument for 8-bit floats is given with another type.
@@ -52,7 +61,8 @@ def to_numpy(
     if isinstance(x, np.memmap):
         return _checked_memmap(x, dtype, downcast)
     if dtype is not None and dtype.is_float8:
-        return _as_float8(x, dtype, copy)
+        overflow = True if nan_on_overflow is None else nan_on_overflow
+        return _as_float8(x, dtype, copy, log2_scale or 0, overflow)
     array = np.asarray(x, dtype=None if dtype is None else dtype.as_numpy())
     if dtype is None and downcast:
         array = array.astype(_NARROWED.get(array.dtype, array.dtype), copy=False)
@@ -61,15 +71,78 @@ def to_numpy(
     return array if array.flags.c_contiguous else np.array(array, order="C")
 
 
-def _as_float8(x: Any, dtype: dtypes.dtype, copy: bool) -> np.ndarray:
-    """Returns codes of 8-bit floats, which the data already has to be."""
+def _as_float8(
+    x: Any, dtype: dtypes.dtype, copy: bool, log2_scale: int, nan_on_overflow: bool
+) -> np.ndarray:
+    """Returns data as codes of 8-bit floats: floats, or such codes, which stay as they are."""
     array = np.asarray(x)
     if array.dtype == np.dtype(dtype.as_numpy()):
         return np.array(array, order="C") if copy else array
-    raise TypeError(
-        f"Data of the type {array.dtype} is not supported for float8 tensors. Expected: "
-        f"{np.dtype(dtype.as_numpy())}"
-    )
+    if array.dtype not in _FLOATS:
+        raise TypeError(
+            f"Data of the type {array.dtype} is not supported for float8 tensors. Expected: "
+            f"float16, float32, float64 or {np.dtype(dtype.as_numpy())}"
+        )
+    return float8.encode(array, dtype, log2_scale, nan_on_overflow)
+
+
+def host_pow2scale_cast_to_fp8(
+    src: Any,
+    dtype: dtypes.dtype | None = None,
+    log2_scale: int = 0,
+    nan_on_overflow: bool = True,
+) -> np.ndarray:
+    """Returns data times a power of two as 8-bit floats.
+
+    Args:
+        src: the data, of float16, float32 or float64.
+        dtype: the format; `popxl.float8_143` by default.
+        log2_scale: the power of two.
+        nan_on_overflow: whether what is too large becomes NaN; else the largest number.
+
+    Returns:
+        An array of the structured type of the format.
+
+    Raises:
+        RuntimeError: If the type of the data is another one, or the format is none.
+    """
+    dtype = dtypes.float8_143 if dtype is None else dtype
+    array = to_numpy(src, downcast=False, copy=False)
+    if array.dtype not in _FLOATS or not dtype.is_float8:
+        raise RuntimeError(
+            f"Casting from {array.dtype} to {dtype} is not currently supported. Expected: float16, "
+            "float32 or float64 to float8_143 or float8_152."
+        )
+    return float8.encode(array, dtype, log2_scale, nan_on_overflow)
+
+
+def host_pow2scale_cast_from_fp8(
+    src: np.ndarray, dtype: dtypes.dtype | None = None, log2_scale: int = 0
+) -> np.ndarray:
+    """Returns 8-bit floats in another type, times a power of two.
+
+    Args:
+        src: an array of the structured type of a format.
+        dtype: float16, float32 or float64; float32 by default.
+        log2_scale: the power of two.
+
+    Raises:
+        RuntimeError: If the array is of another type, or the target is.
+    """
+    dtype = dtypes.float32 if dtype is None else dtype
+    array = np.asarray(src)
+    known = array.dtype.names and dtypes.dtype.as_dtype(array.dtype).is_float8
+    if not known or np.dtype(dtype.as_numpy()) not in _FLOATS:
+        raise RuntimeError(
+            f"Casting from {array.dtype} to {dtype} is not currently supported. Expected: "
+            "float8_143 or float8_152 to float16, float32 or float64."
+        )
+    wide = float8.decode(array, dtypes.dtype.as_dtype(array.dtype)).astype(dtype.as_numpy())
+    return np.ldexp(wide, log2_scale)
+
+
+host_pow2scale_then_cast = host_pow2scale_cast_to_fp8
+host_cast_then_pow2scale = host_pow2scale_cast_from_fp8
 
 
 def _checked_memmap(x: np.memmap, dtype: dtypes.dtype | None, downcast: bool) -> np.ndarray:

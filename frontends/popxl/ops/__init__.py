@@ -57,6 +57,15 @@ from tensorflow_ipu.frontends.popxl.ops.elementwise import (
     swish_,
     tanh,
 )
+from tensorflow_ipu.frontends.popxl.ops.float8 import (
+    cast_then_pow2scale,
+    conv_pow2scaled,
+    conv_transpose_pow2scaled,
+    matmul_pow2scaled,
+    pow2scale_cast_from_fp8,
+    pow2scale_cast_to_fp8,
+    pow2scale_then_cast,
+)
 from tensorflow_ipu.frontends.popxl.ops.host import host_load, host_store
 from tensorflow_ipu.frontends.popxl.ops.indexing import (
     dynamic_slice,

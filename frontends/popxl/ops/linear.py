@@ -14,7 +14,7 @@ from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
-def _product_spec(
+def product_spec(
     specs: shapes.Specs, output_type: dtypes.dtype | None = None, **_: Any
 ) -> list[TensorSpec]:
     """The rule of `numpy.matmul`."""
@@ -41,7 +41,8 @@ def _product_spec(
     return [TensorSpec((*batch, *rows, *columns), output_type or lhs.dtype)]
 
 
-def _product(lhs: Any, rhs: Any, output_type: dtypes.dtype | None = None, **_: Any) -> Any:
+def product(lhs: Any, rhs: Any, output_type: dtypes.dtype | None = None, **_: Any) -> Any:
+    """Returns the product of TensorFlow tensors."""
     left = lhs if len(lhs.shape) > 1 else lhs[tf.newaxis]
     right = rhs if len(rhs.shape) > 1 else rhs[:, tf.newaxis]
     product = tf.matmul(left, right)
@@ -52,7 +53,7 @@ def _product(lhs: Any, rhs: Any, output_type: dtypes.dtype | None = None, **_: A
     return product if output_type is None else tf.cast(product, output_type.name)
 
 
-_MATMUL = register(OpKind("MatMul", _product_spec, _product))
+_MATMUL = register(OpKind("MatMul", product_spec, product))
 
 
 @tensor_method()

@@ -88,7 +88,7 @@ def channels_first(t: Any) -> Any:
     return tf.transpose(t, [0, len(t.shape) - 1, *range(1, len(t.shape) - 1)])
 
 
-def _conv_spec(
+def conv_spec(
     specs: shapes.Specs,
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
@@ -96,6 +96,7 @@ def _conv_spec(
     groups: int,
     **_: Any,
 ) -> list[TensorSpec]:
+    """The rule for the result of a convolution."""
     t, weight = specs
     if t.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
         raise popart_exception(
@@ -107,7 +108,7 @@ def _conv_spec(
     return [t.with_shape((t.shape[0], weight.shape[0], *spatial))]
 
 
-def _conv(
+def convolved(
     t: Any,
     weight: Any,
     stride: tuple[int, ...],
@@ -116,7 +117,7 @@ def _conv(
     groups: int,
     **_: Any,
 ) -> Any:
-    """Convolves each group of channels."""
+    """Returns a convolution of TensorFlow tensors: each group of channels by itself."""
     rank = len(t.shape)
     padded = tf.pad(channels_last(t), [(0, 0), *pads, (0, 0)])
     kernel = tf.transpose(weight, [*range(2, rank), 1, 0])
@@ -128,7 +129,7 @@ def _conv(
     return channels_first(results[0] if groups == 1 else tf.concat(results, -1))
 
 
-_CONV = register(OpKind("Conv", _conv_spec, _conv))
+_CONV = register(OpKind("Conv", conv_spec, convolved))
 
 
 def conv(
@@ -162,6 +163,39 @@ def conv(
         ValueError: If the pad type is another one, or lists have the wrong length.
         popart.popart_exception: If channels do not fit.
     """
+    return building.add(
+        _CONV,
+        t,
+        weight,
+        **window_attributes(t, weight, stride, padding, dilation, pad_type),
+        groups=groups,
+        memory_proportions=available_memory_proportions,
+        partials_types=partials_types,
+        dithering=enable_conv_dithering,
+    )
+
+
+def window_attributes(
+    t: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    pad_type: str,
+) -> dict[str, Any]:
+    """Returns the attributes `stride`, `dilation` and `pads` of a convolution, checked.
+
+    Args:
+        t: the tensor.
+        weight: the weight.
+        stride: as for `conv`.
+        padding: as for `conv`.
+        dilation: as for `conv`.
+        pad_type: as for `conv`.
+
+    Raises:
+        ValueError: If the pad type is unknown, or lists have the wrong length.
+    """
     building.check_in_graph(context.get_current_graph(), [t, weight])
     axes = t.rank - 2
     for name, values, count in (
@@ -175,15 +209,4 @@ def conv(
                 f"{tuple(values)}"
             )
     pads = window_padding(t.shape[2:], weight.shape[2:], stride, dilation, padding, pad_type)
-    return building.add(
-        _CONV,
-        t,
-        weight,
-        stride=tuple(stride),
-        dilation=tuple(dilation),
-        pads=pads,
-        groups=groups,
-        memory_proportions=available_memory_proportions,
-        partials_types=partials_types,
-        dithering=enable_conv_dithering,
-    )
+    return {"stride": tuple(stride), "dilation": tuple(dilation), "pads": pads}

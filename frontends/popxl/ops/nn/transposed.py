@@ -20,7 +20,10 @@ from tensorflow_ipu.frontends.popxl.ops.nn.convolution import (
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
-def _spec(specs: shapes.Specs, sizes: tuple[int, ...], groups: int, **_: Any) -> list[TensorSpec]:
+def transposed_spec(
+    specs: shapes.Specs, sizes: tuple[int, ...], groups: int, **_: Any
+) -> list[TensorSpec]:
+    """The rule for the result of a transposed convolution."""
     t, weight = specs
     if t.shape[1] != weight.shape[0] or t.shape[1] % groups:
         raise popart_exception(
@@ -31,7 +34,7 @@ def _spec(specs: shapes.Specs, sizes: tuple[int, ...], groups: int, **_: Any) ->
     return [t.with_shape((t.shape[0], weight.shape[1] * groups, *sizes))]
 
 
-def _conv_transpose(
+def transposed(
     t: Any,
     weight: Any,
     sizes: tuple[int, ...],
@@ -40,7 +43,7 @@ def _conv_transpose(
     groups: int,
     **_: Any,
 ) -> Any:
-    """Spreads each element over a window, and cuts out what is asked for."""
+    """Spreads each element of a TensorFlow tensor over a window, and cuts out what is asked for."""
     rank = len(t.shape)
     samples, spatial = t.shape[0], t.shape[2:]
     whole = [
@@ -61,7 +64,7 @@ def _conv_transpose(
     return channels_first(cut)
 
 
-_CONV_TRANSPOSE = register(OpKind("ConvTranspose", _spec, _conv_transpose))
+_CONV_TRANSPOSE = register(OpKind("ConvTranspose", transposed_spec, transposed))
 
 
 def conv_transpose(
@@ -99,6 +102,46 @@ def conv_transpose(
         ValueError: If the pad type is another one.
         popart.popart_exception: If channels do not fit, or values are not supported.
     """
+    return building.add(
+        _CONV_TRANSPOSE,
+        t,
+        weight,
+        **transposed_attributes(
+            t, weight, stride, padding, dilation, pad_type, output_padding, output_shape
+        ),
+        groups=groups,
+        memory_proportions=available_memory_proportions,
+        partials_types=partials_types,
+        dithering=enable_conv_dithering,
+    )
+
+
+def transposed_attributes(
+    t: Tensor,
+    weight: Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    pad_type: str,
+    output_padding: Sequence[int],
+    output_shape: Sequence[int],
+) -> dict[str, Any]:
+    """Returns the attributes `sizes`, `before` and `stride` of a transposed convolution, checked.
+
+    Args:
+        t: the tensor.
+        weight: the weight.
+        stride: as for `conv_transpose`.
+        padding: as for `conv_transpose`.
+        dilation: as for `conv_transpose`.
+        pad_type: as for `conv_transpose`.
+        output_padding: as for `conv_transpose`.
+        output_shape: as for `conv_transpose`.
+
+    Raises:
+        ValueError: If the pad type is unknown.
+        popart.popart_exception: If values are not supported.
+    """
     building.check_in_graph(context.get_current_graph(), [t, weight])
     if pad_type not in PAD_TYPES:
         raise ValueError(
@@ -121,18 +164,7 @@ def conv_transpose(
         before = tuple(padding[: len(spatial)])
         after = padding[len(spatial) :]
         sizes = tuple(size - a - b for size, a, b in zip(full, before, after))
-    return building.add(
-        _CONV_TRANSPOSE,
-        t,
-        weight,
-        sizes=sizes,
-        before=before,
-        stride=tuple(stride),
-        groups=groups,
-        memory_proportions=available_memory_proportions,
-        partials_types=partials_types,
-        dithering=enable_conv_dithering,
-    )
+    return {"sizes": sizes, "before": before, "stride": tuple(stride)}
 
 
 def _cut_before(full: Sequence[int], sizes: Sequence[int], pad_type: str) -> tuple[int, ...]:
