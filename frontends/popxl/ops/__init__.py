@@ -66,6 +66,11 @@ from tensorflow_ipu.frontends.popxl.ops.float8 import (
     pow2scale_cast_to_fp8,
     pow2scale_then_cast,
 )
+from tensorflow_ipu.frontends.popxl.ops.grouped import (
+    grouped_scatter_reduce,
+    groupedgather,
+    scatter_reduce,
+)
 from tensorflow_ipu.frontends.popxl.ops.host import host_load, host_store
 from tensorflow_ipu.frontends.popxl.ops.indexing import (
     dynamic_slice,
@@ -103,6 +108,7 @@ from tensorflow_ipu.frontends.popxl.ops.movement import (
     transpose_,
 )
 from tensorflow_ipu.frontends.popxl.ops.nn.convolution import conv
+from tensorflow_ipu.frontends.popxl.ops.nn.interpolation import interpolate
 from tensorflow_ipu.frontends.popxl.ops.nn.losses import nll_loss, nll_loss_with_softmax_grad
 from tensorflow_ipu.frontends.popxl.ops.nn.normalization import (
     batch_norm_inference,
@@ -110,6 +116,7 @@ from tensorflow_ipu.frontends.popxl.ops.nn.normalization import (
     layer_norm,
 )
 from tensorflow_ipu.frontends.popxl.ops.nn.pooling import average_pool, max_pool
+from tensorflow_ipu.frontends.popxl.ops.nn.regions import roi_align
 from tensorflow_ipu.frontends.popxl.ops.nn.transposed import conv_transpose
 from tensorflow_ipu.frontends.popxl.ops.optimizers import lamb_square
 from tensorflow_ipu.frontends.popxl.ops.random import (

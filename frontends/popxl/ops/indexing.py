@@ -15,7 +15,16 @@ from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
 
 
-def _check_indices(spec: TensorSpec, what: str) -> None:
+def check_indices(spec: TensorSpec, what: str) -> None:
+    """Refuses indices that are no integers.
+
+    Args:
+        spec: the indices.
+        what: the op, for the error.
+
+    Raises:
+        popart.popart_exception: If they are none.
+    """
     if not spec.dtype.is_int:
         raise popart_exception(
             f"{what}: indices must be integers, of the type INT32 or UINT32. Received: "
@@ -25,7 +34,7 @@ def _check_indices(spec: TensorSpec, what: str) -> None:
 
 def _gather_spec(specs: shapes.Specs, axis: int, **_: Any) -> list[TensorSpec]:
     t, indices = specs
-    _check_indices(indices, "Gather")
+    check_indices(indices, "Gather")
     axis = shapes.positive_axis(axis, t.rank, "Gather")
     return [t.with_shape((*t.shape[:axis], *indices.shape, *t.shape[axis + 1 :]))]
 
@@ -44,7 +53,7 @@ def _gather(t: Any, indices: Any, axis: int, zero_out_of_range: bool, **_: Any) 
 
 def _scatter_spec(specs: shapes.Specs, axis: int, **_: Any) -> list[TensorSpec]:
     t, indices, values = specs
-    _check_indices(indices, "Scatter")
+    check_indices(indices, "Scatter")
     axis = shapes.positive_axis(axis, t.rank, "Scatter")
     one_dimensional = indices.rank == 1 and indices.shape == values.shape[axis : axis + 1]
     if values.rank != t.rank or not (one_dimensional or indices.shape == values.shape):
@@ -164,7 +173,7 @@ def _dynamic_update(
 
 def _onehot_spec(specs: shapes.Specs, num_classes: int, axis: int) -> list[TensorSpec]:
     t, values = specs
-    _check_indices(t, "OneHot")
+    check_indices(t, "OneHot")
     place = axis % (t.rank + 1)
     return [values.with_shape((*t.shape[:place], num_classes, *t.shape[place:]))]
 

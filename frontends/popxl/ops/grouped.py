@@ -1,0 +1,263 @@
+"""Reductions of elements by index, and gathering and scattering in groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl.core import shapes
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
+from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.ops.indexing import check_indices, coordinates
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+
+_REDUCTIONS = ("sum", "max", "min", "none")
+_SCATTERS = {
+    "sum": tf.tensor_scatter_nd_add,
+    "max": tf.tensor_scatter_nd_max,
+    "min": tf.tensor_scatter_nd_min,
+    "none": tf.tensor_scatter_nd_update,
+}
+
+
+def _index_shape(
+    data: tuple[int, ...], indices: tuple[int, ...], axis: int, groups: int
+) -> tuple[int, ...]:
+    """Returns the shape in which indices are broadcast to the data.
+
+    Args:
+        data: shape of the data.
+        indices: shape of the indices.
+        axis: the axis that they are for.
+        groups: how many groups there are, along the first dimensions of both.
+
+    Raises:
+        popart.popart_exception: If they are neither for each element nor for each along the axis.
+    """
+    along = [1] * len(data)
+    along[axis] = data[axis]
+    if groups > 1:
+        along[0] = groups
+    vector = (groups, data[axis]) if groups > 1 else (data[axis],)
+    if indices == data:
+        return data
+    if indices in (vector, tuple(along)):
+        return tuple(along)
+    raise popart_exception(
+        f"ScatterReduce: Partial broadcasting of indices of the shape {indices} to data of the "
+        f"shape {data} is not supported. Expected: that shape, or {vector}."
+    )
+
+
+def _reduce_spec(
+    specs: shapes.Specs, reduction: str, axis: int, size: int, groups: int, **_: Any
+) -> list[TensorSpec]:
+    data, indices = specs[:2]
+    check_indices(indices, "ScatterReduce")
+    _check_groups("ScatterReduce", data, indices, axis, groups)
+    _index_shape(data.shape, indices.shape, axis, groups)
+    shape = list(data.shape)
+    shape[axis] = size
+    for start in specs[2:]:
+        shapes.check_same_types([data, start], "ScatterReduce")
+        if start.shape != tuple(shape):
+            raise popart_exception(
+                f"ScatterReduce: initial_values must have the shape {tuple(shape)}. Received: "
+                f"{start.shape}"
+            )
+    return [data.with_shape(tuple(shape))]
+
+
+def _start(reduction: str, dtype: tf.DType) -> Any:
+    """Returns what elements are before the first that is reduced into them."""
+    if reduction in ("sum", "none"):
+        return tf.zeros([], dtype)
+    if dtype.is_floating:
+        return tf.constant(float("-inf" if reduction == "max" else "inf"), dtype)
+    return tf.constant(dtype.min if reduction == "max" else dtype.max, dtype)
+
+
+def _reduce(
+    data: Any,
+    indices: Any,
+    *start: Any,
+    reduction: str,
+    axis: int,
+    size: int,
+    groups: int,
+    **_: Any,
+) -> Any:
+    shape = list(data.shape)
+    shape[axis] = size
+    initial = start[0] if start else tf.fill(shape, _start(reduction, data.dtype))
+    spread = tf.reshape(
+        indices, _index_shape(tuple(data.shape), tuple(indices.shape), axis, groups)
+    )
+    places = coordinates(tf.broadcast_to(tf.cast(spread, tf.int32), data.shape), axis)
+    return _SCATTERS[reduction](initial, places, data)
+
+
+def _gather_spec(specs: shapes.Specs, axis: int, groups: int, **_: Any) -> list[TensorSpec]:
+    t, indices = specs
+    check_indices(indices, "GroupedGather")
+    _check_groups("GroupedGather", t, indices, axis, groups)
+    own = indices.shape[1:] if groups > 1 else indices.shape
+    return [t.with_shape((*t.shape[:axis], *own, *t.shape[axis + 1 :]))]
+
+
+def _gather(t: Any, indices: Any, axis: int, groups: int, zero_out_of_range: bool, **_: Any) -> Any:
+    batch = 1 if groups > 1 else 0
+    indices, size = tf.cast(indices, tf.int32), t.shape[axis]
+    if not zero_out_of_range:
+        return tf.gather(t, indices, axis=axis, batch_dims=batch)
+    inside = tf.logical_and(indices >= 0, indices < size)
+    found = tf.gather(t, tf.clip_by_value(indices, 0, size - 1), axis=axis, batch_dims=batch)
+    shape = [1] * len(found.shape)
+    shape[axis : axis + len(indices.shape) - batch] = indices.shape[batch:]
+    if batch:
+        shape[0] = groups
+    return tf.where(tf.reshape(inside, shape), found, tf.zeros([], t.dtype))
+
+
+def _check_groups(what: str, t: TensorSpec, indices: TensorSpec, axis: int, groups: int) -> None:
+    """Refuses groups that are not along the first dimensions."""
+    if groups == 1:
+        return
+    if axis == 0 or t.shape[:1] != (groups,) or indices.shape[:1] != (groups,):
+        raise popart_exception(
+            f"{what}: with {groups} groups, the first dimension of the tensor and of the indices "
+            f"must be the groups, and the axis another one. Received: {t.shape}, {indices.shape} "
+            f"and axis={axis}"
+        )
+
+
+_SCATTER_REDUCE = register(OpKind("ScatterReduce", _reduce_spec, _reduce))
+_GROUPED_GATHER = register(OpKind("GroupedGather", _gather_spec, _gather))
+
+
+def scatter_reduce(
+    data: Tensor,
+    indices: Tensor,
+    reduction: str,
+    initial_values: Tensor | None = None,
+    axis: int = 0,
+    axis_size: int | None = None,
+    enable_index_broadcast: bool = True,
+    available_memory_proportion: float | None = None,
+) -> Tensor:
+    """Returns a tensor that elements are reduced into, by their indices along an axis.
+
+    Args:
+        data: the elements.
+        indices: where each goes along the axis; or a vector, where all elements with an index along
+            the axis go.
+        reduction: "sum", "max", "min", or "none" for the last of them.
+        initial_values: what is there before; else nothing: 0, or for "max" and "min" what is less
+            or more than all numbers.
+        axis: the axis; negative ones count from the last.
+        axis_size: size of the axis in the result, if there are no initial values.
+        enable_index_broadcast: whether a vector of indices is spread while the op runs; results are
+            the same.
+        available_memory_proportion: the part of a tile's memory that the op may use.
+
+    Raises:
+        ValueError: If there is no such reduction, or neither initial values nor a size are given.
+        popart.popart_exception: If shapes or types do not fit.
+    """
+    return grouped_scatter_reduce(
+        data,
+        indices,
+        reduction,
+        initial_values,
+        axis,
+        axis_size,
+        1,
+        enable_index_broadcast,
+        available_memory_proportion,
+    )
+
+
+def grouped_scatter_reduce(
+    data: Tensor,
+    indices: Tensor,
+    reduction: str,
+    initial_values: Tensor | None = None,
+    axis: int = 0,
+    axis_size: int | None = None,
+    group_size: int = 1,
+    enable_index_broadcast: bool = True,
+    available_memory_proportion: float | None = None,
+) -> Tensor:
+    """Returns a tensor that elements are reduced into, in each group by itself.
+
+    Args:
+        data: the elements; with several groups, along the first dimension.
+        indices: as for `scatter_reduce`; with several groups, along the first dimension.
+        reduction: as for `scatter_reduce`.
+        initial_values: as for `scatter_reduce`.
+        axis: the axis of `data`; with several groups not the first.
+        axis_size: as for `scatter_reduce`.
+        group_size: how many groups there are.
+        enable_index_broadcast: as for `scatter_reduce`.
+        available_memory_proportion: the part of a tile's memory that the op may use.
+
+    Raises:
+        Exception: As `scatter_reduce` does.
+    """
+    if reduction not in _REDUCTIONS:
+        raise ValueError(
+            f"reduction must be one of {', '.join(_REDUCTIONS)}. Received: {reduction!r}"
+        )
+    if initial_values is None and axis_size is None:
+        raise ValueError("One of initial_values and axis_size must be given.")
+    given = [] if initial_values is None else [initial_values]
+    building.check_in_graph(context.get_current_graph(), [data, indices, *given])
+    axis = shapes.positive_axis(axis, data.rank, "ScatterReduce")
+    size = axis_size if initial_values is None else initial_values.shape[axis]
+    return building.add(
+        _SCATTER_REDUCE,
+        data,
+        indices,
+        *given,
+        reduction=reduction,
+        axis=axis,
+        size=size,
+        groups=group_size,
+        memory_proportion=available_memory_proportion,
+    )
+
+
+def groupedgather(
+    t: Tensor,
+    indices: Tensor,
+    axis: int = 0,
+    group_size: int = 1,
+    available_memory_proportion: float | None = None,
+    zero_OOR: bool = False,  # noqa: N803
+) -> Tensor:
+    """Returns elements of a tensor by their indices along an axis, in each group by itself.
+
+    Args:
+        t: the tensor; with several groups, along the first dimension.
+        indices: the indices; with several groups, along the first dimension.
+        axis: the axis of `t`; with several groups not the first.
+        group_size: how many groups there are.
+        available_memory_proportion: the part of a tile's memory that the op may use.
+        zero_OOR: whether elements for indices that are out of range are 0. Else they are an error.
+
+    Raises:
+        popart.popart_exception: If there is no such axis, or groups are not along the first one.
+    """
+    building.check_in_graph(context.get_current_graph(), [t, indices])
+    return building.add(
+        _GROUPED_GATHER,
+        t,
+        indices,
+        axis=shapes.positive_axis(axis, t.rank, "GroupedGather"),
+        groups=group_size,
+        zero_out_of_range=zero_OOR,
+        memory_proportion=available_memory_proportion,
+    )
