@@ -57,6 +57,7 @@ class Backward:
     Attributes:
         forward: The graph that is differentiated.
         graph: The gradient graph.
+        differentiate: Returns the gradient graph of a graph that it calls.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Backward:
         self.forward = forward
         self.graph = forward.ir.new_graph(f"{forward.id}_bwd")
         self._provided, self._required = list(provided), list(required)
-        self._differentiate = differentiate
+        self.differentiate = differentiate
         self._gradients: dict[Tensor, list[Tensor]] = {}
         self._forward_values: dict[Tensor, Tensor] = {}
         self._on_path = _depending(forward, required)
@@ -148,7 +149,7 @@ class Backward:
         Args:
             op: the call.
         """
-        info = self._differentiate(op.called[0])
+        info = self.differentiate(op.called[0])
         called = info.forward_graph
         passed = []
         for connection in info.expected_inputs:

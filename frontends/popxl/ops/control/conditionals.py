@@ -9,17 +9,20 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.ops.control import arguments
+from tensorflow_ipu.frontends.popxl.ops.casts import init
+from tensorflow_ipu.frontends.popxl.ops.control import arguments, calls
 from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
-from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike, graph_input
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+    from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
+    from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import GradGraphInfo
 
 
 def _lower(lowering: Lowering, op: Op) -> None:
@@ -51,7 +54,62 @@ def _spec(specs: shapes.Specs, then_branch: Graph, **_: Any) -> list[TensorSpec]
     return [tensor.spec for tensor in then_branch.outputs]
 
 
-_IF = register(OpKind("If", _spec, lower=_lower, gradient=Gradient.CUT))
+def _differentiate(backward: Backward, op: Op) -> None:
+    """Chooses between the gradient graphs of the two graphs.
+
+    The gradient graphs differ in inputs and outputs. Each is called by a graph that has gradients
+    for the inputs of both: zeros for those of the graph that was not chosen.
+    """
+    infos = [backward.differentiate(graph) for graph in op.called]
+    passed = [_passed(backward, op, side, info) for side, info in enumerate(infos)]
+    branches = []
+    for side, info in enumerate(infos):
+        branch = op.graph.ir.new_graph(f"{info.graph.id}_branch")
+        with branch:
+            inputs = [
+                graph_input(**t.spec, name=own.name)
+                for t, own in zip(passed[side], info.graph.inputs)
+            ]
+            results = calls.call(info.graph, *inputs)
+            for other, known in enumerate(infos):
+                for position, connection in enumerate(known.expected_outputs):
+                    tensor = connection.fwd_tensor
+                    zeros = other != side
+                    branch.add_output(init(**tensor.spec) if zeros else results[position])
+        branches.append(branch)
+    condition = backward.forward_value(op.inputs[0])
+    outputs = iter(conditional(condition, branches[0], branches[1], passed[0], passed[1]))
+    for side, info in enumerate(infos):
+        for connection in info.expected_outputs:
+            parent = op.inputs[_position(op, side, connection.fwd_tensor)]
+            backward.add_gradient(parent, next(outputs))
+
+
+def _position(op: Op, side: int, tensor: Tensor) -> int:
+    """Returns the position among the inputs of a choice for an input of one of its graphs."""
+    first = 1 if side == 0 else 1 + len(op.called[0].inputs)
+    return first + op.called[side].inputs.index(tensor)
+
+
+def _passed(backward: Backward, op: Op, side: int, info: GradGraphInfo) -> list[Tensor]:
+    """Returns what the gradient graph of one of the graphs takes."""
+    called, passed = op.called[side], []
+    for connection in info.expected_inputs:
+        tensor = connection.fwd_tensor
+        if connection.connection_type.value == "FwdGrad":
+            parent = op.outputs[called.outputs.index(tensor)]
+            passed.append(backward.gradient(parent) or init(**parent.spec))
+        elif tensor in called.inputs:
+            passed.append(backward.forward_value(op.inputs[_position(op, side, tensor)]))
+        else:
+            raise popart_exception(
+                f"The gradient graph of {called!r} takes {tensor!r}, which {op!r} ({op.site}) does "
+                "not return. Differentiate the graph after making the conditional."
+            )
+    return passed
+
+
+_IF = register(OpKind("If", _spec, lower=_lower, differentiate=_differentiate))
 
 
 class ConditionalSiteInfo(CallSiteInfo):
