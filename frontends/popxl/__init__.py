@@ -17,6 +17,10 @@ How it is built, from the bottom up:
   has once, loops and conditionals those of TensorFlow, streams feeds, and variables variables. An
   op that modifies a tensor makes a new value, which all tensors that share the storage then have
   (`lowering/values.py`), so no value of the program ever changes.
+* Replicas: `replica_grouping.py` says which belong together, `ops/collectives/` has what they do
+  together. What each has of its own, in groups of variables, remote buffers (`remote_buffers.py`)
+  and shards (`remote_variables.py`), comes from the host and goes there in parts of the same
+  program (`lowering/weights.py`); `core/host_layout.py` says what of the host's copy is whose.
 * `session.py` attaches a device (`devices.py`), launches the Cluster, and moves variables and
   streams (`lowering/transfers.py`).
 

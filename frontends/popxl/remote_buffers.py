@@ -14,7 +14,13 @@ class RemoteBuffer:
 
     Each replica has its own. Entries are zero until something is stored, and keep their values
     from run to run.
+
+    Attributes:
+        shard_over: Over how many replicas the tensors are sharded whose shards are the entries;
+            None where that follows from their size.
     """
+
+    shard_over: int | None = None
 
     def __init__(
         self, tensor_shape: Iterable[int], tensor_dtype: dtypes.dtype, entries: int = 1

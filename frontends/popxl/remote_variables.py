@@ -122,7 +122,8 @@ def remote_replica_sharded_variable(
 def _shards_of_length(made: Variable, length: int, buffer: RemoteBuffer) -> int:
     """Returns over how many replicas a variable is sharded, so that a buffer's entries fit."""
     size = made.replica_grouping.group_size
-    fitting = [n for n in range(size, 0, -1) if size % n == 0 and -(-made.nelms // n) == length]
+    counts = range(size, 0, -1) if buffer.shard_over is None else [buffer.shard_over]
+    fitting = [n for n in counts if size % n == 0 and -(-made.nelms // n) == length]
     if not fitting or len(buffer.tensor_shape) != 1 or buffer.tensor_dtype is not made.dtype:
         raise ValueError(
             f"{made!r} does not match buffer {buffer!r}: its shards over the {size} replicas of a "
@@ -156,6 +157,7 @@ def replica_sharded_buffer(
     shard_over = _checked(shard_over, grouping.group_size)
     buffer = remote_buffer((-(-math.prod(whole) // shard_over),), dtype, entries)
     buffer.meta_shape = whole
+    buffer.shard_over = shard_over
     return buffer
 
 

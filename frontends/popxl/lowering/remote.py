@@ -49,8 +49,8 @@ class RemoteMemory:
         with _marked():
             return tf.raw_ops.ResourceScatterUpdate(
                 resource=self._variable.handle,
-                indices=tf.cast(entry, tf.int32)[tf.newaxis],
-                updates=value[tf.newaxis],
+                indices=tf.reshape(tf.cast(entry, tf.int32), [1]),
+                updates=tf.expand_dims(value, 0),
             )
 
 

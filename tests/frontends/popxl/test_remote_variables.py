@@ -165,6 +165,19 @@ def test_shards_are_updated_and_read_back_whole(replicas, stride, size, shard_ov
     np.testing.assert_array_equal(session.get_tensor_data(w), start * 4)
 
 
+def test_a_buffer_knows_over_how_many_replicas_tensors_are_sharded():
+    ir = popxl.Ir(4)
+    with ir.main_graph:
+        buffer = popxl.replica_sharded_buffer((1,), FLOAT, shard_over=2)
+        popxl.remote_replica_sharded_variable(np.float32([7]), buffer)
+        out = popxl.d2h_stream((1,), FLOAT)
+        shard = ops.remote_load(buffer, 0)
+        pairs = ir.replica_grouping(1, 2)
+        ops.host_store(out, collectives.replicated_all_gather(shard, group=pairs))
+    with popxl.Session(ir, "ipu_hw") as session:
+        assert session.run()[out].ravel().tolist() == [7] * 4
+
+
 def train(phased, replicas):
     """Trains a layer with momentum, its state on the chip or in remote buffers; returns it."""
     ir = popxl.Ir(replicas)
