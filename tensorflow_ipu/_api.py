@@ -210,7 +210,7 @@ POPXL_ADDONS_MODULES = {
         for name in (
             *("array_munging", "debugging", "dot_tree", "graph", "graph_cache", "layers"),
             *("module", "named_replica_grouping", "named_tensors", "ops", "optimizers"),
-            *("ops.grad_reduce_square_add", "ops.rotary_pos_embed", "patterns"),
+            *("ops.grad_reduce_square_add", "ops.rotary_pos_embed", "patterns", "remote"),
             *("performance_utils", "streams", "task_session", "testing_utils", "transforms"),
             *("transforms.autodiff", "transforms.pipelining", "transforms.recompute"),
             *("utils", "variable_factory"),

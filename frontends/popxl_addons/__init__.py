@@ -53,6 +53,13 @@ from tensorflow_ipu.frontends.popxl_addons.performance_utils import (
     print_FLOPs,
     total_FLOPs,
 )
+from tensorflow_ipu.frontends.popxl_addons.remote import (
+    create_remote_buffer,
+    load_remote_graph,
+    named_buffers,
+    named_variable_buffers,
+    store_remote_graph,
+)
 from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
 from tensorflow_ipu.frontends.popxl_addons.task_session import TaskSession, write_variables_pb
 from tensorflow_ipu.frontends.popxl_addons.transforms import (

@@ -146,17 +146,47 @@ class VariableFactory:
             read_only_if_exists: whether an existing file must not be changed.
 
         Returns:
-            The variable.
+            The variable; if it is sharded over replicas, the shard.
 
         Raises:
             StopIteration: If there are no more values.
-            NotImplementedError: If it is sharded over replicas.
         """
-        if self.meta_shape is not None:
-            raise NotImplementedError("Variables that are sharded over replicas.")
         data = self._data(name, empty, memmap_dir, read_only_if_exists)
         grouping = self.replica_grouping
-        return popxl.variable(data, self.dtype, name or self.name, replica_grouping=grouping)
+        name = name or self.name
+        if self.meta_shape is None:
+            return popxl.variable(data, self.dtype, name, replica_grouping=grouping)
+        _, shard = popxl.replica_sharded_variable(
+            data, self.dtype, name, replica_grouping=grouping, shard_over=self.shard_over
+        )
+        return shard
+
+    def create_remote_tensor(
+        self,
+        buffer: popxl.RemoteBuffer,
+        entry: int = 0,
+        name: str | None = None,
+        empty: bool = False,
+        memmap_dir: str | Path | None = None,
+        read_only_if_exists: bool = False,
+    ) -> popxl.Tensor:
+        """Makes a variable that is an entry of a remote buffer, with the next value.
+
+        Args:
+            buffer: the buffer.
+            entry: the number of the entry.
+            name: as for `create_tensor`.
+            empty: as for `create_tensor`.
+            memmap_dir: as for `create_tensor`.
+            read_only_if_exists: as for `create_tensor`.
+
+        Raises:
+            StopIteration: If there are no more values.
+        """
+        data = self._data(name, empty, memmap_dir, read_only_if_exists)
+        make = popxl.remote_replica_sharded_variable if buffer.meta_shape else popxl.remote_variable
+        grouping = self.replica_grouping
+        return make(data, buffer, entry, self.dtype, name or self.name, replica_grouping=grouping)
 
     def _data(
         self, name: str | None, empty: bool, memmap_dir: str | Path | None, read_only: bool
@@ -231,6 +261,40 @@ class NamedVariableFactories(DotTree[VariableFactory]):
             {
                 name: factory.create_tensor(
                     _prefixed(prefix, name), empty, folder, read_only_if_exists
+                )
+                for name, factory in self._sorted()
+            }
+        )
+
+    def init_remote(
+        self,
+        buffers: DotTree[popxl.RemoteBuffer],
+        entry: int = 0,
+        prefix: str | None = None,
+        empty: bool = False,
+        memmap_dir: str | os.PathLike | None = None,
+        read_only_if_exists: bool = False,
+    ) -> NamedTensors:
+        """Makes variables that are entries of remote buffers, as `init` does others.
+
+        Args:
+            buffers: a buffer for each name.
+            entry: the number of the entry.
+            prefix: as for `init`.
+            empty: as for `init`.
+            memmap_dir: as for `init`.
+            read_only_if_exists: as for `init`.
+        """
+        folder = None if memmap_dir is None else Path(memmap_dir)
+        return NamedTensors.from_dict(
+            {
+                name: factory.create_remote_tensor(
+                    buffers[name],
+                    entry,
+                    _prefixed(prefix, name),
+                    empty,
+                    folder,
+                    read_only_if_exists,
                 )
                 for name, factory in self._sorted()
             }

@@ -14,6 +14,7 @@ from popxl_addons import ops as ops
 from popxl_addons import optimizers as optimizers
 from popxl_addons import patterns as patterns
 from popxl_addons import performance_utils as performance_utils
+from popxl_addons import remote as remote
 from popxl_addons import streams as streams
 from popxl_addons import task_session as task_session
 from popxl_addons import testing_utils as testing_utils
