@@ -81,7 +81,7 @@ class Tensor:
         tensor._spec = spec
         return tensor
 
-    def move(self, graph: Graph) -> None:
+    def go_to(self, graph: Graph) -> None:
         """Puts it into another graph of the Ir, with the op that makes it; for transforms.
 
         Args:

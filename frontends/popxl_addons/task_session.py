@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -148,8 +149,7 @@ class TaskSession(popxl.Session):
                 data = np.ascontiguousarray(value).tobytes()
                 private_files.write_bytes(folder / _MODEL / f"{name}.npy", data)
             else:
-                with private_files.replacing(folder / _MODEL / f"{name}.npz") as file:
-                    np.savez(file, value)
+                _write_npz(folder / _MODEL / f"{name}.npz", value)
         private_files.write_text(folder / _INFO, json.dumps(self.session_state))
         if self._dataloader is not None:
             self._dataloader.save(folder / _LOADER)
@@ -179,7 +179,7 @@ class TaskSession(popxl.Session):
         self.session_state.update(json.loads((folder / _INFO).read_text(encoding="utf-8")))
         values = {}
         for path in sorted((folder / _MODEL).glob("*.npz")):
-            with np.load(path) as arrays:
+            with np.load(path, allow_pickle=False) as arrays:
                 values[path.stem] = arrays[arrays.files[0]]
         for name, variable in self._variables().items():
             path = folder / _MODEL / f"{name}.npy"
@@ -217,6 +217,13 @@ class TaskSession(popxl.Session):
         self.write_variables_data(
             {variables[name]: value for name, value in values.items() if name in variables}
         )
+
+
+def _write_npz(path: Path, value: np.ndarray) -> None:
+    """Writes a file with one array, as `numpy.savez` does."""
+    with private_files.replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        with archive.open("arr_0.npy", "w", force_zip64=True) as stream:
+            np.save(stream, value, allow_pickle=False)
 
 
 def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]) -> None:

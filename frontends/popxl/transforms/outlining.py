@@ -72,6 +72,6 @@ def _move(op: Op, graph: Graph, moved: set[Op], inside: dict[Tensor, Tensor]) ->
     op.graph = graph
     graph.ops.append(op)
     for tensor in op.outputs:
-        tensor.move(graph)
+        tensor.go_to(graph)
         if tensor.view is not None:
             tensor.sources = tuple(op.inputs[i] for i in tensor.view.of(len(op.inputs)))
