@@ -12,9 +12,8 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow_ipu.frontends.popxl import devices
 from tensorflow_ipu.frontends.popxl.graph import reachable
 from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering import ambiguity, programs
+from tensorflow_ipu.frontends.popxl.lowering import ambiguity, host_values, programs, uses
 from tensorflow_ipu.frontends.popxl.lowering.transfers import Transfers
-from tensorflow_ipu.frontends.popxl.lowering.weights import needs_lanes
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Constant, HostTensor, Variable
 
@@ -53,7 +52,7 @@ class Session:
             )
         if not ir.main_graph.ops:
             raise RuntimeError("The Ir has no graphs with ops: there is nothing to run.")
-        self._ipus = devices.ipus_needed(programs.ipus_used(ir), ir.instance_replication_factor)
+        self._ipus = devices.ipus_needed(uses.ipus_used(ir), ir.instance_replication_factor)
         if device_desc == "cpu" and self._ipus > 1:
             raise ValueError(
                 "The device 'cpu' does not have multiple devices, and the program needs "
@@ -187,11 +186,11 @@ class Session:
         """
         program = self._attached("weights_to_host")
         for variable in self._ir.main_graph.variables:
-            _check_writable(variable)
+            host_values.check_writable(variable)
         with eager_context.eager_mode():
             found = program.read_variables()
         for variable in self._ir.main_graph.variables:
-            _update(variable, found.get(variable))
+            host_values.update(variable, found.get(variable))
 
     def get_tensor_data(self, tensor: Constant | Variable) -> np.ndarray:
         """Returns the value of a variable or constant.
@@ -225,7 +224,7 @@ class Session:
                 raise TypeError(f"{tensor!r} is not of type Constant or Variable.")
         if self.is_attached and any(not tensor.in_sync_with_ipu for tensor in tensors):
             self.weights_to_host()
-        return {tensor: _host_value(tensor) for tensor in tensors}
+        return {tensor: host_values.host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, tensor_value: HostTensor) -> None:
         """Gives a variable a value: on the host, and on the device while attached.
@@ -254,7 +253,7 @@ class Session:
             ValueError: If the shape differs.
             NotImplementedError: If the values of all replicas come to the host.
         """
-        values = {tensor: _value_for(tensor, value) for tensor, value in tensors.items()}
+        values = {tensor: host_values.value_for(tensor, value) for tensor, value in tensors.items()}
         for tensor, value in values.items():
             tensor.data[...] = value
             tensor.on_replicas = None
@@ -266,7 +265,7 @@ class Session:
         ordinal = devices.attach(self)
         try:
             devices.check_replicas(
-                ordinal, programs.ipus_used(self._ir), self._ir.instance_replication_factor
+                ordinal, uses.ipus_used(self._ir), self._ir.instance_replication_factor
             )
             with eager_context.eager_mode():
                 if ordinal not in self._programs:
@@ -293,60 +292,3 @@ class Session:
                 f"Must be attached to device to call {what}. Call it in `with session:`."
             )
         return self._program
-
-
-def _check_writable(variable: Variable) -> None:
-    """Refuses to write into a file that is open for reading."""
-    if isinstance(variable.data, np.memmap) and not variable.data.flags.writeable:
-        raise Exception(
-            f"{variable!r} is a read-only memmap, so its value cannot be brought to the host. Open "
-            "the file with mode='r+', or make the session with weights_to_host_on_exit=False."
-        )
-
-
-def _update(variable: Variable, value: np.ndarray | None) -> None:
-    """Gives the host's copy of a variable what was fetched; None for one that is not used."""
-    variable.stale = False
-    if value is None:
-        return
-    if needs_lanes(variable):
-        variable.on_replicas = value
-        value = variable.layout.from_device(value)
-    variable.data[...] = value
-    if isinstance(variable.data, np.memmap):
-        variable.data.flush()
-
-
-def _host_value(tensor: Constant | Variable) -> np.ndarray:
-    """Returns what the host has of a variable or constant."""
-    if not isinstance(tensor, Variable) or not tensor.layout.returns_all_replicas:
-        return tensor.data
-    rows = tensor.on_replicas
-    layout = tensor.layout
-    return layout.of_replicas(layout.to_device(tensor.data) if rows is None else rows)
-
-
-def _value_for(tensor: Any, value: Any) -> np.ndarray:
-    """Returns a value for a variable, of its shape and type."""
-    if not isinstance(tensor, Variable):
-        raise TypeError(f"{tensor!r} is not of type Variable.")
-    if tensor.layout.returns_all_replicas:
-        raise NotImplementedError(
-            f"Writing {tensor!r} is not yet supported: its retrieval_mode is 'all_replicas'. Make "
-            "it with 'one_per_group'."
-        )
-    if isinstance(value, (bool, int, float)):
-        if tensor.dtype.is_float8:
-            raise TypeError(f"A number cannot be a value for {tensor!r}: pass codes.")
-        value = np.array(value, tensor.dtype.as_numpy())
-    array = value.detach().numpy() if hasattr(value, "detach") else np.asarray(value)
-    if array.dtype != np.dtype(tensor.dtype.as_numpy()):
-        raise TypeError(
-            f"The dtype of the array, {array.dtype}, must match the equivalent type of {tensor!r}."
-        )
-    if array.shape != tensor.shape_on_host:
-        raise ValueError(
-            f"The shape of the input array, {array.shape}, must be that of the variable on the "
-            f"host: {tensor.shape_on_host}."
-        )
-    return array

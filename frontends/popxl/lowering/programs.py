@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.feeds.infeed import Infeed
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
-from tensorflow_ipu.frontends.popxl.graph import Graph, reachable, storage_of
+from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering import functions, remote, weights
+from tensorflow_ipu.frontends.popxl.lowering import functions, remote, uses, weights
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popxl.lowering.types import carrier, plain, tf_type
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
@@ -57,20 +56,20 @@ class Program:
         """
         self._ordinal = ordinal
         self.device = f"/device:IPU:{ordinal}"
-        self._ipus = ipus_used(ir)
+        self._ipus = uses.ipus_used(ir)
         self.is_sharded = self._ipus > 1
         self._functions: dict[Graph, functions.GraphFunction] = {}
         self._infeeds: dict[HostToDeviceStream, Infeed] = {}
         self._outfeeds: dict[DeviceToHostStream, Outfeed] = {}
         self._reads: dict[Tensor, Any] = {}
         self._start: list[Any] = []
-        used = used_variables(ir)
+        used = uses.used_variables(ir)
         different = [variable for variable in used if weights.needs_lanes(variable)]
         self._weights = weights.Weights(different, ordinal) if different else None
         with tf.device(self.device):
-            self._remote = {b: remote.RemoteMemory(b) for b in used_buffers(ir)}
+            self._remote = {b: remote.RemoteMemory(b) for b in uses.used_buffers(ir)}
             self._state = {
-                tensor: _variable(tensor) for tensor in (*used, *kept_tensors(ir.main_graph))
+                tensor: _variable(tensor) for tensor in (*used, *uses.kept_tensors(ir.main_graph))
             }
         self._has_parts = different or any(
             op.execution_context in _PARTS[1:] for op in ir.main_graph.ops
@@ -209,7 +208,7 @@ class Program:
         """
         ops = [op for op in main.ops if op.execution_context is part]
         by_writer: dict[Op, list[Tensor]] = {}
-        for tensor, op in _last_writers(ops, self._state).items():
+        for tensor, op in uses.last_writers(ops, self._state).items():
             by_writer.setdefault(op, []).append(tensor)
         assignments: list[Any] = []
 
@@ -261,56 +260,6 @@ class Program:
             return []
         with scopes.ipu_shard(self._ipus - 1):
             return [tf.no_op("last_ipu")]
-
-
-def ipus_used(ir: Ir) -> int:
-    """Returns how many IPUs a replica of an Ir takes: the highest one that an op names, plus 1."""
-    ops = itertools.chain.from_iterable(graph.ops for graph in reachable(ir.main_graph))
-    return max((ipu for op in ops for ipu in (op.ipu, *op.ipus)), default=0) + 1
-
-
-def used_variables(ir: Ir) -> list[Variable]:
-    """Returns the variables that some op takes, or that are in remote buffers that are used."""
-    buffers = set(used_buffers(ir))
-    return [
-        variable
-        for variable in ir.main_graph.variables
-        if (variable.consumers if variable.entry is None else variable.entry[0] in buffers)
-    ]
-
-
-def used_buffers(ir: Ir) -> list[RemoteBuffer]:
-    """Returns the remote buffers that some op loads from or stores to."""
-    ops = itertools.chain.from_iterable(graph.ops for graph in reachable(ir.main_graph))
-    buffers = (op.attributes.get("buffer") for op in ops)
-    return list(dict.fromkeys(buffer for buffer in buffers if buffer is not None))
-
-
-def kept_tensors(main: Graph) -> list[Tensor]:
-    """Returns the tensors that one part of a program makes and another takes: they last, too.
-
-    Args:
-        main: the main graph.
-    """
-    return list(
-        dict.fromkeys(
-            root
-            for op in main.ops
-            for tensor in op.inputs
-            for root in storage_of(tensor)
-            if root.producer is not None
-            and root.producer.execution_context is not op.execution_context
-        )
-    )
-
-
-def _last_writers(ops: Sequence[Op], state: Collection[Tensor]) -> dict[Tensor, Op]:
-    """Returns the last op that makes or modifies each of the tensors that last."""
-    found = {}
-    for op in ops:
-        written = [root for i in op.writes for root in storage_of(op.inputs[i])]
-        found.update({root: op for root in (*op.fresh_outputs, *written) if root in state})
-    return found
 
 
 def _variable(tensor: Tensor) -> tf.Variable:
