@@ -9,8 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.device.attachment import ipus_reserved
+from tensorflow_ipu.distributed.instances import Instances
 
 _lock = threading.Lock()
 # Which session has which device of the configuration.
@@ -29,7 +31,7 @@ def expect(owner: Any, ipus: int) -> None:
     _needed[owner] = ipus
 
 
-def attach(owner: Any) -> int:
+def attach(owner: Any, instances: Instances) -> int:
     """Returns the ordinal of a device for a session, which has it until `detach`.
 
     A free device of the configuration in force that has so many IPUs serves. If there is none, the
@@ -37,15 +39,16 @@ def attach(owner: Any) -> int:
 
     Args:
         owner: the session, which is expected.
+        instances: the processes that share the replicas of its program.
 
     Raises:
         RuntimeError: If there is no such device, and sessions have others.
     """
     with _lock:
         ipus = _needed[owner]
-        found = _free_device(ipus)
+        found = _free_device(ipus, instances)
         if found is None:
-            found = _configure(ipus)
+            found = _configure(ipus, instances)
         _attached[owner] = found
         return found
 
@@ -90,9 +93,9 @@ def ipus_needed(ipus: int, replicas: int) -> int:
     return ipus_reserved(ipus * replicas)
 
 
-def _free_device(ipus: int) -> int | None:
+def _free_device(ipus: int, instances: Instances) -> int | None:
     """Returns the ordinal of a device that no session has, with so many IPUs."""
-    if not system.is_configured():
+    if not system.is_configured() or system.current().process_count != instances.count:
         return None
     taken = set(_attached.values())
     for device in system.current().devices:
@@ -101,7 +104,7 @@ def _free_device(ipus: int) -> int | None:
     return None
 
 
-def _configure(ipus: int) -> int:
+def _configure(ipus: int, instances: Instances) -> int:
     """Configures devices for all sessions, or if there are not enough IPUs, the one device."""
     if _attached:
         raise RuntimeError(
@@ -110,6 +113,7 @@ def _configure(ipus: int) -> int:
             "the first `with session:`, or leave that session."
         )
     config = copy.deepcopy(system.current().settings)
+    _set_instances(config, instances)
     sizes = sorted(_needed.values())
     for wanted in (sizes, [ipus]):
         config.select_ipus = []
@@ -121,3 +125,11 @@ def _configure(ipus: int) -> int:
         else:
             return wanted.index(ipus)
     raise RuntimeError(f"Failed to acquire device: {failure.message}") from failure
+
+
+def _set_instances(config: IPUConfig, instances: Instances) -> None:
+    """Writes into a configuration which of the processes this is; one is no distribution."""
+    distribution = config.experimental.multi_replica_distribution
+    several = instances.count > 1
+    distribution.process_count = instances.count if several else 0
+    distribution.process_index = instances.index if several else 0

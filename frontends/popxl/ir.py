@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.distributed import joining
+from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends.popxl import subgraphs
 from tensorflow_ipu.frontends.popxl.graph import Graph, reachable
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
@@ -28,10 +30,12 @@ class Ir:
         """Makes an Ir with an empty main graph.
 
         Args:
-            replication: number of replicas; "popdist" takes that of the launcher.
+            replication: number of replicas; "popdist" takes that of the launcher, and joins the
+                other processes that it has started.
 
         Raises:
             ValueError: If it is neither a number of replicas nor "popdist".
+            RuntimeError: If the other processes cannot be joined; see `popdist.init`.
         """
         self._id = next(_ids)
         self._numbers: dict[str, int] = {}
@@ -39,12 +43,10 @@ class Ir:
         self._main_graph = self.new_graph("")
         self._is_closed = False
         self._num_host_transfers = 1
-        self._instances = 1
+        self._instances = Instances()
         if replication == "popdist":
-            from tensorflow_ipu.distributed import popdist
-
-            self._instances = popdist.getNumInstances()
-            replication = popdist.getNumTotalReplicas()
+            self._instances = joining.join(of_poprun())
+            replication = self._instances.total_replicas
         self._replication = _number("replication", replication)
 
     def __repr__(self) -> str:
@@ -80,12 +82,23 @@ class Ir:
                 "The replication factor cannot be set: the Ir is already prepared. Set it before a "
                 "popxl.Session is made of the Ir."
             )
-        self._replication = _number("replication_factor", value)
+        replication = _number("replication_factor", value)
+        if replication % self._instances.count:
+            raise ValueError(
+                f"replication_factor must be a multiple of the {self._instances.count} processes "
+                f"that share the replicas. Received: {value}"
+            )
+        self._replication = replication
 
     @property
     def instance_replication_factor(self) -> int:
         """Number of replicas of this process."""
-        return self._replication // self._instances
+        return self._replication // self._instances.count
+
+    @property
+    def instances(self) -> Instances:
+        """The processes that run its replicas; for this package only."""
+        return self._instances
 
     @property
     def num_host_transfers(self) -> int:

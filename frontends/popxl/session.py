@@ -262,7 +262,7 @@ class Session:
 
     def _attach(self) -> None:
         """Takes a device and brings the variables to it."""
-        ordinal = devices.attach(self)
+        ordinal = devices.attach(self, self._ir.instances)
         try:
             devices.check_replicas(
                 ordinal, uses.ipus_used(self._ir), self._ir.instance_replication_factor

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.feeds.infeed import Infeed
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
 from tensorflow_ipu.frontends.popxl.lowering.types import carrier, plain, tf_type
@@ -40,19 +41,11 @@ class Weights:
         Args:
             variables: the variables, at least one.
             ordinal: of the TensorFlow device.
-
-        Raises:
-            NotImplementedError: If replicas run in several processes.
         """
         ir = variables[0].ir
-        if ir.replication_factor != ir.instance_replication_factor:
-            raise NotImplementedError(
-                "Variables in groups of replicas or in remote buffers run in one process only. "
-                f"{ir!r} has {ir.instance_replication_factor} of {ir.replication_factor} replicas "
-                "in this one: start the program without poprun, or use ordinary variables."
-            )
         self.variables = tuple(variables)
-        self._replicas = ir.replication_factor
+        first = ir.instances.index * ir.instance_replication_factor
+        self._replicas = slice(first, first + ir.instance_replication_factor)
         self._infeed = Infeed(self._dataset(), ordinal, 1)
         self._outfeed = Outfeed(ordinal, IPUOutfeedMode.ALL)
 
@@ -75,19 +68,23 @@ class Weights:
         self._infeed.restart(self._dataset())
 
     def take(self) -> dict[Variable, np.ndarray]:
-        """Returns what each replica has sent, for each variable in the order of the replicas."""
+        """Returns what each replica has sent, for each variable in the order of the replicas.
+
+        Where the replicas run in several processes, these meet here: a group of replicas may have
+        its first one, or shards of a value, in another process.
+        """
         return {
-            variable: stored.numpy()
+            variable: _of_all_processes(stored.numpy())
             .view(variable.dtype.as_numpy())
-            .reshape(self._replicas, *variable.layout.shape_on_device)
+            .reshape(-1, *variable.layout.shape_on_device)
             for variable, stored in zip(self.variables, self._outfeed.dequeue(False))
         }
 
     def _dataset(self) -> tf.data.Dataset:
-        """The elements of the feed: those of the replicas in turn."""
+        """The elements of the feed: those of the replicas of this process in turn."""
         rows = []
         for variable in self.variables:
-            values = np.ascontiguousarray(variable.layout.to_device(variable.data))
+            values = np.ascontiguousarray(variable.layout.to_device(variable.data)[self._replicas])
             rows.append(plain(values).view(carrier(variable.dtype).as_numpy_dtype))
         return tf.data.Dataset.from_tensor_slices(tuple(rows))
 
@@ -95,3 +92,10 @@ class Weights:
 def _as(dtype: tf.DType, value: Any) -> Any:
     """Returns a value with its bits taken for another type."""
     return value if value.dtype is dtype else tf.bitcast(value, dtype)
+
+
+def _of_all_processes(stored: np.ndarray) -> np.ndarray:
+    """Returns what the replicas of all processes have sent, the bytes of each process in turn."""
+    if transport.count() == 1:
+        return stored
+    return transport.joined(tf.constant(stored.reshape(-1).view(np.uint8))).numpy()
