@@ -5,7 +5,7 @@ How it is built, from the bottom up:
 * `core/` has the parts of the graph IR: `kinds.py` is the table of ops, with one record for each
   (`OpKind`): the rule for shapes and types, what it computes in TensorFlow, its gradient, and what
   it modifies. `op.py` is one use of an op, `views.py` says how tensors share storage.
-* `tensor.py`, `graph.py`, `ir.py`, `streams.py` and `context.py` are the public classes.
+* `tensor/`, `graph/`, `ir.py`, `streams.py` and `context.py` are the public classes.
   `building.py` adds ops to the current graph, and checks what holds for all of them.
 * `ops/` has a module for each family: records, and the functions that programs call. To add an op,
   write its shape rule, register an `OpKind` with it and a function of TensorFlow tensors, write the

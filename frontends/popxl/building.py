@@ -105,6 +105,19 @@ def check_in_graph(graph: Graph, tensors: Sequence[Any]) -> None:
             )
 
 
+def check_tensor(t: Any) -> None:
+    """Refuses what is no tensor of the current graph, before its shape is asked for.
+
+    Args:
+        t: what should be one.
+
+    Raises:
+        TypeError: If it is no tensor.
+        ValueError: If it is in another graph.
+    """
+    check_in_graph(context.get_current_graph(), [t])
+
+
 def check_same_place(tensors: Sequence[Tensor]) -> None:
     """Refuses tensors on different IPUs or tile sets.
 

@@ -9,27 +9,37 @@ from tensorflow_ipu.frontends.popxl.ops.arithmetic import (
     add,
     add_,
     div,
-    equal,
     fmod,
-    greater,
-    logical_and,
-    logical_not,
-    logical_or,
     maximum,
     mul,
     pow,  # noqa: A004
     sub,
-    where,
 )
 from tensorflow_ipu.frontends.popxl.ops.casts import cast, init, io_tile_copy, ipu_copy
 from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
 from tensorflow_ipu.frontends.popxl.ops.control.calls import call, call_with_info
+from tensorflow_ipu.frontends.popxl.ops.control.conditional_sites import ConditionalSiteInfo
 from tensorflow_ipu.frontends.popxl.ops.control.conditionals import (
-    ConditionalSiteInfo,
     conditional,
     conditional_with_info,
 )
 from tensorflow_ipu.frontends.popxl.ops.control.loops import repeat, repeat_with_info
+from tensorflow_ipu.frontends.popxl.ops.elements.dynamic_slices import (
+    dynamic_slice,
+    dynamic_update,
+    dynamic_update_,
+)
+from tensorflow_ipu.frontends.popxl.ops.elements.grouped import (
+    grouped_scatter_reduce,
+    groupedgather,
+    scatter_reduce,
+)
+from tensorflow_ipu.frontends.popxl.ops.elements.indexing import (
+    gather,
+    onehot,
+    scatter,
+    tied_gather,
+)
 from tensorflow_ipu.frontends.popxl.ops.elementwise import (
     abs,  # noqa: A004
     ceil,
@@ -59,29 +69,26 @@ from tensorflow_ipu.frontends.popxl.ops.elementwise import (
 )
 from tensorflow_ipu.frontends.popxl.ops.float8 import (
     cast_then_pow2scale,
-    conv_pow2scaled,
-    conv_transpose_pow2scaled,
-    matmul_pow2scaled,
     pow2scale_cast_from_fp8,
     pow2scale_cast_to_fp8,
     pow2scale_then_cast,
 )
-from tensorflow_ipu.frontends.popxl.ops.grouped import (
-    grouped_scatter_reduce,
-    groupedgather,
-    scatter_reduce,
+from tensorflow_ipu.frontends.popxl.ops.float8_products import (
+    conv_pow2scaled,
+    conv_transpose_pow2scaled,
+    matmul_pow2scaled,
 )
 from tensorflow_ipu.frontends.popxl.ops.host import host_load, host_store
-from tensorflow_ipu.frontends.popxl.ops.indexing import (
-    dynamic_slice,
-    dynamic_update,
-    dynamic_update_,
-    gather,
-    onehot,
-    scatter,
-    tied_gather,
-)
+from tensorflow_ipu.frontends.popxl.ops.joining import concat, concat_, split
 from tensorflow_ipu.frontends.popxl.ops.linear import matmul
+from tensorflow_ipu.frontends.popxl.ops.logic import (
+    equal,
+    greater,
+    logical_and,
+    logical_not,
+    logical_or,
+    where,
+)
 from tensorflow_ipu.frontends.popxl.ops.misc import (
     clamp,
     clip,
@@ -92,8 +99,6 @@ from tensorflow_ipu.frontends.popxl.ops.misc import (
     scaled_add_,
 )
 from tensorflow_ipu.frontends.popxl.ops.movement import (
-    concat,
-    concat_,
     detach,
     detach_,
     flatten,
@@ -102,7 +107,6 @@ from tensorflow_ipu.frontends.popxl.ops.movement import (
     rename,
     reshape,
     reshape_,
-    split,
     squeeze,
     transpose,
     transpose_,

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popxl import building, context, dtypes
-from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
-from tensorflow_ipu.frontends.popxl.ops.linear import product, product_spec
-from tensorflow_ipu.frontends.popxl.ops.nn.convolution import (
-    conv_spec,
-    convolved,
-    window_attributes,
-)
-from tensorflow_ipu.frontends.popxl.ops.nn.transposed import (
-    transposed,
-    transposed_attributes,
-    transposed_spec,
-)
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 from tensorflow_ipu.ops.f8 import codes
 
@@ -31,47 +17,26 @@ _OVERFLOWS = {dtypes.float8_143: 248.0, dtypes.float8_152: 61440.0}
 _EXPONENT_SHIFT, _EXPONENT_BIAS = 23, 127
 
 
-def _power(exponent: Any) -> Any:
+def power_of_two(exponent: Any) -> Any:
     """Returns 2 to an integer from -126 to 127, exactly."""
     return tf.bitcast(tf.bitwise.left_shift(exponent + _EXPONENT_BIAS, _EXPONENT_SHIFT), tf.float32)
 
 
-def _metadata(dtype: dtypes.dtype) -> Any:
+def metadata(dtype: dtypes.dtype) -> Any:
+    """Returns the bit that says which of the two formats codes have."""
     return tf.constant(codes.F143_BIT if dtype is dtypes.float8_143 else 0, tf.uint8)
 
 
 def _to_float8(t: Any, log2_scale: Any, data_type: dtypes.dtype) -> Any:
-    scaled = tf.cast(t, tf.float32) * _power(log2_scale)
+    scaled = tf.cast(t, tf.float32) * power_of_two(log2_scale)
     is_large = tf.abs(scaled) >= _OVERFLOWS[data_type]
-    encoded = codes.encode(scaled, _metadata(data_type))
+    encoded = codes.encode(scaled, metadata(data_type))
     return tf.where(is_large, tf.constant(codes.NAN_CODE, tf.uint8), encoded)
 
 
 def _from_float8(t: Any, log2_scale: Any, source: dtypes.dtype, data_type: dtypes.dtype) -> Any:
-    decoded = tf.cast(codes.decode(t, _metadata(source)), tf_type(data_type))
-    return tf.cast(tf.cast(decoded, tf.float32) * _power(log2_scale), decoded.dtype)
-
-
-def _scaled(spec: Callable[..., list[TensorSpec]]) -> Callable[..., list[TensorSpec]]:
-    """Makes the rule of an op on 8-bit floats from that of the same op on other floats."""
-
-    def infer(specs: shapes.Specs, formats: Any, **attributes: Any) -> list[TensorSpec]:
-        halves = [operand.with_dtype(dtypes.float16) for operand in specs[:2]]
-        return spec(halves, **attributes)
-
-    return infer
-
-
-def _of_float8(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes what an op on 8-bit floats computes: in float32, scaled, and rounded once."""
-
-    def scaled(
-        lhs: Any, rhs: Any, log2_scale: Any, formats: Sequence[dtypes.dtype], **attributes: Any
-    ) -> Any:
-        wide = [codes.decode(t, _metadata(f)) for t, f in zip((lhs, rhs), formats)]
-        return tf.cast(compute(*wide, **attributes) * _power(log2_scale), tf.float16)
-
-    return scaled
+    decoded = tf.cast(codes.decode(t, metadata(source)), tf_type(data_type))
+    return tf.cast(tf.cast(decoded, tf.float32) * power_of_two(log2_scale), decoded.dtype)
 
 
 _TO = register(
@@ -90,17 +55,9 @@ _FROM = register(
         Gradient.CUT,
     )
 )
-_MATMUL, _CONV, _CONV_TRANSPOSE = (
-    register(OpKind(name, _scaled(spec), _of_float8(compute), Gradient.REFUSED))
-    for name, spec, compute in (
-        ("MatMulPow2Scaled", product_spec, product),
-        ("ConvPow2Scaled", conv_spec, convolved),
-        ("ConvTransposePow2Scaled", transposed_spec, transposed),
-    )
-)
 
 
-def _check(log2_scale: Tensor, *operands: Tensor) -> None:
+def check_scale(log2_scale: Tensor, *operands: Tensor) -> None:
     """Refuses other scales than integers, and operands that are no 8-bit floats."""
     building.check_in_graph(context.get_current_graph(), [*operands, log2_scale])
     for operand in operands:
@@ -127,7 +84,7 @@ def pow2scale_cast_to_fp8(t: Tensor, log2_scale: Tensor, data_type: dtypes.dtype
         TypeError: If the format is none, or types differ from these.
         ValueError: If `log2_scale` is no scalar.
     """
-    _check(log2_scale)
+    check_scale(log2_scale)
     building.check_in_graph(context.get_current_graph(), [t])
     if data_type not in _OVERFLOWS or t.dtype not in (dtypes.float16, dtypes.float32):
         raise TypeError(
@@ -149,7 +106,7 @@ def pow2scale_cast_from_fp8(t: Tensor, log2_scale: Tensor, data_type: dtypes.dty
         TypeError: If types differ from these.
         ValueError: If `log2_scale` is no scalar.
     """
-    _check(log2_scale, t)
+    check_scale(log2_scale, t)
     if data_type not in (dtypes.float16, dtypes.float32):
         raise TypeError(
             f"Casting from {t.dtype} to {data_type} is not supported. Expected: popxl.float16 or "
@@ -160,125 +117,3 @@ def pow2scale_cast_from_fp8(t: Tensor, log2_scale: Tensor, data_type: dtypes.dty
 
 pow2scale_then_cast = pow2scale_cast_to_fp8
 cast_then_pow2scale = pow2scale_cast_from_fp8
-
-
-def matmul_pow2scaled(
-    lhs: Tensor,
-    rhs: Tensor,
-    log2_scale: Tensor,
-    available_memory_proportion: float | None = None,
-) -> Tensor:
-    """Returns the product of matrices of 8-bit floats times a power of two, in float16.
-
-    Args:
-        lhs: a tensor of one of the formats.
-        rhs: a tensor of one of the formats.
-        log2_scale: the power, an int32 scalar from -32 to 31.
-        available_memory_proportion: the part of a tile's memory that the product may use.
-
-    Raises:
-        TypeError: If an operand is no 8-bit float, or `log2_scale` no int32.
-        ValueError: If `log2_scale` is no scalar.
-        popart.popart_exception: If shapes do not fit.
-    """
-    _check(log2_scale, lhs, rhs)
-    return building.add(
-        _MATMUL,
-        lhs,
-        rhs,
-        log2_scale,
-        formats=(lhs.dtype, rhs.dtype),
-        memory_proportion=available_memory_proportion,
-    )
-
-
-def conv_pow2scaled(
-    t: Tensor,
-    weight: Tensor,
-    log2_scale: Tensor,
-    stride: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0, 0, 0),
-    dilation: Sequence[int] = (1, 1),
-    groups: int = 1,
-    pad_type: str = "not_set",
-    available_memory_proportions: Sequence[float] | None = None,
-    enable_conv_dithering: Sequence[int] | None = None,
-) -> Tensor:
-    """Returns the convolution of 8-bit floats times a power of two, in float16.
-
-    Args:
-        t: the tensor, of one of the formats.
-        weight: the weight, of one of the formats.
-        log2_scale: the power, an int32 scalar from -32 to 31.
-        stride: as for `conv`.
-        padding: as for `conv`.
-        dilation: as for `conv`.
-        groups: as for `conv`.
-        pad_type: as for `conv`.
-        available_memory_proportions: the part of a tile's memory that the op may use.
-        enable_conv_dithering: whether to lay out convolutions from different tiles on.
-
-    Raises:
-        Exception: As `matmul_pow2scaled` and `conv` do.
-    """
-    _check(log2_scale, t, weight)
-    return building.add(
-        _CONV,
-        t,
-        weight,
-        log2_scale,
-        formats=(t.dtype, weight.dtype),
-        **window_attributes(t, weight, stride, padding, dilation, pad_type),
-        groups=groups,
-        memory_proportions=available_memory_proportions,
-        dithering=enable_conv_dithering,
-    )
-
-
-def conv_transpose_pow2scaled(
-    t: Tensor,
-    weight: Tensor,
-    log2_scale: Tensor,
-    stride: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0, 0, 0),
-    dilation: Sequence[int] = (1, 1),
-    groups: int = 1,
-    pad_type: str = "not_set",
-    output_padding: Sequence[int] = (),
-    output_shape: Sequence[int] = (),
-    available_memory_proportions: Sequence[float] | None = None,
-    enable_conv_dithering: Sequence[int] | None = None,
-) -> Tensor:
-    """Returns the transposed convolution of 8-bit floats times a power of two, in float16.
-
-    Args:
-        t: the tensor, of one of the formats.
-        weight: the weight, of one of the formats.
-        log2_scale: the power, an int32 scalar from -32 to 31.
-        stride: as for `conv_transpose`.
-        padding: as for `conv_transpose`.
-        dilation: as for `conv_transpose`.
-        groups: as for `conv_transpose`.
-        pad_type: as for `conv_transpose`.
-        output_padding: as for `conv_transpose`.
-        output_shape: as for `conv_transpose`.
-        available_memory_proportions: the part of a tile's memory that the op may use.
-        enable_conv_dithering: whether to lay out convolutions from different tiles on.
-
-    Raises:
-        Exception: As `matmul_pow2scaled` and `conv_transpose` do.
-    """
-    _check(log2_scale, t, weight)
-    return building.add(
-        _CONV_TRANSPOSE,
-        t,
-        weight,
-        log2_scale,
-        formats=(t.dtype, weight.dtype),
-        **transposed_attributes(
-            t, weight, stride, padding, dilation, pad_type, output_padding, output_shape
-        ),
-        groups=groups,
-        memory_proportions=available_memory_proportions,
-        dithering=enable_conv_dithering,
-    )

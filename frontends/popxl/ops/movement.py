@@ -1,14 +1,13 @@
-"""Shapes and the order of axes: reshaping, transposing, joining and splitting."""
+"""Shapes and the order of axes: reshaping and transposing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import (
     Gradient,
@@ -36,44 +35,6 @@ def _transpose_spec(specs: shapes.Specs, permutation: tuple[int, ...]) -> list[T
     return [spec.with_shape(tuple(spec.shape[axis] for axis in permutation))]
 
 
-def _concat_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
-    first = specs[0]
-    axis = shapes.positive_axis(axis, first.rank, "Concat")
-    for spec in specs[1:]:
-        others = [(a, b) for i, (a, b) in enumerate(zip(first.shape, spec.shape)) if i != axis]
-        if spec.rank != first.rank or any(a != b for a, b in others):
-            raise popart_exception(
-                f"Concat along the axis {axis}: other dimensions must be equal. Received: "
-                f"{[spec.shape for spec in specs]}"
-            )
-    whole = sum(spec.shape[axis] for spec in specs)
-    return [first.with_shape((*first.shape[:axis], whole, *first.shape[axis + 1 :]))]
-
-
-def _split_spec(specs: shapes.Specs, splits: tuple[int, ...], axis: int) -> list[TensorSpec]:
-    (spec,) = specs
-    shape = spec.shape
-    if sum(splits) != shape[axis]:
-        raise popart_exception(
-            f"Split: the splits {splits} do not add up to {shape[axis]}, the size of the axis "
-            f"{axis}."
-        )
-    return [spec.with_shape((*shape[:axis], size, *shape[axis + 1 :])) for size in splits]
-
-
-def _split(t: Any, splits: tuple[int, ...], axis: int) -> list[Any]:
-    return list(tf.split(t, list(splits), axis))
-
-
-_CONCAT = register(OpKind("Concat", _concat_spec, lambda *ts, axis: tf.concat(list(ts), axis)))
-_CONCAT_ = register(
-    OpKind(
-        "ConcatInplace",
-        _concat_spec,
-        lambda *ts, axis: [],
-        view=lambda specs, axis: views.Joined(axis % specs[0].rank),
-    )
-)
 _DETACH = register(OpKind("Detach", shapes.same, tf.identity, Gradient.CUT))
 _DETACH_ = register(
     OpKind("DetachInplace", shapes.same, lambda t: [], Gradient.CUT, view=views.whole)
@@ -88,7 +49,6 @@ _RESHAPE_ = register(
         view=lambda specs, shape: views.Reshaped(shape),
     )
 )
-_SPLIT = register(OpKind("Split", _split_spec, _split))
 _TRANSPOSE = register(
     OpKind("Transpose", _transpose_spec, lambda t, permutation: tf.transpose(t, permutation))
 )
@@ -100,34 +60,6 @@ _TRANSPOSE_ = register(
         view=lambda specs, permutation: views.Transposed(permutation),
     )
 )
-
-
-def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Returns tensors joined along an axis.
-
-    Args:
-        ts: tensors of one type, whose other dimensions are equal.
-        axis: the axis; negative ones count from the last.
-
-    Raises:
-        TypeError: If types differ.
-        popart.popart_exception: If shapes do not fit.
-    """
-    return building.add(_CONCAT, *_same_type(ts), axis=axis)
-
-
-def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Returns tensors joined along an axis as a view: what is written into it goes to them.
-
-    Args:
-        ts: tensors of one type, whose other dimensions are equal.
-        axis: the axis; negative ones count from the last.
-
-    Raises:
-        TypeError: If types differ.
-        popart.popart_exception: If shapes do not fit.
-    """
-    return building.add(_CONCAT_, *_same_type(ts), axis=axis)
 
 
 @tensor_method()
@@ -199,29 +131,6 @@ def reshape_(t: Tensor, shape: Sequence[int]) -> Tensor:
     return building.add(_RESHAPE_, t, shape=_full_shape(t, shape))
 
 
-def split(t: Tensor, splits: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """Returns the parts of a tensor along an axis.
-
-    Args:
-        t: the tensor.
-        splits: the number of equal parts, or the size of each.
-        axis: the axis; negative ones count from the last.
-
-    Raises:
-        ValueError: If the number does not divide the axis.
-        popart.popart_exception: If the sizes do not add up, or there is no such axis.
-    """
-    _check_tensor(t)
-    axis = shapes.positive_axis(axis, t.rank, "Split")
-    if isinstance(splits, int):
-        if splits < 1 or t.shape[axis] % splits:
-            raise ValueError(
-                f"{splits} does not equally divide {t.shape[axis]}, the size of the axis {axis}."
-            )
-        splits = [t.shape[axis] // splits] * splits
-    return building.add_all(_SPLIT, [t], splits=tuple(splits), axis=axis)
-
-
 def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     """Returns a tensor without dimensions of size 1.
 
@@ -232,7 +141,7 @@ def squeeze(t: Tensor, axes: Sequence[int] | None = None) -> Tensor:
     Raises:
         ValueError: If an axis is given twice, is beyond the rank, or has another size.
     """
-    _check_tensor(t)
+    building.check_tensor(t)
     if axes is None:
         axes = [axis for axis, size in enumerate(t.shape) if size == 1]
     wanted = [axis + t.rank if axis < 0 else axis for axis in axes]
@@ -275,26 +184,9 @@ def transpose_(t: Tensor, permutation: Iterable[int] | None = None) -> Tensor:
     return building.add(_TRANSPOSE_, t, permutation=_permutation(t, permutation))
 
 
-def _check_tensor(t: Tensor) -> None:
-    """Refuses what is no tensor of the current graph, before its shape is asked for."""
-    building.check_in_graph(context.get_current_graph(), [t])
-
-
-def _same_type(ts: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Refuses tensors of different types."""
-    for t in ts:
-        _check_tensor(t)
-        if t.dtype is not ts[0].dtype:
-            raise TypeError(
-                f"All tensors of a concat must have the same type. Received: {[*ts]}. Cast them: "
-                "ops.cast."
-            )
-    return ts
-
-
 def _full_shape(t: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
     """Returns a shape with the size of -1 filled in."""
-    _check_tensor(t)
+    building.check_tensor(t)
     if not isinstance(shape, (tuple, list)):
         raise TypeError(f"shape must be a tuple or list. Received: {shape!r}")
     for size in shape:
@@ -310,7 +202,7 @@ def _full_shape(t: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
 
 def _permutation(t: Tensor, permutation: Iterable[int] | None) -> tuple[int, ...]:
     """Returns the order of axes that is asked for."""
-    _check_tensor(t)
+    building.check_tensor(t)
     if permutation is None:
         return tuple(reversed(range(t.rank)))
     order = tuple(axis + t.rank if axis < 0 else axis for axis in permutation)

@@ -13,9 +13,9 @@ from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register, tensor_method
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.arithmetic import where
-from tensorflow_ipu.frontends.popxl.ops.indexing import gather
-from tensorflow_ipu.frontends.popxl.ops.movement import squeeze
+from tensorflow_ipu.frontends.popxl.ops.elements.indexing import gather
+from tensorflow_ipu.frontends.popxl.ops.logic import where
+from tensorflow_ipu.frontends.popxl.ops.movement import flatten, squeeze
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 _Bounds = tuple[int, Optional[int], int]
@@ -153,6 +153,23 @@ def item(t: Tensor, key: Any) -> Tensor:
         "Only integers, slices (`:`), integer tensors and boolean tensors are valid indices. "
         f"Received: {key!r}"
     )
+
+
+@tensor_method()
+def diag(t: Tensor) -> Tensor:
+    """Returns the diagonal of a matrix.
+
+    Args:
+        t: the matrix.
+
+    Raises:
+        ValueError: If it is no matrix.
+    """
+    if t.rank != 2:
+        raise ValueError(f"Diag expected a 2d tensor. Received: shape={t.shape}")
+    rows, columns = t.shape
+    last = (min(rows, columns) - 1) * (columns + 1)
+    return item(flatten(t), builtins.slice(0, last + 1, columns + 1))
 
 
 def _part(t: Tensor, parts: tuple[Any, ...]) -> Tensor:

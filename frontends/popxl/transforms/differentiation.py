@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from tensorflow_ipu.frontends.popxl import building, context
-from tensorflow_ipu.frontends.popxl.core import shapes
-from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
+from tensorflow_ipu.frontends.popxl.core.kinds import Gradient
 from tensorflow_ipu.frontends.popxl.core.op import Op
-from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.lowering.gradients import Derivation, derive
+from tensorflow_ipu.frontends.popxl.lowering.gradients import derive
 from tensorflow_ipu.frontends.popxl.ops.casts import init
 from tensorflow_ipu.frontends.popxl.ops.control import calls
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant, graph_input
@@ -24,31 +20,10 @@ from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
     ExpectedConnectionType,
     GradGraphInfo,
 )
+from tensorflow_ipu.frontends.popxl.transforms.gradient_ops import SUM, gradient_kind
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
-
-_SUM = register(OpKind("Sum", shapes.elementwise("Sum"), lambda *ts: tf.add_n(list(ts))))
-_kinds: dict[OpKind, OpKind] = {}
-
-
-def _gradient_spec(specs: shapes.Specs, derivation: Derivation) -> list[TensorSpec]:
-    return list(derivation.specs)
-
-
-def _lower_gradient(lowering: Lowering, op: Op) -> None:
-    """Puts the gradient of an op into the program."""
-    derivation: Derivation = op.attributes["derivation"]
-    lowering.define_outputs(op, derivation.build(lowering.read_inputs(op)))
-
-
-def _gradient_kind(kind: OpKind) -> OpKind:
-    """Returns the kind of the op that is the gradient of one."""
-    if kind not in _kinds:
-        _kinds[kind] = OpKind(
-            f"{kind.type}Grad", _gradient_spec, gradient=Gradient.REFUSED, lower=_lower_gradient
-        )
-    return _kinds[kind]
+    pass
 
 
 class Backward:
@@ -116,7 +91,7 @@ class Backward:
         """
         parts = self._gradients.get(tensor, [])
         if len(parts) > 1:
-            self._gradients[tensor] = parts = [building.add(_SUM, *parts)]
+            self._gradients[tensor] = parts = [building.add(SUM, *parts)]
         return parts[0] if parts else None
 
     def add_gradient(self, tensor: Tensor, gradient: Tensor) -> None:
@@ -201,7 +176,7 @@ class Backward:
         values = [self.forward_value(tensor) for tensor in read]
         gradients = [self.gradient(op.outputs[i]) for i in derivation.provided]
         results = building.add_all(
-            _gradient_kind(op.kind),
+            gradient_kind(op.kind),
             [*values, *(tensor for tensor in gradients if tensor is not None)],
             [f"Gradient___{op.inputs[i].name}" for i in derivation.results],
             derivation=derivation,
@@ -245,7 +220,7 @@ class Backward:
                 "have a gradient as grads_required."
             )
         if gradient in self.graph.outputs:
-            gradient = building.add(_SUM, gradient)
+            gradient = building.add(SUM, gradient)
         self.graph.add_output(gradient)
 
     def _info(self, starts: list[Tensor], found: list[Tensor]) -> GradGraphInfo:

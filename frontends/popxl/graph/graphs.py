@@ -1,8 +1,7 @@
-"""`Graph`: ops and tensors, with inputs and outputs; the module `popxl.graph`."""
+"""`Graph`: ops with the tensors that they make."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +10,14 @@ from tensorflow_ipu.frontends.popxl.core import sites
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, Variable
+from tensorflow_ipu.frontends.popxl.graph.contents import GraphContents
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.ir import Ir
 
-__all__ = ["Graph"]
 
-
-class Graph:
+class Graph(GraphContents):
     """A list of ops with the tensors that they make, some of which are inputs and outputs.
 
     In `with graph:` it is the current graph, which ops are added to.
@@ -35,11 +32,6 @@ class Graph:
     ops: list[Op]
     call_sites: list[Op]
     can_be_differentiated: bool
-    _ir: Ir
-    _id: str
-    _tensors: dict[str, Tensor]
-    _inputs: list[Tensor]
-    _outputs: list[Tensor]
     _hooks: dict[int, Callable[[Op], Any]]
 
     def __init__(self) -> None:
@@ -56,20 +48,15 @@ class Graph:
             ir: the Ir that it is in.
             id: its id, unique in the Ir; empty for the main graph.
         """
-        graph = object.__new__(cls)
+        graph: Graph = super().create(ir, id)
         graph.ops = []
         graph.call_sites = []
         graph.can_be_differentiated = True
-        graph._ir = ir
-        graph._id = id
-        graph._tensors = {}
-        graph._inputs = []
-        graph._outputs = []
         graph._hooks = {}
         return graph
 
     def __repr__(self) -> str:
-        return f"Graph[{self._id or 'main'} {len(self.ops)} ops]"
+        return f"Graph[{self.id or 'main'} {len(self.ops)} ops]"
 
     def __enter__(self) -> Graph:
         context.enter_graph(self)
@@ -84,80 +71,12 @@ class Graph:
         return self is other
 
     def __hash__(self) -> int:
-        return hash((self._id, self._ir.id))
-
-    def __contains__(self, value: object) -> bool:
-        if not isinstance(value, Tensor):
-            raise TypeError(f"Value must be of type popxl.Tensor. Received: {type(value)}")
-        return value.ir is self._ir and value.id in self._tensors
-
-    @property
-    def ir(self) -> Ir:
-        """The Ir that it is in."""
-        return self._ir
-
-    @property
-    def main_graph(self) -> Graph:
-        """The main graph of its Ir."""
-        return self._ir.main_graph
-
-    @property
-    def id(self) -> str:
-        """Its name, unique in the Ir; empty for the main graph."""
-        return self._id
-
-    @property
-    def name(self) -> str:
-        """The same as `id`."""
-        return self._id
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """Its inputs, in order."""
-        return tuple(self._inputs)
-
-    @property
-    def inputs_by_name(self) -> dict[str, Tensor]:
-        """Its inputs by their names."""
-        return {tensor.name: tensor for tensor in self._inputs}
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """Its outputs, in order. Autodiff adds those that the gradient needs."""
-        return tuple(self._outputs)
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All its tensors, in the order of their creation."""
-        return tuple(self._tensors.values())
-
-    @property
-    def variables(self) -> tuple[Variable, ...]:
-        """Its variables."""
-        return tuple(t for t in self._tensors.values() if isinstance(t, Variable))
-
-    @property
-    def constants(self) -> tuple[Constant, ...]:
-        """Its constants."""
-        return tuple(t for t in self._tensors.values() if isinstance(t, Constant))
+        return hash((self.id, self.ir.id))
 
     @property
     def called_graphs(self) -> tuple[Graph, ...]:
         """The graphs that its ops run, each once."""
         return tuple(dict.fromkeys(graph for op in self.ops for graph in op.called))
-
-    def get_tensor(self, tensor_id: str) -> Tensor:
-        """Returns the tensor with an id.
-
-        Args:
-            tensor_id: the id.
-
-        Raises:
-            popart.popart_exception: If there is none.
-        """
-        if tensor_id not in self._tensors:
-            raise popart_exception(f"No tensor {tensor_id!r} in the graph {self._id or 'main'!r}.")
-        return self._tensors[tensor_id]
 
     def register_op_created_hook(self, fn: Callable[[Op], Any]) -> int:
         """Asks for a call after each op that is created in this graph.
@@ -168,7 +87,7 @@ class Graph:
         Returns:
             A handle for `remove_op_created_hook`.
         """
-        handle = self._ir.next_number("hook")
+        handle = self.ir.next_number("hook")
         self._hooks[handle] = fn
         return handle
 
@@ -185,52 +104,6 @@ class Graph:
             raise ValueError(f"Unknown op created hook: {handle}")
         del self._hooks[handle]
 
-    def new_id(self, name: str | None) -> str:
-        """Returns an id for a new tensor.
-
-        Args:
-            name: what it is called; "t" by default.
-        """
-        parts = [*([self._id] if self._id else []), *context.current_scopes(), name or "t"]
-        return self.unique_id("/".join(parts))
-
-    def unique_id(self, wanted: str) -> str:
-        """Returns an id that no tensor has: that which is wanted, or one like it."""
-        found = wanted
-        while found in self._tensors:
-            found = f"{wanted}__t{self._ir.next_number('tensor')}"
-        return found
-
-    def add_tensor(self, tensor: Any) -> Any:
-        """Enters a new tensor, and returns it."""
-        self._tensors[tensor.id] = tensor
-        return tensor
-
-    def remove_tensor(self, tensor: Tensor) -> None:
-        """Forgets a tensor that goes to another graph."""
-        del self._tensors[tensor.id]
-
-    def add_input(self, tensor: Tensor) -> Tensor:
-        """Makes a new tensor the next input, and returns it."""
-        self._inputs.append(tensor)
-        return tensor
-
-    def sort_inputs(self, order: Sequence[Tensor]) -> None:
-        """Puts the inputs of a graph that nothing calls yet into another order."""
-        self._inputs = list(order)
-
-    def add_output(self, tensor: Tensor) -> None:
-        """Makes a tensor the next output.
-
-        Raises:
-            ValueError: If it is in another graph, or an output already.
-        """
-        if tensor not in self:
-            raise ValueError(f"{tensor!r} is not in the current Graph, {self!r}.")
-        if tensor in self._outputs:
-            raise ValueError(f"{tensor!r} is an output of {self!r} already.")
-        self._outputs.append(tensor)
-
     def remove_outputs(self, tensors: Iterable[Tensor]) -> None:
         """Makes tensors no outputs of a graph that nothing calls yet.
 
@@ -242,8 +115,7 @@ class Graph:
         """
         if self.call_sites:
             raise ValueError(f"{self!r} is called already, so its outputs cannot be removed.")
-        for tensor in tensors:
-            self._outputs.remove(tensor)
+        super().remove_outputs(tensors)
 
     def add_op(
         self,
@@ -267,9 +139,9 @@ class Graph:
         Returns:
             The op, which the hooks have seen.
         """
-        self._ir.check_is_open()
+        self.ir.check_is_open()
         op = Op(
-            id=self._ir.next_number("op", 100),
+            id=self.ir.next_number("op", 100),
             kind=kind,
             graph=self,
             inputs=list(inputs),
@@ -308,21 +180,3 @@ class Graph:
         op.outputs.append(tensor)
         self.add_tensor(tensor)
         return tensor
-
-
-def reachable(graph: Graph) -> list[Graph]:
-    """Returns a graph and all that it calls, directly or not, each once."""
-    found = [graph]
-    for caller in found:  # grows meanwhile
-        found.extend(
-            callee for callee in caller.called_graphs if not any(callee is g for g in found)
-        )
-    return found
-
-
-def storage_of(tensor: Tensor) -> list[Tensor]:
-    """Returns the tensors with storage of their own whose storage a tensor shares."""
-    if not tensor.sources:
-        return [tensor]
-    roots = itertools.chain.from_iterable(storage_of(source) for source in tensor.sources)
-    return list(dict.fromkeys(roots))

@@ -11,7 +11,7 @@ from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.indexing import check_indices, coordinates
+from tensorflow_ipu.frontends.popxl.ops.elements.indexing import check_indices, coordinates
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 _REDUCTIONS = ("sum", "max", "min", "none")

@@ -1,0 +1,142 @@
+"""What a tensor has as methods and operators: each is an op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_ipu.frontends.popxl.core.kinds import function
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tensorflow_ipu.frontends.popxl.tensor.tensors import Tensor, TensorLike
+
+
+class TensorOps:
+    """Methods and operators of a tensor, each of which adds ops to the current graph."""
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802
+        """The tensor with its axes reversed."""
+        return function("transpose")(self)
+
+    @property
+    def T_(self) -> Tensor:  # noqa: N802
+        """The same as a view."""
+        return function("transpose_")(self)
+
+    def transpose(self, permutation: Iterable[int] | None = None) -> Tensor:
+        """Returns it with its axes in another order; see `ops.transpose`."""
+        return function("transpose")(self, permutation)
+
+    def transpose_(self, permutation: Iterable[int] | None = None) -> Tensor:
+        """Returns a view of it with its axes in another order; see `ops.transpose_`."""
+        return function("transpose_")(self, permutation)
+
+    def reshape(self, shape: Sequence[int]) -> Tensor:
+        """Returns it in another shape; see `ops.reshape`."""
+        return function("reshape")(self, shape)
+
+    def reshape_(self, shape: Sequence[int]) -> Tensor:
+        """Returns a view of it in another shape; see `ops.reshape_`."""
+        return function("reshape_")(self, shape)
+
+    def flatten(self) -> Tensor:
+        """Returns it with one dimension; see `ops.flatten`."""
+        return function("flatten")(self)
+
+    def flatten_(self) -> Tensor:
+        """Returns a view of it with one dimension; see `ops.flatten_`."""
+        return function("flatten_")(self)
+
+    def detach(self) -> Tensor:
+        """Returns it without a gradient; see `ops.detach`."""
+        return function("detach")(self)
+
+    def detach_(self) -> Tensor:
+        """Returns a view of it without a gradient; see `ops.detach_`."""
+        return function("detach_")(self)
+
+    def diag(self) -> Tensor:
+        """Returns the diagonal of a matrix.
+
+        Raises:
+            ValueError: If it is no matrix.
+        """
+        return function("diag")(self)
+
+    def copy_to_ipu(self, destination: int, source: int | None = None) -> Tensor:
+        """Returns a copy of it on another IPU; see `ops.ipu_copy`."""
+        return function("ipu_copy")(self, destination, source)
+
+    def _operand(self, value: Any) -> Tensor:
+        """Returns the other operand: what is no tensor becomes a constant of the same type."""
+        return function("operand_for")(self, value)
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return function("add")(self, self._operand(other))
+
+    def __radd__(self, other: TensorLike) -> Tensor:
+        return function("add")(self._operand(other), self)
+
+    def __iadd__(self, other: TensorLike) -> Self:
+        function("add_")(self, self._operand(other))
+        return self
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return function("sub")(self, self._operand(other))
+
+    def __rsub__(self, other: TensorLike) -> Tensor:
+        return function("sub")(self._operand(other), self)
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return function("mul")(self, self._operand(other))
+
+    def __rmul__(self, other: TensorLike) -> Tensor:
+        return function("mul")(self._operand(other), self)
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return function("div")(self, self._operand(other))
+
+    def __rtruediv__(self, other: TensorLike) -> Tensor:
+        return function("div")(self._operand(other), self)
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return function("fmod")(self, self._operand(other))
+
+    def __rmod__(self, other: TensorLike) -> Tensor:
+        return function("fmod")(self._operand(other), self)
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        return function("pow")(self, function("as_tensor")(other))
+
+    def __rpow__(self, other: TensorLike) -> Tensor:
+        return function("pow")(function("as_tensor")(other), self)
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        return function("matmul")(self, self._operand(other))
+
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
+        return function("matmul")(self._operand(other), self)
+
+    def __and__(self, other: TensorLike) -> Tensor:
+        return function("logical_and")(self, self._operand(other))
+
+    def __rand__(self, other: TensorLike) -> Tensor:
+        return function("logical_and")(self._operand(other), self)
+
+    def __or__(self, other: TensorLike) -> Tensor:
+        return function("logical_or")(self, self._operand(other))
+
+    def __ror__(self, other: TensorLike) -> Tensor:
+        return function("logical_or")(self._operand(other), self)
+
+    def __neg__(self) -> Tensor:
+        return function("negate")(self)
+
+    def __invert__(self) -> Tensor:
+        return function("logical_not")(self)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return function("item")(self, key)
