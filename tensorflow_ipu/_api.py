@@ -210,7 +210,11 @@ POPXL_ADDONS_MODULES = {
         for name in (
             *("array_munging", "debugging", "dot_tree", "graph", "graph_cache", "layers"),
             *("module", "named_replica_grouping", "named_tensors", "ops", "optimizers"),
-            *("ops.grad_reduce_square_add", "ops.rotary_pos_embed", "patterns", "remote"),
+            *("ops.cross_entropy_sharded_loss", "ops.cross_entropy_sharded_wr_loss"),
+            *("ops.fp8_mse_scale", "ops.grad_reduce_square_add", "ops.group_quantize_decompress"),
+            *("ops.layer_norm_distributed", "ops.linear_layout", "ops.replicated_all_reduce_TP"),
+            *("ops.replicated_strided_collectives", "ops.rotary_pos_embed"),
+            *("ops.static_sparse_ops", "patterns", "remote"),
             *("performance_utils", "streams", "task_session", "testing_utils", "transforms"),
             *("transforms.autodiff", "transforms.pipelining", "transforms.recompute"),
             *("utils", "variable_factory"),

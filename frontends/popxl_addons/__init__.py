@@ -42,6 +42,7 @@ from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors, Te
 from tensorflow_ipu.frontends.popxl_addons.ops import (
     cross_entropy,
     cross_entropy_with_grad,
+    fp8_amax_scale,
     host_load,
     host_store,
 )

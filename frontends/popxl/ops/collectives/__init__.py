@@ -4,6 +4,7 @@ from tensorflow_ipu.frontends.popxl.ops.collectives.groups import CommGroup, Com
 from tensorflow_ipu.frontends.popxl.ops.collectives.reductions import (
     replicated_all_reduce,
     replicated_all_reduce_,
+    replicated_all_reduce_with_grad,
     replicated_reduce_scatter,
 )
 from tensorflow_ipu.frontends.popxl.ops.collectives.slices import (

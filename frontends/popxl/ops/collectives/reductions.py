@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -15,6 +15,10 @@ from tensorflow_ipu.frontends.popxl.ops.collectives import groups
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
+
+if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.core.op import Op
+    from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
 
 # The library computes the mean where "mul" is asked for, and so do programs written for it.
 OPS = ("add", "mean", "mul", "min", "max", "and", "or", "square_add")
@@ -86,6 +90,21 @@ def _reduce_scatter(t: Any, op: str, stride: int, size: int, sharded: bool) -> A
     return shards(_all_reduce(t, op, stride, size), size)[groups.position(stride, size)]
 
 
+def _all_reduce_tp(
+    t: Any, op: str, stride: int, size: int, identical_inputs: bool, identical_gradients: bool
+) -> Any:
+    return tf.identity(t) if identical_inputs else _all_reduce(t, op, stride, size)
+
+
+def _differentiate_tp(backward: Backward, op: Op) -> None:
+    """Reduces the gradient of the result; where inputs or gradients are equal, one suffices."""
+    gradient: Any = backward.gradient(op.outputs[0])
+    attributes = dict(op.attributes)
+    attributes["identical_inputs"] = op.attributes["identical_gradients"]
+    attributes["identical_gradients"] = op.attributes["identical_inputs"]
+    backward.add_gradient(op.inputs[0], building.add(_ALL_REDUCE_TP, gradient, **attributes))
+
+
 def _reduced_spec(specs: shapes.Specs, op: str, **_: Any) -> list[TensorSpec]:
     if specs[0].dtype.name == "bool" and op not in ("and", "or", "min", "max"):
         raise popart_exception(
@@ -116,6 +135,9 @@ _ALL_REDUCE = register(
     OpKind("ReplicatedAllReduce", _reduced_spec, _all_reduce, gradient=Gradient.CUT)
 )
 _ALL_REDUCE_ = in_place(_ALL_REDUCE)
+_ALL_REDUCE_TP = register(
+    OpKind("ReplicatedAllReduceTP", _reduced_spec, _all_reduce_tp, differentiate=_differentiate_tp)
+)
 _REDUCE_SCATTER = register(
     OpKind("ReplicatedReduceScatter", _scattered_spec, _reduce_scatter, gradient=Gradient.REFUSED)
 )
@@ -159,6 +181,38 @@ def replicated_all_reduce_(
         Exception: As `replicated_all_reduce` does.
     """
     return building.add(_ALL_REDUCE_, t, op=check_op(op), **groups.of(group))
+
+
+def replicated_all_reduce_with_grad(
+    t: Tensor,
+    op: str = "add",
+    group: ReplicaGrouping | None = None,
+    identical_inputs: bool = False,
+    identical_gradients: bool = False,
+) -> Tensor:
+    """Returns a reduction that autodiff passes through, for layers that are spread over replicas.
+
+    Args:
+        t: the tensor of this replica.
+        op: as for `replicated_all_reduce`. The gradient is the same reduction of gradients.
+        group: which replicas belong together; all by default.
+        identical_inputs: whether replicas of a group have equal tensors, which are the result.
+        identical_gradients: whether they get equal gradients, which are passed on as they are.
+
+    Returns:
+        A tensor like `t`, equal on all replicas of a group.
+
+    Raises:
+        Exception: As `replicated_all_reduce` does.
+    """
+    return building.add(
+        _ALL_REDUCE_TP,
+        t,
+        op=check_op(op),
+        identical_inputs=identical_inputs,
+        identical_gradients=identical_gradients,
+        **groups.of(group),
+    )
 
 
 def replicated_reduce_scatter(
