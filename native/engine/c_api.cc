@@ -5,11 +5,14 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/device_state.h"
 #include "engine/error_text.h"
 #include "engine/events.h"
 #include "engine/feeds/feed_manager.h"
+#include "engine/feeds/host_arrays.h"
 #include "engine/instances.h"
 #include "engine/interpreter.h"
 #include "engine/interrupts.h"
@@ -159,6 +162,41 @@ TFIPU_EXPORT void tfipu_drop_feed(const char* name, int ordinal) {
   if (feeds == nullptr) return;
   feeds->DropInfeed(name);
   feeds->DropOutfeed(name);
+}
+
+// Has an infeed bring `elements` elements to programs, copied from arrays of the host. Each of the
+// `count` tensors of an element has a type, a rank, as many dimensions in `sizes`, and an array.
+TFIPU_EXPORT void tfipu_fill_infeed(const char* name, int ordinal, int count, const int* types,
+                                    const int* ranks, const int64_t* sizes, int64_t elements,
+                                    const void* const* arrays) {
+  auto* feeds = tensorflow_ipu::FeedManager::Get(ordinal);
+  if (feeds == nullptr) return;
+  tensorflow_ipu::InfeedOptions options{name, {}, {}, /*prefetch_depth=*/1};
+  for (int i = 0; i < count; ++i) {
+    options.types.push_back(static_cast<tensorflow::DataType>(types[i]));
+    options.shapes.emplace_back(absl::MakeConstSpan(sizes, ranks[i]));
+    sizes += ranks[i];
+  }
+  std::vector<tensorflow_ipu::Element> filled;
+  for (int64_t e = 0; e < elements; ++e) {
+    filled.push_back(tensorflow_ipu::CopyElement(options, arrays, e));
+  }
+  feeds->FindOrAddInfeed(options)->Fill(std::move(filled));
+}
+
+// Moves the whole groups that an outfeed has to arrays of the host, one for each tensor of an
+// element, with room for `limit` groups. Returns how many there were: if these are more, they are
+// lost. Without arrays, drops them.
+TFIPU_EXPORT int64_t tfipu_take_outfeed(const char* name, int ordinal, int64_t limit,
+                                        void* const* arrays) {
+  auto* feeds = tensorflow_ipu::FeedManager::Get(ordinal);
+  const auto outfeed = feeds == nullptr ? nullptr : feeds->FindOutfeed(name);
+  if (outfeed == nullptr) return 0;
+  const tensorflow_ipu::OutfeedValues values = outfeed->TakeAll();
+  for (size_t i = 0; arrays != nullptr && values.groups <= limit && i < values.types.size(); ++i) {
+    values.CopyTo(i, arrays[i]);
+  }
+  return values.groups;
 }
 
 // What lives: loaded programs, running launches, infeeds, outfeeds, executables with statistics.

@@ -62,24 +62,29 @@ def check_ordinal(device_ordinal: int | None) -> int:
     return _ORDINAL.whole("Device ordinal", device_ordinal)
 
 
-def check_dtypes(queue: str, types: Sequence[dtypes.DType]) -> None:
+def check_dtypes(
+    queue: str,
+    types: Sequence[dtypes.DType],
+    supported: Sequence[dtypes.DType] = SUPPORTED_DTYPES,
+) -> None:
     """Refuses types that cannot pass between host and device.
 
     Args:
         queue: what the tensors are for, for the message.
         types: type of each tensor.
+        supported: those that can.
 
     Raises:
         tf.errors.FailedPreconditionError: If there is one.
     """
     for index, dtype in enumerate(types):
-        if dtype not in SUPPORTED_DTYPES:
-            supported = ", ".join(supported.name for supported in SUPPORTED_DTYPES)
+        if dtype not in supported:
+            names = ", ".join(known.name for known in supported)
             raise errors.FailedPreconditionError(
                 None,
                 None,
                 f"Unsupported datatype {dtype.name} on index {index} of feed operation {queue}. "
-                f"The IPU has {supported}. Cast it on the host first: "
+                f"The IPU has {names}. Cast it on the host first: "
                 "dataset.map(lambda x: tf.cast(x, tf.float32))",
             )
 

@@ -15,15 +15,55 @@ from tensorflow_ipu.feeds.feed import Feed
 from tensorflow_ipu.runtime import interpreter, native
 
 
-class Infeed(Feed):
+class ProgramInput(Feed):
+    """Base of infeeds: what programs read elements of.
+
+    Attributes:
+        types: Type of each tensor of an element.
+        shapes: Shape of each tensor of an element.
+        dequeued: Whether some program reads the queue.
+    """
+
+    def __init__(self, element_spec: Any, device_ordinal: int) -> None:
+        """Makes an infeed without elements.
+
+        Args:
+            element_spec: nest of `tf.TensorSpec` of the tensors of an element.
+            device_ordinal: `k` of the device `/device:IPU:k`.
+        """
+        super().__init__("infeed", device_ordinal)
+        self.element_spec = element_spec
+        self.types = structure.get_flat_tensor_types(element_spec)
+        self.shapes = structure.get_flat_tensor_shapes(element_spec)
+        self.dequeued = False
+
+    @common.without_autograph
+    def dequeue(self) -> Any:
+        """Adds the reading of one element to the program being built.
+
+        Returns:
+            The element, nested like `element_spec`.
+        """
+        if common.infeed_is_off():
+            tensors = [
+                common.synthetic_tensor(dtype, shape)
+                for dtype, shape in zip(self.types, self.shapes)
+            ]
+        else:
+            self.native.used_in_graph()
+            tensors = native.ops().ipu_infeed_dequeue(
+                feed_id=self.id, output_types=self.types, output_shapes=self.shapes
+            )
+        self.dequeued = True
+        return structure.from_compatible_tensor_list(self.element_spec, tensors)
+
+
+class Infeed(ProgramInput):
     """Brings the elements of a dataset to the programs that read them.
 
     Attributes:
         dataset: What the native half reads.
-        types: Type of each tensor of an element.
-        shapes: Shape of each tensor of an element.
         prefetch_depth: Elements for each replica to read ahead.
-        dequeued: Whether some program reads the queue.
     """
 
     #: Types that elements may have.
@@ -44,13 +84,9 @@ class Infeed(Feed):
         """
         self._source = dataset
         self.dataset = _for_queue(dataset)
-        self.element_spec = self.dataset.element_spec
-        self.types = structure.get_flat_tensor_types(self.element_spec)
-        self.shapes = structure.get_flat_tensor_shapes(self.element_spec)
-        self._check_elements()
         self.prefetch_depth = prefetch_depth
-        self.dequeued = False
-        super().__init__("infeed", device_ordinal)
+        super().__init__(self.dataset.element_spec, device_ordinal)
+        self._check_elements()
 
     def _check_elements(self) -> None:
         """Refuses datasets whose elements cannot be sent to a device."""
@@ -106,26 +142,6 @@ class Infeed(Feed):
                 feed_id=self.id,
                 device_ordinal=self.device_ordinal,
             )
-
-    @common.without_autograph
-    def dequeue(self) -> Any:
-        """Adds the reading of one element to the program being built.
-
-        Returns:
-            The element, nested like `element_spec`.
-        """
-        if common.infeed_is_off():
-            tensors = [
-                common.synthetic_tensor(dtype, shape)
-                for dtype, shape in zip(self.types, self.shapes)
-            ]
-        else:
-            self.native.used_in_graph()
-            tensors = native.ops().ipu_infeed_dequeue(
-                feed_id=self.id, output_types=self.types, output_shapes=self.shapes
-            )
-        self.dequeued = True
-        return structure.from_compatible_tensor_list(self.element_spec, tensors)
 
 
 class DataInfeed(Infeed):

@@ -6,7 +6,7 @@ import enum
 from typing import Any
 
 from tensorflow.python.eager import context
-from tensorflow.python.framework import ops, tensor_shape
+from tensorflow.python.framework import dtypes, ops, tensor_shape
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.ops import control_flow_ops
 from tensorflow.python.util import nest
@@ -36,6 +36,9 @@ class Outfeed(Feed):
         mode: What it keeps.
     """
 
+    #: Types that elements may have.
+    supported: tuple[dtypes.DType, ...] = common.SUPPORTED_DTYPES
+
     def __init__(self, device_ordinal: int, mode: IPUOutfeedMode) -> None:
         """Makes an outfeed.
 
@@ -52,7 +55,7 @@ class Outfeed(Feed):
         flat = [ops.convert_to_tensor(tensor) for tensor in nest.flatten(tensors)]
         if not flat:
             raise ValueError(f"There are no tensors to enqueue. Received: tensors={tensors!r}")
-        common.check_dtypes("outfeed queue", [tensor.dtype for tensor in flat])
+        common.check_dtypes("outfeed queue", [tensor.dtype for tensor in flat], self.supported)
         specs = [tensor_lib.TensorSpec(tensor.shape, tensor.dtype) for tensor in flat]
         self.element_spec = nest.pack_sequence_as(tensors, specs)
         if common.is_synthetic(SyntheticDataCategory.Outfeed):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.python.framework import errors
 
@@ -309,6 +310,81 @@ def drop_feed(name: str, ordinal: int) -> None:
     """
     if not process.is_fork():
         native_library.load().tfipu_drop_feed(name.encode(), ordinal)
+
+
+class ElementLayout:
+    """Types and shapes of the tensors of an element, as the engine takes them.
+
+    Attributes:
+        count: How many tensors an element has.
+        types: Number of the type of each.
+        ranks: Rank of each.
+        sizes: The dimensions of all, one after the other.
+    """
+
+    def __init__(self, specs: Sequence[tf.TensorSpec]) -> None:
+        """Writes the specs down.
+
+        Args:
+            specs: type and shape of each tensor, fully defined.
+        """
+        sizes = [size for spec in specs for size in spec.shape]
+        self.count = len(specs)
+        self.types = (ctypes.c_int * self.count)(*(s.dtype.as_datatype_enum for s in specs))
+        self.ranks = (ctypes.c_int * self.count)(*(spec.shape.rank for spec in specs))
+        self.sizes = (ctypes.c_int64 * len(sizes))(*sizes)
+
+
+def fill_infeed(
+    name: str,
+    ordinal: int,
+    layout: ElementLayout,
+    elements: int,
+    arrays: Sequence[npt.NDArray[Any]],
+) -> None:
+    """Copies arrays into an infeed that reads no dataset, in the place of what is left in it.
+
+    Args:
+        name: name of the queue.
+        ordinal: device of the queue.
+        layout: the tensors of an element.
+        elements: how many there are.
+        arrays: for each tensor of an element an array in C order, of all elements.
+    """
+    native_library.load().tfipu_fill_infeed(
+        name.encode(),
+        ordinal,
+        layout.count,
+        layout.types,
+        layout.ranks,
+        layout.sizes,
+        elements,
+        _addresses(arrays),
+    )
+
+
+def take_outfeed(
+    name: str, ordinal: int, limit: int, arrays: Sequence[npt.NDArray[Any]] | None
+) -> int:
+    """Moves what is in an outfeed into arrays.
+
+    Args:
+        name: name of the queue.
+        ordinal: device of the queue.
+        limit: for how many groups of elements, one for each replica, there is room.
+        arrays: for each tensor of an element an array in C order; None to drop what there is.
+
+    Returns:
+        How many groups there were. If these are more than `limit`, they are lost.
+    """
+    addresses = None if arrays is None else _addresses(arrays)
+    groups: int = native_library.load().tfipu_take_outfeed(name.encode(), ordinal, limit, addresses)
+    return groups
+
+
+def _addresses(arrays: Sequence[npt.NDArray[Any]]) -> Any:
+    """Returns where the memory of arrays begins."""
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
 
 
 def counts() -> Counts:

@@ -92,6 +92,13 @@ Status FeedManager::AddInfeed(const std::string& name, std::shared_ptr<Infeed> i
   return tensorflow::OkStatus();
 }
 
+std::shared_ptr<Infeed> FeedManager::FindOrAddInfeed(const InfeedOptions& options) {
+  mutex_lock lock(mu_);
+  std::shared_ptr<Infeed>& infeed = infeeds_[options.name];
+  if (infeed == nullptr) infeed = std::make_shared<Infeed>(options, nullptr);
+  return infeed;
+}
+
 Status FeedManager::FindInfeed(const std::string& name, std::shared_ptr<Infeed>* infeed) {
   mutex_lock lock(mu_);
   const auto found = infeeds_.find(name);

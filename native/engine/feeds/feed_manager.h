@@ -16,8 +16,8 @@
 
 namespace tensorflow_ipu {
 
-// The feeds of one device. A feed lives from its initialisation (an infeed) or first use (an
-// outfeed) until it is deleted or the device is reset. Thread-safe.
+// The feeds of one device. A feed lives from its initialisation or first filling (an infeed) or
+// first use (an outfeed) until it is deleted or the device is reset. Thread-safe.
 class FeedManager {
  public:
   // The feeds of `/device:IPU:<ordinal>`, or null when there can be no such device.
@@ -35,6 +35,8 @@ class FeedManager {
   void Reset();
 
   tensorflow::Status AddInfeed(const std::string& name, std::shared_ptr<Infeed> infeed);
+  // The infeed that Fill is for of that name, made if there is none.
+  std::shared_ptr<Infeed> FindOrAddInfeed(const InfeedOptions& options);
   tensorflow::Status FindInfeed(const std::string& name, std::shared_ptr<Infeed>* infeed);
   // Returns once the dataset is no longer used. If `cancellation` (may be null) is cancelled
   // before, the dataset is left alone.

@@ -40,6 +40,11 @@ Status Ended() {
       "dataset has. Repeat the dataset, or run fewer iterations.");
 }
 
+Status EndOfArrays() {
+  return tensorflow::errors::OutOfRange(
+      "The program asked for more elements of an infeed than it was filled with.");
+}
+
 // The nodes that the error names are the dataset's: without TensorFlow's tags, nobody takes them
 // for those of the program.
 Status Failed(const Status& cause) {
@@ -81,7 +86,8 @@ void Infeed::GetNextAsync(const InfeedReader& reader, CancellationManager* cance
 }
 
 Status Infeed::Prepare(const InfeedReader& reader) {
-  if (thread_ == nullptr && end_.ok()) StartReading(reader.num_replicas);
+  if (dataset_ == nullptr && lanes_.empty()) Deal(reader.num_replicas);
+  if (dataset_ != nullptr && thread_ == nullptr && end_.ok()) StartReading(reader.num_replicas);
   if (lanes_.empty()) return end_;
   const int num_replicas = static_cast<int>(lanes_.size());
   if (num_replicas != reader.num_replicas) {
@@ -103,6 +109,23 @@ void Infeed::StartReading(int num_replicas) {
   capacity_ = Capacity(options_, num_replicas);
   thread_.reset(tensorflow::Env::Default()->StartThread(
       {}, "ipu_infeed", [this, num_replicas] { ReadAll(num_replicas); }));
+}
+
+void Infeed::Fill(std::vector<Element> elements) {
+  std::vector<Lane> left;  // released without the lock
+  mutex_lock lock(mu_);
+  left.swap(lanes_);
+  filled_ = std::move(elements);
+  end_ = EndOfArrays();
+}
+
+void Infeed::Deal(int num_replicas) {
+  lanes_.resize(num_replicas);
+  const size_t groups = filled_.size() / num_replicas;
+  for (size_t i = 0; i < groups * num_replicas; ++i) {
+    lanes_[i % num_replicas].elements.push_back(std::move(filled_[i]));
+  }
+  filled_.clear();
 }
 
 // A launch that failed may have left some replicas further than others. The next one starts on a
@@ -168,13 +191,13 @@ bool Infeed::used() {
 
 bool Infeed::ended() {
   mutex_lock lock(mu_);
-  if (end_.ok()) return false;
+  if (end_.ok() || !filled_.empty()) return false;
   return std::all_of(lanes_.begin(), lanes_.end(),
                      [](const Lane& lane) { return lane.elements.empty(); });
 }
 
 void Infeed::Interrupt(const Status& reason) {
-  dataset_->Cancel();
+  if (dataset_ != nullptr) dataset_->Cancel();
   End(reason);
 }
 
@@ -198,6 +221,7 @@ void Infeed::Stop(const Status& reason) {
     mutex_lock lock(mu_);
     thread = std::move(thread_);
     for (Lane& lane : lanes_) lane.elements.clear();
+    filled_.clear();
   }
   thread.reset();  // joins
 }

@@ -1,4 +1,4 @@
-// The native half of an IPUInfeedQueue: deals the elements of a dataset to replicas.
+// The native half of an infeed: deals the elements of a dataset, or of arrays, to replicas.
 #ifndef TENSORFLOW_IPU_ENGINE_FEEDS_INFEED_H_
 #define TENSORFLOW_IPU_ENGINE_FEEDS_INFEED_H_
 
@@ -38,11 +38,15 @@ struct InfeedReader {
 // Elements pass from one reading thread to one lane for each replica: element k of the dataset
 // goes to replica k mod R. The lanes are filled a group (one element for each replica) at a time,
 // so a group that the dataset cannot complete is never seen. What a launch leaves in the lanes is
-// there for the next one. Thread-safe.
+// there for the next one.
+//
+// Without a dataset, the elements are those of the last Fill. Nothing reads them: the first program
+// that asks has them dealt. Thread-safe.
 class Infeed : public std::enable_shared_from_this<Infeed> {
  public:
   using Callback = std::function<void(const tensorflow::Status&, Element)>;
 
+  // `dataset` is null for an infeed that Fill is for.
   Infeed(InfeedOptions options, std::unique_ptr<DatasetReader> dataset);
   ~Infeed();
 
@@ -50,6 +54,10 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   // another thread. The first call fixes the number of replicas and starts the reading.
   void GetNextAsync(const InfeedReader& reader, tensorflow::CancellationManager* cancellation,
                     Callback callback);
+
+  // Has programs read `elements` from now on, and come to the end after them. What is left of those
+  // before goes.
+  void Fill(std::vector<Element> elements);
 
   // Whether a program has asked for an element, or the dataset has ended or failed.
   bool used();
@@ -81,6 +89,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
 
   tensorflow::Status Prepare(const InfeedReader& reader) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StartReading(int num_replicas) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Deal(int num_replicas) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AlignLanes() TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Element Take(Lane* lane) TF_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool AddWaiter(Lane* lane, tensorflow::CancellationManager* cancellation, Callback* callback)
@@ -96,13 +105,14 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   void End(const tensorflow::Status& reason);
 
   const InfeedOptions options_;
-  const std::unique_ptr<DatasetReader> dataset_;
+  const std::unique_ptr<DatasetReader> dataset_;  // may be null
 
   tensorflow::Notification stopped_;  // by the reading thread, as its last act
   tensorflow::mutex mu_;
   tensorflow::condition_variable room_;
   std::vector<Lane> lanes_ TF_GUARDED_BY(mu_);
-  size_t capacity_ TF_GUARDED_BY(mu_) = 0;  // groups
+  std::vector<Element> filled_ TF_GUARDED_BY(mu_);  // and not dealt yet
+  size_t capacity_ TF_GUARDED_BY(mu_) = 0;          // groups
   bool reader_waits_ TF_GUARDED_BY(mu_) = false;
   uint64_t launch_id_ TF_GUARDED_BY(mu_) = 0;
   uint64_t next_waiter_ TF_GUARDED_BY(mu_) = 0;

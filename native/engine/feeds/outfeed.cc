@@ -28,6 +28,18 @@ Status OutfeedValues::Stack(size_t component, bool with_groups, Tensor* out) con
   return tensorflow::OkStatus();
 }
 
+void OutfeedValues::CopyTo(size_t component, void* memory) const {
+  const int64_t elements = groups * num_replicas;
+  auto* to = static_cast<char*>(memory);
+  for (int64_t i = 0; i < elements; ++i) {
+    Tensor tensor = tensors[i * types.size() + component];
+    NarrowToDevice(&tensor);
+    const tensorflow::StringPiece bytes = tensor.tensor_data();
+    std::copy(bytes.begin(), bytes.end(), to);
+    to += bytes.size();
+  }
+}
+
 Status Outfeed::Enqueue(const LaunchContext& launch, OpKernelContext* ctx) {
   mutex_lock lock(mu_);
   if (lanes_.empty()) Begin(launch, ctx);

@@ -30,6 +30,9 @@ struct OutfeedValues {
   // All the values of one component, with shape [groups, num_replicas] + S. The replica dimension
   // is left out when there is one replica, and the group dimension when `with_groups` is false.
   tensorflow::Status Stack(size_t component, bool with_groups, tensorflow::Tensor* out) const;
+
+  // The same into memory of the host, for types without objects.
+  void CopyTo(size_t component, void* memory) const;
 };
 
 // Each replica has its own lane. The host sees whole groups only: one element from each replica.
