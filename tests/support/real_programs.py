@@ -59,10 +59,29 @@ def attention() -> Any:
     return tf.keras.Model(x, layers.Dense(CLASSES)(pooled))
 
 
+def residual() -> Any:
+    """Residual blocks, in which gradients of activations meet in sums."""
+    x = layers.Input((8, 8, 3))
+    y = layers.Conv2D(8, 3, padding="same")(x)
+    for _ in range(2):
+        z = layers.ReLU()(layers.BatchNormalization()(y))
+        y = layers.add([y, layers.Conv2D(8, 3, padding="same")(z)])
+    return tf.keras.Model(x, layers.Dense(CLASSES)(layers.GlobalAveragePooling2D()(y)))
+
+
+def lstm() -> Any:
+    """A recurrent layer: a loop with its gradient, in functions that are called."""
+    return tf.keras.Sequential(
+        [layers.Input((6, 8)), layers.LSTM(16), layers.Dense(CLASSES)],
+    )
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "mlp": mlp,
     "cnn": cnn,
     "attention": attention,
+    "residual": residual,
+    "lstm": lstm,
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.workload import (
     CONSTANT,
     INPUT,
@@ -86,7 +87,7 @@ class Builder:
     ) -> int:
         """Adds an op with one result, or none if neither `shape` nor `alias` is given.
 
-        The buffers in `more` are results besides.
+        The buffers in `more` are results besides. Its phase follows from its name and type.
 
         Returns:
             The buffer of the result; that of the op's first input without one, -1 without either.
@@ -98,6 +99,10 @@ class Builder:
         elif shape is not None:
             outputs = [self.buffer(name, shape, dtype, TENSOR, ipu)]
         outputs += more
+        if op_names.is_backward(name):
+            rest.setdefault("phase", "backward")
+        elif op_names.is_optimizer_update(op_type):
+            rest.setdefault("phase", "update")
         self._ops.append(
             Op(
                 name,

@@ -15,6 +15,9 @@ from tensorflow_ipu.compiler.analysis.layer_names import path
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
 
+# What tapes and functions do with gradients outside of the scopes that they have names for.
+_PASSES = ("AddN", "Identity")
+
 # The op that makes each buffer.
 Makers = Mapping[int | None, int]
 
@@ -32,6 +35,7 @@ def assign(drafts: Sequence[Draft], scopes: frozenset[str], makers: Makers) -> N
         if not phase and draft.caller is not None:
             phase = drafts[draft.caller].phase
         draft.phase = phase
+    _find_kept_lists(drafts, makers)
     _find_updates(drafts, makers)
 
 
@@ -47,17 +51,31 @@ def _phase(record: OpRecord, update_scopes: frozenset[str]) -> str:
     return UPDATE if inside else ""
 
 
+def _find_kept_lists(drafts: Sequence[Draft], makers: Makers) -> None:
+    """Finds what the forward pass fills for gradients, with names of gradients.
+
+    That are the lists in which a loop keeps activations: they take no data, and an op of the
+    forward pass takes them.
+    """
+    for position, draft in enumerate(drafts):
+        if draft.phase:
+            continue
+        for source in sources(drafts, position, makers):
+            maker = drafts[source]
+            if maker.phase == BACKWARD and all(o.buffer is None for o in maker.inputs):
+                maker.phase = ""
+
+
 def _find_updates(drafts: Sequence[Draft], makers: Makers) -> None:
     """Finds what a program that updates its weights by hand does with gradients.
 
     That are the ops whose data come from gradients, unless gradients come from them again. Sums of
-    gradients that tapes make are gradients.
+    gradients that tapes make are gradients, and so is what a call of a gradient function returns.
     """
+    callers = {d.caller for d in drafts if d.phase == BACKWARD and d.caller is not None}
     for position, draft in enumerate(drafts):
-        summed = list(sources(drafts, position, makers))
-        if draft.record.type == "AddN" and not draft.phase and summed:
-            if all(drafts[source].phase == BACKWARD for source in summed):
-                draft.phase = BACKWARD
+        if not draft.phase and _passes_gradients(drafts, position, callers, makers):
+            draft.phase = BACKWARD
     before = {p for p, draft in enumerate(drafts) if draft.phase == BACKWARD}
     for position in range(len(drafts) - 1, -1, -1):
         if position in before:
@@ -66,6 +84,17 @@ def _find_updates(drafts: Sequence[Draft], makers: Makers) -> None:
         if not drafts[position].phase and drafts[position].record.stage is None:
             drafts[position].phase = UPDATE
     _find_prepared(drafts, before)
+
+
+def _passes_gradients(
+    drafts: Sequence[Draft], position: int, callers: set[int], makers: Makers
+) -> bool:
+    """Whether an op adds gradients up, passes one on, or calls a function of gradients."""
+    kind = drafts[position].record.type
+    if kind not in _PASSES and not (position in callers and op_names.is_call(kind)):
+        return False
+    made = [drafts[source].phase == BACKWARD for source in sources(drafts, position, makers)]
+    return bool(made) and (any(made) if position in callers else all(made))
 
 
 def _after_gradients(drafts: Sequence[Draft], before: set[int], makers: Makers) -> set[int]:

@@ -23,13 +23,6 @@ def mini_batches(workload: Workload) -> int:
     return max((op.runs for op in workload.ops if op.type == op_names.INFEED), default=1) or 1
 
 
-def is_gradient(op: Op) -> bool:
-    """Returns whether an op belongs to a backward pass."""
-    if op.phase:
-        return op.phase == BACKWARD
-    return op_names.is_backward(op.name)
-
-
 def variables_of(workload: Workload, op: Op) -> set[int]:
     """Returns the indices of the variables that an op reads or writes."""
     found = set()
@@ -45,27 +38,18 @@ def sections_of(workload: Workload) -> tuple[str, ...]:
     """Returns the section of each op: `forward`, `backward`, `update` or empty.
 
     Args:
-        workload: the program.
+        workload: the program, whose ops have their phases by what their data come from and go to.
     """
-    ops = workload.ops
-    gradients = [index for index, op in enumerate(ops) if is_gradient(op)]
-    first = gradients[0] if gradients else len(ops)
-    begin, end = _loop(ops, gradients)
-    sections = []
-    for index, op in enumerate(ops):
-        if not begin <= index < end:
-            sections.append("")
-        elif op.phase in (BACKWARD, UPDATE):
-            sections.append(op.phase)
-        elif op.stage is not None or index < first:
-            sections.append(FORWARD)
-        else:
-            sections.append(BACKWARD if is_gradient(op) else UPDATE)
-    return tuple(sections)
+    begin, end = _loop(workload.ops)
+    return tuple(
+        (op.phase or FORWARD) if begin <= index < end else ""
+        for index, op in enumerate(workload.ops)
+    )
 
 
-def _loop(ops: Sequence[Op], gradients: Sequence[int]) -> tuple[int, int]:
+def _loop(ops: Sequence[Op]) -> tuple[int, int]:
     """Begin and end of the ops of the innermost loop with all gradients, else with the feeds."""
+    gradients = [index for index, op in enumerate(ops) if op.phase == BACKWARD]
     wanted = gradients or [i for i, op in enumerate(ops) if op.type == op_names.INFEED]
     begin, end = 0, len(ops)
     if not wanted:

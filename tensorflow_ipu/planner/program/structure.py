@@ -1,7 +1,6 @@
 """Finds the section and the layer of each op of a Workload.
 
-Pipelines say it themselves. Other programs say it by the order and the names of their ops: those
-before the first gradient are the forward pass, what is not named after a gradient comes after it.
+Ops say themselves which phase of a training step they are part of (`Op.phase`).
 """
 
 from __future__ import annotations
@@ -77,20 +76,22 @@ def structure(workload: Workload) -> Structure:
 def _layers(workload: Workload, sections: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Names of the forward pass's layers, and the index of each op's layer.
 
-    Layers after the last one with variables, such as the loss, are part of that one: no user cuts
-    there. Ops in no layer follow what their data come from or go to.
+    Layers after the last one with weights, such as the loss and metrics, are part of that one: no
+    user cuts there. Ops in no layer follow what their data come from or go to.
     """
+    updated = _updated(workload, sections) or set(range(len(workload.variables)))
     trained: dict[str, bool] = {}
     for op, section in zip(workload.ops, sections):
         name = _layer_name(workload, op)
         if section == FORWARD and name and op.type != op_names.INFEED and _works(op):
-            trained[name] = trained.get(name, False) or bool(variables_of(workload, op))
+            weights = variables_of(workload, op) & updated
+            trained[name] = trained.get(name, False) or bool(weights)
     whole = wholes(trained)
     order: dict[str, int] = {}
     last = -1
-    for name, has_variables in trained.items():
+    for name, has_weights in trained.items():
         index = order.setdefault(whole.get(name, name), len(order))
-        last = max(last, index) if has_variables else last
+        last = max(last, index) if has_weights else last
     names = tuple(order)[: last + 1] if last >= 0 else tuple(order)
     place = {name: min(order[whole.get(name, name)], len(names) - 1) for name in trained}
     known = [
@@ -186,12 +187,9 @@ def _variables(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The variables that are trained, and those that only the update uses."""
     used: dict[str, set[int]] = {FORWARD: set(), BACKWARD: set(), UPDATE: set(), "": set()}
-    written: set[int] = set()
     for op, section in zip(workload.ops, sections):
-        found = variables_of(workload, op)
-        used[section] |= found
-        if section == UPDATE and op_names.is_update(op.type):
-            written |= found
+        used[section] |= variables_of(workload, op)
+    written = _updated(workload, sections)
     passes = used[FORWARD] | used[BACKWARD]
     state = {i for i, v in enumerate(workload.variables) if v.role == _OPTIMIZER_STATE}
     state |= {i for i in written - passes if _is_tensor(workload, i)}
@@ -199,6 +197,15 @@ def _variables(
     accumulators = {i for i, v in enumerate(workload.variables) if v.role == ACCUMULATOR}
     trained = {i for i in trained - accumulators if _is_tensor(workload, i)}
     return tuple(sorted(trained)), tuple(sorted(state - accumulators))
+
+
+def _updated(workload: Workload, sections: Sequence[str]) -> set[int]:
+    """The variables that the update writes."""
+    found: set[int] = set()
+    for op, section in zip(workload.ops, sections):
+        if section == UPDATE and op_names.is_update(op.type):
+            found |= variables_of(workload, op)
+    return found
 
 
 def _updates(workload: Workload, sections: Sequence[str], trained: set[int]) -> int:

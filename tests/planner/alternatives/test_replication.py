@@ -7,6 +7,7 @@ import pytest
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import replication, what_if
+from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.settings import Settings
 from tests.support import real_programs, workloads
 
@@ -30,7 +31,7 @@ def test_each_gradient_is_summed_right_before_its_update():
     assert [op.name for op in kept] == [op.name for op in before.ops]
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "residual", "lstm"])
 def test_the_same_sums_as_in_a_program_compiled_for_two_replicas(name):
     after = replication.with_sums(real_programs.workload(name, 8))
     compiled = real_programs.workload(name, 8, replicas=2)
@@ -40,6 +41,28 @@ def test_the_same_sums_as_in_a_program_compiled_for_two_replicas(name):
     for index, op in enumerate(after.ops):
         assert index < op.end <= len(after.ops)
         assert all(inner.end <= op.end for inner in after.ops[index + 1 : op.end])
+
+
+@pytest.mark.parametrize("name", ["residual", "lstm"])
+def test_gradients_of_weights_are_summed_and_none_of_activations(name):
+    before = real_programs.workload(name, 8)
+    trained = structure.structure(before).trained
+    summed = [op.inputs[0].type.num_bytes for op in sums(replication.with_sums(before))]
+    assert sum(summed) == sum(before.variables[index].num_bytes for index in trained)
+    larger = replication.with_sums(real_programs.workload(name, 16))
+    assert [op.inputs[0].type.num_bytes for op in sums(larger)] == summed
+
+
+@pytest.mark.parametrize("name", ["residual", "lstm"])
+@pytest.mark.parametrize(("change", "batch", "replicas"), [("replicas", 8, 2), ("batch", 16, 1)])
+def test_what_if_equals_the_program_that_is_really_compiled(name, change, batch, replicas):
+    values = {"replicas": replicas, "batch": batch}
+    alone = real_programs.workload(name, 8)
+    (found,) = what_if.outcomes(alone, Settings(), {change: [values[change]]})
+    compiled = real_programs.workload(name, batch, replicas)
+    planned = planning.plan(compiled, Settings(replicas=replicas))
+    assert found.cycles == pytest.approx(planned.timeline.cycles, rel=0.01)
+    assert found.worst == pytest.approx(planned.fullest.worst_bytes, rel=0.01)
 
 
 def test_a_program_that_has_collectives_or_does_not_train_stays():
