@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -74,7 +75,7 @@ class VariableFactory:
         self.shape: tuple[int, ...] = tuple(data.shape)
         if shard_over > 1:
             self.meta_shape = self.shape
-            self.shape = (int(np.prod(self.meta_shape)) // shard_over,)
+            self.shape = (-(-math.prod(self.meta_shape) // shard_over),)
 
     def __repr__(self) -> str:
         return f"VariableFactory[{self.name} {self.dtype} {self.meta_shape or self.shape}]"

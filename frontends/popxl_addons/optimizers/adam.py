@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Union
 
 from tensorflow_ipu.frontends import popxl
@@ -85,23 +86,37 @@ class AdamOptimizerStep(Module):
         """Adds a moment: zeros like the variable, and sharded as that is."""
         if like.meta_shape:
             draw = initial.zeros(like.meta_shape)
-            over = -(-popxl.TensorSpec(like.meta_shape, dtype).nelms // like.nelms)
+            over = _shards(like, group or popxl.gir().replica_grouping())
             return self.add_replica_sharded_variable_input(name, draw, dtype, True, group, over)
         return self.add_variable_input(name, initial.zeros(like.shape), dtype, True, group)
 
 
+def _shards(shard: popxl.Tensor, group: popxl.ReplicaGrouping) -> int:
+    """Returns over how many replicas of a group a tensor is sharded."""
+    elements, size = math.prod(shard.meta_shape), group.group_size
+    possible = [over for over in range(1, size + 1) if size % over == 0]
+    return next((n for n in possible if -(-elements // n) == shard.nelms), size)
+
+
 def _scale(loss_scaling: Number, norm: popxl.Tensor | None, limit: Number | None) -> Number:
-    """Returns what gradients are multiplied by."""
+    """Returns what gradients are multiplied by: a number, or a tensor of float32."""
     if norm is None:
-        return 1.0 / loss_scaling
+        return 1.0 / _wide(loss_scaling)
     if limit is None:
         raise ValueError("global_norm_max is required if there is a global_norm.")
-    limit = limit if isinstance(limit, popxl.Tensor) else popxl.constant(limit, norm.dtype)
-    return (limit / ops.maximum(norm, limit)) / loss_scaling
+    if not isinstance(limit, popxl.Tensor):
+        limit = popxl.constant(limit, popxl.float32)
+    norm, most = (ops.cast(tensor, popxl.float32) for tensor in (norm, limit))
+    return (most / ops.maximum(norm, most)) / _wide(loss_scaling)
+
+
+def _wide(number: Number) -> Number:
+    """Returns a number as it is, and a tensor in float32."""
+    return ops.cast(number, popxl.float32) if isinstance(number, popxl.Tensor) else number
 
 
 def _scaled(grad: popxl.Tensor, scale: Number) -> popxl.Tensor:
     """Returns a gradient times a factor, in float32; as it is if the factor is 1."""
-    if not isinstance(scale, popxl.Tensor):
-        return grad if scale == 1 else ops.cast(grad, popxl.float32) * scale
-    return ops.cast(grad, popxl.float32) * ops.cast(scale, popxl.float32)
+    if not isinstance(scale, popxl.Tensor) and scale == 1:
+        return grad
+    return ops.cast(grad, popxl.float32) * scale

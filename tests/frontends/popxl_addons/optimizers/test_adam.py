@@ -15,27 +15,28 @@ GRADS = RNG.normal(size=(STEPS, 3, 2)).astype(np.float32)
 W = RNG.normal(size=(3, 2)).astype(np.float32)
 
 
-def updated(in_tensors=False, norm=None, **options):
-    """Returns the weight after each step."""
+def updated(tensors=(), norm=None, dtype=np.float32, **options):
+    """Returns the weight after each step, and the state; some options are given as tensors."""
     ir = popxl.Ir()
     with ir.main_graph:
-        weight = popxl.variable(W)
-        stream = popxl.h2d_stream(W.shape, popxl.float32)
+        weight = popxl.variable(W.astype(dtype))
+        stream = popxl.h2d_stream(W.shape, weight.dtype)
         grad = ops.host_load(stream)
-        if in_tensors:
-            options = {
-                name: popxl.constant(np.float32(value)) if name in ("lr", "loss_scaling") else value
-                for name, value in options.items()
-            }
+        for name in tensors:
+            options[name] = popxl.constant(np.float32(options[name]))
         if norm is not None:
             options["global_norm"] = popxl.constant(np.float32(norm))
         factories, step = AdamOptimizerStep().create_graph(weight, grad, **options)
         state = factories.init()
-        tensors = [value for value in options.values() if isinstance(value, popxl.Tensor)]
-        step.bind(state).call(weight, grad, *tensors)
+        inputs = {
+            inner: options[inner.name]
+            for inner in step.graph.inputs
+            if isinstance(options.get(inner.name), popxl.Tensor)
+        }
+        step.bind(state).call(weight, grad, args=inputs)
     found = []
     with popxl.Session(ir, "ipu_hw") as session:
-        for values in GRADS:
+        for values in GRADS.astype(dtype):
             session.run({stream: values})
             found.append(session.get_tensor_data(weight).copy())
     return found, state
@@ -52,24 +53,62 @@ def adamw(lr, b1=0.9, b2=0.999, eps=1e-5, decay=0.01, scale=1.0, corrects=True):
     return found
 
 
+ALL = {"lr": 0.1, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3, "weight_decay": 0.1}
+FORMULA = {"b1": 0.8, "b2": 0.9, "eps": 1e-3, "decay": 0.1}
+
+
 @pytest.mark.parametrize(
     ("options", "formula"),
     [
         ({}, {}),
-        ({"bias_correction": False, "weight_decay": 0.1}, {"corrects": False, "decay": 0.1}),
-        ({"loss_scaling": 4.0, "beta1": 0.8, "eps": 1e-3}, {"scale": 0.25, "b1": 0.8, "eps": 1e-3}),
-        ({"loss_scaling": 2.0, "in_tensors": True}, {"scale": 0.5}),
+        (ALL, FORMULA),
+        ({**ALL, "tensors": list(ALL)}, FORMULA),
+        ({**ALL, "bias_correction": False}, {**FORMULA, "corrects": False}),
+        ({"weight_decay": 0.0, "bias_correction": False}, {"decay": 0.0, "corrects": False}),
+        ({"loss_scaling": 4.0}, {"scale": 0.25}),
+        ({"loss_scaling": 4.0, "tensors": ["loss_scaling", "lr"]}, {"scale": 0.25}),
         ({"norm": 8.0, "global_norm_max": 2.0}, {"scale": 0.25}),
+        ({"norm": 8.0, "global_norm_max": 2.0, "loss_scaling": 2.0}, {"scale": 0.125}),
+        ({"norm": 8.0, "global_norm_max": 2.0, "tensors": ["global_norm_max"]}, {"scale": 0.25}),
         ({"norm": 1.0, "global_norm_max": 2.0}, {}),
     ],
-    ids=["defaults", "no correction", "scaled loss", "tensors", "large norm", "small norm"],
+    ids=[
+        *("defaults", "all", "all tensors", "no correction", "no decay", "scaled loss"),
+        *("tensor scales loss", "large norm", "large norm, scaled loss", "tensor limits norm"),
+        "small norm",
+    ],
 )
 def test_updates_equal_the_formula(options, formula):
-    found, state = updated(lr=0.1, first_order_dtype=popxl.float32, **options)
+    options = {"lr": 0.1, **options}
+    found, state = updated(first_order_dtype=popxl.float32, **options)
     # 1 - beta2 has few digits in float32.
     np.testing.assert_allclose(found, adamw(0.1, **formula), rtol=2e-4, atol=2e-5)
     has_step = options.get("bias_correction", True)
-    assert ("step" in state) == has_step
+    assert state.keys() == ["first_order", "second_order", "step"][: 2 + has_step]
+
+
+def test_weights_and_gradients_may_be_of_float16():
+    found, state = updated(lr=0.1, dtype=np.float16, loss_scaling=2.0)
+    assert found[0].dtype == np.float16 and state.second_order.dtype is popxl.float32
+    np.testing.assert_allclose(found, adamw(0.1, scale=0.5), rtol=1e-2, atol=3e-3)
+
+
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_a_sharded_weight_has_sharded_moments(replicas):
+    ir = popxl.Ir(replicas)
+    with ir.main_graph:
+        weight, shard = popxl.replica_sharded_variable(W, popxl.float32, "w")
+        stream = popxl.h2d_stream(W.shape, popxl.float32)
+        grad = ops.collectives.replica_sharded_slice(ops.host_load(stream))
+        factories, step = AdamOptimizerStep().create_graph(shard, grad, lr=0.1)
+        assert factories.first_order.meta_shape == W.shape
+        assert factories.step.meta_shape is None
+        step.bind(factories.init()).call(shard, grad)
+    with popxl.Session(ir, "ipu_hw") as session:
+        for values in GRADS:
+            session.run({stream: np.stack([values] * replicas)})
+        found = session.get_tensor_data(weight)
+    np.testing.assert_allclose(found, adamw(0.1)[-1], rtol=5e-3, atol=2e-3)
 
 
 def test_the_first_moment_is_of_float16_unless_that_is_changed():
