@@ -209,6 +209,8 @@ POPXL_ADDONS_MODULES = {
         name: f"frontends.popxl_addons.{name}"
         for name in (
             *("array_munging", "debugging", "dot_tree", "graph", "graph_cache", "layers"),
+            *("layers.conv", "layers.embedding", "layers.layer_norm_distributed", "layers.linear"),
+            *("layers.linear_fp8", "layers.linear_gq", "optimizers.adam"),
             *("module", "named_replica_grouping", "named_tensors", "ops", "optimizers"),
             *("ops.cross_entropy_sharded_loss", "ops.cross_entropy_sharded_wr_loss"),
             *("ops.fp8_mse_scale", "ops.grad_reduce_square_add", "ops.group_quantize_decompress"),

@@ -207,11 +207,12 @@ class Module(popxl.Module):
         """
         return super().build(*args, **kwargs)
 
-    def build_grad(self, *grads: popxl.Tensor) -> Any:
-        """Makes the gradient; classes may override it.
+    def build_grad(self, *args: Any, **kwargs: Any) -> Any:
+        """Makes the gradient; classes may override it, with a fixed number of parameters.
 
         Args:
-            *grads: the gradients of the outputs that are provided.
+            *args: the gradients of the outputs that are provided.
+            **kwargs: none.
 
         Returns:
             Gradients of the inputs that are required and are no variables, in order.

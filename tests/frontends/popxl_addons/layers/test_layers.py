@@ -1,4 +1,4 @@
-"""Layers against NumPy and TensorFlow."""
+"""Layers and their gradients against TensorFlow in float64."""
 
 from __future__ import annotations
 
@@ -8,82 +8,161 @@ import popxl_addons as addons
 import pytest
 import tensorflow as tf
 from popxl_addons import layers
-from popxl_addons.testing_utils import TensorInput, run_module
 
 RNG = np.random.default_rng(5)
-X = RNG.normal(size=(4, 6)).astype(np.float32)
-IMAGES = RNG.normal(size=(2, 4, 5, 5)).astype(np.float32)
-
-
-def values(shapes):
-    """Makes values for variables."""
-    return {name: RNG.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+X = RNG.normal(size=(4, 6))
+IMAGES = RNG.normal(size=(2, 4, 5, 5))
 
 
 def normalized(x, axes):
-    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    mean, variance = tf.nn.moments(x, axes, keepdims=True)
+    return (x - mean) / tf.sqrt(variance + 1e-5)
 
 
 def grouped(x, v):
-    found = normalized(x.reshape(2, 2, 2, 5, 5), (2, 3, 4)).reshape(x.shape)
+    found = tf.reshape(normalized(tf.reshape(x, (2, 2, 2, 5, 5)), (2, 3, 4)), x.shape)
     return found * v["weight"][:, None, None] + v["bias"][:, None, None]
 
 
-def convolved(x, v):
-    images, kernel = x.transpose(0, 2, 3, 1), v["weight"].transpose(2, 3, 1, 0)
-    return tf.nn.conv2d(images, kernel, 1, "SAME").numpy().transpose(0, 3, 1, 2) + v["bias"]
+def convolved(x, v, strides=1, padding="SAME"):
+    images, kernel = tf.transpose(x, (0, 2, 3, 1)), tf.transpose(v["weight"], (2, 3, 1, 0))
+    found = tf.nn.conv2d(images, kernel, strides, padding)
+    found = tf.transpose(found, (0, 3, 1, 2))
+    return found + v["bias"] if "bias" in v else found
+
+
+def dilated(x, v):
+    """The kernel with zeros between its elements: TensorFlow has no such gradient on the CPU."""
+    spread = tf.pad(
+        tf.reshape(v["weight"], (2, 4, 2, 1, 2, 1)), [[0, 0]] * 3 + [[0, 1], [0, 0], [0, 1]]
+    )
+    return convolved(x, {"weight": tf.reshape(spread, (2, 4, 4, 4))[:, :, :3, :3]}, 1, "VALID")
+
+
+def grouped_convolution(x, v):
+    halves = [
+        convolved(part, {"weight": kernel})
+        for part, kernel in zip(tf.split(x, 2, 1), tf.split(v["weight"], 2))
+    ]
+    return tf.concat(halves, 1)
 
 
 CASES = {
+    # The layer, what it is called with, shapes of its variables, and its formula.
     "linear": (
-        layers.Linear(3),
+        lambda: layers.Linear(3),
         X,
-        values({"weight": (6, 3), "bias": (3,)}),
+        {"weight": (6, 3), "bias": (3,)},
         lambda x, v: x @ v["weight"] + v["bias"],
     ),
     "no bias": (
-        layers.Linear(3, bias=False),
-        X,
-        values({"weight": (6, 3)}),
+        lambda: layers.Linear(3, bias=False),
+        IMAGES,
+        {"weight": (5, 3)},
         lambda x, v: x @ v["weight"],
     ),
     "layer norm": (
-        layers.LayerNorm(),
+        layers.LayerNorm,
         X,
-        values({"weight": (6,), "bias": (6,)}),
-        lambda x, v: normalized(x, 1) * v["weight"] + v["bias"],
+        {"weight": (6,), "bias": (6,)},
+        lambda x, v: normalized(x, [1]) * v["weight"] + v["bias"],
     ),
-    "group norm": (
-        layers.GroupNorm(2),
-        IMAGES,
-        values({"weight": (4,), "bias": (4,)}),
-        grouped,
-    ),
+    "group norm": (lambda: layers.GroupNorm(2), IMAGES, {"weight": (4,), "bias": (4,)}, grouped),
     "embedding": (
-        layers.Embedding(popxl.float32, 10, 3),
+        lambda: layers.Embedding(popxl.float32, 10, 3),
         np.array([[1, 9], [0, 1]], np.int32),
-        values({"weight": (16, 3)}),
-        lambda x, v: v["weight"][x],
+        {"weight": (16, 3)},
+        lambda x, v: tf.gather(v["weight"], x),
+    ),
+    "embedding of columns": (
+        lambda: layers.Embedding(popxl.float32, 10, 3, axis=1),
+        np.array([2, 0], np.int32),
+        {"weight": (16, 3)},
+        lambda x, v: tf.gather(v["weight"], x, axis=1),
     ),
     "convolution": (
-        layers.Conv2D(3, (3, 3), paddings="same_upper"),
+        lambda: layers.Conv2D(3, (3, 3), paddings="same_upper"),
         IMAGES,
-        values({"weight": (3, 4, 3, 3), "bias": (1, 3, 1, 1)}),
+        {"weight": (3, 4, 3, 3), "bias": (1, 3, 1, 1)},
         convolved,
     ),
+    "strided convolution": (
+        lambda: layers.Conv2D(3, (2, 3), (2, 1), (1, 0, 0, 2), bias=False),
+        IMAGES,
+        {"weight": (3, 4, 2, 3)},
+        lambda x, v: convolved(x, v, (2, 1), [[0, 0], [1, 0], [0, 2], [0, 0]]),
+    ),
+    "grouped convolution": (
+        lambda: layers.Conv2D(6, (3, 3), paddings=(1, 1, 1, 1), groups=2, bias=False),
+        IMAGES,
+        {"weight": (6, 2, 3, 3)},
+        grouped_convolution,
+    ),
+    "dilated convolution": (
+        lambda: layers.Conv2D(2, (2, 2), dilations=(2, 2), bias=False),
+        IMAGES,
+        {"weight": (2, 4, 2, 2)},
+        dilated,
+    ),
 }
+TOLERANCES = {np.float32: 1e-4, np.float16: 2e-2}
 
 
+def computed(layer, x, weights, slope):
+    """Returns what a layer computes, and its gradients, by name."""
+    ir = popxl.Ir()
+    with ir.main_graph:
+        t = popxl.constant(x) + popxl.constant(np.zeros((), x.dtype))
+        factories, graph = layer.create_graph(t)
+        floats = [tensor for tensor in graph.graph.inputs if tensor.dtype.is_floating_point]
+        backward = addons.autodiff(graph, grads_required=floats)
+        variables = factories.init()
+        info = graph.bind(variables).call_with_info(t)
+        passed = backward.grad_graph_info.inputs_dict(info)
+        start = popxl.constant(slope.astype(info.outputs[0].dtype.as_numpy()))
+        back = backward.call_with_info(start, args=passed)
+        by = backward.grad_graph_info.fwd_parent_ins_to_grad_parent_outs(info, back)
+        results = {"y": info.outputs[0], **{n: by[v] for n, v in variables.to_dict().items()}}
+        if t in by:
+            results["x"] = by[t]
+        streams = {name: addons.ops.host_store(tensor) for name, tensor in results.items()}
+    session = popxl.Session(ir, "ipu_hw")
+    given = {
+        name: array.astype(variables[name].dtype.as_numpy()) for name, array in weights.items()
+    }
+    assert sorted(variables.to_dict()) == sorted(given)
+    mapping = {variables[name]: array for name, array in given.items()}
+    session.write_variables_data(addons.WeightsDict(mapping))
+    with session:
+        found = session.run()
+    return {name: found[stream] for name, stream in streams.items()}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("name", CASES)
-def test_layers_compute_their_formula(name):
-    module, x, weights, expected = CASES[name]
-
-    def given(variables):
-        assert sorted(variables.to_dict()) == sorted(weights)
-        return {variable: weights[key] for key, variable in variables.to_dict().items()}
-
-    (found,) = run_module(module, TensorInput(x), weights=given)
-    np.testing.assert_allclose(found, expected(x, weights), rtol=1e-4, atol=1e-5)
+def test_layers_and_their_gradients_follow_their_formula(name, dtype):
+    make, x, shapes, formula = CASES[name]
+    is_float = x.dtype == np.float64
+    x = x.astype(dtype) if is_float else x
+    weights = {key: RNG.normal(size=shape).astype(dtype) for key, shape in shapes.items()}
+    layer = make()
+    if not is_float:
+        layer.dtype = popxl.dtype.as_dtype(dtype)
+    wide = {key: tf.constant(value, tf.float64) for key, value in weights.items()}
+    with tf.GradientTape() as tape:
+        start = tf.constant(x, tf.float64) if is_float else tf.constant(x)
+        inputs = {**wide, "x": start} if is_float else wide
+        tape.watch(inputs)
+        y = formula(start, wide)
+    slope = RNG.normal(size=y.shape).astype(dtype)
+    expected = {"y": y, **tape.gradient(y, inputs, tf.constant(slope, tf.float64))}
+    found = computed(layer, x, weights, slope)
+    assert found.keys() == expected.keys()
+    for key, wanted in expected.items():
+        assert found[key].dtype == dtype
+        wanted = tf.convert_to_tensor(wanted).numpy()
+        allowed = TOLERANCES[dtype] * max(1, np.abs(wanted).max())
+        np.testing.assert_allclose(found[key], wanted, rtol=0, atol=allowed, err_msg=key)
 
 
 def test_initial_weights_are_normal_without_tails_and_repeat():

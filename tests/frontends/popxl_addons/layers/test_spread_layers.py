@@ -1,0 +1,84 @@
+"""Layers whose variables are spread over groups of replicas, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import popxl
+import popxl_addons as addons
+import pytest
+from popxl import ops
+from popxl_addons import layers
+from popxl_addons.layers.layer_norm_distributed import LayerNormDistributed
+
+RNG = np.random.default_rng(14)
+
+
+@pytest.mark.parametrize(("replicas", "stride", "size"), [(1, 1, 1), (2, 1, 2), (4, 2, 2)])
+def test_rows_are_normalized_over_replicas_with_a_part_of_the_variables_each(
+    replicas, stride, size
+):
+    whole = RNG.normal(size=(replicas // size, 3, 4 * size)).astype(np.float32)
+    weight, bias = RNG.normal(size=(2, size, 4)).astype(np.float32)
+    ir = popxl.Ir(replicas)
+    group = [replica % stride + replica // (stride * size) * stride for replica in range(replicas)]
+    place = [replica // stride % size for replica in range(replicas)]
+    x = np.stack([whole[g][:, p * 4 : p * 4 + 4] for g, p in zip(group, place)])
+    with ir.main_graph:
+        stream = popxl.h2d_stream((3, 4), popxl.float32)
+        t = ops.host_load(stream)
+        grouping = ir.replica_grouping(stride, size)
+        factories, graph = LayerNormDistributed(grouping).create_graph(t)
+        variables = factories.init()
+        assert variables.weight.replica_grouping == grouping.transpose()
+        result = addons.ops.host_store(graph.bind(variables).call(t)[0])
+    session = popxl.Session(ir, "ipu_hw")
+    fits = (weight, bias) if size > 1 else (weight[0], bias[0])
+    session.write_variables_data(dict(zip((variables.weight, variables.bias), fits)))
+    with session:
+        found = session.run({stream: x if replicas > 1 else x[0]})[result]
+    found = found if replicas > 1 else found[np.newaxis]
+    rows = whole - whole.mean(-1, keepdims=True)
+    rows /= np.sqrt(whole.var(-1, keepdims=True) + 1e-5)
+    rows = rows * weight.reshape(-1) + bias.reshape(-1)
+    for replica, (g, p) in enumerate(zip(group, place)):
+        expected = rows[g][:, p * 4 : p * 4 + 4]
+        np.testing.assert_allclose(found[replica], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("replicas", "stride", "size"), [(2, 1, 1), (4, 2, 2)])
+def test_a_table_in_parts_gives_zeros_for_the_rows_of_others(replicas, stride, size):
+    ir = popxl.Ir(replicas)
+    shards = replicas // size
+    indices = np.array([0, 15, 16, 17, 5], np.int32)
+    with ir.main_graph:
+        grouping = ir.replica_grouping(stride, size)
+        offsets = layers.Embedding.get_offsets(20, shards)
+        table = layers.Embedding(popxl.float32, 20, 3, replica_grouping=grouping)
+        offset = popxl.variable(offsets, popxl.int32, replica_grouping=grouping)
+        local = popxl.constant(indices) - offset
+        factories, graph = table.create_graph(local)
+        variables = factories.init()
+        result = addons.ops.host_store(graph.bind(variables).call(local)[0])
+    weight = variables.weight.data
+    assert weight.shape == (shards, 16, 3)
+    with popxl.Session(ir, "ipu_hw") as session:
+        found = session.run()[result]
+    whole = weight.reshape(-1, 3)[indices]
+    for replica, group in enumerate(grouping.assignment):
+        is_own = (indices // 16 == group)[:, np.newaxis]
+        np.testing.assert_array_equal(found[replica], np.where(is_own, whole, 0))
+
+
+def test_linear_layers_may_differ_between_groups():
+    ir = popxl.Ir(2)
+    x = RNG.normal(size=(2, 3)).astype(np.float32)
+    with ir.main_graph:
+        single = ir.replica_grouping(group_size=1)
+        t = popxl.constant(x)
+        factories, graph = layers.Linear(4, replica_grouping=single).create_graph(t)
+        variables = factories.init()
+        result = addons.ops.host_store(graph.bind(variables).call(t)[0])
+    weight = variables.weight.data
+    assert weight.shape == (2, 3, 4) and (weight[0] != weight[1]).any()
+    with popxl.Session(ir, "ipu_hw") as session:
+        np.testing.assert_allclose(session.run()[result], x @ weight, rtol=1e-5, atol=1e-6)
