@@ -143,6 +143,11 @@ from tensorflow_ipu.frontends.popxl.ops.reductions import (
     sum,  # noqa: A004
     sumsquare,
 )
-from tensorflow_ipu.frontends.popxl.ops.remote import remote_load, remote_load_, remote_store
+from tensorflow_ipu.frontends.popxl.ops.remote import (
+    remote_code_load,
+    remote_load,
+    remote_load_,
+    remote_store,
+)
 from tensorflow_ipu.frontends.popxl.ops.slicing import slice, slice_, subsample  # noqa: A004
 from tensorflow_ipu.frontends.popxl.ops.sorting import argmax, argmin, cumsum, histogram, topk

@@ -93,6 +93,7 @@ def identity(t: Tensor, output_name: str | None = None) -> Tensor:
         t: the tensor.
         output_name: name of the copy; that of the tensor with `identity_` before it by default.
     """
+    building.check_tensor(t)
     return building.add(_IDENTITY, t, name=output_name or f"identity_{t.name}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, dtypes, tensor
+from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
@@ -239,6 +239,10 @@ def lamb_square(t: Tensor) -> Tensor:
 
 def _values(**values: Any) -> dict[str, Tensor]:
     """Returns the inputs of an updater by name, numbers as tensors."""
+    tensors = [values[name] for name in ("m", "v", "weight", "time_step")]
+    building.check_in_graph(
+        context.get_current_graph(), [value for value in tensors if value is not None]
+    )
     decay = values.get("weight_decay")
     decays = decay is not None and (isinstance(decay, Tensor) or decay != 0)
     if decays and values["weight"] is None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building
+from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -108,6 +109,7 @@ def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
         ValueError: If the tensor is not like an entry, or as `remote_load` does.
     """
     tensors, attributes = _offset(remote_buffer, offset)
+    building.check_tensor(t)
     remote_buffer.validate_tensor_matches_buffer(t)
     return building.add(_LOAD_, t, *tensors, **attributes)
 
@@ -124,5 +126,28 @@ def remote_store(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
         ValueError: If the tensor is not like an entry, or as `remote_load` does.
     """
     tensors, attributes = _offset(remote_buffer, offset)
+    building.check_tensor(t)
     remote_buffer.validate_tensor_matches_buffer(t)
     building.add_all(_STORE, [t, *tensors], **attributes)
+
+
+def remote_code_load(graph: Graph, destination: str = "executable") -> None:
+    """Does nothing: on the chip it loads the code of a graph from remote memory to the tiles.
+
+    Args:
+        graph: the graph.
+        destination: where the code goes: "executable".
+
+    Raises:
+        NotImplementedError: For another destination.
+        ValueError: If the graph is the current one.
+    """
+    if destination != "executable":
+        raise NotImplementedError(
+            f"Code can be loaded to the destination 'executable' only. Received: {destination!r}"
+        )
+    if graph is context.get_current_graph():
+        raise ValueError(
+            f"{graph!r} cannot load the code of itself: it is the current graph. Call "
+            "remote_code_load in a graph that calls it."
+        )
