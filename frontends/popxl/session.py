@@ -68,6 +68,7 @@ class Session:
         self._programs: dict[int, programs.Program] = {}
         self._program: programs.Program | None = None
         self._transfers = Transfers(ir)
+        self._all_variables = ir.main_graph.variables
         devices.expect(self, self._ipus)
 
     def __repr__(self) -> str:
@@ -143,19 +144,21 @@ class Session:
         """
         program = self._attached("run")
         elements = self._transfers.elements(inputs or {}, downcast_inputs)
-        self._transfers.check_outputs(outputs or {})
+        outputs = outputs or {}
+        self._transfers.check_outputs(outputs)
+        targets = self._transfers.targets(outputs)
         try:
             with eager_context.eager_mode():
-                stored = program.run(elements)
+                stored = program.run(elements, targets)
         except tf.errors.OutOfRangeError as error:
             raise RuntimeError(
                 "The program loads more elements of a stream than one run has: "
                 f"num_host_transfers={self._ir.num_host_transfers}. Set that before making the "
                 "session to the number of loads of each stream."
             ) from error
-        for variable in self._ir.main_graph.variables:
+        for variable in self._all_variables:
             variable.stale = True
-        self._transfers.fill(outputs or {}, stored)
+        self._transfers.fill(outputs, targets, stored)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:
         """Returns an array of zeros for each stream that is stored to."""
@@ -174,7 +177,7 @@ class Session:
         program = self._attached("weights_from_host")
         with eager_context.eager_mode():
             program.write_variables()
-        for variable in self._ir.main_graph.variables:
+        for variable in self._all_variables:
             variable.stale, variable.on_replicas = False, None
 
     def weights_to_host(self) -> None:
@@ -185,11 +188,11 @@ class Session:
             Exception: If a variable is a file that cannot be written.
         """
         program = self._attached("weights_to_host")
-        for variable in self._ir.main_graph.variables:
+        for variable in self._all_variables:
             host_values.check_writable(variable)
         with eager_context.eager_mode():
             found = program.read_variables()
-        for variable in self._ir.main_graph.variables:
+        for variable in self._all_variables:
             host_values.update(variable, found.get(variable))
 
     def get_tensor_data(self, tensor: Constant | Variable) -> np.ndarray:

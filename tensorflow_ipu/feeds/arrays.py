@@ -13,8 +13,8 @@ from tensorflow_ipu.feeds.infeed import ProgramInput
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
 from tensorflow_ipu.runtime import native
 
-# What feeds of arrays carry besides: nothing but the plan looks at the types.
-_TYPES = (*common.SUPPORTED_DTYPES, tf.int16, tf.uint16, tf.uint32)
+#: Types of the tensors that these feeds carry: only the plan looks at them.
+TYPES = (*common.SUPPORTED_DTYPES, tf.int16, tf.uint16, tf.uint32)
 
 
 class ArrayInfeed(ProgramInput):
@@ -35,7 +35,7 @@ class ArrayInfeed(ProgramInput):
             tf.errors.FailedPreconditionError: If the device has no such type.
         """
         super().__init__(tuple(specs), device_ordinal)
-        common.check_dtypes("infeed", self.types, _TYPES)
+        common.check_dtypes("infeed", self.types, TYPES)
         self._layout = native.ElementLayout(specs)
         native.ops()  # connects the engine
 
@@ -63,7 +63,7 @@ class ArrayInfeed(ProgramInput):
 class ArrayOutfeed(Outfeed):
     """Brings what programs enqueue to arrays of the host."""
 
-    supported = _TYPES
+    supported = TYPES
 
     def __init__(self, device_ordinal: int) -> None:
         """Makes an outfeed.

@@ -16,8 +16,7 @@ from tensorflow_ipu.frontends.popxl.lowering.values import Values
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.feeds.infeed import Infeed
-    from tensorflow_ipu.feeds.outfeed import Outfeed
+    from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
     from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.lowering.functions import GraphFunction
     from tensorflow_ipu.frontends.popxl.lowering.remote import RemoteMemory
@@ -45,10 +44,10 @@ class Surroundings(Protocol):
     def function(self, graph: Graph) -> GraphFunction:
         """Returns the function of a graph that is called."""
 
-    def infeed(self, stream: HostToDeviceStream) -> Infeed:
+    def infeed(self, stream: HostToDeviceStream) -> ArrayInfeed:
         """Returns the feed that brings a stream to the program."""
 
-    def outfeed(self, stream: DeviceToHostStream) -> Outfeed:
+    def outfeed(self, stream: DeviceToHostStream) -> ArrayOutfeed:
         """Returns the feed that brings a stream to the host."""
 
 

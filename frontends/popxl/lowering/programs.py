@@ -11,22 +11,17 @@ import tensorflow as tf
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.compiler.cluster import Cluster
-from tensorflow_ipu.feeds.infeed import Infeed
-from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
+from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ir import Ir
 from tensorflow_ipu.frontends.popxl.lowering import functions, remote, uses, weights
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
-from tensorflow_ipu.frontends.popxl.lowering.types import carrier, plain, tf_type
+from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, Variable
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
-
-# Elements for each replica that are read before a program asks for them.
-_PREFETCH_DEPTH = 3
-
 
 # What a launch of a program with several parts does, and its number.
 _PARTS = (
@@ -59,8 +54,8 @@ class Program:
         self._ipus = uses.ipus_used(ir)
         self.is_sharded = self._ipus > 1
         self._functions: dict[Graph, functions.GraphFunction] = {}
-        self._infeeds: dict[HostToDeviceStream, Infeed] = {}
-        self._outfeeds: dict[DeviceToHostStream, Outfeed] = {}
+        self._infeeds: dict[HostToDeviceStream, ArrayInfeed] = {}
+        self._outfeeds: dict[DeviceToHostStream, ArrayOutfeed] = {}
         self._reads: dict[Tensor, Any] = {}
         self._start: list[Any] = []
         used = uses.used_variables(ir)
@@ -76,29 +71,36 @@ class Program:
         )
         self._cluster = self._trace(ir.main_graph)
 
-    def run(self, inputs: Mapping[Any, np.ndarray]) -> dict[Any, np.ndarray]:
+    def run(
+        self,
+        inputs: Mapping[HostToDeviceStream, np.ndarray],
+        outputs: Mapping[DeviceToHostStream, np.ndarray],
+    ) -> dict[DeviceToHostStream, int]:
         """Runs the program once.
 
         Args:
             inputs: for each stream its elements, those of the replicas in turn.
+            outputs: for each stream an array in C order for its elements, those of the replicas in
+                turn.
 
         Returns:
-            For each stream what was stored, with the replicas in the second dimension if there is
-            more than one.
+            For each stream how many elements each replica has stored. If these are more than the
+            array is for, it stays as it was.
 
         Raises:
             tf.errors.OutOfRangeError: If the program loads more elements than there are.
         """
-        for stream, array in inputs.items():
-            data = plain(array).view(carrier(stream.dtype).as_numpy_dtype)
-            self._infeeds[stream].restart(tf.data.Dataset.from_tensor_slices(data))
+        for stream, infeed in self._infeeds.items():
+            infeed.fill(len(inputs[stream]), [inputs[stream]])
         try:
             self._launch(ExecutionContext.Normal)
-        finally:
-            stored = {stream: feed.dequeue(False) for stream, feed in self._outfeeds.items()}
+        except BaseException:
+            for outfeed in self._outfeeds.values():
+                outfeed.drop()
+            raise
         return {
-            stream: tensors[0].numpy().view(stream.dtype.as_numpy())
-            for stream, tensors in stored.items()
+            stream: outfeed.take(len(outputs[stream]), [outputs[stream]])
+            for stream, outfeed in self._outfeeds.items()
         }
 
     def write_variables(self) -> None:
@@ -142,19 +144,17 @@ class Program:
             self._functions[graph] = functions.make(graph, self)
         return self._functions[graph]
 
-    def infeed(self, stream: HostToDeviceStream) -> Infeed:
+    def infeed(self, stream: HostToDeviceStream) -> ArrayInfeed:
         """Returns the feed that brings a stream to the program."""
         if stream not in self._infeeds:
-            with tf.init_scope():
-                nothing = tf.zeros([1, *stream.shape], carrier(stream.dtype))
-                dataset = tf.data.Dataset.from_tensor_slices(nothing)
-                self._infeeds[stream] = Infeed(dataset, self._ordinal, _PREFETCH_DEPTH)
+            spec = tf.TensorSpec(stream.shape, tf_type(stream.dtype))
+            self._infeeds[stream] = ArrayInfeed([spec], self._ordinal)
         return self._infeeds[stream]
 
-    def outfeed(self, stream: DeviceToHostStream) -> Outfeed:
+    def outfeed(self, stream: DeviceToHostStream) -> ArrayOutfeed:
         """Returns the feed that brings a stream to the host."""
         if stream not in self._outfeeds:
-            self._outfeeds[stream] = Outfeed(self._ordinal, IPUOutfeedMode.ALL)
+            self._outfeeds[stream] = ArrayOutfeed(self._ordinal)
         return self._outfeeds[stream]
 
     def _plain_variables(self) -> list[Variable]:

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tensorflow_ipu.feeds import arrays
 from tensorflow_ipu.frontends.popxl import utils
+from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ir import Ir
+from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 
 _Stream = Any
@@ -22,16 +25,22 @@ class Transfers:
 
         Args:
             ir: the Ir.
+
+        Raises:
+            popart.popart_exception: If the device does not have the type of a stream.
         """
         self._loaded: set[HostToDeviceStream] = ir.get_all_h2d_streams()
         self._stored: set[DeviceToHostStream] = ir.get_all_d2h_streams()
         self._transfers = ir.num_host_transfers
         self._replicas = ir.instance_replication_factor
+        for stream in (*self._loaded, *self._stored):
+            _check_type(stream)
+        self._leading = tuple(n for n in (self._transfers, self._replicas) if n > 1)
 
     def elements(
         self, inputs: Mapping[HostToDeviceStream, Any], downcast: bool
     ) -> dict[HostToDeviceStream, np.ndarray]:
-        """Returns the elements of each stream, those of the replicas in turn.
+        """Returns the elements of each stream in C order, those of the replicas in turn.
 
         Args:
             inputs: an array for each stream.
@@ -45,8 +54,9 @@ class Transfers:
         for stream, data in inputs.items():
             array = utils.to_numpy(data, downcast=downcast, copy=False)
             self._check_shape(stream, array)
-            whole = np.asarray(array.reshape(-1, *stream.shape), stream.dtype.as_numpy())
-            elements[stream] = whole[: self._transfers * self._replicas]
+            rows = array[: self._transfers] if self._transfers > 1 else array
+            rows = rows.reshape(self._transfers * self._replicas, *stream.shape)
+            elements[stream] = np.asarray(rows, stream.dtype.as_numpy())
         return elements
 
     def check_outputs(self, outputs: Mapping[DeviceToHostStream, np.ndarray]) -> None:
@@ -69,46 +79,69 @@ class Transfers:
             for stream in self._stored
         }
 
+    def targets(
+        self, outputs: Mapping[DeviceToHostStream, np.ndarray]
+    ) -> dict[DeviceToHostStream, np.ndarray]:
+        """Returns arrays that a run can store to, as many rows as a replica may store.
+
+        Args:
+            outputs: the arrays that are to be filled. Those that have the type and the order of
+                elements in memory are not copied.
+        """
+        return {stream: self._target(stream, array) for stream, array in outputs.items()}
+
     def fill(
         self,
         outputs: Mapping[DeviceToHostStream, np.ndarray],
-        stored: Mapping[DeviceToHostStream, np.ndarray],
+        targets: Mapping[DeviceToHostStream, np.ndarray],
+        stored: Mapping[DeviceToHostStream, int],
     ) -> None:
         """Puts what a run has stored into arrays.
 
         Args:
             outputs: the arrays.
-            stored: for each stream its elements, with the replicas in the second dimension if
-                there is more than one.
+            targets: what the run has stored to, from `targets`.
+            stored: how many elements of each stream each replica has stored.
 
         Raises:
             RuntimeError: If a stream has more elements than one run may store.
         """
-        for stream, elements in stored.items():
-            if len(elements) > self._transfers:
+        for stream, count in stored.items():
+            if count > self._transfers:
                 raise RuntimeError(
-                    f"The program stored {len(elements)} tensors to {stream!r}, more than one run "
+                    f"The program stored {count} tensors to {stream!r}, more than one run "
                     f"may: num_host_transfers={self._transfers}."
                 )
-            replicas = (self._replicas,) if self._replicas > 1 else ()
-            array = outputs[stream].reshape(-1, *replicas, *stream.shape)
-            array[: len(elements)] = elements
+            array, target = outputs[stream], targets[stream]
+            if not count or np.may_share_memory(array, target):
+                continue
+            found = plain(target) if array.dtype.names is None else target
+            if self._transfers > 1:
+                array[:count] = found[:count].reshape(count, *array.shape[1:])
+            else:
+                array[...] = found.reshape(array.shape)
 
-    @property
-    def _leading(self) -> tuple[int, ...]:
-        """The dimensions before those of a stream."""
-        return tuple(number for number in (self._transfers, self._replicas) if number > 1)
+    def _target(self, stream: DeviceToHostStream, array: np.ndarray) -> np.ndarray:
+        """Returns an array in which the replicas have the second dimension if there are several."""
+        replicas = (self._replicas,) if self._replicas > 1 else ()
+        shape = (self._transfers, *replicas, *stream.shape)
+        dtype = np.dtype(stream.dtype.as_numpy())
+        if array.dtype != dtype or not array.flags.c_contiguous or not array.flags.writeable:
+            return np.empty(shape, dtype)
+        return (array[: self._transfers] if self._transfers > 1 else array).reshape(shape)
 
     def _check_shape(self, stream: _Stream, array: np.ndarray) -> None:
         """Refuses an array of another shape than transfers, replicas and stream make."""
-        expected = (*self._leading, *stream.shape)
         shape = tuple(array.shape)
+        leading = self._leading
+        if shape == (*leading, *stream.shape):
+            return
         message = (
-            f"for {stream!r}: expected {expected} (num_host_transfers={self._transfers}, "
-            f"replicas={self._replicas}). Received: {shape}"
+            f"for {stream!r}: expected {(*leading, *stream.shape)} (num_host_transfers="
+            f"{self._transfers}, replicas={self._replicas}). Received: {shape}"
         )
-        own = shape[len(self._leading) :]
-        if len(shape) < len(self._leading):
+        own = shape[len(leading) :]
+        if len(shape) < len(leading):
             raise ValueError(f"Shape mismatch {message}")
         if self._transfers > 1 and shape[0] < self._transfers:
             raise ValueError(f"The first dimension is not large enough {message}")
@@ -119,15 +152,24 @@ class Transfers:
             raise ValueError(f"Shape mismatch {message}")
 
 
+def _check_type(stream: _Stream) -> None:
+    """Refuses types that do not pass between the host and the device."""
+    if tf_type(stream.dtype) not in arrays.TYPES:
+        raise popart_exception(
+            f"{stream!r} cannot pass between the host and the device, which has no "
+            f"{stream.dtype.name}. Make it a stream of another type, such as popxl.float32, and "
+            "cast the data."
+        )
+
+
 def _check_streams(what: str, expected: set[Any], given: Mapping[Any, Any]) -> None:
     """Refuses other streams than those that the program uses."""
+    if given.keys() == expected:
+        return
     unexpected, missing = set(given) - expected, expected - set(given)
-    if unexpected or missing:
-        found = [f"Unexpected {what}s: {_names(unexpected)}."] if unexpected else []
-        found += [f"Missing {what}s: {_names(missing)}."] if missing else []
-        raise ValueError(
-            f"{' '.join(found)} The program uses the {what} streams: {_names(expected)}."
-        )
+    found = [f"Unexpected {what}s: {_names(unexpected)}."] if unexpected else []
+    found += [f"Missing {what}s: {_names(missing)}."] if missing else []
+    raise ValueError(f"{' '.join(found)} The program uses the {what} streams: {_names(expected)}.")
 
 
 def _names(streams: set[Any]) -> str:

@@ -13,9 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.distributed import transport
-from tensorflow_ipu.feeds.infeed import Infeed
-from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
-from tensorflow_ipu.frontends.popxl.lowering.types import carrier, plain, tf_type
+from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
+from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.tensor import Variable
 
 
@@ -45,14 +44,14 @@ class Weights:
         ir = variables[0].ir
         self.variables = tuple(variables)
         first = ir.instances.index * ir.instance_replication_factor
-        self._replicas = slice(first, first + ir.instance_replication_factor)
-        self._infeed = Infeed(self._dataset(), ordinal, 1)
-        self._outfeed = Outfeed(ordinal, IPUOutfeedMode.ALL)
+        self._replicas = range(first, first + ir.instance_replication_factor)
+        specs = [tf.TensorSpec(v.layout.shape_on_device, tf_type(v.dtype)) for v in self.variables]
+        self._infeed = ArrayInfeed(specs, ordinal)
+        self._outfeed = ArrayOutfeed(ordinal)
 
     def receive(self) -> list[Any]:
         """Returns this replica's values, in the function in scope."""
-        values = self._infeed.dequeue()
-        return [_as(tf_type(v.dtype), x) for x, v in zip(values, self.variables)]
+        return list(self._infeed.dequeue())
 
     def send(self, values: Sequence[Any]) -> tf.Operation:
         """Sends this replica's values to the host, in the function in scope.
@@ -60,12 +59,13 @@ class Weights:
         Args:
             values: the value of each variable.
         """
-        carried = [_as(carrier(v.dtype), x) for x, v in zip(values, self.variables)]
-        return self._outfeed.enqueue(carried)
+        return self._outfeed.enqueue(list(values))
 
     def put(self) -> None:
         """Brings the host's values to the device, before the program that receives them runs."""
-        self._infeed.restart(self._dataset())
+        rows = slice(self._replicas.start, self._replicas.stop)
+        values = [variable.layout.to_device(variable.data)[rows] for variable in self.variables]
+        self._infeed.fill(len(self._replicas), [np.ascontiguousarray(array) for array in values])
 
     def take(self) -> dict[Variable, np.ndarray]:
         """Returns what each replica has sent, for each variable in the order of the replicas.
@@ -73,25 +73,17 @@ class Weights:
         Where the replicas run in several processes, these meet here: a group of replicas may have
         its first one, or shards of a value, in another process.
         """
+        arrays = [
+            np.empty((len(self._replicas), *v.layout.shape_on_device), v.dtype.as_numpy())
+            for v in self.variables
+        ]
+        self._outfeed.take(1, arrays)
         return {
-            variable: _of_all_processes(stored.numpy())
+            variable: _of_all_processes(array)
             .view(variable.dtype.as_numpy())
             .reshape(-1, *variable.layout.shape_on_device)
-            for variable, stored in zip(self.variables, self._outfeed.dequeue(False))
+            for variable, array in zip(self.variables, arrays)
         }
-
-    def _dataset(self) -> tf.data.Dataset:
-        """The elements of the feed: those of the replicas of this process in turn."""
-        rows = []
-        for variable in self.variables:
-            values = np.ascontiguousarray(variable.layout.to_device(variable.data)[self._replicas])
-            rows.append(plain(values).view(carrier(variable.dtype).as_numpy_dtype))
-        return tf.data.Dataset.from_tensor_slices(tuple(rows))
-
-
-def _as(dtype: tf.DType, value: Any) -> Any:
-    """Returns a value with its bits taken for another type."""
-    return value if value.dtype is dtype else tf.bitcast(value, dtype)
 
 
 def _of_all_processes(stored: np.ndarray) -> np.ndarray:

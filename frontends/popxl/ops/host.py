@@ -10,7 +10,7 @@ from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.lowering.types import carrier, tf_type
+from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 def _load(lowering: Lowering, op: Op) -> None:
-    """Takes the next element of a stream."""
+    """Takes the next element of a stream. One without elements of its own moves nothing."""
     stream = op.attributes["stream"]
+    if 0 in stream.shape:
+        lowering.define_outputs(op, [tf.zeros(stream.shape, tf_type(stream.dtype))])
+        return
     with lowering.in_order() as done:
-        loaded = lowering.program.infeed(stream).dequeue()
+        (loaded,) = lowering.program.infeed(stream).dequeue()
         done.append(loaded.op)
-    if carrier(stream.dtype) is not tf_type(stream.dtype):
-        loaded = tf.bitcast(loaded, tf_type(stream.dtype))
     lowering.define_outputs(op, [loaded])
 
 
@@ -34,8 +35,8 @@ def _store(lowering: Lowering, op: Op) -> None:
     """Adds an element to a stream."""
     stream = op.attributes["stream"]
     (value,) = lowering.read_inputs(op)
-    if carrier(stream.dtype) is not tf_type(stream.dtype):
-        value = tf.bitcast(value, carrier(stream.dtype))
+    if 0 in stream.shape:
+        return
     with lowering.in_order() as done:
         done.append(lowering.program.outfeed(stream).enqueue([value]))
 

@@ -81,17 +81,97 @@ def test_two_sessions_of_one_ir_share_the_variables():
     np.testing.assert_array_equal(total.data, [2, 4])
 
 
-def test_unsigned_integers_pass_streams_unchanged():
-    ir = popxl.Ir()
-    values = np.array([0, 2**32 - 1], np.uint32)
-    with ir.main_graph:
-        x = popxl.h2d_stream((2,), popxl.uint32)
-        y = popxl.d2h_stream((2,), popxl.uint32)
-        ops.host_store(y, ops.host_load(x))
+def echo(streams, transfers=1, replicas=1):
+    """An Ir that stores what it loads: streams of the given shapes and types."""
+    ir = popxl.Ir(replicas)
+    ir.num_host_transfers = transfers
+    with ir.main_graph, popxl.in_sequence():
+        loaded = [popxl.h2d_stream(*stream) for stream in streams]
+        stored = [popxl.d2h_stream(*stream) for stream in streams]
+        for x, y in list(zip(loaded, stored)) * transfers:
+            ops.host_store(y, ops.host_load(x))
+    return ir, loaded, stored
+
+
+def test_data_of_all_types_pass_streams_unchanged():
+    names = "bool int8 uint8 int16 uint16 int32 uint32 float16 float32 float8_143 float8_152 int64"
+    types = [getattr(popxl, name) for name in names.split()]
+    ir, loaded, stored = echo([((3,), dtype) for dtype in types])
+    codes = np.array([[0, 1, 255]], "uint8")
+    data = [codes[0] if t.is_float8 else np.array([0, 1, -1]).astype(t.as_numpy()) for t in types]
+    data[-1] = np.array([-5, 2**31 - 1, 2**40 + 3])  # the device has 32 bits
     with popxl.Session(ir) as session:
-        found = session.run({x: values})[y]
-    assert found.dtype == np.uint32
-    np.testing.assert_array_equal(found, values)
+        found = session.run(dict(zip(loaded, data)), downcast_inputs=False)
+    for stream, given in zip(stored, data):
+        assert found[stream].dtype == np.dtype(stream.dtype.as_numpy())
+        if stream.dtype.is_float8:
+            given = given.view(stream.dtype.as_numpy())
+        elif stream.dtype is popxl.int64:
+            given = given.astype("int32")
+        np.testing.assert_array_equal(found[stream], given)
+
+
+@pytest.mark.parametrize("name", ["float64", "uint64"])
+def test_streams_of_types_that_the_device_lacks_are_refused(name):
+    ir, _, _ = echo([((2,), getattr(popxl, name))])
+    with pytest.raises(popxl.errors.popart_exception, match=f"the device, which has no {name}"):
+        popxl.Session(ir)
+
+
+@pytest.mark.parametrize("transfers, replicas", [(1, 1), (3, 2)])
+def test_streams_of_tensors_without_elements_move_nothing(transfers, replicas):
+    ir, (x, z), (y, u) = echo([((0, 3), popxl.float32), ((), popxl.int32)], transfers, replicas)
+    leading = tuple(n for n in (transfers, replicas) if n > 1)
+    numbers = np.arange(transfers * replicas).reshape(leading)
+    with popxl.Session(ir, "ipu_hw") as session:
+        found = session.run({x: np.zeros((*leading, 0, 3)), z: numbers})
+    assert found[y].shape == (*leading, 0, 3)
+    np.testing.assert_array_equal(found[u], numbers)
+
+
+def test_outputs_of_any_layout_are_filled():
+    ir, (x, z), (y, u) = echo([((3,), popxl.float32), ((2,), popxl.float8_143)], 2)
+    data, codes = np.arange(12.0).reshape(4, 3), np.arange(8, dtype="uint8").reshape(4, 2)
+    wide = np.full((2, 6), -1, np.float32)
+    with popxl.Session(ir) as session:
+        for array, bare in (
+            (np.full((4, 3), -1, np.float32), np.zeros((2, 2), "uint8")),  # rows that stay
+            (np.full((3, 3), -1, np.int32), np.zeros((2, 2), popxl.float8_143.as_numpy())),
+            (wide[:, ::2], np.zeros((2, 2), "uint8").T),
+        ):
+            session.run_with_outputs({x: data, z: codes}, {y: array, u: bare})
+            np.testing.assert_array_equal(array[:2], data[:2])
+            assert (array[2:] == -1).all()
+            np.testing.assert_array_equal(bare.astype("uint8"), codes[:2])
+    assert (wide[:, 1::2] == -1).all()
+
+
+def test_data_may_change_after_a_run_that_made_a_variable_of_it():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.h2d_stream((64,), popxl.float32)
+        w = popxl.variable(np.zeros(64, np.float32))
+        ops.var_updates.copy_var_update_(w, ops.host_load(x))
+    data = np.ones(64, np.float32)
+    with popxl.Session(ir) as session:
+        session.run({x: data})
+        data[:] = 2
+        np.testing.assert_array_equal(session.get_tensor_data(w), np.ones(64))
+
+
+def test_a_run_that_fails_leaves_nothing_for_the_next():
+    ir, x, y, total = counter(2)
+    ir.num_host_transfers = 1
+    broken = popxl.Session(ir)
+    ir.num_host_transfers = 2
+    whole = popxl.Session(ir)
+    with broken:
+        with pytest.raises(RuntimeError, match="loads more elements of a stream"):
+            broken.run({x: [1, 2]})
+        with pytest.raises(RuntimeError, match="loads more elements of a stream"):
+            broken.run({x: [1, 2]})
+    with whole:
+        assert whole.run({x: [[1, 2], [3, 4]]})[y].tolist() == [[2, 4], [6, 8]]
 
 
 @pytest.mark.parametrize(
