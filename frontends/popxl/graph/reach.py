@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
-
-from tensorflow_ipu.frontends.popxl.tensor import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 from tensorflow_ipu.frontends.popxl.graph.graphs import Graph
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
 def reachable(graph: Graph) -> list[Graph]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from tensorflow_ipu.frontends.popxl import context, dtypes, utils
 from tensorflow_ipu.frontends.popxl.core.kinds import function, tensor_method
 from tensorflow_ipu.frontends.popxl.tensor.host_data import HostTensor, add_tensor
 from tensorflow_ipu.frontends.popxl.tensor.tensors import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 
 class Constant(Tensor):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from tensorflow_ipu.frontends.popxl import context, dtypes
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.tensor.tensors import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 
 class _TensorByRef:

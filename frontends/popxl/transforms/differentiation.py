@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient
@@ -21,9 +21,6 @@ from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
     GradGraphInfo,
 )
 from tensorflow_ipu.frontends.popxl.transforms.gradient_ops import SUM, gradient_kind
-
-if TYPE_CHECKING:
-    pass
 
 
 class Backward:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 
 class ConditionalSiteInfo(CallSiteInfo):

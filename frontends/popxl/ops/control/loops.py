@@ -8,31 +8,32 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tensorflow_ipu import loops
-from tensorflow_ipu.frontends.popxl import building
+from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ops.control import arguments
 from tensorflow_ipu.frontends.popxl.ops.control.call_sites import CallSiteInfo
-from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, TensorLike, graph_input
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
 
-# Inputs and outputs of the loop that the graph in it does not have: iterator and condition, and
-# the condition.
+# The graph that a loop runs has two inputs, and one output, that the loop does not take or return:
+# iterator and condition, and the condition.
 _LOOP_INPUTS, _LOOP_OUTPUTS = 2, 1
 
 
 def _lower(lowering: Lowering, op: Op) -> None:
     """Runs the function of the graph in a loop.
 
+    The graph around it, which the loop names as the one that it runs, does nothing but call it.
     What the loop carries are the outputs, which are the next iteration's first inputs, and the
     last values of the inputs that the graph writes and that the op has to write back.
     """
-    (graph,) = op.called
+    graph = op.attributes["graph"]
     function = lowering.program.function(graph)
     inputs = lowering.read_inputs(op)
     count = len(graph.outputs)
@@ -60,30 +61,88 @@ def _spec(specs: shapes.Specs, graph: Graph, **_: Any) -> list[TensorSpec]:
 
 
 _LOOP = register(OpKind("Loop", _spec, lower=_lower, gradient=Gradient.CUT))
+_BODY = register(OpKind("LoopBody", _spec, gradient=Gradient.CUT))
 
 
 class LoopSiteInfo(CallSiteInfo):
-    """What is known of a loop. Positions count the loop's own inputs: iterator and condition."""
+    """What is known of a loop.
 
-    def graph_to_parent_input_index(self, idx: int) -> int:
-        """Returns the position among the inputs of the loop for one of the graph."""
-        return super().graph_to_parent_input_index(idx) + _LOOP_INPUTS
-
-    def parent_to_graph_input_index(self, idx: int) -> int:
-        """Returns the position among the inputs of the graph for one of the loop."""
-        return super().parent_to_graph_input_index(idx - _LOOP_INPUTS)
-
-    def graph_to_parent_output_index(self, idx: int) -> int:
-        """Returns the position among the outputs of the loop for one of the graph."""
-        return super().graph_to_parent_output_index(idx)
+    The graph that it runs is one around the graph that is repeated: its inputs are iterator and
+    condition, then those of the graph; its outputs the condition, then those of the graph. The
+    loop takes and returns neither, but positions of inputs count iterator and condition.
+    """
 
     def parent_input(self, idx: int) -> Tensor:
-        """Returns the tensor that is passed in at a position of the loop."""
-        return super().parent_input(idx - _LOOP_INPUTS)
+        """Returns the tensor that is passed in at a position of the loop.
+
+        Args:
+            idx: the position, from 2.
+
+        Raises:
+            popart.popart_exception: If there is none.
+        """
+        self._check_input(idx)
+        return self.inputs[idx - _LOOP_INPUTS]
+
+    def graph_to_parent_input_index(self, idx: int) -> int:
+        """Returns the position among the inputs of the loop for one of its graph: the same.
+
+        Args:
+            idx: the position.
+
+        Raises:
+            popart.popart_exception: If nothing is passed in there.
+        """
+        return self._check_input(idx)
+
+    def parent_to_graph_input_index(self, idx: int) -> int:
+        """Returns the position among the inputs of its graph for one of the loop: the same.
+
+        Args:
+            idx: the position.
+
+        Raises:
+            popart.popart_exception: If nothing is passed in there.
+        """
+        return self._check_input(idx)
+
+    def graph_to_parent_output_index(self, idx: int) -> int:
+        """Returns the position among the outputs of the loop for one of its graph: one less.
+
+        Args:
+            idx: the position, from 1.
+
+        Raises:
+            popart.popart_exception: If nothing comes out there.
+        """
+        return super().graph_to_parent_output_index(idx - _LOOP_OUTPUTS)
+
+    def parent_to_graph_output_index(self, idx: int) -> int:
+        """Returns the position among the outputs of its graph for one of the loop: one more.
+
+        Args:
+            idx: the position.
+
+        Raises:
+            popart.popart_exception: If nothing comes out there.
+        """
+        return super().parent_to_graph_output_index(idx) + _LOOP_OUTPUTS
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
-        """Returns the first input of the graph that a tensor is passed in for."""
-        return self.called_graph.inputs[self._position_of(parent_tensor)]
+        """Returns the first input of the loop's graph that a tensor is passed in for.
+
+        Args:
+            parent_tensor: the tensor.
+
+        Raises:
+            ValueError: If it is not passed in.
+        """
+        return self.called_graph.inputs[self._position_of(parent_tensor) + _LOOP_INPUTS]
+
+    def _check_input(self, idx: int) -> int:
+        """Returns the position of what is passed in."""
+        super().graph_to_parent_input_index(idx - _LOOP_INPUTS)
+        return idx
 
 
 def repeat(
@@ -150,8 +209,23 @@ def repeat_with_info(
         passed,
         [tensor.name for tensor in graph.outputs],
         _spec([], graph),
-        [graph],
+        [_around(graph)],
         {"graph": graph, "repeat_count": repeat_count},
     )
     op.modified.update(i for i, tensor in enumerate(graph.inputs) if tensor.by_ref)
     return LoopSiteInfo(op)
+
+
+def _around(graph: Graph) -> Graph:
+    """Returns the graph that a loop runs, which calls the one that is repeated."""
+    found = graph.ir.create_empty_graph(f"{graph.id}__loop_wrapper")
+    with found:
+        graph_input((), dtypes.int32, "iterator")
+        condition = graph_input((), dtypes.bool, "condition")
+        inputs = [graph_input(**t.spec, name=t.name, by_ref=t.by_ref) for t in graph.inputs]
+        names = [tensor.name for tensor in graph.outputs]
+        op = building.add_op(_BODY, inputs, names, _spec([], graph), [graph], {"graph": graph})
+        op.modified.update(i for i, tensor in enumerate(graph.inputs) if tensor.by_ref)
+        for tensor in (condition, *op.outputs):
+            found.add_output(tensor)
+    return found

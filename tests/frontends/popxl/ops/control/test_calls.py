@@ -104,6 +104,42 @@ def test_a_carried_input_by_reference_ends_as_the_body_left_it():
     assert run(build) == {"out": [15, 23], "start": [14, 22]}
 
 
+def test_a_loop_runs_a_graph_around_the_one_that_is_repeated():
+    ir = popxl.Ir()
+    with ir.main_graph as main:
+        x, by = popxl.variable(X), popxl.variable(X)
+        graph = ir.create_graph(grow, x, by)
+        info = ops.repeat_with_info(graph, 2, x, by)
+    wrapper = info.called_graph
+    assert wrapper.id == f"{graph.id}__loop_wrapper_subgraph(1)"
+    assert main.called_graphs == (wrapper,) and wrapper.called_graphs == (graph,)
+    assert [(t.shape, t.dtype) for t in wrapper.inputs] == [
+        ((), popxl.int32),
+        ((), popxl.bool),
+        *[((2,), popxl.float32)] * 2,
+    ]
+    assert [t.by_ref for t in wrapper.inputs] == [False, False, True, False]
+    assert wrapper.outputs[0] is wrapper.inputs[1] and len(wrapper.outputs) == 2
+    assert (info.inputs, len(info.outputs)) == ((x, by), 1)
+    assert (info.parent_input(2), info.parent_input(3)) == (x, by)
+    assert info.parent_output(0) is info.outputs[0]
+    assert info.graph_to_parent(wrapper.inputs[3]) is by
+    assert info.graph_to_parent(wrapper.outputs[1]) is info.outputs[0]
+    assert info.parent_to_graph(x) is wrapper.inputs[2]
+    assert info.graph_to_parent_input_index(3) == info.parent_to_graph_input_index(3) == 3
+    assert info.graph_to_parent_output_index(1) == 0 and info.parent_to_graph_output_index(0) == 1
+    for method, index in (
+        (info.parent_input, 1),
+        (info.parent_input, 4),
+        (info.graph_to_parent_input_index, 0),
+        (info.parent_to_graph_input_index, 4),
+        (info.graph_to_parent_output_index, 0),
+        (info.parent_to_graph_output_index, 1),
+    ):
+        with pytest.raises(popxl.errors.popart_exception, match="There is no"):
+            method(index)
+
+
 def test_loads_and_stores_in_a_loop_take_the_elements_in_turn():
     ir = popxl.Ir()
     ir.num_host_transfers = 6
