@@ -107,5 +107,7 @@ def _described(sources: source_map.SourceMap, function: str, node: str) -> str:
 
 
 def _layer(op: tf.Operation, origin: source_map.Origin) -> str:
-    """The layer of an op, as far as its name says."""
+    """The layer of an op, as far as its name or a front end says."""
+    if origin.layer is not None:
+        return origin.layer
     return path(origin.original or op.name, origin.keras.layers)

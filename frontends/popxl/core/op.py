@@ -32,6 +32,7 @@ class Op:
         execution_context: The program of the session that it is part of.
         after: Ops that the program orders before it, besides those it takes values from.
         site: The user's line.
+        original: For an op of a gradient, the op that it is for; None for others.
         called: Graphs that it runs.
         modified: Positions of inputs that it modifies, besides those of its kind: inputs of a call
             by reference.
@@ -49,6 +50,7 @@ class Op:
     execution_context: ExecutionContext = ExecutionContext.Normal
     after: Sequence[Op] = ()
     site: SourceLocation | None = None
+    original: Op | None = None
     called: tuple[Graph, ...] = ()
     modified: set[int] = dataclasses.field(default_factory=set)
 

@@ -27,11 +27,13 @@ class Graph(GraphContents):
         call_sites: The ops of other graphs that run it.
         can_be_differentiated: Whether autodiff may make its gradient graph for a graph that calls
             it.
+        is_gradient: Whether it computes gradients of another graph.
     """
 
     ops: list[Op]
     call_sites: list[Op]
     can_be_differentiated: bool
+    is_gradient: bool
     _hooks: dict[int, Callable[[Op], Any]]
 
     def __init__(self) -> None:
@@ -52,6 +54,7 @@ class Graph(GraphContents):
         graph.ops = []
         graph.call_sites = []
         graph.can_be_differentiated = True
+        graph.is_gradient = False
         graph._hooks = {}
         return graph
 

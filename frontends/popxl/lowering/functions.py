@@ -75,7 +75,10 @@ def make(graph: Graph, program: Surroundings) -> GraphFunction:
             results = [tf.identity(lowering.values.read(tensor)) for tensor in kept]
             return results or [tf.constant(0)]
 
-    specs = [tf.TensorSpec(tensor.shape, tf_type(tensor.dtype)) for tensor in graph.inputs]
+    specs = [
+        tf.TensorSpec(tensor.shape, tf_type(tensor.dtype), re.sub(r"\W", "_", f"in_{tensor.name}"))
+        for tensor in graph.inputs
+    ]
     traced = func_graph_lib.func_graph_from_py_func(
         name, build, specs, {}, add_control_dependencies=False
     )

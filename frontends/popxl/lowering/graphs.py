@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import scopes
+from tensorflow_ipu.compiler.ir.program import PHASE_ATTRIBUTE
 from tensorflow_ipu.compiler.sources import declared
+from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.graph import Graph
+from tensorflow_ipu.frontends.popxl.lowering import layers
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.lowering.values import Values
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
@@ -79,6 +84,7 @@ class Lowering:
         self.program = program
         self.values = Values(self._initial_value)
         self.effects: list[Any] = []
+        self._site: SourceLocation | None = None
 
     def run(self, ops: Sequence[Op] | None = None) -> None:
         """Puts ops into the function.
@@ -154,15 +160,28 @@ class Lowering:
         if isinstance(tensor, Constant):
             data = tensor.data.view("uint8") if tensor.dtype.is_float8 else tensor.data
             return tf.constant(data, tf_type(tensor.dtype), tensor.shape)
-        return self.program.read_state(tensor)
+        return self._read_state(tensor)
+
+    def _read_state(self, tensor: Tensor) -> Any:
+        """Reads a tensor that lasts from run to run, in a scope of its own: it has a layer."""
+        graph = tf.compat.v1.get_default_graph()
+        scope = "Read." + re.sub(r"[^\w.]", "_", tensor.id)
+        declared.declare(graph, scope, self._site, "/".join(layers.owner_of(tensor)))
+        with graph.name_scope(scope + "/"):
+            return self.program.read_state(tensor)
 
     @contextlib.contextmanager
     def _place(self, op: Op) -> Iterator[None]:
         """Puts operations where the program asks for, with names that lead back to the op."""
+        self._site = op.site
         with contextlib.ExitStack() as stack:
             scope = "/".join([*op.scopes, f"{op.kind.type}.{op.id}"])
-            declared.declare(tf.compat.v1.get_default_graph(), scope, op.site)
+            graph = tf.compat.v1.get_default_graph()
+            declared.declare(graph, scope, op.site, layers.layer_of(op))
             stack.enter_context(tf.name_scope(scope + "/"))
+            if op.graph.is_gradient:
+                phase = attr_value_pb2.AttrValue(s=b"backward")
+                stack.enter_context(graph._attr_scope({PHASE_ATTRIBUTE: phase}))
             if self.program.is_sharded:
                 stack.enter_context(scopes.ipu_shard(op.ipu))
             yield

@@ -54,7 +54,14 @@ def _scaled_add(x: Any, y: Any, *scales: Any, a: float | None, b: float | None) 
     given = iter(scales)
     first = next(given) if a is None else a
     second = next(given) if b is None else b
-    return tf.cast(first, x.dtype) * x + tf.cast(second, x.dtype) * tf.cast(y, x.dtype)
+    return _times(first, x) + _times(second, tf.cast(y, x.dtype))
+
+
+def _times(scale: Any, t: Any) -> Any:
+    """The product of a tensor and a factor, a number or a tensor, in the tensor's type."""
+    if isinstance(scale, (int, float)):
+        return t if scale == 1 else tf.constant(scale, t.dtype) * t
+    return tf.cast(scale, t.dtype) * t
 
 
 def _print(t: Any, title: str, print_self: bool, print_gradient: bool) -> Any:

@@ -161,7 +161,7 @@ class Backward:
             else:
                 self._derive(op, provided, wanted)
             for gradient_op in self.graph.ops[made:]:
-                gradient_op.site = op.site
+                gradient_op.site, gradient_op.original = op.site, op
 
     def _derive(self, op: Op, provided: list[int], wanted: list[int]) -> None:
         """Makes an op of the gradient that follows from what an op computes."""

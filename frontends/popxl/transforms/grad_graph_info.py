@@ -93,6 +93,7 @@ class GradGraphInfo:
             outputs: what its outputs stand for.
         """
         info = object.__new__(cls)
+        graph.is_gradient = True
         info._graph, info._forward = graph, forward
         info._inputs, info._outputs = tuple(inputs), tuple(outputs)
         return info

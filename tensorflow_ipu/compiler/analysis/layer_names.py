@@ -69,7 +69,13 @@ class LayerNames:
         """Returns the layer of a variable."""
         return self._of_variable.get(name.split(":")[0], "")
 
-    def learn(self, op: str, variable: str, keras: KerasFrames = NO_KERAS) -> None:
+    def learn(
+        self,
+        op: str,
+        variable: str,
+        keras: KerasFrames = NO_KERAS,
+        declared: str | None = None,
+    ) -> None:
         """Notes that an op reads a variable.
 
         Scopes around that of the variable are those of a model and belong to no layer. A variable
@@ -79,8 +85,10 @@ class LayerNames:
             op: name of the op.
             variable: name of the variable.
             keras: what Keras was doing when the op was made.
+            declared: the layer that a front end declares for the op; None if none does.
         """
-        scope, used = self.of_variable(variable), path(op, keras.layers)
+        scope = self.of_variable(variable)
+        used = path(op, keras.layers) if declared is None else declared
         if not scope:
             name = variable.split(":")[0]
             self.assign(variable, used or keras.part or ("" if _UNNAMED.fullmatch(name) else name))

@@ -76,6 +76,8 @@ class OpRecord(NamedTuple):
             pipelines.
         original: for an op of a gradient, the name of the forward op; empty if that is not known.
         keras: what Keras was doing when it was made.
+        layer: the layer that a front end declares for it, within that of what calls its function;
+            None where names and variables say it.
     """
 
     name: str
@@ -97,6 +99,7 @@ class OpRecord(NamedTuple):
     phase: str = ""
     original: str = ""
     keras: KerasFrames = KerasFrames()
+    layer: str | None = None
 
     def __repr__(self) -> str:
         shown = {

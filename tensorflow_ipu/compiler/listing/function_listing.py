@@ -131,6 +131,7 @@ class FunctionLister:
             phase=phase_of(node),
             original=origin.original,
             keras=origin.keras,
+            layer=origin.layer,
         )
 
     def _size(self, name: str) -> int | None:

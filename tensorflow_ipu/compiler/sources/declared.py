@@ -1,46 +1,63 @@
-"""Lines that a front end declares for ops: where its programs are built before they are traced.
+"""Lines and layers that a front end declares for ops: its programs are built before the trace.
 
-The stack of an op then leads to the trace, not to the line that the op comes from.
+The stack of an op then leads to the trace, not to the line that the op comes from, and its name is
+the front end's own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# On a graph: the line of each name scope that has one.
-_LINES = "_ipu_declared_lines"
+# On a graph: the Declaration of each name scope that has one.
+_DECLARATIONS = "_ipu_declarations"
 
 
-def declare(graph: tf.Graph, scope: str, location: SourceLocation | None) -> None:
-    """Makes a line that of all ops in a name scope, and in those inside it.
+class Declaration(NamedTuple):
+    """What a front end says of the ops in a name scope.
+
+    Args:
+        location: the line of the user; None if it is not known.
+        layer: their layer, within that of what calls the function they are in; empty for none of
+            their own. None if names and variables say it.
+    """
+
+    location: SourceLocation | None
+    layer: str | None = None
+
+
+def declare(
+    graph: tf.Graph, scope: str, location: SourceLocation | None, layer: str | None = None
+) -> None:
+    """Makes a line and a layer those of all ops in a name scope, and in those inside it.
 
     Args:
         graph: the graph of the ops.
         scope: the name scope, which nothing else uses, without a slash at its end.
-        location: the line; None changes nothing.
+        location: the line; None if it is not known.
+        layer: the layer, as in `Declaration`.
     """
-    if location is not None:
-        if not hasattr(graph, _LINES):
-            setattr(graph, _LINES, {})
-        getattr(graph, _LINES)[scope] = location
+    if location is not None or layer is not None:
+        if not hasattr(graph, _DECLARATIONS):
+            setattr(graph, _DECLARATIONS, {})
+        getattr(graph, _DECLARATIONS)[scope] = Declaration(location, layer)
 
 
-def line_of(op: tf.Operation) -> SourceLocation | None:
-    """Returns the line that is declared for an op; None if there is none.
+def of(op: tf.Operation) -> Declaration | None:
+    """Returns what is declared for an op; None if nothing is.
 
     Args:
         op: the op.
     """
-    lines = getattr(op.graph, _LINES, None)
+    declarations = getattr(op.graph, _DECLARATIONS, None)
     scope = op.name
-    while lines and scope:
-        if scope in lines:
-            found: SourceLocation = lines[scope]
+    while declarations and scope:
+        if scope in declarations:
+            found: Declaration = declarations[scope]
             return found
         scope = scope.rpartition("/")[0]
     return None

@@ -28,11 +28,13 @@ class Origin(NamedTuple):
         location: the line of the user; for an op of a gradient, that of the forward op.
         original: for an op of a gradient, the name of the forward op; empty if that is not known.
         keras: what Keras was doing.
+        layer: the layer that a front end declares (`declared.Declaration`); None for other ops.
     """
 
     location: SourceLocation | None
     original: str = ""
     keras: KerasFrames = KerasFrames()
+    layer: str | None = None
 
 
 NOWHERE = Origin(None)
@@ -111,13 +113,14 @@ class SourceMap:
         if original is None:
             return self._of_stack(op)
         found = self._of_stack(original)
-        return Origin(found.location or self._of_stack(op).location, original.name, found.keras)
+        location = found.location or self._of_stack(op).location
+        return found._replace(location=location, original=original.name)
 
     def _of_stack(self, op: tf.Operation) -> Origin:
         """Returns what the stack of an op says, unless a front end declared its line."""
-        location = declared.line_of(op)
-        if location is not None:
-            return Origin(location)
+        declaration = declared.of(op)
+        if declaration is not None:
+            return Origin(declaration.location, layer=declaration.layer)
         if op.traceback is None:
             return NOWHERE
         # TensorFlow leaves its own frames out here, much faster than they could be skipped.

@@ -2,7 +2,8 @@
 
 The layer of an op is, in this order,
 
-1. that of the call it is in, because names inside say nothing of the place of the call;
+1. that of the call it is in, because names inside say nothing of the place of the call; within
+   that, the one that a front end declares;
 2. for an op of a gradient, that of its forward op;
 3. that of the variable that it reads or writes;
 4. its name scope (`layers`);
@@ -76,6 +77,8 @@ def _update_scopes(
     for draft in drafts:
         if not draft.variables or not op_names.is_update(draft.record.type):
             continue
+        if draft.record.layer is not None:
+            continue  # its name is that of a front end
         scope = path(draft.record.name, draft.record.keras.layers)
         layer = layers.of_variable(draft.variables[0])
         foreign = bool(layer) and f"/{layer}/" not in f"/{scope}/"
@@ -117,8 +120,11 @@ class _Assignment:
         """The layer of an op, when those of all ops in front of it are known."""
         draft = self._drafts[position]
         around = "" if draft.caller is None else self._drafts[draft.caller].layer
+        declared = draft.record.layer
         if around and position in self._in_calls:
-            return around
+            return f"{around}/{declared}" if declared else around
+        if declared:
+            return declared
         found = self._by_name.get(draft.record.original) or self._own(draft) or around
         if not found and draft.phase != BACKWARD:  # optimizers of Keras compute gradients, too
             part = draft.record.keras.part
@@ -128,7 +134,8 @@ class _Assignment:
     def _own(self, draft: Draft) -> str:
         """The layer of the variable of an op, or that its own name says."""
         found = next(filter(None, map(self._layers.of_variable, draft.variables)), "")
-        if not found and not (draft.variables and draft.phase == UPDATE):
+        has_name = draft.record.layer is None and not (draft.variables and draft.phase == UPDATE)
+        if not found and has_name:
             found = self._layers.of_op(draft.record.name, draft.record.keras)
         return found
 

@@ -154,7 +154,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         record = draft.record
         reads = record.type == op_names.READ and record.phase != UPDATE
         if draft.variables and reads and not op_names.is_backward(record.name):
-            self._layers.learn(record.name, draft.variables[0], record.keras)
+            self._layers.learn(record.name, draft.variables[0], record.keras, record.layer)
 
     def unknown(self, op: CalledOp, inputs: list[Value], name: str) -> Value:
         """Returns a value of which nothing is known."""

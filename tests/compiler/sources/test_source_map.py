@@ -200,16 +200,18 @@ def test_ops_of_a_graph_of_tensorflow_1_have_lines() -> None:
     assert location.function == "test_ops_of_a_graph_of_tensorflow_1_have_lines"
 
 
-def test_a_declared_line_is_that_of_all_ops_in_its_scope() -> None:
+def test_declared_lines_and_layers_are_those_of_all_ops_in_their_scope() -> None:
     location = SourceLocation("model.py", 7, "build")
     with tf.Graph().as_default() as graph:
         with tf.name_scope("layer"):
             with tf.name_scope("inner"):
                 inside = tf.constant(1) + 2
         outside = tf.constant(1) + 2
-        declared.declare(graph, "layer", location)
+        declared.declare(graph, "layer", location, "block")
         declared.declare(graph, "", None)
     sources = SourceMap(graph)
-    assert sources.lookup("", inside.op.name) == location
+    origin = sources.origin("", inside.op.name)
+    assert (origin.location, origin.layer) == (location, "block")
+    assert sources.origin("", outside.op.name).layer is None
     found = sources.lookup("", outside.op.name)
     assert found is not None and found.file == __file__

@@ -1,0 +1,91 @@
+"""What reports and plans say of PopXL programs, compared with arithmetic by hand."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import popxl
+from popxl import ops
+from popxl.transforms import autodiff
+
+from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.profiler import breakdown
+
+N, FEATURES = 4, 8
+
+
+def block(x: popxl.Tensor, weight: popxl.Tensor) -> popxl.Tensor:
+    with popxl.name_scope("product"):
+        product = x @ weight
+    return ops.gelu(product)
+
+
+def line_of(function, text):
+    """Returns the line of this file in which a function has some text, as reports show it."""
+    lines, start = inspect.getsourcelines(function)
+    number = start + next(i for i, line in enumerate(lines) if text in line)
+    return f"{Path(__file__).name}:{number} ({function.__name__})"
+
+
+def run(ir, inputs=None):
+    """Runs a program once; returns its results and its Executable."""
+    with popxl.Session(ir, "ipu_hw") as session:
+        results = session.run(inputs or {})
+    return results, cache.executables()[-1]
+
+
+def trained_blocks(blocks, ipus):
+    """Returns a program that trains blocks, which are calls of one graph for each IPU."""
+    ir = popxl.Ir()
+    per_ipu = blocks // ipus
+    with ir.main_graph:
+        stream = popxl.h2d_stream((N, FEATURES), popxl.float32)
+        x = ops.host_load(stream)
+        graphs, calls, weights = [], [], []
+        for ipu in range(ipus):
+            with popxl.ipu(ipu):
+                graph = ir.create_graph(block, x.spec, popxl.TensorSpec((8, 8), popxl.float32))
+                graphs.append((graph, autodiff(graph)))
+        for i in range(blocks):
+            ipu = i // per_ipu
+            with popxl.ipu(ipu):
+                if x.ipu != ipu:
+                    x = x.copy_to_ipu(ipu)
+                start = np.eye(FEATURES, dtype=np.float32)
+                weights.append(popxl.variable(start, name=f"block{i}.weight"))
+                calls.append(ops.call_with_info(graphs[ipu][0], x, weights[-1]))
+                x = calls[-1].outputs[0]
+        gradient = x
+        for i in reversed(range(blocks)):
+            ipu = i // per_ipu
+            with popxl.ipu(ipu):
+                if gradient.ipu != ipu:
+                    gradient = gradient.copy_to_ipu(ipu)
+                info = graphs[ipu][1]
+                passed = info.inputs_dict(calls[i])
+                gradient, slope = ops.call(info.graph, gradient, inputs_dict=passed)
+                ops.scaled_add_(weights[i], slope, b=-0.5)
+    return ir, stream, weights
+
+
+def test_layers_phases_and_lines_are_those_of_the_program() -> None:
+    ir, stream, _ = trained_blocks(2, 1)
+    _, executable = run(ir, {stream: np.ones((N, FEATURES))})
+    workload = executable.workload
+    rows = {row.layer: row for row in breakdown.layer_rows(executable.plan)}
+    for name in ("block0", "block1"):
+        whole, product = rows[name], rows[f"{name}/product"]
+        assert min(whole.forward_cycles, whole.backward_cycles, whole.update_cycles) > 0
+        assert min(product.forward_cycles, product.backward_cycles) > 0
+        assert whole.variable_bytes == FEATURES * FEATURES * 4
+    assert {layer for layer in rows if layer.startswith("block")} == {
+        *("block0", "block1", "block0/product", "block1/product")
+    }
+    products = [op for op in workload.ops if op.type == "MatMul"]
+    assert [op.phase for op in products] == [""] * 2 + ["backward"] * 4
+    assert {op.source for op in products} == {line_of(block, "x @ weight")}
+    scaled = line_of(trained_blocks, "scaled_add_")
+    assert {op.phase for op in workload.ops if op.source == scaled and op.inputs} == {"update"}
+    assert not executable.copies
