@@ -15,7 +15,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.cluster import Cluster
 from tensorflow_ipu.compiler.fingerprint import fingerprint
-from tensorflow_ipu.compiler.ir.program import Program, called_functions
+from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX, Program, called_functions
 
 # On the graph of a program: its outlined functions, by digest.
 _BODIES = "_ipu_outlined_bodies"
@@ -38,7 +38,8 @@ def body_of(graph: func_graph_lib.FuncGraph, outer: ops.Graph) -> ConcreteFuncti
     Returns:
         A function made of `graph`, or, unless it has state, of an equal trace before.
     """
-    traced = atomic_function.from_func_graph(f"__ipu_outlined_{graph.name}_{ops.uid()}", graph, {})
+    name = f"{OUTLINED_PREFIX}{graph.name}_{ops.uid()}"
+    traced = atomic_function.from_func_graph(name, graph, {})
     body = ConcreteFunction(traced, shared_func_graph=True)
     library = Cluster("outlined", graph, traced).library()
     if any(_has_state(node) for function in library.function for node in function.node_def):

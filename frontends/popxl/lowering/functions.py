@@ -12,6 +12,7 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.framework import func_graph as func_graph_lib
 
+from tensorflow_ipu.compiler.ir.program import OUTLINED_PREFIX
 from tensorflow_ipu.frontends.popxl.graph import Graph, reachable, storage_of
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering, Surroundings
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
@@ -82,7 +83,8 @@ def make(graph: Graph, program: Surroundings) -> GraphFunction:
     traced = func_graph_lib.func_graph_from_py_func(
         name, build, specs, {}, add_control_dependencies=False
     )
-    atomic = atomic_function.from_func_graph(f"__ipu_popxl_{name}_{graph.ir.id}", traced, {})
+    unique = f"{OUTLINED_PREFIX}popxl_{name}_{graph.ir.id}"
+    atomic = atomic_function.from_func_graph(unique, traced, {})
     function = ConcreteFunction(atomic, shared_func_graph=True)
     return GraphFunction(graph, modified, has_effects(graph), function)
 

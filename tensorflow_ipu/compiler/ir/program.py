@@ -37,6 +37,9 @@ FIFO_ATTRIBUTE = "_ipu_fifo"
 # On the ops that load and store entries of a remote buffer, which is a variable.
 REMOTE_BUFFER_ATTRIBUTE = "_ipu_remote_buffer"
 
+# What the names of functions begin with that are in a program once, however often they are called.
+OUTLINED_PREFIX = "__ipu_outlined_"
+
 
 @dataclasses.dataclass
 class Program:

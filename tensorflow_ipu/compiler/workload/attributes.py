@@ -12,7 +12,11 @@ import tensorflow as tf
 from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 
-from tensorflow_ipu.compiler.ir.program import FRONTEND_ATTRIBUTE, MULTI_CONV_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import (
+    FRONTEND_ATTRIBUTE,
+    MULTI_CONV_ATTRIBUTE,
+    OUTLINED_PREFIX,
+)
 from tensorflow_ipu.configs import partials
 
 # Position of the input that says which axes an op works on, counted from the end if negative.
@@ -61,8 +65,9 @@ def attributes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
 
     Types are their names, shapes are lists with -1 for unknown dimensions. Attributes whose names
     begin with `_` are left out, as are the values of constants. Instead of them there is `partials`
-    (`float16` or `float32`) in a scope that sets the type of sums, and `multi_conv`, the name of
-    the group of convolutions that run in parallel.
+    (`float16` or `float32`) in a scope that sets the type of sums, `multi_conv`, the name of the
+    group of convolutions that run in parallel, and `outlined`, the name of the function that a call
+    runs, if the program has that once.
     """
     found = {}
     for name in sorted(node.attr):
@@ -70,6 +75,9 @@ def attributes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
             value = _plain(node.attr[name])
             if value is not None:
                 found[name] = value
+    called = node.attr["f"].func.name if "f" in node.attr else ""
+    if called.startswith(OUTLINED_PREFIX):
+        found["outlined"] = called.removeprefix(OUTLINED_PREFIX)
     return {**found, **_of_scopes(node)}
 
 

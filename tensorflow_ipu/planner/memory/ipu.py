@@ -17,6 +17,7 @@ from tensorflow_ipu.planner.memory.resident_layout import ResidentLayout
 from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer
+from tensorflow_ipu.planner.program import counted_ops
 from tensorflow_ipu.planner.program.accesses import INPUT_KIND, Accesses
 from tensorflow_ipu.planner.program.placement import Placement
 from tensorflow_ipu.planner.settings import Settings
@@ -106,8 +107,9 @@ class _Work:
             always_live.streams(workload, placement, ipu, program.settings.prefetch)
         )
         here = np.flatnonzero(placement.ops == ipu)
+        repeated = counted_ops.repeated(workload.ops)
         self.code = code_size.parts(
-            [(workload.ops[i], program.costs[i]) for i in here.tolist()],
+            [(workload.ops[i], program.costs[i]) for i in here.tolist() if i not in repeated],
             program.settings.chip,
             program.settings.outlining,
         )

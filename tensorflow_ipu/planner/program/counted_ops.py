@@ -1,4 +1,4 @@
-"""Finds the ops that count: those of the costliest branch and of the mini-batch loop."""
+"""Finds the ops that count: once for equal calls, in the costliest branch, in the loop."""
 
 from __future__ import annotations
 
@@ -20,6 +20,27 @@ def is_container(index: int, op: Op) -> bool:
         op: the op.
     """
     return op.end > index + 1
+
+
+def repeated(ops: Sequence[Op]) -> frozenset[int]:
+    """Returns the ops whose code and vertices an IPU has already, from an earlier call.
+
+    Args:
+        ops: of a program. A call of a function that the program has once names it, as `outlined`.
+
+    Returns:
+        Their indices.
+    """
+    known: set[tuple[str, int | None]] = set()
+    found: set[int] = set()
+    for index, op in enumerate(ops):
+        name = op.attributes.get("outlined")
+        if name is None:
+            continue
+        if (name, op.ipu) in known:
+            found.update(range(index + 1, op.end))
+        known.add((name, op.ipu))
+    return frozenset(found)
 
 
 def taken(workload: Workload, cycles: np.ndarray) -> np.ndarray:

@@ -89,3 +89,21 @@ def test_layers_phases_and_lines_are_those_of_the_program() -> None:
     scaled = line_of(trained_blocks, "scaled_add_")
     assert {op.phase for op in workload.ops if op.source == scaled and op.inputs} == {"update"}
     assert not executable.copies
+
+
+def test_a_graph_that_is_called_often_is_in_memory_once() -> None:
+    sizes = []
+    for blocks in (1, 5):
+        ir = popxl.Ir()
+        with ir.main_graph:
+            x = popxl.variable(np.ones((N, FEATURES), np.float32))
+            weight = popxl.variable(np.eye(FEATURES, dtype=np.float32))
+            graph = ir.create_graph(block, x, weight)
+            for _ in range(blocks):
+                (x,) = ops.call(graph, x, weight)
+            ops.host_store(popxl.d2h_stream(x.shape, x.dtype), x)
+        memory = run(ir)[1].plan.fullest
+        code = [c for c in memory.categories if "code" in c.name or c.name == "vertex state"]
+        assert len(code) == 4
+        sizes.append({c.name: c.tiles.max() for c in code})
+    assert sizes[0] == sizes[1]

@@ -55,3 +55,13 @@ def test_the_smallest_region_around_ops_is_found():
     assert counted_ops.enclosing(ops, [3, 4]) == (3, 5)
     assert counted_ops.enclosing(ops, [4, 6]) == (1, 7)
     assert counted_ops.enclosing(ops, [1, 7]) == (0, 8)
+
+
+def test_what_a_function_has_is_there_once_for_each_ipu_that_calls_it():
+    make = Builder()
+    for ipu, outlined in ((0, "f"), (0, "f"), (1, "f"), (0, None), (0, "g")):
+        attributes = {} if outlined is None else {"outlined": outlined}
+        call = make.begin("PartitionedCall", ipu=ipu, attributes=attributes)
+        make.op("Work", ipu=ipu)
+        make.end(call)
+    assert counted_ops.repeated(make.workload().ops) == {3}
