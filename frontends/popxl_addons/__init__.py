@@ -1,7 +1,7 @@
 """The addons of PopXL: layers, training and schedules on top of it; the package `popxl_addons`.
 
 It is plain Python on what `popxl` offers: a `Module` makes a graph together with factories of the
-variables that the graph takes as inputs (`variable_factory.py`), a `GraphWithNamedArgs` knows these
+variables that the graph takes as inputs (`variable_factory/`), a `GraphWithNamedArgs` knows these
 inputs by name and binds them (`graph.py`), and `transforms/` makes graphs of graphs.
 """
 

@@ -55,6 +55,9 @@ class OwnGradient:
     def __repr__(self) -> str:
         return f"OwnGradient[{self._graph!r}]"
 
+    def __contains__(self, key: Any) -> bool:
+        return key in self._saved
+
     def saved(self, key: Any) -> Any:
         """Returns what `build` saved: tensors as inputs of the gradient graph.
 
@@ -144,6 +147,49 @@ class OwnGradient:
         found = dict(zip(plain, gradients))
         found.update((t, self._gradients[t]) for t in self._required if t in variables)
         return found
+
+
+class SavedTensors:
+    """What `build` saves for `build_grad`: the attribute `aux` of a module."""
+
+    def __init__(self, saved: dict[Any, Any], gradient: OwnGradient | None) -> None:
+        """Gives access to it.
+
+        Args:
+            saved: what `build` saves, by key.
+            gradient: the gradient graph, while `build_grad` makes it.
+        """
+        self._saved, self._gradient = saved, gradient
+
+    def __repr__(self) -> str:
+        return f"SavedTensors[{list(self._saved)}]"
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._saved[key] = value
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._saved[key] if self._gradient is None else self._gradient.saved(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return key in (self._saved if self._gradient is None else self._gradient)
+
+
+class VariableGradients:
+    """The gradients of variables that `build_grad` sets: the attribute `var_grad` of a module."""
+
+    def __init__(self, gradient: OwnGradient) -> None:
+        """Gives access to them.
+
+        Args:
+            gradient: the gradient graph.
+        """
+        self._gradient = gradient
+
+    def __repr__(self) -> str:
+        return f"VariableGradients[{self._gradient!r}]"
+
+    def __setitem__(self, name: str, gradient: popxl.Tensor) -> None:
+        self._gradient.set_gradient(name, gradient)
 
 
 def _checked(

@@ -1,0 +1,15 @@
+"""Makes variables where they may be made: the module `popxl_addons.variable_factory`."""
+
+from tensorflow_ipu.frontends.popxl_addons.variable_factory.factory import VariableFactory
+from tensorflow_ipu.frontends.popxl_addons.variable_factory.inputs import (
+    add_replica_sharded_variable_input,
+    add_variable_input,
+)
+from tensorflow_ipu.frontends.popxl_addons.variable_factory.named import NamedVariableFactories
+
+__all__ = [
+    "NamedVariableFactories",
+    "VariableFactory",
+    "add_replica_sharded_variable_input",
+    "add_variable_input",
+]

@@ -1,0 +1,197 @@
+"""`VariableFactory`: makes variables where they may be made."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorflow_ipu import private_files
+from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popxl_addons.variable_factory import values
+from tensorflow_ipu.frontends.popxl_addons.variable_factory.values import Data
+
+
+class VariableFactory:
+    """What an input of a graph needs to become a variable of the main graph.
+
+    Attributes:
+        dtype: Type of the elements.
+        shape: Shape of the tensor on a replica.
+        meta_shape: For a variable that is sharded over replicas, the shape of the whole.
+        name: What variables and inputs are called.
+        by_ref: Whether the input is passed by reference.
+        replica_grouping: Which replicas have the same value.
+        shard_over: Over how many replicas the variable is sharded.
+    """
+
+    def __init__(
+        self,
+        data_iter: Data,
+        dtype: popxl.dtype | None = None,
+        name: str | None = None,
+        by_ref: bool = False,
+        replica_grouping: popxl.ReplicaGrouping | None = None,
+        shard_over: int = 1,
+    ) -> None:
+        """Makes a factory.
+
+        Args:
+            data_iter: a function without arguments that returns the value of each new variable, or
+                an iterable of values.
+            dtype: type of the elements; that of the data by default.
+            name: what variables and inputs are called.
+            by_ref: whether the input is passed by reference.
+            replica_grouping: which replicas have the same value; all by default.
+            shard_over: over how many replicas variables are sharded.
+
+        Raises:
+            ValueError: If the data are neither, their function fails, or they are no arrays.
+        """
+        self._values = values.iterator(data_iter)
+        self._peeked: list[Any] = [values.as_array(next(self._values))]
+        data = self._peeked[0]
+        self.dtype = popxl.dtype.as_dtype(data.dtype if dtype is None else dtype)
+        self.name = name
+        self.by_ref = by_ref
+        self.replica_grouping = replica_grouping
+        self.shard_over = shard_over
+        self.meta_shape: tuple[int, ...] | None = None
+        self.shape: tuple[int, ...] = tuple(data.shape)
+        if shard_over > 1:
+            self.meta_shape = self.shape
+            self.shape = (-(-math.prod(self.meta_shape) // shard_over),)
+
+    def __repr__(self) -> str:
+        return f"VariableFactory[{self.name} {self.dtype} {self.meta_shape or self.shape}]"
+
+    def create_input(self, prefix: str | None = None) -> popxl.Tensor:
+        """Adds an input for the variable to the current graph.
+
+        Args:
+            prefix: what comes before its name, with a dot.
+
+        Returns:
+            The input.
+        """
+        name = ".".join(part for part in (prefix, self.name) if part) or None
+        return popxl.graph_input(self.shape, self.dtype, name, self.by_ref, self.meta_shape)
+
+    def next_data(self, empty: bool = False) -> np.ndarray:
+        """Returns the value for the next variable.
+
+        Args:
+            empty: whether any value will do; then none is taken.
+
+        Returns:
+            An array of `dtype`, with the groups of replicas first if there are several.
+
+        Raises:
+            StopIteration: If there are no more values.
+        """
+        dtype = self.dtype.as_numpy()
+        if empty:
+            return np.empty(self._host_shape, dtype)
+        drawn = [self._next() for _ in range(self._groups)]
+        data = drawn[0] if self._groups == 1 else np.stack(drawn)
+        return popxl.utils.to_numpy(data, self.dtype, downcast=False)
+
+    def next_memmap(
+        self, memmap_dir: str | Path, name: str | None = None, read_only_if_exists: bool = False
+    ) -> np.memmap:
+        """Returns a file with the value for the next variable.
+
+        Args:
+            memmap_dir: the folder. The file there is named after the variable, and is filled with
+                the next value if it does not exist.
+            name: name of the variable.
+            read_only_if_exists: whether an existing file must not be changed.
+        """
+        path = Path(memmap_dir) / f"{name or self.name}.npy"
+        shape, dtype = self._host_shape, self.dtype.as_numpy()
+        if path.exists():
+            mode: Any = "r" if read_only_if_exists else "r+"
+            return np.memmap(path, dtype, mode, shape=shape)
+        private_files.make_folder(memmap_dir)
+        private_files.write_bytes(path, np.ascontiguousarray(self.next_data()).tobytes())
+        return np.memmap(path, dtype, "r+", shape=shape)
+
+    def create_tensor(
+        self,
+        name: str | None = None,
+        empty: bool = False,
+        memmap_dir: str | Path | None = None,
+        read_only_if_exists: bool = False,
+    ) -> popxl.Tensor:
+        """Makes a variable of the main graph with the next value.
+
+        Args:
+            name: its name; that of the factory by default.
+            empty: whether it needs no particular value.
+            memmap_dir: a folder for a file that holds the value.
+            read_only_if_exists: whether an existing file must not be changed.
+
+        Returns:
+            The variable; if it is sharded over replicas, the shard.
+
+        Raises:
+            StopIteration: If there are no more values.
+        """
+        data = self._data(name, empty, memmap_dir, read_only_if_exists)
+        grouping = self.replica_grouping
+        name = name or self.name
+        if self.meta_shape is None:
+            return popxl.variable(data, self.dtype, name, replica_grouping=grouping)
+        _, shard = popxl.replica_sharded_variable(
+            data, self.dtype, name, replica_grouping=grouping, shard_over=self.shard_over
+        )
+        return shard
+
+    def create_remote_tensor(
+        self,
+        buffer: popxl.RemoteBuffer,
+        entry: int = 0,
+        name: str | None = None,
+        empty: bool = False,
+        memmap_dir: str | Path | None = None,
+        read_only_if_exists: bool = False,
+    ) -> popxl.Tensor:
+        """Makes a variable that is an entry of a remote buffer, with the next value.
+
+        Args:
+            buffer: the buffer.
+            entry: the number of the entry.
+            name: as for `create_tensor`.
+            empty: as for `create_tensor`.
+            memmap_dir: as for `create_tensor`.
+            read_only_if_exists: as for `create_tensor`.
+
+        Raises:
+            StopIteration: If there are no more values.
+        """
+        data = self._data(name, empty, memmap_dir, read_only_if_exists)
+        make = popxl.remote_replica_sharded_variable if buffer.meta_shape else popxl.remote_variable
+        grouping = self.replica_grouping
+        return make(data, buffer, entry, self.dtype, name or self.name, replica_grouping=grouping)
+
+    def _data(
+        self, name: str | None, empty: bool, memmap_dir: str | Path | None, read_only: bool
+    ) -> np.ndarray:
+        """Returns the next value, in a file if there is a folder for it."""
+        if memmap_dir is None:
+            return self.next_data(empty)
+        return self.next_memmap(memmap_dir, name, read_only)
+
+    @property
+    def _groups(self) -> int:
+        return 1 if self.replica_grouping is None else self.replica_grouping.num_groups
+
+    @property
+    def _host_shape(self) -> tuple[int, ...]:
+        shape = self.meta_shape or self.shape
+        return shape if self._groups == 1 else (self._groups, *shape)
+
+    def _next(self) -> np.ndarray:
+        return self._peeked.pop() if self._peeked else values.as_array(next(self._values))
