@@ -35,6 +35,36 @@ def _sign(t: Any) -> Any:
     return tf.where(tf.math.is_nan(t), tf.zeros_like(t), tf.sign(t))
 
 
+# Of the tanh form of gelu: the factor before the sum, and that of the cube in it.
+_GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+def _gelu(t: Any) -> Any:
+    """The tanh form: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+
+    It and its gradient are written out, without powers and nested products: TensorFlow's optimizers
+    change such outside of loops only, so results inside and outside would have other bits.
+    """
+    return tf.constant(0.5, t.dtype) * t * (tf.constant(1, t.dtype) + _gelu_tanh(t, t * t * t))
+
+
+def _gelu_tanh(t: Any, cube: Any) -> Any:
+    inner = t + tf.constant(_GELU_CUBIC, t.dtype) * cube
+    return tf.tanh(tf.constant(_GELU_SCALE, t.dtype) * inner)
+
+
+def _gelu_gradient(inputs: Any, outputs: Any, gradients: Any) -> list[Any]:
+    """With u = tanh(...): (1 + u) / 2 + (1 - u^2) * sqrt(1 / 2 pi) * (x + 3 * 0.044715 x^3)."""
+    (t,), (gradient,) = inputs, gradients
+    half, one = tf.constant(0.5, t.dtype), tf.constant(1, t.dtype)
+    linear = tf.constant(_GELU_SCALE / 2, t.dtype)
+    cubic = tf.constant(_GELU_SCALE / 2 * 3 * _GELU_CUBIC, t.dtype)
+    cube = t * t * t
+    tanh = _gelu_tanh(t, cube)
+    slope = (one - tanh * tanh) * (linear * t + cubic * cube)
+    return [gradient * (half * (one + tanh) + slope)]
+
+
 def _geluerf(t: Any) -> Any:
     scaled = t * tf.constant(1 / math.sqrt(2), t.dtype)
     return tf.constant(0.5, t.dtype) * t * (tf.constant(1, t.dtype) + tf.math.erf(scaled))
@@ -46,7 +76,7 @@ _COS = register(OpKind("Cos", shapes.same, tf.cos))
 _EXP = register(OpKind("Exp", shapes.same, tf.exp))
 _EXP_ = in_place(_EXP)
 _FLOOR = register(OpKind("Floor", shapes.same, tf.floor, Gradient.CUT))
-_GELU = register(OpKind("Gelu", shapes.same, lambda t: tf.nn.gelu(t, approximate=True)))
+_GELU = register(OpKind("Gelu", shapes.same, _gelu, _gelu_gradient))
 _GELU_ = in_place(_GELU)
 _GELUERF = register(OpKind("GeluErf", shapes.same, _geluerf))
 _GELUERF_ = in_place(_GELUERF)
