@@ -218,8 +218,9 @@ POPXL_ADDONS_MODULES = {
             *("ops.replicated_strided_collectives", "ops.rotary_pos_embed"),
             *("ops.static_sparse_ops", "patterns", "remote"),
             *("performance_utils", "streams", "task_session", "testing_utils", "transforms"),
+            *("route_tensor", "rts", "seed_variable", "utils", "variable_factory"),
             *("transforms.autodiff", "transforms.pipelining", "transforms.recompute"),
-            *("utils", "variable_factory"),
+            *("transforms.batch_serialisation", "transforms.repeat_graph"),
         )
     },
 }

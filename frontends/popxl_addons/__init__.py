@@ -13,6 +13,7 @@ from tensorflow_ipu.frontends.popxl_addons import (
     optimizers,
     patterns,
     performance_utils,
+    rts,
     streams,
     testing_utils,
     transforms,
@@ -29,6 +30,7 @@ from tensorflow_ipu.frontends.popxl_addons.array_munging import (
     split2D,
     squeeze_safe,
     tensor_parallel_input,
+    tensor_parallel_output,
     unshard,
     unshard2D,
     unshard_arrays,
@@ -61,11 +63,18 @@ from tensorflow_ipu.frontends.popxl_addons.remote import (
     named_variable_buffers,
     store_remote_graph,
 )
+from tensorflow_ipu.frontends.popxl_addons.route_tensor import is_subgraph, route_tensor_into_graph
+from tensorflow_ipu.frontends.popxl_addons.seed_variable import seed_variable
 from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
 from tensorflow_ipu.frontends.popxl_addons.task_session import TaskSession, write_variables_pb
 from tensorflow_ipu.frontends.popxl_addons.transforms import (
+    BatchSerialResult,
+    RemoteHandle,
     autodiff,
     autodiff_with_accumulation,
+    batch_serial_buffer,
+    batch_serialise,
+    batch_serialise_fwd_and_grad,
     pipelined_execution,
     recompute_graph,
 )

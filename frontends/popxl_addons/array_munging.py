@@ -18,6 +18,7 @@ __all__ = [
     "split2D",
     "squeeze_safe",
     "tensor_parallel_input",
+    "tensor_parallel_output",
     "unshard",
     "unshard2D",
     "unshard_arrays",
@@ -216,6 +217,43 @@ def tensor_parallel_input(
     laid = np.stack(copies, 2)
     laid = laid.reshape(groups.shape[0], rf, *laid.shape[3:])
     return squeeze_safe(squeeze_safe(laid, 1), 0)
+
+
+def tensor_parallel_output(
+    output_data: np.ndarray,
+    tp: int,
+    rf: int,
+    merge_fn: Callable[[list[np.ndarray]], np.ndarray] | None = None,
+) -> np.ndarray:
+    """Returns the batches of what replicas stored, some of which worked on one batch together.
+
+    Args:
+        output_data: what `Session.run` returns: `(batches * tp / rf, rf, ...)`, without dimensions
+            of 1 at the beginning.
+        tp: how many replicas that follow each other have the same batch.
+        rf: how many replicas there are.
+        merge_fn: takes the data of the first replica of each batch, of the second one and so on,
+            each `(batches, ...)`; returns the batches. By default those of the first replicas are
+            taken: they are the same.
+
+    Returns:
+        The batches, `(batches, ...)`.
+
+    Raises:
+        ValueError: If `tp` is larger than, or no divisor of, the number of replicas, or there is no
+            dimension for these.
+    """
+    if tp > rf or rf % tp:
+        raise ValueError(f"tp={tp} must be a divisor of rf={rf}, the number of replicas.")
+    found = np.asarray(output_data)
+    if rf == 1:
+        return found if merge_fn is None else merge_fn([found])
+    if found.shape[1:2] != (rf,):
+        found = found[np.newaxis]  # of one row
+    if found.shape[1:2] != (rf,):
+        raise ValueError(f"Expected an array (rows, {rf}, ...). Received: shape={found.shape}")
+    batches = found.reshape(-1, tp, *found.shape[2:])
+    return batches[:, 0] if merge_fn is None else merge_fn([batches[:, i] for i in range(tp)])
 
 
 def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:

@@ -153,6 +153,14 @@ class GraphContents:
             raise ValueError(f"{tensor!r} is an output of {self!r} already.")
         self._outputs.append(tensor)
 
+    def take_outputs(self) -> list[Tensor]:
+        """Returns the outputs, and makes them no outputs of the graph; for transforms.
+
+        What calls the graph keeps its own: as many outputs, like these, have to be added again.
+        """
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
     def remove_outputs(self, tensors: Iterable[Tensor]) -> None:
         """Makes tensors no outputs any more.
 

@@ -12,16 +12,19 @@ from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
     ExpectedConnectionType,
     GradGraphInfo,
 )
-from tensorflow_ipu.frontends.popxl.transforms.outlining import outline
+from tensorflow_ipu.frontends.popxl.transforms.outlining import outline, outline_whole
+from tensorflow_ipu.frontends.popxl.transforms.routing import add_input
 
 __all__ = [
     "ExpectedConnection",
     "ExpectedConnectionType",
     "GradGraphInfo",
+    "add_input",
     "autodiff",
     "decompose_sum",
     "io_tile_exchange",
     "keep_activations",
-    "outline",
     "merge_exchange",
+    "outline",
+    "outline_whole",
 ]

@@ -1,4 +1,4 @@
-"""`outline`: moves ops of a graph into a graph of their own."""
+"""`outline` and `outline_whole`: move ops of a graph into a graph of their own."""
 
 from __future__ import annotations
 
@@ -49,6 +49,38 @@ def outline(graph: Graph, ops: Sequence[Op], name: str) -> tuple[Graph, dict[Ten
     graph.ops[:] = [op for op in graph.ops if op not in moved]
     for op in ops:
         _move(op, new, moved, inside)
+    inputs = set(new.inputs)
+    return new, {inner: outer for outer, inner in inside.items() if inner in inputs}
+
+
+def outline_whole(graph: Graph, name: str) -> tuple[Graph, dict[Tensor, Tensor]]:
+    """Moves all ops of a graph, and its outputs, into a new graph with the same inputs.
+
+    Inputs that are passed by reference, or that ops write into, are passed by reference. The old
+    graph is left without ops and outputs; where it is called already, as many have to follow.
+
+    Args:
+        graph: the graph.
+        name: what the new graph is called.
+
+    Returns:
+        The new graph, and the tensor of the old graph to pass for each of its inputs.
+    """
+    ops, outputs = list(graph.ops), graph.take_outputs()
+    written = {root for op in ops for i in op.writes for root in storage_of(op.inputs[i])}
+    made = {tensor for op in ops for tensor in op.outputs}
+    taken = (*graph.inputs, *(tensor for op in ops for tensor in op.inputs), *outputs)
+    new = graph.ir.create_empty_graph(name)
+    inside: dict[Tensor, Tensor] = {}
+    with new:
+        for tensor in dict.fromkeys(taken):
+            if tensor not in made:
+                inside[tensor] = _inner(tensor, tensor.by_ref or tensor in written)
+    graph.ops.clear()
+    for op in ops:
+        _move(op, new, set(ops), inside)
+    for tensor in outputs:
+        new.add_output(inside.get(tensor, tensor))
     inputs = set(new.inputs)
     return new, {inner: outer for outer, inner in inside.items() if inner in inputs}
 

@@ -15,6 +15,9 @@ from popxl_addons import optimizers as optimizers
 from popxl_addons import patterns as patterns
 from popxl_addons import performance_utils as performance_utils
 from popxl_addons import remote as remote
+from popxl_addons import route_tensor as route_tensor
+from popxl_addons import rts as rts
+from popxl_addons import seed_variable as seed_variable
 from popxl_addons import streams as streams
 from popxl_addons import task_session as task_session
 from popxl_addons import testing_utils as testing_utils

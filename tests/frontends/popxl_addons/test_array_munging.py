@@ -37,9 +37,17 @@ def test_replicas_of_one_batch_follow_each_other():
     shifted = addons.tensor_parallel_input(batches, 2, 4, lambda array, i: array - i)
     np.testing.assert_array_equal(shifted[0], batches[[0, 0, 1, 1]] - [[0], [1], [0], [1]])
     assert addons.tensor_parallel_input(batches, 1, 1).shape == (4, 2)
-    for tp, rf in ((4, 2), (3, 4)):
-        with pytest.raises(ValueError, match="must be a divisor"):
-            addons.tensor_parallel_input(batches, tp, rf)
+    np.testing.assert_array_equal(addons.tensor_parallel_output(found, 2, 4), batches)
+    assert addons.tensor_parallel_output(found[0], 2, 4).tolist() == batches[:2].tolist()
+    joined = addons.tensor_parallel_output(found, 2, 4, lambda parts: np.concatenate(parts, 1))
+    np.testing.assert_array_equal(joined, np.concatenate([batches, batches], 1))
+    assert addons.tensor_parallel_output(batches, 1, 1) is batches
+    for transfer in (addons.tensor_parallel_input, addons.tensor_parallel_output):
+        for tp, rf in ((4, 2), (3, 4)):
+            with pytest.raises(ValueError, match="must be a divisor"):
+                transfer(batches, tp, rf)
+    with pytest.raises(ValueError, match="Expected an array"):
+        addons.tensor_parallel_output(batches, 1, 3)
 
 
 def test_axes_are_padded_squeezed_and_checked():

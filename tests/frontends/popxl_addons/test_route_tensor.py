@@ -1,0 +1,53 @@
+"""Tensors of callers, passed on to graphs that are called already."""
+
+from __future__ import annotations
+
+import numpy as np
+import popxl
+import popxl_addons as addons
+import pytest
+from popxl import ops
+from popxl.ops import var_updates
+
+
+def test_calls_and_loops_pass_tensors_on():
+    """The inner graph is called by two graphs, one of which is a loop."""
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        extra, total = popxl.variable([1.0, 2.0]), popxl.variable([0.0, 0.0])
+        x = popxl.variable([10.0, 20.0])
+        inner = ir.create_graph(lambda x: ops.identity(x), x)
+        outer = ir.create_graph(lambda x: ops.call(inner, x), x)
+        ops.repeat(outer, 3, x)
+        ops.call(inner, x)
+        assert addons.is_subgraph(ir.main_graph, inner) and addons.is_subgraph(outer, inner)
+        assert not addons.is_subgraph(inner, outer) and not addons.is_subgraph(outer, outer)
+        with inner:
+            routed = addons.route_tensor_into_graph(extra)
+            changed = addons.route_tensor_into_graph(total, modified=True)
+            var_updates.accumulate_(changed, routed + inner.inputs[0])
+            assert addons.route_tensor_into_graph(routed) is routed
+        assert (len(inner.inputs), len(outer.inputs)) == (3, 3)
+        assert changed.by_ref and not routed.by_ref
+        assert addons.route_tensor_into_graph(inner.inputs[1], inner) is inner.inputs[1]
+    with popxl.Session(ir) as session:
+        session.run()
+        np.testing.assert_array_equal(session.get_tensor_data(total), [44.0, 88.0])
+
+
+def test_tensors_that_cannot_be_passed_on_are_refused():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x, condition = popxl.variable([1.0]), popxl.variable(True)
+        unused, chosen, called = (ir.create_graph(lambda x: ops.relu(x), x) for _ in range(3))
+        ops.conditional(condition, chosen, unused, [x], [x])
+        ops.call(called, x)
+        late = ops.relu(x)
+    lonely = ir.create_graph(lambda x: ops.relu(x), popxl.TensorSpec((1,), popxl.float32))
+    for graph in (lonely, popxl.Ir().main_graph):
+        with pytest.raises(ValueError, match="is not in the graph"):
+            addons.route_tensor_into_graph(x, graph)
+    with pytest.raises(NotImplementedError, match="only calls and loops"):
+        addons.route_tensor_into_graph(x, chosen)
+    with pytest.raises(ValueError, match="is made after"):
+        addons.route_tensor_into_graph(late, called)
