@@ -103,6 +103,8 @@ class _Alias:
         import importlib
 
         sys.modules[module.__name__] = importlib.import_module(self.module)
+        if module.__name__ in _ROOTS:
+            _name_loaded(module.__name__)
 
 
 class _KerasLoader:
@@ -193,6 +195,18 @@ def _split(fullname: str) -> "tuple[str, str, dict[str, str]]":
     root = next(root for root in _ROOTS if (fullname + ".").startswith(root + "."))
     prefix, table = _ROOTS[root]
     return root, (prefix + fullname[len(root) + 1 :]).rstrip("."), table
+
+
+def _name_loaded(root: str) -> None:
+    """Gives the modules that a package has loaded the names of its table, too.
+
+    So importing one later finds it, and leaves the attributes of the package alone: some are
+    functions with the name of their module.
+    """
+    for name, path in _ROOTS[root][1].items():
+        loaded = sys.modules.get(f"{PACKAGE}.{path}")
+        if name and loaded is not None:
+            sys.modules.setdefault(f"{root}.{name}", loaded)
 
 
 def _use(fullname: str) -> None:

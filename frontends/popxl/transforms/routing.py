@@ -8,7 +8,7 @@ from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.tensor import Tensor, graph_input
 
-_SITES = ("Call", "Loop")
+_SITES = ("Call", "Loop", "LoopBody")
 
 
 def add_input(graph: Graph, passed: Sequence[Tensor], name: str, by_ref: bool = False) -> Tensor:

@@ -27,3 +27,10 @@ def test_there_are_no_other_modules():
         importlib.import_module("popxl.builder")
     with pytest.raises(ModuleNotFoundError, match=r"popxl_addons\.builder"):
         importlib.import_module("popxl_addons.builder")
+
+
+def test_functions_with_the_name_of_their_module_stay_functions():
+    import popxl_addons as addons
+
+    module = importlib.import_module("popxl_addons.seed_variable")
+    assert module.seed_variable is addons.seed_variable
