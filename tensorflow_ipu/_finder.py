@@ -203,10 +203,11 @@ def _name_loaded(root: str) -> None:
     So importing one later finds it, and leaves the attributes of the package alone: some are
     functions with the name of their module.
     """
-    for name, path in _ROOTS[root][1].items():
+    prefix, table = _ROOTS[root]
+    for name, path in table.items():
         loaded = sys.modules.get(f"{PACKAGE}.{path}")
-        if name and loaded is not None:
-            sys.modules.setdefault(f"{root}.{name}", loaded)
+        if len(name) > len(prefix) and name.startswith(prefix) and loaded is not None:
+            sys.modules.setdefault(f"{root}.{name[len(prefix) :]}", loaded)
 
 
 def _use(fullname: str) -> None:
