@@ -195,8 +195,15 @@ POPXL_MODULES = {
     **{
         name: f"frontends.popxl.{name}"
         for name in (
-            *("context", "dtypes", "errors", "graph", "ir", "module", "ops"),
-            *("replica_grouping", "session", "streams", "tensor"),
+            *("context", "dtypes", "errors", "fp8_utils", "graph", "ir", "module", "ops"),
+            *(
+                "ops.collectives",
+                "ops.random_seed",
+                "replica_grouping",
+                "session",
+                "streams",
+                "tensor",
+            ),
             *("random_seed", "tensor_location", "transforms", "utils", "ops.var_updates"),
         )
     },

@@ -4,7 +4,7 @@ Each family has a module: it registers a record for each op in the table (`core.
 function that programs call, which checks what the record cannot.
 """
 
-from tensorflow_ipu.frontends.popxl.ops import collectives, var_updates
+from tensorflow_ipu.frontends.popxl.ops import collectives, random_seed, var_updates
 from tensorflow_ipu.frontends.popxl.ops.arithmetic import (
     add,
     add_,
@@ -128,8 +128,8 @@ from tensorflow_ipu.frontends.popxl.ops.random import (
     random_normal,
     random_uniform,
     shaped_dropout,
-    split_random_seed,
 )
+from tensorflow_ipu.frontends.popxl.ops.random_seed import split_random_seed
 from tensorflow_ipu.frontends.popxl.ops.reductions import (
     l1,
     l2,

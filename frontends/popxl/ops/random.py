@@ -13,6 +13,7 @@ from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
+from tensorflow_ipu.frontends.popxl.ops.random_seed import as_pair, check_seed
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
@@ -20,18 +21,13 @@ def _random_spec(specs: shapes.Specs, spec: TensorSpec, **_: Any) -> list[Tensor
     return [spec]
 
 
-def _seed(seed: Any) -> Any:
-    """The seed as TensorFlow takes it."""
-    return tf.bitcast(seed, tf.int32)
-
-
 def _uniform(seed: Any, spec: TensorSpec, low: float, high: float) -> Any:
-    numbers = tf.random.stateless_uniform(spec.shape, _seed(seed), low, high, tf.float32)
+    numbers = tf.random.stateless_uniform(spec.shape, as_pair(seed), low, high, tf.float32)
     return tf.cast(tf.floor(numbers) if spec.dtype.is_int else numbers, tf_type(spec.dtype))
 
 
 def _normal(seed: Any, spec: TensorSpec, mean: float, std: float) -> Any:
-    numbers = tf.random.stateless_normal(spec.shape, _seed(seed), mean, std, tf.float32)
+    numbers = tf.random.stateless_normal(spec.shape, as_pair(seed), mean, std, tf.float32)
     return tf.cast(numbers, tf_type(spec.dtype))
 
 
@@ -49,28 +45,13 @@ def _dropout(t: Any, seed: Any, shape: tuple[int, ...], ratio: float) -> Any:
     """Keeps elements with a mask that depends on the seed and the shape only."""
     if not ratio:
         return tf.identity(t)
-    numbers = tf.random.stateless_uniform(shape, _seed(seed), dtype=tf.float32)
+    numbers = tf.random.stateless_uniform(shape, as_pair(seed), dtype=tf.float32)
     mask = tf.where(numbers < ratio, 0.0, 1 / (1 - ratio))
     return t * tf.cast(mask, t.dtype)
 
 
-def _split_spec(specs: shapes.Specs, n: int) -> list[TensorSpec]:
-    return [specs[0]] * n
-
-
-def _split(seed: Any, n: int) -> list[Any]:
-    """Seed i is a number drawn from the seed plus i."""
-    seeds = []
-    for i in range(n):
-        moved = tf.stack([seed[0], seed[1] + tf.constant(i, tf.uint32)])
-        drawn = tf.random.stateless_uniform([1], _seed(moved), None, None, tf.int32)
-        seeds.append(tf.concat([seed[:1], tf.bitcast(drawn, tf.uint32)], 0))
-    return seeds
-
-
 _DROPOUT = register(OpKind("Dropout", _dropout_spec, _dropout))
 _NORMAL = register(OpKind("RandomNormal", _random_spec, _normal, Gradient.CUT))
-_SPLIT = register(OpKind("SplitRandomSeed", _split_spec, _split, Gradient.CUT))
 _UNIFORM = register(OpKind("RandomUniform", _random_spec, _uniform, Gradient.CUT))
 
 
@@ -102,7 +83,9 @@ def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Iterable[int], ratio: 
         ValueError: If the seed has another shape or type.
         popart.popart_exception: If the mask cannot be broadcast to the tensor.
     """
-    return building.add(_DROPOUT, t, _checked(seed_tensor), shape=tuple(shape), ratio=float(ratio))
+    return building.add(
+        _DROPOUT, t, check_seed(seed_tensor), shape=tuple(shape), ratio=float(ratio)
+    )
 
 
 def random_normal(
@@ -125,7 +108,7 @@ def random_normal(
         ValueError: If the seed has another shape or type.
     """
     spec = TensorSpec(tuple(shape), dtype)
-    return building.add(_NORMAL, _checked(seed_tensor), spec=spec, mean=mean, std=std)
+    return building.add(_NORMAL, check_seed(seed_tensor), spec=spec, mean=mean, std=std)
 
 
 def random_uniform(
@@ -148,25 +131,4 @@ def random_uniform(
         ValueError: If the seed has another shape or type.
     """
     spec = TensorSpec(tuple(shape), dtype)
-    return building.add(_UNIFORM, _checked(seed_tensor), spec=spec, low=low, high=high)
-
-
-def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
-    """Returns seeds that follow from one.
-
-    Args:
-        seed: the seed, uint32 of the shape `(2,)`.
-        n: how many.
-
-    Raises:
-        ValueError: If the seed has another shape or type.
-    """
-    return tuple(building.add_all(_SPLIT, [_checked(seed)], n=n))
-
-
-def _checked(seed: Tensor) -> Tensor:
-    """Refuses what is no seed."""
-    building.check_in_graph(context.get_current_graph(), [seed])
-    if seed.shape != (2,) or seed.dtype is not dtypes.uint32:
-        raise ValueError(f"A seed must be shape=(2,) and dtype=popxl.uint32. Received: {seed!r}")
-    return seed
+    return building.add(_UNIFORM, check_seed(seed_tensor), spec=spec, low=low, high=high)

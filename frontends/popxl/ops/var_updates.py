@@ -12,7 +12,7 @@ from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.elements.indexing import coordinates, spread
+from tensorflow_ipu.frontends.popxl.ops.elements import indexing
 from tensorflow_ipu.frontends.popxl.ops.optimizers import (
     adam_updater,
     adam_var_update,
@@ -78,7 +78,7 @@ def _sparse(t: Any, x: Any, indices: Any, factor: Any = None, *, axis: int) -> A
     axis = axis % len(t.shape)
     x = tf.cast(x, t.dtype)
     x = x if factor is None else _scalar(factor, t) * x
-    places = coordinates(spread(indices, x.shape, axis), axis)
+    places = indexing.coordinates(indexing.spread(indices, x.shape, axis), axis)
     return tf.tensor_scatter_nd_add(t, places, x)
 
 

@@ -4,6 +4,7 @@ from tensorflow_ipu.frontends.popxl import *
 from popxl import context as context
 from popxl import dtypes as dtypes
 from popxl import errors as errors
+from popxl import fp8_utils as fp8_utils
 from popxl import graph as graph
 from popxl import ir as ir
 from popxl import module as module

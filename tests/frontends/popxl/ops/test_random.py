@@ -24,9 +24,11 @@ def test_numbers_are_distributed_as_asked_and_follow_from_the_seed():
             "integers": ops.random_uniform(one, (500,), 2, 5, popxl.int32),
             "normal": ops.random_normal(seed + 1, (50, 40), 5.0, 2.0, popxl.float16),
             "seeds": ops.concat([one, two, three]),
+            "third": ops.random_seed.create_random_seed(seed, 2),
         }
 
     first, second = (popxl_programs.run(build, [SEED]) for _ in range(2))
+    np.testing.assert_array_equal(first["third"], first["seeds"][4:])
     for name, array in first.items():
         np.testing.assert_array_equal(array, second[name], err_msg=name)
     uniform = first["uniform"]
