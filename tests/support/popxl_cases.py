@@ -25,6 +25,7 @@ class Case:
         differentiable: Positions of the inputs whose gradients are compared; None for all floats.
         gradients: What the gradients should be, where they are not those of `reference`: takes the
             TensorFlow tensors and the gradient of the result.
+        result: The type of results that are floats; None for that of the inputs.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Case:
     inputs: Sequence[Any]
     differentiable: Sequence[int] | None = None
     gradients: Callable[..., Any] | None = None
+    result: Any = None
 
     def arrays(self, dtype):
         """Returns the inputs, floats in a type."""
@@ -69,7 +71,7 @@ def check(cases, dtype=np.float32, tolerance=1e-5):
             array = found[streams[case.name, i]]
             message = f"{case.name}, result {i}"
             if array.dtype.kind == "f":
-                assert array.dtype == dtype, message
+                assert array.dtype == (case.result or dtype), message
             np.testing.assert_allclose(
                 array, wanted, rtol=tolerance, atol=tolerance, err_msg=message
             )

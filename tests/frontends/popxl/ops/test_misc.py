@@ -32,12 +32,13 @@ CASES = [
         [X, np.arange(5, dtype=np.int32)],
         [],
     ),
-    Case("square", ops.lamb_square, lambda t: tf.reduce_sum(t * t), [X], []),
+    Case("square", ops.lamb_square, lambda t: tf.reduce_sum(t * t), [X], [], None, np.float32),
 ]
 
 
-def test_values_and_gradients():
-    check(CASES)
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 1e-2)])
+def test_values_and_gradients(dtype, tolerance):
+    check(CASES, dtype, tolerance)
 
 
 def test_updates_of_optimizers_compute_their_formulas():

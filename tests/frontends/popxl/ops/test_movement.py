@@ -22,6 +22,9 @@ CASES = [
     ),
     Case("flatten", lambda t: t.flatten(), lambda t: tf.reshape(t, [-1]), [X]),
     Case("identity", ops.identity, tf.identity, [X]),
+    Case("rename", lambda t: ops.rename(t, "other"), tf.identity, [X]),
+    Case("detach", lambda t: t.detach(), tf.identity, [X], []),
+    Case("io_tile_copy", lambda t: ops.io_tile_copy(ops.io_tile_copy(t)), tf.identity, [X]),
     Case("reshape", lambda t: t.reshape((4, -1)), lambda t: tf.reshape(t, [4, 6]), [X]),
     Case("reshape_", lambda t: t.reshape_((4, -1)), lambda t: tf.reshape(t, [4, 6]), [X]),
     Case("split", lambda t: ops.split(t, 2, -1), lambda t: tf.split(t, 2, -1), [X]),
@@ -53,14 +56,22 @@ CASES = [
         [X],
         [],
     ),
+    Case(
+        "cast_float",
+        lambda t: ops.cast(ops.cast(t, popxl.float16), t.dtype),
+        tf.identity,
+        [X],
+        gradients=lambda t, g: [tf.cast(tf.cast(g, tf.float16), tf.float32)],
+    ),
     Case("cast_bool", lambda t: ops.cast(t, popxl.bool), lambda t: t != 0, [X], []),
-    Case("init", lambda t: t + ops.init((4,), popxl.float32), tf.identity, [X]),
+    Case("init", lambda t: t + ops.init((4,), t.dtype), tf.identity, [X]),
     Case("ipu_copy", lambda t: ops.ipu_copy(t, 0, 0), tf.identity, [X]),
 ]
 
 
-def test_values_and_gradients():
-    check(CASES)
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 1e-2)])
+def test_values_and_gradients(dtype, tolerance):
+    check(CASES, dtype, tolerance)
 
 
 def test_what_is_written_into_a_view_goes_into_the_tensor():

@@ -99,8 +99,9 @@ CASES = [
 ]
 
 
-def test_values_and_gradients():
-    check(CASES)
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 1e-2)])
+def test_values_and_gradients(dtype, tolerance):
+    check(CASES, dtype, tolerance)
 
 
 def test_integers_start_from_the_least_and_the_largest():

@@ -71,8 +71,9 @@ CASES = [
 ]
 
 
-def test_values_and_gradients():
-    check(CASES)
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 1e-2)])
+def test_values_and_gradients(dtype, tolerance):
+    check(CASES, dtype, tolerance)
 
 
 def test_an_update_in_place_is_seen_by_the_tensor():

@@ -91,8 +91,9 @@ CASES = [
 ]
 
 
-def test_values_and_gradients():
-    check(CASES)
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 2e-2)])
+def test_values_and_gradients(dtype, tolerance):
+    check(CASES, dtype, tolerance)
 
 
 @pytest.mark.parametrize(
