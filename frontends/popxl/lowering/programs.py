@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.compiler.cluster import Cluster
+from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph
@@ -183,12 +185,14 @@ class Program:
         def whole(number: Any) -> tuple[list[Any], list[Any]]:
             def branch(part: ExecutionContext) -> Any:
                 def run() -> Any:
-                    with tf.control_dependencies(self._build(main, part)):
+                    moves = contextlib.nullcontext() if part is _PARTS[0] else weights.moving()
+                    with moves, tf.control_dependencies(self._build(main, part)):
                         return tf.constant(0)
 
                 return run
 
-            done = tf.switch_case(number, [branch(part) for part in _PARTS])
+            done = tf.switch_case(number, [branch(part) for part in _PARTS], name="parts")
+            declared.declare(done.graph, "parts", None, "")
             return [], [done.op]
 
         return trace.trace(whole, [tf.constant(0)], "popxl")

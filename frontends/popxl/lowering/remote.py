@@ -32,7 +32,7 @@ class RemoteMemory:
         Args:
             entry: its number, a tensor.
         """
-        with _marked():
+        with self._marked():
             return tf.raw_ops.ResourceGather(
                 resource=self._variable.handle,
                 indices=tf.cast(entry, tf.int32),
@@ -46,17 +46,18 @@ class RemoteMemory:
             entry: its number, a tensor.
             value: what it holds from now on.
         """
-        with _marked():
+        with self._marked():
             return tf.raw_ops.ResourceScatterUpdate(
                 resource=self._variable.handle,
                 indices=tf.reshape(tf.cast(entry, tf.int32), [1]),
                 updates=tf.expand_dims(value, 0),
             )
 
-
-@contextlib.contextmanager
-def _marked() -> Iterator[None]:
-    """Marks the ops inside as loads and stores of remote memory."""
-    mark = attr_value_pb2.AttrValue(b=True)
-    with tf.compat.v1.get_default_graph()._attr_scope({REMOTE_BUFFER_ATTRIBUTE: mark}):
-        yield
+    @contextlib.contextmanager
+    def _marked(self) -> Iterator[None]:
+        """Marks the ops inside as loads and stores of remote memory, of a variable with a name."""
+        mark = attr_value_pb2.AttrValue(b=True)
+        graph = tf.compat.v1.get_default_graph()
+        graph.watch_variable(self._variable)
+        with graph._attr_scope({REMOTE_BUFFER_ATTRIBUTE: mark}):
+            yield

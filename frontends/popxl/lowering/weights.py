@@ -6,12 +6,15 @@ values travel through feeds, in other parts of the same program: each replica ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
+from tensorflow_ipu.compiler.ir.program import WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
@@ -25,6 +28,14 @@ def needs_lanes(variable: Variable) -> bool:
         variable: the variable.
     """
     return variable.entry is not None or not variable.layout.is_uniform
+
+
+@contextlib.contextmanager
+def moving() -> Iterator[None]:
+    """Marks the ops inside as those of launches that move values: plans are of `run` alone."""
+    mark = attr_value_pb2.AttrValue(b=True)
+    with tf.compat.v1.get_default_graph()._attr_scope({WEIGHTS_ATTRIBUTE: mark}):
+        yield
 
 
 class Weights:

@@ -36,6 +36,9 @@ SHARD_INPUT_ATTRIBUTE = "_ipu_shard_input"
 FIFO_ATTRIBUTE = "_ipu_fifo"
 # On the ops that load and store entries of a remote buffer, which is a variable.
 REMOTE_BUFFER_ATTRIBUTE = "_ipu_remote_buffer"
+# On the ops that only bring values of variables from the host and back, in other launches than
+# those that are planned.
+WEIGHTS_ATTRIBUTE = "_ipu_host_weights"
 
 # What the names of functions begin with that are in a program once, however often they are called.
 OUTLINED_PREFIX = "__ipu_outlined_"

@@ -53,11 +53,14 @@ def of(op: tf.Operation) -> Declaration | None:
     Args:
         op: the op.
     """
-    declarations = getattr(op.graph, _DECLARATIONS, None)
-    scope = op.name
-    while declarations and scope:
-        if scope in declarations:
-            found: Declaration = declarations[scope]
-            return found
-        scope = scope.rpartition("/")[0]
+    graph = op.graph
+    while graph is not None:
+        declarations: dict[str, Declaration] = getattr(graph, _DECLARATIONS, {})
+        scope = op.name if declarations else ""
+        while scope:
+            if scope in declarations:
+                return declarations[scope]
+            scope = scope.rpartition("/")[0]
+        # Bodies of loops and branches have the scopes of the graph around them.
+        graph = getattr(graph, "outer_graph", None)
     return None

@@ -12,7 +12,8 @@ The rules for what is kept where:
   the ops inside make has no buffer in the op that runs the function: that op comes before them.
 * For the results of other ops see `results`.
 
-Ops whose results are known when the program is compiled, and take no memory, run on the host.
+What only moves values of variables between host and device is another launch, and left out. Ops
+whose results are known when the program is compiled, and take no memory, run on the host.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.ir.call_tree import CalledOp
 from tensorflow_ipu.compiler.ir.dataflow import Dataflow
+from tensorflow_ipu.compiler.ir.program import WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.attributes import attributes, constant_inputs
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, Buffers, Value, value_of
@@ -98,6 +100,8 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
 
     def visit(self, op: CalledOp, inputs: list[Value]) -> Sequence[Value]:
         """Describes an op, and the functions that it runs; returns its results."""
+        if WEIGHTS_ATTRIBUTE in op.node.attr:
+            return [value_of(tensor) for tensor in op.record.outputs]
         outer = self._caller
         operands = tuple([value.operand for value in inputs])
         draft = Draft(op.record, operands, outer.position, outer.every)

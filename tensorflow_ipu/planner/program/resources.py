@@ -105,7 +105,17 @@ def costs_of(workload: Workload, settings: Settings) -> tuple[Cost, ...]:
             f"{settings.io_tiles} are I/O tiles: have fewer of these."
         )
     table = ResourceTable(settings)
-    return tuple(FREE if op.ipu is None else table.cost(op) for op in workload.ops)
+    return tuple(
+        FREE if op.ipu is None or _moves_entry(workload, op) else table.cost(op)
+        for op in workload.ops
+    )
+
+
+def _moves_entry(workload: Workload, op: Op) -> bool:
+    """Whether an op loads or stores an entry of a remote buffer: that is a transfer."""
+    buffer = op.inputs[0].buffer if op.inputs else None
+    variable = None if buffer is None else workload.buffers[buffer].variable
+    return variable is not None and workload.variables[variable].entries > 0
 
 
 @lru_cache(maxsize=1024)

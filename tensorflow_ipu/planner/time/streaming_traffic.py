@@ -86,10 +86,11 @@ def _add_entry(
 ) -> None:
     """Adds what the load or the store of one entry of a remote buffer costs."""
     chip, num_bytes = subject.settings.chip, variable.share // variable.entries
+    op = subject.workload.ops[use.first]
     item = Item(
-        variable.name, STREAMING, variable.ipu,
+        variable.name, STREAMING, variable.ipu if op.ipu is None else op.ipu,
         moved(streaming_cycles(num_bytes, chip), streaming_label(chip)), use.runs, use.first,
-        1 if use.writes else -1, stage=subject.workload.ops[use.first].stage, phase=phase,
+        1 if use.writes else -1, stage=op.stage, phase=phase,
     )  # fmt: skip
     direction = STREAMING_OUT if use.writes else STREAMING_IN
     end = len(subject.workload.ops)

@@ -107,3 +107,43 @@ def test_a_graph_that_is_called_often_is_in_memory_once() -> None:
         assert len(code) == 4
         sizes.append({c.name: c.tiles.max() for c in code})
     assert sizes[0] == sizes[1]
+
+
+def test_a_loop_over_remote_shards_moves_their_bytes() -> None:
+    entries, replicas, width = 4, 2, 6
+    ir = popxl.Ir(replicas)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.replica_sharded_buffer((width, width), popxl.float32, entries=entries)
+        for i in range(entries):
+            start = np.full((width, width), i, np.float32)
+            popxl.remote_replica_sharded_variable(start, buffer, i)
+
+        def step(i: popxl.Tensor, x: popxl.Tensor):
+            shard = ops.remote_load(buffer, i)
+            whole = ops.collectives.replicated_all_gather(shard)
+            ops.remote_store(buffer, i, shard + shard)
+            return i + 1, x + whole
+
+        start = popxl.constant(np.zeros((width, width), np.float32))
+        graph = ir.create_graph(step, popxl.constant(0), start)
+        _, total = ops.repeat(graph, entries, popxl.constant(0), start)
+        stream = popxl.d2h_stream(total.shape, total.dtype)
+        ops.host_store(stream, total)
+    results, executable = run(ir)
+    assert (results[stream] == 0 + 1 + 2 + 3).all()
+    shard = width * width // replicas * 4
+    transfers = {
+        (t.kind, t.name.rpartition("/")[2], t.num_bytes, t.runs)
+        for t in executable.plan.timeline.transfers
+    }
+    # What brings the variables to the device and back is in other launches.
+    assert transfers == {
+        ("streaming in", "remote_buffer_1", shard, entries),
+        ("streaming out", "remote_buffer_1", shard, entries),
+        ("collective", "all_gather", replicas * shard, entries),
+        ("host out", "IpuOutfeedEnqueue", width * width * 4, 1),
+    }
+    (variable,) = executable.workload.variables
+    assert (variable.offloaded, variable.num_bytes) == (True, entries * shard)
+    categories = {c.name: c.total for c in executable.plan.fullest.categories}
+    assert not categories.get("variables")

@@ -43,7 +43,8 @@ def _gather(t: Any, form: str, axis: int, stride: int, size: int, whole: tuple[i
 
 def _unsharded(rows: Any, whole: Any) -> Any:
     """Returns a tensor from its shards."""
-    return tf.reshape(tf.reshape(rows, [-1])[: tf.TensorShape(whole).num_elements()], whole)
+    flat, count = tf.reshape(rows, [-1]), tf.TensorShape(whole).num_elements()
+    return tf.reshape(flat if flat.shape[0] == count else flat[:count], whole)
 
 
 def _gather_gradient(
