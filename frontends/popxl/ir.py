@@ -11,6 +11,7 @@ from tensorflow_ipu import private_files
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends.popxl import subgraphs
+from tensorflow_ipu.frontends.popxl.core.session_options import PbIr, SessionOptions
 from tensorflow_ipu.frontends.popxl.graph import Graph, reachable
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
@@ -44,6 +45,8 @@ class Ir:
         self._is_closed = False
         self._num_host_transfers = 1
         self._instances = Instances()
+        # Programs reach the session options by this name of the original.
+        self._pb_ir = PbIr()
         if replication == "popdist":
             self._instances = joining.join(of_poprun())
             replication = self._instances.total_replicas
@@ -99,6 +102,11 @@ class Ir:
     def instances(self) -> Instances:
         """The processes that run its replicas; for this package only."""
         return self._instances
+
+    @property
+    def session_options(self) -> SessionOptions:
+        """The options of its sessions, which `_pb_ir.getSessionOptions()` returns, too."""
+        return self._pb_ir.getSessionOptions()
 
     @property
     def num_host_transfers(self) -> int:

@@ -58,8 +58,9 @@ class Session:
                 "The device 'cpu' does not have multiple devices, and the program needs "
                 f"{self._ipus} IPUs. Use 'ipu_hw' or 'ipu_model'."
             )
-        for graph in reachable(ir.main_graph):
-            ambiguity.check(graph)
+        if ir.session_options.value("enableInplaceAmbiguityChecking"):
+            for graph in reachable(ir.main_graph):
+                ambiguity.check(graph)
         ir.close()
         self._ir = ir
         self._device_desc = device_desc

@@ -236,6 +236,16 @@ class Workload:
     batch: int | None = None
     fingerprint: str = ""
 
+    def moves_entry(self, op: Op) -> bool:
+        """Returns whether an op loads or stores an entry of a remote buffer: that is a transfer.
+
+        Args:
+            op: one of the ops.
+        """
+        buffer = op.inputs[0].buffer if op.inputs else None
+        variable = None if buffer is None else self.buffers[buffer].variable
+        return variable is not None and self.variables[variable].entries > 0
+
     __repr__ = shows(
         lambda self: {
             "": self.name,

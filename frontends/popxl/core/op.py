@@ -29,6 +29,7 @@ class Op:
         scopes: Name scopes that were open.
         ipu: The IPU that it runs on.
         tile_set: "compute" or "io".
+        exchange: Number of the exchange in which it transfers data with others; None for none.
         execution_context: The program of the session that it is part of.
         after: Ops that the program orders before it, besides those it takes values from.
         site: The user's line.
@@ -47,6 +48,7 @@ class Op:
     scopes: tuple[str, ...] = ()
     ipu: int = 0
     tile_set: str = "compute"
+    exchange: int | None = None
     execution_context: ExecutionContext = ExecutionContext.Normal
     after: Sequence[Op] = ()
     site: SourceLocation | None = None

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import scopes
-from tensorflow_ipu.compiler.ir.program import PHASE_ATTRIBUTE
 from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.lowering import layers
+from tensorflow_ipu.frontends.popxl.lowering import hints, layers
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.lowering.values import Values
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
@@ -175,13 +173,7 @@ class Lowering:
         """Puts operations where the program asks for, with names that lead back to the op."""
         self._site = op.site
         with contextlib.ExitStack() as stack:
-            scope = "/".join([*op.scopes, f"{op.kind.type}.{op.id}"])
-            graph = tf.compat.v1.get_default_graph()
-            declared.declare(graph, scope, op.site, layers.layer_of(op))
-            stack.enter_context(tf.name_scope(scope + "/"))
-            if op.graph.is_gradient:
-                phase = attr_value_pb2.AttrValue(s=b"backward")
-                stack.enter_context(graph._attr_scope({PHASE_ATTRIBUTE: phase}))
+            stack.enter_context(hints.of(op))
             if self.program.is_sharded:
                 stack.enter_context(scopes.ipu_shard(op.ipu))
             yield

@@ -17,7 +17,7 @@ from tensorflow_ipu.feeds.arrays import ArrayInfeed, ArrayOutfeed
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering import functions, remote, uses, weights
+from tensorflow_ipu.frontends.popxl.lowering import functions, hints, remote, uses, weights
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
@@ -231,7 +231,8 @@ class Program:
         done = [*lowering.effects, *assignments]
         if part is _PARTS[2] and self._weights is not None:
             done = [self._send(self._weights, done)]
-        return [*done, *self._mark_last_ipu()]
+        asked = main.ir.session_options.planned() if part is _PARTS[0] else {}
+        return [*done, *([hints.settings(asked)] if asked else []), *self._mark_last_ipu()]
 
     def _receive(self) -> list[Any]:
         """Takes values from the host; returns the operations that write them."""

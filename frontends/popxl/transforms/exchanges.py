@@ -12,12 +12,19 @@ from tensorflow_ipu.frontends.popxl.graph import Graph
 
 @contextlib.contextmanager
 def merge_exchange() -> Iterator[None]:
-    """Marks the loads and stores created inside as ones that may happen together.
+    """Makes the loads and stores created inside one exchange, as far as they are independent.
 
     Yields:
         Nothing.
     """
+    graph = context.get_current_graph()
+    count = len(graph.ops)
     yield
+    merged = _merged(graph.ops[count:])
+    if len(merged) > 1:
+        number = graph.ir.next_number("exchange")
+        for op in merged:
+            op.exchange = number
 
 
 @contextlib.contextmanager
@@ -49,10 +56,15 @@ def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
 
 def _unmerged(ops: list[Op]) -> list[Op]:
     """Returns the ops that are left when loads and stores that do not depend on others are one."""
-    made = {tensor for op in ops for tensor in op.outputs if op.kind.type != "Init"}
-    merged = [op for op in ops if op.kind.effect and not made.intersection(op.inputs)]
+    merged = _merged(ops)
     others = [op for op in ops if op not in merged and op.kind.type != "Init"]
     return [*merged[:1], *others]
+
+
+def _merged(ops: list[Op]) -> list[Op]:
+    """Returns the loads and stores that take nothing from other ops."""
+    made = {tensor for op in ops for tensor in op.outputs if op.kind.type != "Init"}
+    return [op for op in ops if op.kind.effect and not made.intersection(op.inputs)]
 
 
 def decompose_sum(graph: Graph) -> Graph:

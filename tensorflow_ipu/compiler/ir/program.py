@@ -39,6 +39,12 @@ REMOTE_BUFFER_ATTRIBUTE = "_ipu_remote_buffer"
 # On the ops that only bring values of variables from the host and back, in other launches than
 # those that are planned.
 WEIGHTS_ATTRIBUTE = "_ipu_host_weights"
+# JSON, on ops: what the program says of them for its plan: `memory_proportion`, a part of a tile's
+# memory; `tile_set`, "io" for those on I/O tiles; `exchange`, the number of the exchange that a
+# transfer is made in, with others.
+PLAN_ATTRIBUTE = "_ipu_plan"
+# JSON, on one op of a program: what it asks for of the Settings that it is planned for.
+SETTINGS_ATTRIBUTE = "_ipu_settings"
 
 # What the names of functions begin with that are in a program once, however often they are called.
 OUTLINED_PREFIX = "__ipu_outlined_"

@@ -16,6 +16,7 @@ from tensorflow_ipu.compiler.ir.program import (
     FRONTEND_ATTRIBUTE,
     MULTI_CONV_ATTRIBUTE,
     OUTLINED_PREFIX,
+    PLAN_ATTRIBUTE,
 )
 from tensorflow_ipu.configs import partials
 
@@ -66,8 +67,8 @@ def attributes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
     Types are their names, shapes are lists with -1 for unknown dimensions. Attributes whose names
     begin with `_` are left out, as are the values of constants. Instead of them there is `partials`
     (`float16` or `float32`) in a scope that sets the type of sums, `multi_conv`, the name of the
-    group of convolutions that run in parallel, and `outlined`, the name of the function that a call
-    runs, if the program has that once.
+    group of convolutions that run in parallel, `outlined`, the name of the function that a call
+    runs, if the program has that once, and what `PLAN_ATTRIBUTE` says.
     """
     found = {}
     for name in sorted(node.attr):
@@ -81,9 +82,9 @@ def attributes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
     return {**found, **_of_scopes(node)}
 
 
-def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, str]:
+def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
     """What the scopes that an op is in say of it."""
-    found = {}
+    found = json.loads(node.attr[PLAN_ATTRIBUTE].s) if PLAN_ATTRIBUTE in node.attr else {}
     if FRONTEND_ATTRIBUTE in node.attr:
         options = xla_data_pb2.FrontendAttributes.FromString(node.attr[FRONTEND_ATTRIBUTE].s).map
         chosen = partials.OF_KEY.get(options.get(partials.KEY, ""))
@@ -91,7 +92,7 @@ def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, str]:
             found["partials"] = chosen
     if MULTI_CONV_ATTRIBUTE in node.attr:
         found["multi_conv"] = str(json.loads(node.attr[MULTI_CONV_ATTRIBUTE].s)["group"])
-    return found
+    return dict(found)
 
 
 def constant_inputs(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.gc_pause import without_collections
+from tensorflow_ipu.compiler.ir.program import SETTINGS_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing import variable_placement
 from tensorflow_ipu.compiler.workload import ops as describe_ops
@@ -42,11 +44,14 @@ def settings(executable: Executable) -> Settings:
         executable: the Executable.
 
     Returns:
-        What the configuration that it was compiled for says.
+        What the configuration that it was compiled for says, and what the program itself asks for.
     """
-    return settings_of(
+    configured = settings_of(
         executable.system, executable.ordinal, executable.replicas, executable.pipeline
     )
+    nodes = (node for function in executable.library.function for node in function.node_def)
+    asked = [node.attr[SETTINGS_ATTRIBUTE].s for node in nodes if SETTINGS_ATTRIBUTE in node.attr]
+    return configured.replace(**json.loads(asked[0])) if asked else configured
 
 
 def _workload(executable: Executable) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -19,7 +20,7 @@ _SLICES = ("Gather", "Scatter", "Slice", "Segment", "Embedding")
 
 
 class ResourceTable:
-    """The Resources of ops, made once for each family of ops, stage and phase.
+    """The Resources of ops, made once for each family of ops, stage, phase and options of an op.
 
     Args:
         settings: what the program is planned for.
@@ -27,7 +28,7 @@ class ResourceTable:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._known: dict[tuple[str, int | None, str], Resources] = {}
+        self._known: dict[tuple[object, ...], Resources] = {}
 
     def of(self, op: Op) -> Resources:
         """Returns what an op has at its disposal.
@@ -35,10 +36,16 @@ class ResourceTable:
         Args:
             op: the op.
         """
-        key = (family(op.type), op.stage, op.phase)
+        proportion, sums = op.attributes.get("memory_proportion"), op.attributes.get("partials")
+        key = (family(op.type), op.stage, op.phase, proportion, sums)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._make(*key)
+            found = self._make(*key[:3])
+            if proportion is not None:
+                found = dataclasses.replace(found, memory_proportion=proportion)
+            if sums is not None:
+                found = dataclasses.replace(found, partials=sums)
+            self._known[key] = found
         return found
 
     def cost(self, op: Op) -> Cost:
@@ -106,16 +113,9 @@ def costs_of(workload: Workload, settings: Settings) -> tuple[Cost, ...]:
         )
     table = ResourceTable(settings)
     return tuple(
-        FREE if op.ipu is None or _moves_entry(workload, op) else table.cost(op)
+        FREE if op.ipu is None or workload.moves_entry(op) else table.cost(op)
         for op in workload.ops
     )
-
-
-def _moves_entry(workload: Workload, op: Op) -> bool:
-    """Whether an op loads or stores an entry of a remote buffer: that is a transfer."""
-    buffer = op.inputs[0].buffer if op.inputs else None
-    variable = None if buffer is None else workload.buffers[buffer].variable
-    return variable is not None and workload.variables[variable].entries > 0
 
 
 @lru_cache(maxsize=1024)

@@ -15,8 +15,8 @@ def add(subject: Subject, traffic: Traffic) -> None:
     """Adds everything that goes between IPUs and host in a launch.
 
     Infeeds are overlapped where they are fetched ahead or go through I/O tiles, outfeeds in the
-    latter case. Arguments and results of ops on the host are always waited for. Variables stay on
-    the IPUs from launch to launch.
+    latter case. What is one exchange waits for the host once. Arguments and results of ops on the
+    host are always waited for. Variables stay on the IPUs from launch to launch.
 
     Args:
         subject: what the transfers are for.
@@ -24,12 +24,12 @@ def add(subject: Subject, traffic: Traffic) -> None:
     """
     _add_arguments(subject, traffic)
     workload = subject.workload
-    ahead = subject.settings.prefetch or subject.io_overlap
     for index, op in subject.live_ops():
         if op.type == op_names.INFEED:
+            ahead = subject.settings.prefetch or subject.overlaps(op)
             _add(subject, traffic, index, op, HOST_IN, op.outputs, ahead)
         elif op.type == op_names.OUTFEED:
-            _add(subject, traffic, index, op, HOST_OUT, op.inputs, subject.io_overlap)
+            _add(subject, traffic, index, op, HOST_OUT, op.inputs, subject.overlaps(op))
         elif op.type == op_names.TABLE_LOOKUP:
             _add(subject, traffic, index, op, HOST_OUT, op.inputs, False)
             _add(subject, traffic, index, op, HOST_IN, op.outputs, False)
@@ -58,7 +58,8 @@ def _add(
     if not num_bytes:
         return
     chip = subject.settings.chip
-    cost = moved(host_cycles(num_bytes, chip), worst((host_label(chip), op.label)))
+    cycles = host_cycles(num_bytes, chip) - subject.saved(op)
+    cost = moved(cycles, worst((host_label(chip), op.label)))
     ipu = _ipu(subject.workload, op, operands)
     item = Item(op.name, HOST, ipu, cost, op.runs, index, 0, index, op.stage, op.phase)
     traffic.add(item, kind, num_bytes, overlapped, len(subject.workload.ops))

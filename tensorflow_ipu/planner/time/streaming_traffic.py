@@ -89,12 +89,12 @@ def _add_entry(
     op = subject.workload.ops[use.first]
     item = Item(
         variable.name, STREAMING, variable.ipu if op.ipu is None else op.ipu,
-        moved(streaming_cycles(num_bytes, chip), streaming_label(chip)), use.runs, use.first,
-        1 if use.writes else -1, stage=op.stage, phase=phase,
+        moved(streaming_cycles(num_bytes, chip) - subject.saved(op), streaming_label(chip)),
+        use.runs, use.first, 1 if use.writes else -1, stage=op.stage, phase=phase,
     )  # fmt: skip
     direction = STREAMING_OUT if use.writes else STREAMING_IN
     end = len(subject.workload.ops)
-    traffic.add(item, direction, num_bytes, subject.io_overlap, end)
+    traffic.add(item, direction, num_bytes, subject.overlaps(op), end)
 
 
 def _add(subject: Subject, traffic: Traffic, variable: Variable, phase: str, use: _Use) -> None:

@@ -8,9 +8,12 @@ is in `Traffic.hidden`: a launch cannot be shorter.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
+from tensorflow_ipu import op_names
+from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Transfer
@@ -71,6 +74,42 @@ class Subject:
     def io_overlap(self) -> bool:
         """Whether I/O tiles move data while the others compute."""
         return self.settings.io_tiles > 0 and self.settings.place_ops_on_io_tiles
+
+    def overlaps(self, op: Op) -> bool:
+        """Returns whether what an op moves goes through I/O tiles while the others compute.
+
+        Args:
+            op: the op.
+        """
+        on_io_tiles = op.attributes.get("tile_set") == "io" and self.settings.io_tiles > 0
+        return on_io_tiles or self.io_overlap
+
+    def saved(self, op: Op) -> float:
+        """Returns the cycles that the transfer of an op saves, as it is made together with others.
+
+        The transfers of an exchange wait once for the other side, each for its part of that time.
+
+        Args:
+            op: the op.
+        """
+        number = op.attributes.get("exchange")
+        if number is None:
+            return 0.0
+        return sync_cycles(2, self.settings.chip) * (1 - 1 / len(self._exchanges[number]))
+
+    @functools.cached_property
+    def _exchanges(self) -> Mapping[int, set[str]]:
+        """The names of the ops that transfer data in each exchange of several."""
+        found: dict[int, set[str]] = {}
+        for _, op in self.live_ops():
+            number = op.attributes.get("exchange")
+            if number is not None and self._is_merged(op):
+                found.setdefault(number, set()).add(op.name)
+        return found
+
+    def _is_merged(self, op: Op) -> bool:
+        """Whether an op is a transfer that an exchange may have with others."""
+        return op.type in op_names.FEEDS or self.workload.moves_entry(op)
 
     def live_ops(self) -> Iterator[tuple[int, Op]]:
         """Returns the ops that run, with their indices."""

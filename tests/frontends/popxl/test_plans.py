@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import popxl
+import pytest
 from popxl import ops
 from popxl.transforms import autodiff
 
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.planner.program.resources import ResourceTable
 from tensorflow_ipu.profiler import breakdown
 
 N, FEATURES = 4, 8
@@ -147,3 +150,44 @@ def test_a_loop_over_remote_shards_moves_their_bytes() -> None:
     assert (variable.offloaded, variable.num_bytes) == (True, entries * shard)
     categories = {c.name: c.total for c in executable.plan.fullest.categories}
     assert not categories.get("variables")
+
+
+def test_what_ops_ask_for_reaches_the_plan() -> None:
+    ir = popxl.Ir()
+    options = ir._pb_ir.getSessionOptions()
+    options.numIOTiles, options.partialsTypeMatMuls = 32, "half"
+    half = popxl.float16
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(np.ones((64, 256), np.float16))
+        weight = popxl.variable(np.ones((256, 256), np.float16))
+
+        def product(x: popxl.Tensor, weight: popxl.Tensor) -> popxl.Tensor:
+            return ops.matmul(x, weight, available_memory_proportion=0.1, partials_type=half)
+
+        graph = ir.create_graph(product, x, weight)
+        info = autodiff(graph)
+        call = ops.call_with_info(graph, x, weight)
+        (y,) = call.outputs
+        gradients = ops.call(info.graph, y, inputs_dict=info.inputs_dict(call))
+        plain = ops.matmul(x, weight, partials_type=popxl.float32)
+        stores = [popxl.d2h_stream(t.shape, t.dtype) for t in (y, plain, *gradients)]
+        with popxl.transforms.io_tile_exchange():
+            for stream, tensor in zip(stores, (y, plain, *gradients)):
+                ops.host_store(stream, tensor)
+    _, executable = run(ir)
+    settings = executable.settings
+    assert (settings.io_tiles, settings.compute_tiles) == (32, settings.chip.tiles - 32)
+    assert settings.matmul_partials == "float16"
+    products = [op for op in executable.workload.ops if op.type == "MatMul"]
+    assert [op.attributes.get("memory_proportion") for op in products] == [0.1, 0.1, 0.1, None]
+    table = ResourceTable(settings)
+    assert [table.of(op).partials for op in products] == ["float16"] * 3 + ["float32"]
+    assert [table.of(op).memory_proportion for op in products] == [0.1] * 3 + [0.6]
+    stored = [t for t in executable.plan.timeline.transfers if t.kind == "host out"]
+    assert [t.num_bytes for t in stored] == [t.nelms * 2 for t in (y, plain, *gradients)]
+    assert all(t.overlapped for t in stored)
+    # They wait for the host together: each for a fourth of the time.
+    chip = settings.chip
+    for transfer in stored:
+        bandwidth = transfer.num_bytes / chip.host_bandwidth * chip.clock
+        assert transfer.cycles == pytest.approx(bandwidth + sync_cycles(2, chip) / 4)

@@ -1,0 +1,104 @@
+"""What a program says of its ops for plans and reports only, as attributes of their nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from tensorflow_ipu import scopes
+from tensorflow_ipu.compiler.ir.program import (
+    PHASE_ATTRIBUTE,
+    PLAN_ATTRIBUTE,
+    SETTINGS_ATTRIBUTE,
+)
+from tensorflow_ipu.compiler.sources import declared
+from tensorflow_ipu.frontends.popxl.core.op import Op
+from tensorflow_ipu.frontends.popxl.lowering import layers
+
+_HALVES = ("half", "float16")
+
+
+@contextlib.contextmanager
+def of(op: Op) -> Iterator[None]:
+    """Marks the operations made inside as those of an op, in the function in scope.
+
+    They have its line and layer, its part of a training step, the memory that it may take, the type
+    of its sums, its tiles, and the exchange that it is part of.
+
+    Args:
+        op: the op.
+
+    Yields:
+        Nothing.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    scope = "/".join([*op.scopes, f"{op.kind.type}.{op.id}"])
+    declared.declare(graph, scope, op.site, layers.layer_of(op))
+    attributes = {}
+    if op.graph.is_gradient:
+        attributes[PHASE_ATTRIBUTE] = attr_value_pb2.AttrValue(s=b"backward")
+    planned = _planned(op)
+    if planned:
+        attributes[PLAN_ATTRIBUTE] = _json(planned)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tf.name_scope(scope + "/"))
+        stack.enter_context(graph._attr_scope(attributes))
+        if op.graph.ir.session_options.value("enableStochasticRounding"):
+            stack.enter_context(scopes.stochastic_rounding(True))
+        sums = _sums(op)
+        if sums is not None:
+            stack.enter_context(scopes.partials_type(sums))
+        yield
+
+
+def settings(asked: Mapping[str, Any]) -> tf.Operation:
+    """Makes an operation that says what a program asks for of the Settings of its plan.
+
+    Args:
+        asked: attributes of `tensorflow_ipu.planner.settings.Settings` by name.
+    """
+    with tf.compat.v1.get_default_graph()._attr_scope({SETTINGS_ATTRIBUTE: _json(asked)}):
+        return tf.no_op("settings")
+
+
+def _planned(op: Op) -> dict[str, Any]:
+    """What the plan takes of an op, as `PLAN_ATTRIBUTE` names it."""
+    found: dict[str, Any] = {}
+    proportion = _given(op, "memory_proportion", "memory_proportions")
+    if proportion is not None:
+        found["memory_proportion"] = float(proportion)
+    if op.tile_set == "io":
+        found["tile_set"] = op.tile_set
+    if op.exchange is not None:
+        found["exchange"] = op.exchange
+    return found
+
+
+def _sums(op: Op) -> tf.DType | None:
+    """The type of sums that an op asks for; None for none."""
+    given = _given(op, "partials_type", "partials_types")
+    if given is None:
+        return None
+    return tf.float16 if getattr(given, "name", given) in _HALVES else tf.float32
+
+
+def _given(op: Op, *names: str) -> Any:
+    """The first value of an attribute; that of the forward op for the op of a gradient."""
+    while op.original is not None:
+        op = op.original
+    for name in names:
+        value = op.attributes.get(name)
+        if isinstance(value, (list, tuple)):
+            value = value[0] if value else None
+        if value is not None:
+            return value
+    return None
+
+
+def _json(value: Mapping[str, Any]) -> attr_value_pb2.AttrValue:
+    return attr_value_pb2.AttrValue(s=json.dumps(dict(value), sort_keys=True).encode())

@@ -1,0 +1,95 @@
+"""Options of `ir._pb_ir.getSessionOptions()`: what they do, and which are said to do nothing."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import popxl
+import pytest
+from popxl import ops
+
+from tests.support import popxl_programs
+
+
+def options_of(ir):
+    return ir._pb_ir.getSessionOptions()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("numIOTiles", 32, {"io_tiles": 32}),
+        ("partialsTypeMatMuls", "half", {"matmul_partials": "float16"}),
+        ("partialsTypeMatMuls", "float", {"matmul_partials": "float32"}),
+        ("convolutionOptions", {"partialsType": "half"}, {"convolution_partials": "float16"}),
+        ("matmulOptions", {"availableMemoryProportion": "0.2"}, {"matmul_proportion": 0.2}),
+        ("enableOutlining", False, {"outlining": False}),
+        ("enablePrefetchDatastreams", False, {"prefetch": False}),
+        ("enableStochasticRounding", True, {}),
+        ("enableEngineCaching", True, {}),
+    ],
+)
+def test_options_say_what_a_program_is_planned_for(option, value, expected, caplog):
+    options = options_of(popxl.Ir())
+    assert options.planned() == {}
+    setattr(options, option, value)
+    assert options.planned() == expected
+    assert not caplog.records
+
+
+def test_each_ir_has_its_own_options_and_unknown_ones_are_said_once(caplog):
+    first, second = popxl.Ir(), popxl.Ir()
+    options_of(first).numIOTiles = 4
+    options_of(first).convolutionOptions["partialsType"] = "half"
+    options_of(first).someOptions["key"] = 1
+    assert options_of(first) is first.session_options
+    assert options_of(second).planned() == {}
+    with caplog.at_level(logging.WARNING):
+        for ir in (first, second):
+            options_of(ir).inventedOption = 3
+    assert options_of(first).inventedOption == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "The session option inventedOption has no effect here: it is not known."
+    ]
+    with pytest.raises(AttributeError, match="'otherOption' is not set"):
+        _ = options_of(first).otherOption
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "phrase"),
+    [
+        ("numIOTiles", -1, "numIOTiles must be a number of tiles"),
+        ("partialsTypeMatMuls", "double", "must be one of half, float. Received: 'double'"),
+    ],
+)
+def test_wrong_values_are_refused(option, value, phrase):
+    options = options_of(popxl.Ir())
+    setattr(options, option, value)
+    with pytest.raises(ValueError, match=phrase):
+        options.planned()
+
+
+def test_the_check_for_ambiguous_order_can_be_left_out():
+    ir = popxl.Ir()
+    options_of(ir).enableInplaceAmbiguityChecking = False
+    with ir.main_graph:
+        a = popxl.variable(np.array([-1.0, 2.0], np.float32))
+        ops.relu_(a)
+        ops.relu_(a)
+    with popxl.Session(ir, "ipu_hw") as session:
+        session.run()
+    np.testing.assert_array_equal(a.data, [0, 2])
+
+
+def test_stochastic_rounding_rounds_either_way():
+    x = np.full(2000, 1 + 2**-12, np.float32)
+
+    def build(x):
+        popxl.gir().session_options.enableStochasticRounding = True
+        return {"y": ops.cast(ops.cast(x, popxl.float16) * 1.0, popxl.float32)}
+
+    found = popxl_programs.run(build, [x])["y"]
+    assert set(np.unique(found)) == {1.0, 1 + 2.0**-10}
+    # Each is rounded up with probability 1/4: the mean is the number itself.
+    assert found.mean() == pytest.approx(x.mean(), abs=6 * 2**-10 * np.sqrt(3 / 16 / x.size))
