@@ -236,3 +236,33 @@ def test_groupings_of_no_constant_stride_are_divided(assignment, finer, to_devic
     grouping = popxl.Ir(len(assignment)).replica_grouping_from_assignments(assignment)
     assert grouping.const_rg.assignment == finer
     assert (grouping.to_device_map, grouping.to_host_map) == (to_device, to_host)
+
+
+@pytest.mark.parametrize("replicas, stride, size", [(1, 1, 1), (2, 1, 2), (4, 2, 2)])
+@pytest.mark.parametrize("identical_inputs", [False, True])
+@pytest.mark.parametrize("identical_gradients", [False, True])
+def test_reductions_that_autodiff_passes_through(
+    replicas, stride, size, identical_inputs, identical_gradients
+):
+    x, slope = data(replicas, 3), data(replicas, 3) + 1
+
+    def build(t, of_result):
+        ir = popxl.gcg().ir
+        group = ir.replica_grouping(stride, size)
+        graph = ir.create_graph(
+            lambda t: collectives.replicated_all_reduce_with_grad(
+                t, "add", group, identical_inputs, identical_gradients
+            ),
+            t,
+        )
+        gradient = autodiff(graph).graph
+        return {"value": ops.call(graph, t)[0], "gradient": ops.call(gradient, of_result)[0]}
+
+    found = popxl_programs.run(build, [x, slope], replicas=replicas)
+    rows = x.reshape(replicas, 3), slope.reshape(replicas, 3)
+    for replica, (members, _) in enumerate(groups_of(replicas, stride, size)):
+        kept = (identical_inputs, identical_gradients)
+        for name, array, as_it_is in zip(("value", "gradient"), rows, kept):
+            wanted = array[replica] if as_it_is else array[members].sum(0)
+            own = found[name][replica] if replicas > 1 else found[name]
+            np.testing.assert_allclose(own, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
