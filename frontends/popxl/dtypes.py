@@ -134,7 +134,7 @@ def _make(name: str, kind: _Kind, numpy: Any = None, torch: builtins.bool = True
     made.name = name
     made.is_int = kind in (_Kind.SIGNED, _Kind.UNSIGNED)
     made.is_floating_point = kind is _Kind.FLOAT
-    made.is_signed = kind in (_Kind.SIGNED, _Kind.FLOAT)
+    made.is_signed = kind in (_Kind.SIGNED, _Kind.FLOAT, _Kind.COMPLEX)
     made.is_complex = kind is _Kind.COMPLEX
     made._numpy = np.dtype(numpy or name)
     made._has_torch = torch

@@ -40,7 +40,7 @@ class Ir:
         """
         self._id = next(_ids)
         self._numbers: dict[str, int] = {}
-        self._graph_ids: set[str] = set()
+        self._graphs: dict[str, Graph] = {}
         self._main_graph = self.new_graph("")
         self._is_closed = False
         self._num_host_transfers = 1
@@ -165,10 +165,10 @@ class Ir:
             id: the id.
         """
         found = id
-        while found in self._graph_ids:
+        while found in self._graphs:
             found = f"{id}_{self.next_number(id)}"
-        self._graph_ids.add(found)
-        return Graph.create(self, found)
+        graph = self._graphs[found] = Graph.create(self, found)
+        return graph
 
     def create_graph(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         """Makes a graph of a function, or of the `build` method of a `Module`.
@@ -194,15 +194,16 @@ class Ir:
         return subgraphs.create(self, fn, args, kwargs)
 
     def get_all_h2d_streams(self) -> set[HostToDeviceStream]:
-        """Returns the streams that some op loads from."""
+        """Returns the streams that ops load from: in any graph, or in those that a session runs."""
         return self._streams(HostToDeviceStream)
 
     def get_all_d2h_streams(self) -> set[DeviceToHostStream]:
-        """Returns the streams that some op stores to."""
+        """Returns the streams that ops store to: in any graph, or in those that a session runs."""
         return self._streams(DeviceToHostStream)
 
     def _streams(self, cls: type) -> set[Any]:
-        ops = itertools.chain.from_iterable(graph.ops for graph in reachable(self._main_graph))
+        graphs = reachable(self._main_graph) if self._is_closed else self._graphs.values()
+        ops = itertools.chain.from_iterable(graph.ops for graph in graphs)
         streams = (op.attributes.get("stream") for op in ops)
         return {stream for stream in streams if isinstance(stream, cls)}
 

@@ -34,8 +34,8 @@ def _to_float8(t: Any, log2_scale: Any, data_type: dtypes.dtype) -> Any:
     return tf.where(is_large, tf.constant(codes.NAN_CODE, tf.uint8), encoded)
 
 
-def _from_float8(t: Any, log2_scale: Any, source: dtypes.dtype, data_type: dtypes.dtype) -> Any:
-    decoded = tf.cast(codes.decode(t, metadata(source)), tf_type(data_type))
+def _from_float8(t: Any, log2_scale: Any, form: dtypes.dtype, data_type: dtypes.dtype) -> Any:
+    decoded = tf.cast(codes.decode(t, metadata(form)), tf_type(data_type))
     return tf.cast(tf.cast(decoded, tf.float32) * power_of_two(log2_scale), decoded.dtype)
 
 
@@ -50,7 +50,7 @@ _TO = register(
 _FROM = register(
     OpKind(
         "Pow2ScaleCastFromFp8",
-        lambda specs, source, data_type: [specs[0].with_dtype(data_type)],
+        lambda specs, form, data_type: [specs[0].with_dtype(data_type)],
         _from_float8,
         Gradient.CUT,
     )
@@ -112,7 +112,7 @@ def pow2scale_cast_from_fp8(t: Tensor, log2_scale: Tensor, data_type: dtypes.dty
             f"Casting from {t.dtype} to {data_type} is not supported. Expected: popxl.float16 or "
             "popxl.float32."
         )
-    return building.add(_FROM, t, log2_scale, source=t.dtype, data_type=data_type)
+    return building.add(_FROM, t, log2_scale, form=t.dtype, data_type=data_type)
 
 
 pow2scale_then_cast = pow2scale_cast_to_fp8

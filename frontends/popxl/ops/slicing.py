@@ -139,7 +139,7 @@ def item(t: Tensor, key: Any) -> Tensor:
         TypeError: For other keys.
     """
     parts = key if isinstance(key, tuple) else (key,)
-    if all(isinstance(part, (int, builtins.slice)) for part in parts) and not any(
+    if all(isinstance(part, (int, np.integer, builtins.slice)) for part in parts) and not any(
         isinstance(part, bool) for part in parts
     ):
         return _part(t, parts)
@@ -181,7 +181,7 @@ def _part(t: Tensor, parts: tuple[Any, ...]) -> Tensor:
         if isinstance(part, builtins.slice):
             cuts.append(part)
         elif -t.shape[axis] <= part < t.shape[axis]:
-            first = part % t.shape[axis]
+            first = int(part) % t.shape[axis]
             cuts.append(builtins.slice(first, first + 1))
         else:
             raise ValueError(

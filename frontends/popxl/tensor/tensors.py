@@ -179,12 +179,16 @@ class Tensor(TensorOps):
         raise UndefinedValue(f"tile set is undefined for {self!r}: no op makes or takes it.")
 
     def _placing_ops(self) -> list[Op]:
-        """The ops that say where the tensor is, the most important first."""
+        """The ops that say where the tensor is, the most important first.
+
+        A copy to another IPU says where it comes from; other ops may take what was copied.
+        """
         if self.producer is not None:
             return [self.producer]
         position = next((i for i, t in enumerate(self.graph.inputs) if t is self), None)
         sites = self.graph.call_sites if position is not None else ()
-        return [*sites, *self.consumers]
+        copies = [op for op in self.consumers if "source" in op.attributes]
+        return [*sites, *copies, *self.consumers]
 
     @property
     def in_sync_with_ipu(self) -> bool:

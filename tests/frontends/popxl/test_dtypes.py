@@ -34,7 +34,7 @@ def test_types_say_what_they_are():
         popxl.int8: (True, False, True, False),
         popxl.uint32: (True, False, False, False),
         popxl.float8_152: (False, True, True, False),
-        popxl.complex64: (False, False, False, True),
+        popxl.complex64: (False, False, True, True),
     }
     for dtype, expected in flags.items():
         found = (dtype.is_int, dtype.is_floating_point, dtype.is_signed, dtype.is_complex)

@@ -285,3 +285,26 @@ def test_groupings_of_no_constant_stride_and_wrong_ones():
     for stride, size in ((0, 1), (1, 7)):
         with pytest.raises(ValueError, match="must be greater than zero"):
             ir.replica_grouping(stride, size)
+
+
+def test_a_copy_says_where_a_variable_is_and_other_ops_where_there_is_none():
+    with popxl.Ir().main_graph:
+        x, codes = popxl.variable(1.0), popxl.variable(1.0, popxl.float8_143)
+        with popxl.ipu(2):
+            x + 1
+            ops.pow2scale_cast_from_fp8(codes, popxl.constant(0), popxl.float16)
+        assert (x.ipu, codes.ipu) == (2, 2)
+        ops.ipu_copy(x, 3, 1)
+        assert x.ipu == 1
+
+
+def test_streams_of_an_ir_are_those_that_ops_of_any_graph_use():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        loaded, inside, _ = (popxl.h2d_stream((), popxl.float32) for _ in range(3))
+        stored = popxl.d2h_stream((), popxl.float32)
+        ops.host_store(stored, ops.host_load(loaded))
+        with ir.create_empty_graph():
+            ops.host_load(inside)
+    assert ir.get_all_h2d_streams() == {loaded, inside} and ir.get_all_d2h_streams() == {stored}
+    assert popxl.Session(ir).expected_inputs() == {loaded}
