@@ -29,7 +29,9 @@ class Op:
         scopes: Name scopes that were open.
         ipu: The IPU that it runs on.
         tile_set: "compute" or "io".
-        exchange: Number of the exchange in which it transfers data with others; None for none.
+        planned: What only plans take of it: `exchange`, the number of the exchange in which it
+            transfers data with others; `stage`, of a pipeline; `stash`, how many values of its
+            input are kept; `pipeline`, for a loop that is one, the IPUs of its stages.
         execution_context: The program of the session that it is part of.
         after: Ops that the program orders before it, besides those it takes values from.
         site: The user's line.
@@ -48,7 +50,7 @@ class Op:
     scopes: tuple[str, ...] = ()
     ipu: int = 0
     tile_set: str = "compute"
-    exchange: int | None = None
+    planned: dict[str, Any] = dataclasses.field(default_factory=dict)
     execution_context: ExecutionContext = ExecutionContext.Normal
     after: Sequence[Op] = ()
     site: SourceLocation | None = None

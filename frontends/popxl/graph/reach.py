@@ -18,6 +18,18 @@ def reachable(graph: Graph) -> list[Graph]:
     return found
 
 
+def executions(graph: Graph) -> int:
+    """Returns how often a run of the main graph runs a graph, were each branch it is in taken.
+
+    Args:
+        graph: the graph.
+    """
+    if graph is graph.main_graph:
+        return 1
+    sites = ((executions(op.graph), op.attributes) for op in graph.call_sites)
+    return sum(runs * attributes.get("repeat_count", 1) for runs, attributes in sites)
+
+
 def storage_of(tensor: Tensor) -> list[Tensor]:
     """Returns the tensors with storage of their own whose storage a tensor shares."""
     if not tensor.sources:

@@ -73,7 +73,7 @@ def make(graph: Graph, program: Surroundings) -> GraphFunction:
         lowering.run()
         kept = [*graph.outputs, *(graph.inputs[position] for position in modified)]
         with tf.control_dependencies(lowering.effects):
-            results = [tf.identity(lowering.values.read(tensor)) for tensor in kept]
+            results = [_result(lowering, tensor) for tensor in kept]
             return results or [tf.constant(0)]
 
     specs = [
@@ -87,6 +87,13 @@ def make(graph: Graph, program: Surroundings) -> GraphFunction:
     atomic = atomic_function.from_func_graph(unique, traced, {})
     function = ConcreteFunction(atomic, shared_func_graph=True)
     return GraphFunction(graph, modified, has_effects(graph), function)
+
+
+def _result(lowering: Lowering, tensor: Tensor) -> Any:
+    """What a graph hands out for a tensor, where the tensor is at the end."""
+    value = lowering.values.read(tensor)
+    with lowering.at_end(tensor):
+        return tf.identity(value)
 
 
 def has_effects(graph: Graph) -> bool:

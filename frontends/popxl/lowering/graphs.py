@@ -13,7 +13,7 @@ from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.lowering import hints, layers
+from tensorflow_ipu.frontends.popxl.lowering import hints, layers, places
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.lowering.values import Values
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
@@ -33,6 +33,10 @@ class Surroundings(Protocol):
     @property
     def is_sharded(self) -> bool:
         """Whether the program uses more than one IPU."""
+
+    @property
+    def places(self) -> places.Places:
+        """The IPUs that tensors are on."""
 
     def read_state(self, tensor: Tensor) -> Any:
         """Returns what a tensor that lasts from run to run holds when the program starts.
@@ -96,6 +100,8 @@ class Lowering:
                     op.kind.lower(self, op)
                 else:
                     self._compute(op)
+                if "pipeline" in op.planned:
+                    self.effects = [*self.effects, hints.pipeline(op)]
                 self._after(self, op)
 
     def read_inputs(self, op: Op) -> list[Any]:
@@ -165,7 +171,7 @@ class Lowering:
         graph = tf.compat.v1.get_default_graph()
         scope = "Read." + re.sub(r"[^\w.]", "_", tensor.id)
         declared.declare(graph, scope, self._site, "/".join(layers.owner_of(tensor)))
-        with graph.name_scope(scope + "/"):
+        with graph.name_scope(scope + "/"), self.beside(tensor):
             return self.program.read_state(tensor)
 
     @contextlib.contextmanager
@@ -174,9 +180,45 @@ class Lowering:
         self._site = op.site
         with contextlib.ExitStack() as stack:
             stack.enter_context(hints.of(op))
-            if self.program.is_sharded:
-                stack.enter_context(scopes.ipu_shard(op.ipu))
+            # What runs graphs is where the ops of these are.
+            stack.enter_context(self._on(None if op.called else op.ipu))
             yield
+
+    def beside(self, tensor: Tensor) -> contextlib.AbstractContextManager[None]:
+        """Returns the scope of the IPU that has a tensor, one that lasts from run to run.
+
+        Args:
+            tensor: the tensor.
+        """
+        return self._on(places.home_of(tensor) if self.program.is_sharded else None)
+
+    def at_end(self, tensor: Tensor) -> contextlib.AbstractContextManager[None]:
+        """Returns the scope of the IPU that has a tensor when its graph has run.
+
+        Args:
+            tensor: a tensor of this graph, or of one that it calls.
+        """
+        known = self.program.is_sharded
+        found = self.program.places.end_of(tensor.graph, tensor) if known else None
+        return self._on(found)
+
+    def placed(self, tensor: Tensor, value: Any) -> Any:
+        """Returns a value on the IPU that has a tensor when its graph has run.
+
+        Args:
+            tensor: a tensor of this graph, or of one that it calls.
+            value: what it holds then.
+        """
+        if not self.program.is_sharded:
+            return value
+        with self.at_end(tensor):
+            return tf.identity(value)
+
+    def _on(self, ipu: int | None) -> contextlib.AbstractContextManager[None]:
+        """The scope of an IPU, if the program uses several and it is known."""
+        if ipu is None or not self.program.is_sharded:
+            return contextlib.nullcontext()
+        return scopes.ipu_shard(ipu)
 
 
 def _check(op: Op, tensor: Tensor, value: Any) -> None:

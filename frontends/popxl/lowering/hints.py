@@ -13,13 +13,19 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.ir.program import (
     PHASE_ATTRIBUTE,
+    PIPELINE_ATTRIBUTE,
     PLAN_ATTRIBUTE,
     SETTINGS_ATTRIBUTE,
+    STAGE_ATTRIBUTE,
 )
 from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.frontends.popxl.core.op import Op
+from tensorflow_ipu.frontends.popxl.graph import executions
 from tensorflow_ipu.frontends.popxl.lowering import layers
+from tensorflow_ipu.schedule import PipelineDescription
 
+# What `Op.planned` says and goes to the plan under the same name.
+_NAMED = ("exchange", "stash")
 _HALVES = ("half", "float16")
 
 
@@ -42,6 +48,8 @@ def of(op: Op) -> Iterator[None]:
     attributes = {}
     if op.graph.is_gradient:
         attributes[PHASE_ATTRIBUTE] = attr_value_pb2.AttrValue(s=b"backward")
+    if "stage" in op.planned:
+        attributes[STAGE_ATTRIBUTE] = attr_value_pb2.AttrValue(i=op.planned["stage"])
     planned = _planned(op)
     if planned:
         attributes[PLAN_ATTRIBUTE] = _json(planned)
@@ -66,6 +74,34 @@ def settings(asked: Mapping[str, Any]) -> tf.Operation:
         return tf.no_op("settings")
 
 
+def pipeline(loop: Op) -> tf.Operation:
+    """Makes an operation that says that a loop is a pipeline, with its stages.
+
+    Backward passes are stages of their own, as programs put them into stages.
+
+    Args:
+        loop: the loop, whose `planned` has the IPUs of the stages.
+    """
+    ipus = loop.planned["pipeline"]
+    description = PipelineDescription(
+        device_mapping=tuple(tuple(i) if len(i) > 1 else i[0] for i in ipus),
+        count=loop.attributes["repeat_count"],
+        training=False,
+        repeat_count=executions(loop.graph),
+    )
+    said = {
+        "name": "pipeline",
+        "description": description.to_json(),
+        "devices": ipus,
+        "memory": {},
+        "stages": [[f"stage {number}"] for number in range(len(ipus))],
+        "options": {},
+        "any_count": True,
+    }
+    with tf.compat.v1.get_default_graph()._attr_scope({PIPELINE_ATTRIBUTE: _json(said)}):
+        return tf.no_op("pipeline")
+
+
 def _planned(op: Op) -> dict[str, Any]:
     """What the plan takes of an op, as `PLAN_ATTRIBUTE` names it."""
     found: dict[str, Any] = {}
@@ -74,9 +110,7 @@ def _planned(op: Op) -> dict[str, Any]:
         found["memory_proportion"] = float(proportion)
     if op.tile_set == "io":
         found["tile_set"] = op.tile_set
-    if op.exchange is not None:
-        found["exchange"] = op.exchange
-    return found
+    return {**found, **{name: op.planned[name] for name in _NAMED if name in op.planned}}
 
 
 def _sums(op: Op) -> tf.DType | None:

@@ -19,6 +19,7 @@ from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.ir import Ir
 from tensorflow_ipu.frontends.popxl.lowering import functions, hints, remote, uses, weights
 from tensorflow_ipu.frontends.popxl.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popxl.lowering.places import Places
 from tensorflow_ipu.frontends.popxl.lowering.types import plain, tf_type
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
@@ -39,6 +40,7 @@ class Program:
     Attributes:
         device: The TensorFlow device that it runs on.
         is_sharded: Whether it uses more than one IPU.
+        places: The IPUs that tensors are on.
     """
 
     def __init__(self, ir: Ir, ordinal: int) -> None:
@@ -55,6 +57,7 @@ class Program:
         self.device = f"/device:IPU:{ordinal}"
         self._ipus = uses.ipus_used(ir)
         self.is_sharded = self._ipus > 1
+        self.places = Places()
         self._functions: dict[Graph, functions.GraphFunction] = {}
         self._infeeds: dict[HostToDeviceStream, ArrayInfeed] = {}
         self._outfeeds: dict[DeviceToHostStream, ArrayOutfeed] = {}
@@ -220,7 +223,7 @@ class Program:
             for tensor in by_writer.get(op, []):
                 value = lowering.values.read(tensor)
                 read = [self._reads[tensor].op] if tensor in self._reads else []
-                with tf.control_dependencies(read):
+                with tf.control_dependencies(read), lowering.beside(tensor):
                     assignments.append(self._state[tensor].assign(value, read_value=False))
 
         self._reads = {}

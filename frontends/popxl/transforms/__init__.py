@@ -14,6 +14,7 @@ from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
 )
 from tensorflow_ipu.frontends.popxl.transforms.outlining import outline, outline_whole
 from tensorflow_ipu.frontends.popxl.transforms.routing import add_input
+from tensorflow_ipu.frontends.popxl.transforms.stages import plan_as_pipeline, plan_stash
 
 __all__ = [
     "ExpectedConnection",
@@ -27,4 +28,6 @@ __all__ = [
     "merge_exchange",
     "outline",
     "outline_whole",
+    "plan_as_pipeline",
+    "plan_stash",
 ]

@@ -24,7 +24,7 @@ def merge_exchange() -> Iterator[None]:
     if len(merged) > 1:
         number = graph.ir.next_number("exchange")
         for op in merged:
-            op.exchange = number
+            op.planned["exchange"] = number
 
 
 @contextlib.contextmanager

@@ -9,7 +9,12 @@ from typing import Any
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl.graph import storage_of
-from tensorflow_ipu.frontends.popxl.transforms import GradGraphInfo, outline
+from tensorflow_ipu.frontends.popxl.transforms import (
+    GradGraphInfo,
+    outline,
+    plan_as_pipeline,
+    plan_stash,
+)
 
 __all__ = ["Pipelining", "pipelined_execution"]
 
@@ -86,7 +91,9 @@ class Pipelining:
                 f"Stash must be larger than 1: from stage {from_stage} to a later one. Received: "
                 f"stage {self._stage}"
             )
-        return ops.identity(t, output_name=f"{t.name}_restored")
+        restored = ops.identity(t, output_name=f"{t.name}_restored")
+        plan_stash(popxl.gcg().ops[-1], self._stage - from_stage)
+        return restored
 
     def stash_and_restore_activations(
         self, call_info: ops.CallSiteInfo, grad_info: GradGraphInfo
@@ -131,6 +138,7 @@ class Pipelining:
         info = ops.repeat_with_info(graph, self.steps, inputs_dict=inputs)
         before = [op for op in info.op.after if op not in self._stages]
         info.op.after = list(dict.fromkeys([*earlier, *before]))
+        plan_as_pipeline(info.op, self._stages)
         return info
 
     def _check_shared(self) -> None:

@@ -83,7 +83,8 @@ def plan(program: Program, attached: System) -> PipelinePlan | None:
     if description.count == 0:
         # The schedule of the fewest stands for that of as many as there will be.
         description = dataclasses.replace(description, count=schedule.fewest(description))
-    schedule.check(description)
+    if not attribute.get("any_count"):
+        schedule.check(description)
     if not attached.allow_recompute:
         description = dataclasses.replace(description, recomputation=None)
     return PipelinePlan(

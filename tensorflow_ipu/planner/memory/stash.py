@@ -4,7 +4,8 @@ While a stage works on a mini-batch, those that passed through it before and are
 its stash: `depth` of them, which the schedule tells. Of each there is what the stage's forward pass
 made and its backward pass uses; with recomputation only what the stage cannot make again: what it
 was given by other stages and feeds, and the results of random ops and checkpoints. The last stage
-goes backward at once, so it makes nothing again. A stash is always live.
+goes backward at once, so it makes nothing again. A stash is always live. Of a pipeline that does
+not train there is what ops ask for: a front end may have backward passes in stages of their own.
 """
 
 from __future__ import annotations
@@ -84,8 +85,10 @@ def find(
         phases: stage and phase of each op.
         description: the pipeline.
     """
-    if not len(accesses.op) or not description.training:
+    if not len(accesses.op):
         return ()
+    if not description.training:
+        return _asked(workload, accesses)
     maker = accesses.maker[accesses.instance_buffer]
     forward_made = (accesses.kind == TENSOR_KIND) & (maker >= 0) & (phases.phase[maker] == 0)
     stage, phase = phases.stage[accesses.op], phases.phase[accesses.op]
@@ -110,6 +113,17 @@ def find(
                 again = here
             again = here if number == description.stages - 1 else again
             found.append(StageStash(number, ipu, depths[number], here, again))
+    return tuple(found)
+
+
+def _asked(workload: Workload, accesses: Accesses) -> tuple[StageStash, ...]:
+    """The stashes that ops ask for, of what they take."""
+    found = []
+    for index, op in enumerate(workload.ops):
+        depth = op.attributes.get("stash")
+        if depth is not None:
+            taken = np.unique(accesses.instance[(accesses.op == index) & ~accesses.write])
+            found.append(StageStash(op.stage or 0, op.ipu or 0, depth, taken, taken))
     return tuple(found)
 
 

@@ -140,7 +140,8 @@ def stage_costs(
     for item in items:
         if found.is_counter(item):
             continue
-        phase = _PHASES.get(item.phase, Phase.FORWARD)
+        # Without training there are no other passes: stages may be backward passes themselves.
+        phase = _PHASES.get(item.phase, Phase.FORWARD) if description.training else Phase.FORWARD
         stage, ipu = _place(item, description)
         times = found.share(item)
         again = recomputes and phase is Phase.FORWARD and not item.kind

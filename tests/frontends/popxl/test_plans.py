@@ -191,3 +191,28 @@ def test_what_ops_ask_for_reaches_the_plan() -> None:
     for transfer in stored:
         bandwidth = transfer.num_bytes / chip.host_bandwidth * chip.clock
         assert transfer.cycles == pytest.approx(bandwidth + sync_cycles(2, chip) / 4)
+
+
+def test_ipus_have_the_weights_and_copies_that_the_program_says() -> None:
+    blocks, weight_bytes, row_bytes = 4, FEATURES * FEATURES * 4, N * FEATURES * 4
+    trained = {}
+    for ipus in (1, 2, 4):
+        ir, stream, weights = trained_blocks(blocks, ipus)
+        data = np.random.default_rng(0).normal(size=(N, FEATURES))
+        _, executable = run(ir, {stream: data})
+        trained[ipus] = [weight.data.copy() for weight in weights]
+        workload = executable.workload
+        assert [variable.ipu for variable in workload.variables] == [
+            i * ipus // blocks for i in range(blocks)
+        ]
+        for memory in executable.plan.memory:
+            assert memory.category("variables").total == blocks // ipus * weight_bytes
+        forward = [(i, i + 1, row_bytes, 1) for i in range(ipus - 1)]
+        backward = [(i + 1, i, row_bytes, 1) for i in range(ipus - 1)]
+        found = [(c.source, c.destination, c.num_bytes, c.runs) for c in workload.copies]
+        assert sorted(found) == sorted([*forward, *backward])
+        products = [op.ipu for op in workload.ops if op.type == "MatMul"]
+        assert sorted(products) == sorted(3 * [i * ipus // blocks for i in range(blocks)])
+    for ipus in (2, 4):
+        np.testing.assert_array_equal(trained[ipus], trained[1])
+    assert not np.array_equal(trained[1][0], np.eye(FEATURES))

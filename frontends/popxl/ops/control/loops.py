@@ -45,7 +45,8 @@ def _lower(lowering: Lowering, op: Op) -> None:
                 passed[position] = value
         outputs, modified, last = function.call(passed)
         written = [modified.get(position, passed[position]) for position in op.writes]
-        return [*outputs, *written, last]
+        tensors = [*graph.outputs, *(graph.inputs[position] for position in op.writes)]
+        return [*map(lowering.placed, tensors, [*outputs, *written]), last]
 
     start = [*inputs[:count], *(inputs[position] for position in op.writes)]
     with lowering.effects_of(function.has_effects) as done:

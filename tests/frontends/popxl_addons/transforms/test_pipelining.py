@@ -12,6 +12,8 @@ from popxl import ops
 from popxl.ops import var_updates
 from popxl_addons.layers import Linear
 
+from tensorflow_ipu.compiler import cache
+
 RNG = np.random.default_rng(2)
 STEPS = 6
 X = RNG.normal(size=(STEPS, 4, 5)).astype(np.float32)
@@ -39,7 +41,8 @@ def weights_after_training(pipelined):
         labels = popxl.h2d_stream(LABELS.shape[1:], popxl.int32)
         target = popxl.d2h_stream((), popxl.float32)
         first = Stage(7, data.spec)
-        second = Stage(3, popxl.TensorSpec((4, 7), popxl.float32))
+        with popxl.ipu(1):
+            second = Stage(3, popxl.TensorSpec((4, 7), popxl.float32))
 
         def batch(stage, restored):
             with stage(0), popxl.ipu(0):
@@ -124,3 +127,29 @@ def test_wrong_pipelines_are_refused():
             with pytest.raises(TypeError, match="Stash must be larger than 1"):
                 pipeline.stash_and_restore_tensor(x, from_stage=1)
         pipeline.close()
+
+
+def test_stages_overlap_in_the_plan():
+    weights_after_training(True)
+    executable = cache.executables()[-1]
+    plan, workload = executable.plan, executable.workload
+    # Three stages on two IPUs: backward passes are stages of their own.
+    assert workload.pipeline.device_mapping == (0, 1, 0)
+    assert (workload.pipeline.count, workload.pipeline.repeat_count) == (STEPS, 1)
+    staged = {(op.stage, op.ipu) for op in workload.ops if op.stage is not None and op.inputs}
+    assert staged >= {(0, 0), (1, 1), (2, 0)}
+    for copy in workload.copies:
+        assert (copy.stage, copy.source, copy.destination) in {(0, 0, 1), (1, 1, 0)}
+        assert copy.runs == STEPS
+    assert {copy.num_bytes for copy in workload.copies} == {4 * 7 * 4}
+    # Cycle m + s for the micro-batch m in the stage s: 6 of 8 cycles have all stages.
+    table = executable.pipeline.schedule.table
+    last = {stage: table[table["stage"] == stage]["slot"].max() for stage in range(3)}
+    assert last[2] - last[0] == 2
+    # So the launch is shorter than what the two IPUs do, one after the other.
+    busy = sum(time.cost.cycles * time.runs for time in plan.timeline.ops)
+    assert plan.timeline.cycles < busy
+    # Of what stage 0 made for stage 2 three values are kept: x, of 4 rows of 5 floats.
+    (memory, _) = plan.memory
+    (stash,) = [c for c in memory.categories if "stash" in c.name]
+    assert stash.total == 3 * 4 * 5 * 4
