@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -53,12 +54,13 @@ class DotTree(Generic[T]):
         return True
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "_entries" not in self.__dict__ or name not in self._entries:
-            raise AttributeError(
-                f"{type(self).__name__} has no entry {name!r}. Its entries: "
-                f"{self.__dict__.get('_entries', {}).keys()}"
-            )
-        return self._entries[name]
+        if not name.startswith("__") and "_entries" in self.__dict__:
+            with contextlib.suppress(KeyError):
+                return self._find(name)
+        raise AttributeError(
+            f"{type(self).__name__} has no entry {name!r}. Its entries: "
+            f"{list(self.__dict__.get('_entries', {}))}"
+        )
 
     def __getitem__(self, key: str | int) -> Any:
         return self._find(key)
@@ -75,10 +77,7 @@ class DotTree(Generic[T]):
         return self._find(key)
 
     def _find(self, key: Any) -> Any:
-        head, _, rest = str(key).partition(".")
-        if isinstance(key, int) and key < 0:
-            numbers = [int(name) for name in self._entries if name.isdigit()]
-            head = str(max(numbers, default=-1) + 1 + key)
+        head, _, rest = self._positive(key).partition(".")
         if head not in self._entries:
             kind = "Numerical key" if head.lstrip("-").isdigit() else "Key"
             raise KeyError(f"{kind} does not exist: {key!r}. Expected one of: {self.keys()}")
@@ -88,6 +87,13 @@ class DotTree(Generic[T]):
         if not isinstance(value, DotTree):
             raise KeyError(f"{head!r} is not a sub-DotTree, so it has no entry {rest!r}.")
         return value._find(rest)
+
+    def _positive(self, key: Any) -> str:
+        """Returns a key as text; a negative number counts from the highest."""
+        if isinstance(key, int) and key < 0:
+            numbers = [int(name) for name in self._entries if name.isdigit()]
+            return str(max(numbers, default=-1) + 1 + key)
+        return str(key)
 
     def insert(self, key: str | int, value: T | DotTree[T], overwrite: bool = False) -> None:
         """Adds an entry.
@@ -146,7 +152,7 @@ class DotTree(Generic[T]):
             KeyError: If there is none.
         """
         value = self._find(key)
-        path, _, last = str(key).rpartition(".")
+        path, _, last = self._positive(key).rpartition(".")
         owner = self._find(path) if path else self
         del owner._entries[last]
         return value

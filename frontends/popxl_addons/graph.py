@@ -263,11 +263,13 @@ class GraphWithNamedArgs:
                 f"Autodiff has already been applied to {self!r}. Pass force=True to make another "
                 "gradient graph."
             )
-        self.autodiff_applied = True
         if self._grad_builder is not None and method != "autodiff":
-            return self._grad_builder(self, grads_provided, grads_required)
-        infos = {**self.called_graphs_grad_info, **(called_graphs_grad_info or {})}
-        return differentiate(self.graph, grads_provided, grads_required, infos)
+            made = self._grad_builder(self, grads_provided, grads_required)
+        else:
+            infos = {**self.called_graphs_grad_info, **(called_graphs_grad_info or {})}
+            made = differentiate(self.graph, grads_provided, grads_required, infos)
+        self.autodiff_applied = True
+        return made
 
     def print_schedule(self) -> str:
         """Returns the ops of the graph as text, one a line."""

@@ -10,7 +10,7 @@ from typing import Any
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 
-__all__ = ["GraphCache", "function", "key_of"]
+__all__ = ["GraphCache", "function", "key_of", "tensors_of"]
 
 
 class GraphCache:
@@ -53,23 +53,49 @@ def key_of(fn: Any, args: Any, kwargs: Any) -> Any:
         kwargs: its arguments by name.
     """
     build = fn.build if isinstance(fn, popxl.Module) else fn
-    bound = inspect.signature(build).bind(*args, **kwargs)
-    bound.apply_defaults()
-    arguments = tuple((name, _frozen(value)) for name, value in bound.arguments.items())
+    arguments = tuple((p.name, _frozen(value, p)) for p, value in _arguments(build, args, kwargs))
     place = (popxl.context.current_ipu(), popxl.context.current_tile_set())
     return (popxl.gir(), fn, place, arguments)
 
 
-def _frozen(value: Any) -> Any:
-    """Returns what can be compared of an argument."""
+def tensors_of(fn: Callable[..., Any], args: Any, kwargs: Any) -> list[popxl.Tensor]:
+    """Returns the tensors that are passed to the graph of a function, in the order of its inputs.
+
+    Args:
+        fn: the function.
+        args: its arguments.
+        kwargs: its arguments by name.
+    """
+    found: list[popxl.Tensor] = []
+    for parameter, value in _arguments(fn, args, kwargs):
+        is_named = parameter.kind is parameter.VAR_KEYWORD
+        values = value.values() if is_named else value
+        several = is_named or isinstance(value, (list, tuple))
+        found += [t for t in (values if several else [value]) if isinstance(t, popxl.Tensor)]
+    return found
+
+
+def _arguments(
+    fn: Callable[..., Any], args: Any, kwargs: Any
+) -> list[tuple[inspect.Parameter, Any]]:
+    """Returns the parameters of a function, each with its argument."""
+    bound = inspect.signature(fn).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return [(bound.signature.parameters[name], value) for name, value in bound.arguments.items()]
+
+
+def _frozen(value: Any, parameter: inspect.Parameter) -> Any:
+    """Returns what can be compared of an argument: the spec of a tensor that becomes an input."""
     if isinstance(value, (popxl.Tensor, popxl.TensorSpec)):
         return popxl.TensorSpec(value.shape, value.dtype, value.meta_shape)
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
+        return tuple(_frozen(item, parameter) for item in value)
     if isinstance(value, dict):
-        return tuple((key, _frozen(item)) for key, item in value.items())
+        # Tensors in a dictionary are no inputs, unless they are arguments by name.
+        is_named = parameter.kind is parameter.VAR_KEYWORD
+        return tuple((k, _frozen(v, parameter) if is_named else v) for k, v in value.items())
     hash(value)
-    return value
+    return type(value), value  # 1 and 1.0 are equal, but not as exponents
 
 
 def function(fn: Callable[..., Any]) -> Callable[..., tuple[popxl.Tensor, ...]]:
@@ -83,20 +109,6 @@ def function(fn: Callable[..., Any]) -> Callable[..., tuple[popxl.Tensor, ...]]:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> tuple[popxl.Tensor, ...]:
         graph = cache.create_graph(fn, *args, **kwargs)
-        bound = inspect.signature(fn).bind(*args, **kwargs)
-        return ops.call(graph, *_tensors(bound.arguments.values()))
+        return ops.call(graph, *tensors_of(fn, args, kwargs))
 
     return call
-
-
-def _tensors(values: Any) -> list[popxl.Tensor]:
-    """Returns the tensors among arguments, in the order of the inputs of the graph."""
-    found: list[popxl.Tensor] = []
-    for value in values:
-        if isinstance(value, popxl.Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found.extend(_tensors(value))
-        elif isinstance(value, dict):  # of `**kwargs`
-            found.extend(_tensors(value.values()))
-    return found

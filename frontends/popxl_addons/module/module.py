@@ -9,13 +9,14 @@ from typing import Any
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl_addons.graph import GradBuilder, GraphWithNamedArgs
-from tensorflow_ipu.frontends.popxl_addons.graph_cache import key_of
+from tensorflow_ipu.frontends.popxl_addons.graph_cache import key_of, tensors_of
 from tensorflow_ipu.frontends.popxl_addons.module.own_gradients import (
     OwnGradient,
     SavedTensors,
     VariableGradients,
 )
 from tensorflow_ipu.frontends.popxl_addons.module.variables import ModuleWithVariables
+from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import NamedVariableFactories
 
 Tensors = Sequence[popxl.Tensor]
@@ -242,16 +243,22 @@ class Module(ModuleWithVariables):
 
         def call(*args: Any, **kwargs: Any) -> tuple[popxl.Tensor, ...]:
             factories, graph = module.create_graph(*args, **kwargs)
-            inputs = self.add_variable_inputs(name or type(module).__name__, factories)
-            count = len(graph.graph.outputs)
-            if autodiff != "none":
+            inputs = self._inputs_of(name or type(module).__name__, factories)
+            count = self._state.called.setdefault(graph.graph, len(graph.graph.outputs))
+            if autodiff != "none" and graph.graph not in self._state.infos:
                 provided, required = (
                     None if choice is None else choice(graph)
                     for choice in (grads_provided, grads_required)
                 )
                 made = graph.autodiff(provided, required, method=autodiff)
                 self._state.infos[graph.graph] = made.grad_graph_info
-            passed = [v for v in (*args, *kwargs.values()) if isinstance(v, popxl.Tensor)]
+            passed = tensors_of(module.build, args, kwargs)
             return graph.bind(inputs).call(*passed)[:count]
 
         return call
+
+    def _inputs_of(self, name: str, factories: NamedVariableFactories) -> NamedTensors:
+        """Adds inputs for the variables of a module that is called, if it has any."""
+        if not factories.len_flat():
+            return NamedTensors()
+        return self.add_variable_inputs(name, factories)

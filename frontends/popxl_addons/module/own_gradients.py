@@ -109,11 +109,13 @@ class OwnGradient:
             raise TypeError("`build_grad` must have a fixed number of positional parameters only.")
         with self._graph:
             starts = [
-                popxl.graph_input(t.shape, t.dtype, f"Gradient___{t.name}") for t in self._provided
+                popxl.graph_input(**t.spec, name=f"Gradient___{t.name}") for t in self._provided
             ]
             results = self._results(build_grad(*starts))
             for gradient in results.values():
-                popxl.graph_output(gradient)
+                # One tensor may be the gradient of several inputs, but one output only.
+                is_there = gradient in self._graph.outputs
+                popxl.graph_output(popxl.ops.identity(gradient) if is_there else gradient)
         keep_activations(self._forward, list(self._read))
         fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
         inputs = [ExpectedConnection.create(grad, tensor) for tensor in self._provided]

@@ -25,6 +25,7 @@ class ModuleState:
         factories: Factories of its own variables, by name.
         inputs: Inputs of the graph for its own variables, by name.
         infos: Gradient graphs of the graphs that it calls.
+        called: How many outputs these had before, by graph.
         saved: What `build` saves for `build_grad`, by key.
     """
 
@@ -34,6 +35,7 @@ class ModuleState:
     factories: NamedVariableFactories = dataclasses.field(default_factory=NamedVariableFactories)
     inputs: NamedTensors = dataclasses.field(default_factory=NamedTensors)
     infos: dict[popxl.Graph, GradGraphInfo] = dataclasses.field(default_factory=dict)
+    called: dict[popxl.Graph, int] = dataclasses.field(default_factory=dict)
     saved: dict[Any, Any] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -42,7 +44,7 @@ class ModuleState:
     def reset(self) -> None:
         """Forgets what the last graph added to the module and its submodules."""
         self.factories, self.inputs = NamedVariableFactories(), NamedTensors()
-        self.infos, self.saved = {}, {}
+        self.infos, self.called, self.saved = {}, {}, {}
         for child in self.children.values():
             child.reset()
 

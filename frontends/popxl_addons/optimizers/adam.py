@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Union
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl.ops import var_updates
 from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core.shards import shards_of
 from tensorflow_ipu.frontends.popxl_addons.module import Module
 
 __all__ = ["AdamOptimizerStep"]
@@ -86,16 +86,9 @@ class AdamOptimizerStep(Module):
         """Adds a moment: zeros like the variable, and sharded as that is."""
         if like.meta_shape:
             draw = initial.zeros(like.meta_shape)
-            over = _shards(like, group or popxl.gir().replica_grouping())
+            over = shards_of(like, group)
             return self.add_replica_sharded_variable_input(name, draw, dtype, True, group, over)
         return self.add_variable_input(name, initial.zeros(like.shape), dtype, True, group)
-
-
-def _shards(shard: popxl.Tensor, group: popxl.ReplicaGrouping) -> int:
-    """Returns over how many replicas of a group a tensor is sharded."""
-    elements, size = math.prod(shard.meta_shape), group.group_size
-    possible = [over for over in range(1, size + 1) if size % over == 0]
-    return next((n for n in possible if -(-elements // n) == shard.nelms), size)
 
 
 def _scale(loss_scaling: Number, norm: popxl.Tensor | None, limit: Number | None) -> Number:

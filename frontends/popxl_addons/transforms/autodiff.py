@@ -11,6 +11,7 @@ import numpy as np
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl.ops import var_updates
 from tensorflow_ipu.frontends.popxl.transforms import GradGraphInfo
+from tensorflow_ipu.frontends.popxl_addons.core.shards import shards_of
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import sanitise
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
@@ -18,6 +19,7 @@ from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
     NamedVariableFactories,
     VariableFactory,
+    add_replica_sharded_variable_input,
     add_variable_input,
 )
 
@@ -25,6 +27,7 @@ __all__ = ["autodiff", "autodiff_with_accumulation"]
 
 AnyGraph = Union[popxl.Graph, GraphWithNamedArgs]
 Infos = Mapping[popxl.Graph, GradGraphInfo]
+_COUNTER = "mean_accum_counter"
 
 
 def _named(graph: AnyGraph) -> GraphWithNamedArgs:
@@ -88,26 +91,34 @@ def autodiff_with_accumulation(
     accumulated = list(tensors_to_accumulate_grads)
     required = [*(grads_required or ()), *accumulated]
     made = autodiff(named, grads_provided, required, called_graphs_grad_info)
-    positions = [made.grad_graph_info.outputs.index(tensor) for tensor in accumulated]
-    gradients = [made.graph.outputs[position] for position in positions]
+    outputs = dict(zip(made.grad_graph_info.outputs, made.graph.outputs))  # the last of each
+    gradients = [outputs[tensor] for tensor in accumulated]
     factories: dict[str, VariableFactory] = {}
     inputs: dict[str, popxl.Tensor] = {}
-
-    def add(name: str, spec: popxl.TensorSpec, group: popxl.ReplicaGrouping | None) -> popxl.Tensor:
-        zeros = partial(np.zeros, spec.shape, spec.dtype.as_numpy())
-        inputs[name], factories[name] = add_variable_input(name, zeros, spec.dtype, True, group)
-        return inputs[name]
-
     with made.graph, popxl.in_sequence():
-        counter = add("mean_accum_counter", popxl.TensorSpec((), popxl.float32), None)
+        count = popxl.TensorSpec((), popxl.float32)
+        counter, factories[_COUNTER] = _input(_COUNTER, count, None)
+        inputs[_COUNTER] = counter
         for tensor, gradient in zip(accumulated, gradients):
             name = names.get(tensor, sanitise(tensor.name))
             known = replica_groupings is not None and name in replica_groupings
             group = replica_groupings[name] if replica_groupings is not None and known else None
-            accumulator = add(f"accum.{name}", tensor.spec, group)
-            var_updates.accumulate_mean_(accumulator, gradient, counter)
+            key = f"accum.{name}"
+            inputs[key], factories[key] = _input(key, tensor.spec, group)
+            var_updates.accumulate_mean_(inputs[key], gradient, counter)
         counter += 1
     made.graph.remove_outputs(gradients)
     named_inputs = NamedTensors.from_dict(inputs)
     accumulating = GraphWithNamedArgs(made.graph, named_inputs, made.grad_graph_info)
     return NamedVariableFactories.from_dict(factories), accumulating
+
+
+def _input(
+    name: str, spec: popxl.TensorSpec, group: popxl.ReplicaGrouping | None
+) -> tuple[popxl.Tensor, VariableFactory]:
+    """Adds an input by reference for a variable of zeros, sharded as the spec is."""
+    zeros = partial(np.zeros, spec.meta_shape or spec.shape, spec.dtype.as_numpy())
+    if not spec.meta_shape:
+        return add_variable_input(name, zeros, spec.dtype, True, group)
+    over = shards_of(spec, group)
+    return add_replica_sharded_variable_input(name, zeros, spec.dtype, True, group, over)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import popxl
 import popxl_addons as addons
+import pytest
 from popxl import ops
 from popxl.ops import var_updates
+from popxl_addons.named_replica_grouping import NamedReplicaGrouping
 
 RNG = np.random.default_rng(8)
 STEPS = 4
@@ -124,3 +126,81 @@ def test_recomputed_gradients_are_equal_and_read_no_activations():
     for one, other in zip(*streams):
         assert results[one].any()
         np.testing.assert_array_equal(results[one], results[other])
+
+
+def test_accumulators_are_like_the_forward_tensors_with_their_names():
+    ir = popxl.Ir(4)
+    with ir.main_graph:
+        groups = ir.replica_grouping(group_size=2)
+        shards = popxl.TensorSpec((2,), popxl.float32, (4,))
+
+        def fn(x: popxl.Tensor, w: popxl.Tensor, s: popxl.Tensor, n: popxl.Tensor):
+            return ops.cast(x * w, popxl.float32), s * s
+
+        half, whole = popxl.TensorSpec((3,), popxl.float16), popxl.TensorSpec((), popxl.int32)
+        graph = ir.create_graph(fn, half, half, shards, whole)
+        x, w, s, _ = graph.inputs
+        named = addons.GraphWithNamedArgs(graph, addons.NamedTensors.from_dict({"fc.w": w}))
+        factories, backward = addons.autodiff_with_accumulation(
+            named,
+            [x, w, s],
+            grads_required=[w],
+            replica_groupings=NamedReplicaGrouping.from_dict({"fc.w": groups, "s": groups}),
+        )
+    names = ["mean_accum_counter", "accum.x", "accum.fc.w", "accum.s"]
+    assert factories.keys_flat() == backward.args.keys_flat() == names
+    types = [factories[name].dtype.name for name in names]
+    assert types == ["float32", "float16", "float16", "float32"]
+    assert [factories[n].replica_grouping for n in names] == [None, None, groups, groups]
+    assert (factories.accum.s.meta_shape, factories.accum.s.shard_over) == ((4,), 2)
+    assert factories.mean_accum_counter.shape == () and not factories.accum.x.next_data().any()
+    # Gradients that are kept are still listed, but not returned.
+    info = backward.grad_graph_info
+    assert info.outputs == (w, x, w, s) and len(backward.graph.outputs) == 1
+    assert backward.graph.inputs[-4:] == tuple(backward.args[name] for name in names)
+
+
+def test_gradient_graphs_are_those_of_popxl(main):
+    def fn(x: popxl.Tensor, n: popxl.Tensor):
+        return ops.tanh(x) * ops.cast(n, popxl.float32)
+
+    spec, number = popxl.TensorSpec((2,), popxl.float32), popxl.TensorSpec((), popxl.int32)
+    graph = main.ir.create_graph(fn, spec, number)
+    with pytest.raises(popxl.errors.popart_exception, match="Unable to provide required gradient"):
+        addons.autodiff(graph)
+    made = addons.autodiff(graph, grads_required=graph.inputs[:1])
+    assert made.graph.name.startswith(f"{graph.name}_bwd") and not len(made.args)
+    assert made.grad_graph_info.outputs == graph.inputs[:1]
+    other = main.ir.create_graph(fn, spec, number)
+    with pytest.raises(popxl.errors.popart_exception, match="is not in the forward graph"):
+        addons.autodiff(graph, other.outputs[:1])
+    with pytest.raises(AttributeError, match="Not a gradient graph"):
+        addons.recompute_graph(addons.GraphWithNamedArgs(graph))
+
+
+def test_recomputed_gradients_take_the_other_forward_inputs_in_the_order_of_their_names(main):
+    def fn(z: popxl.Tensor, x: popxl.Tensor, seed: popxl.Tensor, a: popxl.Tensor):
+        return ops.dropout(ops.tanh(z) + a, seed, 0.5) * x
+
+    spec, seed = popxl.TensorSpec((64,), popxl.float32), popxl.TensorSpec((2,), popxl.uint32)
+    graph = main.ir.create_graph(fn, spec, spec, seed, spec)
+    z, x, seed, a = graph.inputs
+    made = addons.autodiff(graph, grads_required=[z])
+    again = addons.recompute_graph(made)
+    fwd = [t for t in made.grad_graph_info.inputs[1:] if t in graph.inputs]
+    others = sorted(set(graph.inputs) - set(fwd), key=lambda tensor: tensor.name)
+    assert again.grad_graph_info.inputs == (graph.outputs[0], *fwd, *others)
+    assert again.grad_graph_info.outputs == (z,)
+    assert again.graph.called_graphs[0] is graph and again.graph.called_graphs[1] is made.graph
+    tensors = [popxl.constant(RNG.normal(size=64).astype(np.float32)) for _ in range(3)]
+    tensors.insert(2, popxl.constant(np.array([3, 4]), popxl.uint32))
+    call = ops.call_with_info(graph, *tensors)
+    slope = popxl.constant(np.ones(64, np.float32))
+    streams = [
+        addons.ops.host_store(kind.call(slope, args=kind.grad_graph_info.inputs_dict(call))[0])
+        for kind in (made, again)
+    ]
+    with popxl.Session(main.ir) as session:
+        one, other = (session.run()[stream] for stream in streams)
+    assert 0 < (one == 0).sum() < 64
+    np.testing.assert_array_equal(one, other)
