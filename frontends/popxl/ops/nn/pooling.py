@@ -32,14 +32,12 @@ def _spec(
 def _pool(t: Any, kind: str, fill: Any, kernel: Any, stride: Any, dilation: Any, pads: Any) -> Any:
     """Pools what is filled up at the edges; windows that would not be whole are left out."""
     padded = tf.pad(t, [(0, 0), *pads, (0, 0)], constant_values=tf.constant(fill, t.dtype))
-    return tf.nn.pool(
-        padded,
-        list(kernel),
-        kind,
-        list(stride),
-        "VALID",
-        dilations=list(dilation),
-    )
+    # TensorFlow's pooling takes neither steps beyond the window nor steps of distant elements.
+    beyond = any(step > window for step, window in zip(stride, kernel))
+    skipped = beyond or (max(stride) > 1 and max(dilation) > 1)
+    steps = [1] * len(stride) if skipped else list(stride)
+    pooled = tf.nn.pool(padded, list(kernel), kind, steps, "VALID", dilations=list(dilation))
+    return pooled[(slice(None), *(slice(None, None, s) for s in stride))] if skipped else pooled
 
 
 def _average(t: Any, **window: Any) -> Any:
@@ -151,8 +149,16 @@ def _window(
     given = padding or (0,) * 2 * len(kernel)
     pads = window_padding(sizes, kernel, stride, dilation, given, auto_pad)
     if ceil_mode:
-        pads = tuple(
-            (before, after + (-(size + before + after - step * (k - 1) - 1)) % by)
-            for size, (before, after), k, by, step in zip(sizes, pads, kernel, stride, dilation)
-        )
+        pads = tuple(map(_whole_windows, sizes, pads, kernel, stride, dilation))
     return {"kernel": tuple(kernel), "stride": stride, "dilation": dilation, "pads": pads}
+
+
+def _whole_windows(
+    size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int
+) -> tuple[int, int]:
+    """Returns the padding with which the last window that begins inside of the tensor is whole."""
+    before, after = pads
+    rest = size + before + after - dilation * (kernel - 1) - 1
+    last = -(-rest // stride) * stride
+    more = last - rest if last < size + before else 0
+    return before, after + more

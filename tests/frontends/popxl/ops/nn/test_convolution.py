@@ -54,6 +54,12 @@ CASES = [
         of_nhwc(lambda t, w: tf.nn.conv2d(t, kernel(w), 1, "VALID", dilations=(2, 3))),
         [X, W],
     ),
+    Case(
+        "conv dilated with steps",
+        lambda t, w: ops.conv(t, w, (2, 1), dilation=(2, 3)),
+        of_nhwc(lambda t, w: tf.nn.conv2d(t, kernel(w), 1, "VALID", dilations=(2, 3))[:, ::2]),
+        [X, W],
+    ),
     Case("conv groups", lambda t, w: ops.conv(t, w, groups=2), of_nhwc(grouped), [X, W[:, :2]]),
     Case(
         "conv 1d",
@@ -80,6 +86,18 @@ CASES = [
         "max",
         lambda t: ops.max_pool(t, (2, 2)),
         of_nhwc(lambda t: tf.nn.max_pool2d(t, 2, 1, "VALID")),
+        [X],
+    ),
+    Case(
+        "max beyond",
+        lambda t: ops.max_pool(t, (2, 2), (3, 2), dilation=(1, 2)),
+        of_nhwc(lambda t: tf.nn.pool(t, (2, 2), "MAX", dilations=(1, 2))[:, ::3, ::2]),
+        [X],
+    ),
+    Case(
+        "average of windows that begin inside",
+        lambda t: ops.average_pool(t[:, :, :6, :6], (2, 2), (3, 3), ceil_mode=True),
+        of_nhwc(lambda t: tf.nn.avg_pool2d(t[:, :6, :6], 2, 1, "VALID")[:, ::3, ::3]),
         [X],
     ),
     Case(
