@@ -123,8 +123,8 @@ class _Assignment:
         declared = draft.record.layer
         if around and position in self._in_calls:
             return f"{around}/{declared}" if declared else around
-        if declared:
-            return declared
+        if declared or (declared is not None and draft.calls):
+            return declared  # what a call takes says nothing of all the ops that it runs
         found = self._by_name.get(draft.record.original) or self._own(draft) or around
         if not found and draft.phase != BACKWARD:  # optimizers of Keras compute gradients, too
             part = draft.record.keras.part

@@ -216,3 +216,42 @@ def test_ipus_have_the_weights_and_copies_that_the_program_says() -> None:
     for ipus in (2, 4):
         np.testing.assert_array_equal(trained[ipus], trained[1])
     assert not np.array_equal(trained[1][0], np.eye(FEATURES))
+
+
+def test_layers_of_calls_in_calls_are_those_of_their_variables() -> None:
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.ones((N, FEATURES), np.float32), name="x")
+        start = np.eye(FEATURES, dtype=np.float32)
+        names = [f"{i}.{part}.weight" for i in range(2) for part in ("up", "down")]
+        weights = [popxl.variable(start, name=name) for name in names]
+        sums = [popxl.variable(0 * start, name=f"accum.{name}") for name in names]
+        spec = weights[0].spec
+
+        def layer(x: popxl.Tensor):
+            for part in ("up", "down"):
+                x = ops.gelu(x @ popxl.graph_input(**spec, name=f"{part}.weight"))
+            return x
+
+        def model(x: popxl.Tensor):
+            graph = ir.create_graph(layer, x)
+            for i in range(2):
+                own = [popxl.graph_input(**spec, name=name) for name in names[2 * i : 2 * i + 2]]
+                (x,) = ops.call(graph, x, *own)
+            return x
+
+        graph = ir.create_graph(model, x)
+        info = autodiff(graph)
+        call = ops.call_with_info(graph, x, *weights)
+        found = ops.call(info.graph, call.outputs[0], inputs_dict=info.inputs_dict(call))
+        for total, slope in zip(sums, found[1:]):
+            ops.var_updates.accumulate_(total, slope)
+    _, executable = run(ir)
+    rows = {row.layer: row for row in breakdown.layer_rows(executable.plan)}
+    for i in range(2):
+        assert min(rows[f"{i}"].forward_cycles, rows[f"{i}"].backward_cycles) > 0
+        for part in ("up", "down"):
+            row = rows[f"{i}/{part}"]
+            assert min(row.forward_cycles, row.backward_cycles, row.update_cycles) > 0
+            assert row.variable_bytes == 2 * FEATURES * FEATURES * 4
+    assert {layer.split("/")[0] for layer in rows if "/" in layer} == {"0", "1"}
