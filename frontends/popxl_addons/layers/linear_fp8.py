@@ -6,7 +6,7 @@ from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl_addons.core import initial
 from tensorflow_ipu.frontends.popxl_addons.module import Module
-from tensorflow_ipu.frontends.popxl_addons.ops.fp8 import SCALES, fp8_amax_scale
+from tensorflow_ipu.frontends.popxl_addons.ops.fp8_amax_scale import SCALES, fp8_amax_scale
 from tensorflow_ipu.frontends.popxl_addons.ops.fp8_mse_scale import fp8_mse_scale
 
 __all__ = ["LinearFP8"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.ops.fp8 import LARGEST, SCALES, check_types
+from tensorflow_ipu.frontends.popxl_addons.ops.fp8_amax_scale import LARGEST, SCALES, check_types
 
 __all__ = ["fp8_mse_scale"]
 

@@ -34,3 +34,6 @@ def test_functions_with_the_name_of_their_module_stay_functions():
 
     module = importlib.import_module("popxl_addons.seed_variable")
     assert module.seed_variable is addons.seed_variable
+    for name in ("cross_entropy", "fp8_amax_scale"):
+        module = importlib.import_module(f"popxl_addons.ops.{name}")
+        assert getattr(module, name) is getattr(addons.ops, name)

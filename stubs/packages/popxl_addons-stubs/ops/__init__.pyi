@@ -1,8 +1,10 @@
 # Made by stubs/make_stubs.py.
 
 from tensorflow_ipu.frontends.popxl_addons.ops import *
+from popxl_addons.ops import cross_entropy as cross_entropy
 from popxl_addons.ops import cross_entropy_sharded_loss as cross_entropy_sharded_loss
 from popxl_addons.ops import cross_entropy_sharded_wr_loss as cross_entropy_sharded_wr_loss
+from popxl_addons.ops import fp8_amax_scale as fp8_amax_scale
 from popxl_addons.ops import fp8_mse_scale as fp8_mse_scale
 from popxl_addons.ops import grad_reduce_square_add as grad_reduce_square_add
 from popxl_addons.ops import group_quantize_decompress as group_quantize_decompress

@@ -76,6 +76,24 @@ def test_layers_of_8_bit_floats_take_matrices_and_known_metrics():
         assert len(graph.autodiff().grad_graph_info.outputs) == 2
 
 
+def test_layers_of_8_bit_floats_are_called_by_others():
+    class Calls(addons.Module):
+        def build(self, x: popxl.Tensor):
+            (y,) = self.call_module(LinearFP8(3, bias=False), "part")(x + x)
+            return y * y
+
+    x, w = X.astype(np.float32), W.astype(np.float32)
+    found = computed(Calls(), x, {"part.weight": w}, SLOPE)
+    x8, w8 = (rounded(t, F143, scale_of(t, F143, "amax", 0)) for t in (x + x, w))
+    y = np.float16(x8 @ w8).astype(np.float32)
+    slope = (2 * SLOPE * y).astype(np.float32)
+    dy8 = rounded(slope, F152, scale_of(slope, F152, "amax", 0) - 3)
+    expected = {"y": y * y, "x": 2 * dy8 @ w8.T, "part.weight": x8.T @ dy8}
+    for name, wanted in expected.items():
+        allowed = 2e-3 * np.abs(wanted).max()
+        np.testing.assert_allclose(found[name], wanted, rtol=0, atol=allowed, err_msg=name)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("size", "dim"), [(0, -1), (4, 0), (4, -1)])
 def test_weights_of_4_bits_are_decompressed_before_the_product(size, dim, dtype):

@@ -22,15 +22,17 @@ def rotated(t, sin, cos, dim):
     return found
 
 
-@pytest.mark.parametrize("dim", [None, 4])
-def test_pairs_are_rotated_and_their_gradients_back(dim):
+@pytest.mark.parametrize(("dim", "dtype"), [(None, np.float32), (4, np.float32), (4, np.float16)])
+def test_pairs_are_rotated_and_their_gradients_back(dim, dtype):
     sin, cos = rotary_pos_embed.trig_tables(5, dim or 8)
     angles = np.arange(5)[:, None] * 10000.0 ** (-np.arange(0, dim or 8, 2) / (dim or 8))
     np.testing.assert_allclose(sin, np.sin(angles), rtol=1e-6)
 
     def build(t, slope):
         def turn(t: popxl.Tensor):
-            tables = rotary_pos_embed.trig_table_constants(5, dim or 8)
+            tables = rotary_pos_embed.trig_table_constants(5, dim or 8, dtype=t.dtype)
+            if dim is not None:
+                tables = [table.reshape((1, *table.shape)) for table in tables]
             return rotary_pos_embed.rotary_pos_embed(t, *tables, rotary_dim=dim)
 
         graph = popxl.gir().create_graph(turn, t)
@@ -39,8 +41,23 @@ def test_pairs_are_rotated_and_their_gradients_back(dim):
         inputs = gradient.grad_graph_info.inputs_dict(call)
         return {"y": call.outputs[0], "dt": gradient.call(slope, args=inputs)[0]}
 
-    expected = {"y": rotated(T, sin, cos, dim or 8), "dt": rotated(T, -sin, cos, dim or 8)}
-    popxl_programs.check(build, [T, T], expected)
+    t = T.astype(dtype)
+    expected = {"y": rotated(t, sin, cos, dim or 8), "dt": rotated(t, -sin, cos, dim or 8)}
+    popxl_programs.check(build, [t, t], expected, 1e-5 if dtype is np.float32 else 4e-3)
+
+
+def test_rotations_need_tables_of_their_shape():
+    with popxl.Ir().main_graph:
+        t = popxl.constant(T)
+        sin, cos = rotary_pos_embed.trig_table_constants(5, 8)
+        rotate = rotary_pos_embed.rotary_pos_embed
+        with pytest.raises(ValueError, match="cos must have the shape"):
+            rotate(t, sin, sin.transpose())
+        with pytest.raises(ValueError, match="four dimensions"):
+            rotate(t.flatten(), sin, cos)
+        for dim in (3, 10, 0):
+            with pytest.raises(ValueError, match="even number of at most 8"):
+                rotate(t, sin, cos, dim)
 
 
 def test_squares_of_gradients_are_summed_without_the_scale_of_the_loss():
