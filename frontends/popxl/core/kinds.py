@@ -50,6 +50,8 @@ class OpKind:
         view: For an op whose first output shares the storage of inputs: takes the specs of the
             inputs and the attributes by name, and returns how.
         effect: Whether it does more than compute: such ops run in the order of the program.
+        is_loop: Whether it is a loop, whose graph may be spread over IPUs. What it takes are the
+            last inputs of that graph.
         lower: Puts the op into the program itself, if `compute` is not all there is to it: takes
             the lowering of the graph (`lowering.graphs.Lowering`) and the op.
         differentiate: Makes the gradient ops itself: takes the state of autodiff
@@ -63,6 +65,7 @@ class OpKind:
     writes: tuple[int, ...] = ()
     view: Callable[..., View] | None = None
     effect: bool = False
+    is_loop: bool = False
     lower: Callable[[Any, Any], None] | None = None
     differentiate: Callable[[Any, Any], None] | None = None
 

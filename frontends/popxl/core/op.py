@@ -71,6 +71,17 @@ class Op:
         source: int | None = self.attributes.get("source")
         return self.ipu if source is None else source
 
+    def ipu_of_input(self, tensor: Tensor) -> int:
+        """Returns the IPU that it takes an input from: for a loop, where ops in it take it.
+
+        Args:
+            tensor: the input.
+        """
+        if not self.kind.is_loop or tensor not in self.inputs:
+            return self.source_ipu
+        inside = self.called[0].inputs[self.inputs.index(tensor) - len(self.inputs)]
+        return next((op.ipu_of_input(inside) for op in inside.consumers), self.source_ipu)
+
     @property
     def ipus(self) -> tuple[int, ...]:
         """The IPU of each output."""

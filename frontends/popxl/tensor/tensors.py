@@ -164,7 +164,7 @@ class Tensor(TensorOps):
         if self.producer is not None:
             return self.producer.ipus[self.producer.outputs.index(self)]
         for op in self._placing_ops():
-            return op.source_ipu
+            return op.ipu_of_input(self)
         raise UndefinedValue(f"IPU is undefined for {self!r}: no op makes or takes it.")
 
     @property

@@ -61,8 +61,8 @@ def _spec(specs: shapes.Specs, graph: Graph, **_: Any) -> list[TensorSpec]:
     return [tensor.spec for tensor in graph.outputs]
 
 
-_LOOP = register(OpKind("Loop", _spec, lower=_lower, gradient=Gradient.CUT))
-_BODY = register(OpKind("LoopBody", _spec, gradient=Gradient.CUT))
+_LOOP = register(OpKind("Loop", _spec, lower=_lower, gradient=Gradient.CUT, is_loop=True))
+_BODY = register(OpKind("LoopBody", _spec, gradient=Gradient.CUT, is_loop=True))
 
 
 class LoopSiteInfo(CallSiteInfo):

@@ -153,3 +153,15 @@ def test_stages_overlap_in_the_plan():
     (memory, _) = plan.memory
     (stash,) = [c for c in memory.categories if "stash" in c.name]
     assert stash.total == 3 * 4 * 5 * 4
+
+
+def test_variables_are_on_the_ipus_of_the_ops_that_take_them():
+    with popxl.Ir().main_graph:
+        weights = [popxl.variable(np.ones(2, np.float32)) for _ in range(2)]
+        with addons.pipelined_execution(4) as pipeline:
+            for number, weight in enumerate(weights):
+                with pipeline.stage(number), popxl.ipu(number):
+                    ops.relu(weight)
+        assert [weight.ipu for weight in weights] == [0, 1]
+        with popxl.ipu(1):
+            ops.scaled_add_(weights[1], ops.relu(popxl.constant(np.ones(2, np.float32))))
