@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +168,26 @@ class Graph(GraphContents):
         for hook in tuple(self._hooks.values()):
             hook(op)
         return op
+
+    def announce(self, kind: OpKind, parts: Sequence[Op]) -> None:
+        """Shows hooks an op that stands for several of the graph; for transforms.
+
+        Args:
+            kind: what it is.
+            parts: the ops.
+        """
+        first = parts[0]
+        whole = dataclasses.replace(
+            first,
+            id=self.ir.next_number("op", 100),
+            kind=kind,
+            inputs=[tensor for part in parts for tensor in part.inputs],
+            outputs=[tensor for part in parts for tensor in part.outputs],
+            attributes={"parts": tuple(parts)},
+            planned=dict(first.planned),
+        )
+        for hook in tuple(self._hooks.values()):
+            hook(whole)
 
     def add_op_output(self, op: Op, name: str, spec: TensorSpec) -> Tensor:
         """Adds an output to an op, and returns it. The first of a view shares its inputs' storage.

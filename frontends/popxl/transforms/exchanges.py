@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tensorflow_ipu.frontends.popxl import context
+from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import Graph
+
+_MULTI_EXCHANGE = register(OpKind("MultiExchange", lambda specs, **_: []))
 
 
 @contextlib.contextmanager
 def merge_exchange() -> Iterator[None]:
-    """Makes the loads and stores created inside one exchange, as far as they are independent.
+    """Lets the loads and stores created inside, in the current graph, happen together.
+
+    Those that do not depend on each other, and that `in_sequence` does not order, are exchanges
+    that happen at once. Hooks of the graph see an op of the type "MultiExchange" for each.
 
     Yields:
         Nothing.
@@ -20,11 +26,12 @@ def merge_exchange() -> Iterator[None]:
     graph = context.get_current_graph()
     count = len(graph.ops)
     yield
-    merged = _merged(graph.ops[count:])
-    if len(merged) > 1:
-        number = graph.ir.next_number("exchange")
-        for op in merged:
-            op.planned["exchange"] = number
+    for together in _merged(graph.ops[count:]):
+        if len(together) > 1:
+            number = graph.ir.next_number("exchange")
+            for op in together:
+                op.planned["exchange"] = number
+            graph.announce(_MULTI_EXCHANGE, together)
 
 
 @contextlib.contextmanager
@@ -32,21 +39,23 @@ def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
     """Puts the loads and stores created inside on the I/O tiles, to happen together.
 
     Args:
-        verify_overlap: whether more than one op that cannot happen together with the others is
-            refused.
+        verify_overlap: whether it is refused that more than one op is left after those that can
+            happen together are one. `ops.init` does not count.
 
     Yields:
         Nothing.
 
     Raises:
-        RuntimeError: If there is more than one such op.
+        RuntimeError: If more than one is left.
     """
     graph = context.get_current_graph()
     count = len(graph.ops)
     with context.io_tiles(), merge_exchange(), context.in_sequence(False):
         yield
     if verify_overlap:
-        left = _unmerged(graph.ops[count:])
+        made = graph.ops[count:]
+        left = [together[0] for together in _merged(made)]
+        left += [op for op in made if not _is_exchange(op) and op.kind.type != "Init"]
         if len(left) > 1:
             raise RuntimeError(
                 "More than one Op remained after the exchanges were merged, so they would not "
@@ -54,17 +63,36 @@ def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
             )
 
 
-def _unmerged(ops: list[Op]) -> list[Op]:
-    """Returns the ops that are left when loads and stores that do not depend on others are one."""
-    merged = _merged(ops)
-    others = [op for op in ops if op not in merged and op.kind.type != "Init"]
-    return [*merged[:1], *others]
+def _is_exchange(op: Op) -> bool:
+    """Returns whether an op moves a tensor from or to the host or remote memory."""
+    return "stream" in op.attributes or "buffer" in op.attributes
 
 
-def _merged(ops: list[Op]) -> list[Op]:
-    """Returns the loads and stores that take nothing from other ops."""
-    made = {tensor for op in ops for tensor in op.outputs if op.kind.type != "Init"}
-    return [op for op in ops if op.kind.effect and not made.intersection(op.inputs)]
+def _merged(ops: Sequence[Op]) -> list[list[Op]]:
+    """Returns the exchanges among ops, in groups of those that can happen at once."""
+    stages: dict[Op, int] = {}
+    groups: list[list[Op]] = []
+    for op in ops:
+        before = [tensor.producer for tensor in op.inputs] + list(op.after)
+        earlier = [known for known in before if known is not None and known in stages]
+        stage = max((stages[known] + _is_exchange(known) for known in earlier), default=0)
+        if _is_exchange(op):
+            while stage < len(groups) and any(_same_entry(op, other) for other in groups[stage]):
+                stage += 1
+            groups.extend([] for _ in range(stage + 1 - len(groups)))
+            groups[stage].append(op)
+        stages[op] = stage
+    return [group for group in groups if group]
+
+
+def _same_entry(op: Op, other: Op) -> bool:
+    """Returns whether two ops may access one entry of a buffer, and one of them stores there."""
+    buffer = op.attributes.get("buffer")
+    if buffer is None or buffer is not other.attributes.get("buffer"):
+        return False
+    offsets = {op.attributes["offset"], other.attributes["offset"]}
+    stores = not op.outputs or not other.outputs
+    return stores and (len(offsets) == 1 or None in offsets)
 
 
 def decompose_sum(graph: Graph) -> Graph:

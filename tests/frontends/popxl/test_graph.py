@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import popxl
 import pytest
-from popxl import ops
+from popxl import ops, transforms
 
 ERROR = popxl.errors.popart_exception
 
@@ -308,3 +308,32 @@ def test_streams_of_an_ir_are_those_that_ops_of_any_graph_use():
             ops.host_load(inside)
     assert ir.get_all_h2d_streams() == {loaded, inside} and ir.get_all_d2h_streams() == {stored}
     assert popxl.Session(ir).expected_inputs() == {loaded}
+
+
+def test_exchanges_that_do_not_depend_on_each_other_are_one_to_hooks():
+    ir = popxl.Ir()
+    seen = []
+    with ir.main_graph as main:
+        stream, out = popxl.h2d_stream((), popxl.float32), popxl.d2h_stream((), popxl.float32)
+        buffer, x = popxl.remote_buffer((), popxl.float32, 2), popxl.constant(1.0)
+        main.register_op_created_hook(lambda op: seen.append(op))
+        with transforms.merge_exchange():
+            a, b = ops.host_load(stream), ops.remote_load(buffer, 0)
+            ops.remote_store(buffer, 1, x)
+            ops.host_store(out, a * 2.0)
+            ops.remote_store(buffer, 0, x)
+        with transforms.io_tile_exchange():
+            c = ops.remote_load_(buffer, 0, ops.init((), popxl.float32))
+            ops.host_store(out, a)
+        with transforms.io_tile_exchange(verify_overlap=False), popxl.in_sequence():
+            ops.host_load(stream), ops.host_load(stream)
+    merged = [op for op in seen if op.opType() == "MultiExchange"]
+    types = [[part.opType() for part in op.attributes["parts"]] for op in merged]
+    assert types == [
+        ["HostLoad", "RemoteLoad", "RemoteStore"],
+        ["HostStore", "RemoteStore"],
+        ["RemoteLoadInplace", "HostStore"],
+    ]
+    assert merged[0].outputs == [a, b] and merged[0].inputs == [x]
+    assert (a.tile_set, c.tile_set) == ("compute", "io")
+    assert len({op.id for op in seen}) == len(seen) and not set(merged) & set(main.ops)
