@@ -54,5 +54,5 @@ def test_indices_and_slices(request: pytest.FixtureRequest) -> None:
         for key, stream in zip(keys, streams):
             np.testing.assert_array_equal(found[stream], DATA[key], err_msg=str(key))
 
-    keys = strategies.lists(KEYS, min_size=1, max_size=25)
+    keys = strategies.lists(KEYS, min_size=1, max_size=12)
     support.run(request.config, "PopXL indices", keys, check)
