@@ -99,16 +99,26 @@ class PrintTensorOp : public OpKernel {
  public:
   explicit PrintTensorOp(OpKernelConstruction* ctx) : OpKernel(ctx) {
     OP_REQUIRES_OK(ctx, ctx->GetAttr("tensor_name", &name_));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("summarise_threshold", &layout_.summarise_threshold));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("edge_items", &layout_.edge_items));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("max_line_width", &layout_.max_line_width));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("digits", &layout_.digits));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("float_format", &layout_.float_format));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("separator", &layout_.separator));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("open_bracket", &layout_.open_bracket));
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("close_bracket", &layout_.close_bracket));
   }
 
   void Compute(OpKernelContext* ctx) override {
     const Tensor& input = ctx->input(0);
-    const std::string text = tensorflow::strings::StrCat(name_, ": ", FormatTensor(input), "\n");
+    const std::string text =
+        tensorflow::strings::StrCat(name_, ": ", FormatTensor(input, layout_), "\n");
     std::cerr << text << std::flush;
   }
 
  private:
   std::string name_;
+  PrintLayout layout_;
 };
 
 }  // namespace
@@ -136,6 +146,14 @@ REGISTER_OP("IpuPrintTensor")
     .Input("input: T")
     .Attr("T: type")
     .Attr("tensor_name: string = ''")
+    .Attr("summarise_threshold: int >= 0 = 1000")
+    .Attr("edge_items: int >= 0 = 3")
+    .Attr("max_line_width: int >= 1 = 75")
+    .Attr("digits: int >= 1 = 8")
+    .Attr("float_format: {'auto', 'fixed', 'none', 'scientific'} = 'auto'")
+    .Attr("separator: string = ' '")
+    .Attr("open_bracket: string = '['")
+    .Attr("close_bracket: string = ']'")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc("Prints a tensor to the standard error.");

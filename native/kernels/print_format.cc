@@ -14,12 +14,6 @@ namespace {
 
 using tensorflow::Tensor;
 
-// The defaults that the documents give for printing tensors.
-constexpr int64_t kSummariseThreshold = 1000;
-constexpr int64_t kEdgeItems = 3;
-constexpr size_t kMaxLineWidth = 75;
-constexpr int kDigits = 8;
-
 // Fixed notation has no room for larger and smaller numbers.
 constexpr double kLargestFixed = 1e8;
 constexpr double kSmallestFixed = 1e-4;
@@ -38,22 +32,27 @@ std::string Print(const char* format, int precision, double value) {
   return text;
 }
 
-// All in one notation, so that columns can be compared.
-std::vector<std::string> RealTexts(const std::vector<double>& values) {
+// All in one notation, so that columns can be compared, unless that is "none".
+std::vector<std::string> RealTexts(const std::vector<double>& values, const PrintLayout& layout) {
+  const int digits = static_cast<int>(std::clamp<int64_t>(layout.digits, 1, 30));
   double largest = 0, smallest = kLargestFixed;
   for (const double value : values) {
     if (!std::isfinite(value) || value == 0) continue;
     largest = std::max(largest, std::fabs(value));
     smallest = std::min(smallest, std::fabs(value));
   }
-  const bool scientific = largest >= kLargestFixed || smallest < kSmallestFixed;
+  const bool scientific =
+      layout.float_format == "scientific" ||
+      (layout.float_format == "auto" && (largest >= kLargestFixed || smallest < kSmallestFixed));
   int whole_digits = 1;
   for (double rest = largest; rest >= 10; rest /= 10) ++whole_digits;
-  const int precision = scientific ? kDigits - 1 : std::max(kDigits - whole_digits, 0);
+  const int precision = scientific ? digits - 1 : std::max(digits - whole_digits, 0);
   std::vector<std::string> texts;
   texts.reserve(values.size());
   for (const double value : values) {
-    texts.push_back(Print(scientific ? "%.*e" : "%.*f", precision, value));
+    texts.push_back(layout.float_format == "none"
+                        ? Print("%.*g", digits, value)
+                        : Print(scientific ? "%.*e" : "%.*f", precision, value));
   }
   return texts;
 }
@@ -67,16 +66,16 @@ std::vector<std::string> IntegerTexts(const Tensor& tensor) {
   return texts;
 }
 
-std::vector<std::string> Texts(const Tensor& tensor) {
+std::vector<std::string> Texts(const Tensor& tensor, const PrintLayout& layout) {
   switch (tensor.dtype()) {
     case tensorflow::DT_HALF:
-      return RealTexts(Reals<Eigen::half>(tensor));
+      return RealTexts(Reals<Eigen::half>(tensor), layout);
     case tensorflow::DT_BFLOAT16:
-      return RealTexts(Reals<tensorflow::bfloat16>(tensor));
+      return RealTexts(Reals<tensorflow::bfloat16>(tensor), layout);
     case tensorflow::DT_FLOAT:
-      return RealTexts(Reals<float>(tensor));
+      return RealTexts(Reals<float>(tensor), layout);
     case tensorflow::DT_DOUBLE:
-      return RealTexts(Reals<double>(tensor));
+      return RealTexts(Reals<double>(tensor), layout);
     case tensorflow::DT_BOOL:
       return IntegerTexts<bool>(tensor);
     case tensorflow::DT_INT8:
@@ -103,10 +102,11 @@ std::vector<std::string> Texts(const Tensor& tensor) {
 // Writes the nested brackets of a tensor.
 class Writer {
  public:
-  Writer(const Tensor& tensor, std::vector<std::string> texts)
+  Writer(const Tensor& tensor, std::vector<std::string> texts, const PrintLayout& layout)
       : tensor_(tensor),
+        layout_(layout),
         texts_(std::move(texts)),
-        summarised_(tensor.NumElements() > kSummariseThreshold) {
+        summarised_(tensor.NumElements() > layout.summarise_threshold) {
     for (const std::string& text : texts_) width_ = std::max(width_, text.size());
   }
 
@@ -125,19 +125,17 @@ class Writer {
     int64_t stride = 1;
     for (int i = dimension + 1; i < tensor_.dims(); ++i) stride *= tensor_.dim_size(i);
     const bool innermost = dimension + 1 == tensor_.dims();
-    text_ += '[';
-    ++column_;
+    Append(layout_.open_bracket);
     for (int64_t i = 0; i < size; ++i) {
       if (i > 0) Separate(dimension, innermost);
-      if (summarised_ && size > 2 * kEdgeItems && i == kEdgeItems) {
+      if (summarised_ && size > 2 * layout_.edge_items && i == layout_.edge_items) {
         Append("...");
-        i = size - kEdgeItems - 1;
+        i = size - layout_.edge_items - 1;
         continue;
       }
       WriteDimension(dimension + 1, offset + i * stride);
     }
-    text_ += ']';
-    ++column_;
+    Append(layout_.close_bracket);
   }
 
   void Append(const std::string& item) {
@@ -146,16 +144,17 @@ class Writer {
   }
 
   void Separate(int dimension, bool innermost) {
-    if (innermost && column_ + 1 + width_ < kMaxLineWidth) {
-      text_ += ' ';
-      ++column_;
+    if (innermost && static_cast<int64_t>(column_ + 1 + width_) < layout_.max_line_width) {
+      Append(layout_.separator);
       return;
     }
+    if (layout_.separator != " ") Append(layout_.separator);
     text_ += '\n' + std::string(dimension + 1, ' ');
     column_ = dimension + 1;
   }
 
   const Tensor& tensor_;
+  const PrintLayout& layout_;
   const std::vector<std::string> texts_;
   const bool summarised_;
   std::string text_;
@@ -165,12 +164,12 @@ class Writer {
 
 }  // namespace
 
-std::string FormatTensor(const Tensor& tensor) {
-  std::vector<std::string> texts = Texts(tensor);
+std::string FormatTensor(const Tensor& tensor, const PrintLayout& layout) {
+  std::vector<std::string> texts = Texts(tensor, layout);
   if (texts.empty() && tensor.NumElements() > 0) {
     return tensor.SummarizeValue(tensor.NumElements(), /*print_v2=*/true);
   }
-  return Writer(tensor, std::move(texts)).Write();
+  return Writer(tensor, std::move(texts), layout).Write();
 }
 
 }  // namespace tensorflow_ipu

@@ -2,16 +2,32 @@
 #ifndef TENSORFLOW_IPU_KERNELS_PRINT_FORMAT_H_
 #define TENSORFLOW_IPU_KERNELS_PRINT_FORMAT_H_
 
+#include <cstdint>
 #include <string>
 
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tensorflow_ipu {
 
-// Returns the elements of a tensor as text: in brackets, columns aligned, real numbers with 8
-// digits in fixed notation, or in scientific notation where that would lose or pad digits. Of more
-// than 1000 elements, three at each edge are shown. Lines longer than 75 characters are split.
-std::string FormatTensor(const tensorflow::Tensor& tensor);
+// How a tensor is printed; by default as the documents say.
+struct PrintLayout {
+  // Of more elements, `edge_items` at each edge of each axis are shown.
+  int64_t summarise_threshold = 1000;
+  int64_t edge_items = 3;
+  // Longer lines are split.
+  int64_t max_line_width = 75;
+  // Digits of real numbers.
+  int64_t digits = 8;
+  // "fixed" and "scientific" notation; "auto": fixed, or scientific where that would lose or pad
+  // digits; "none": each number in the shorter one.
+  std::string float_format = "auto";
+  std::string separator = " ";
+  std::string open_bracket = "[";
+  std::string close_bracket = "]";
+};
+
+// Returns the elements of a tensor as text: in brackets, columns aligned.
+std::string FormatTensor(const tensorflow::Tensor& tensor, const PrintLayout& layout);
 
 }  // namespace tensorflow_ipu
 

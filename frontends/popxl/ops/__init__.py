@@ -94,7 +94,6 @@ from tensorflow_ipu.frontends.popxl.ops.misc import (
     clip,
     increment_mod,
     increment_mod_,
-    print_tensor,
     scaled_add,
     scaled_add_,
 )
@@ -123,6 +122,7 @@ from tensorflow_ipu.frontends.popxl.ops.nn.pooling import average_pool, max_pool
 from tensorflow_ipu.frontends.popxl.ops.nn.regions import roi_align
 from tensorflow_ipu.frontends.popxl.ops.nn.transposed import conv_transpose
 from tensorflow_ipu.frontends.popxl.ops.optimizers import lamb_square
+from tensorflow_ipu.frontends.popxl.ops.printing import print_tensor
 from tensorflow_ipu.frontends.popxl.ops.random import (
     dropout,
     random_normal,

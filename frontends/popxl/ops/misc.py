@@ -1,4 +1,4 @@
-"""Sums with factors, clipping, counters, and printing."""
+"""Sums with factors, clipping and counters."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, context, tensor
+from tensorflow_ipu.frontends.popxl import building, tensor
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
-from tensorflow_ipu.runtime import native
 
 if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.core.op import Op
-    from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
-
-_FLOAT_FORMATS = ("auto", "fixed", "scientific", "none")
+    pass
 
 
 def _clip(t: Any, low: float, high: float) -> Any:
@@ -64,33 +60,9 @@ def _times(scale: Any, t: Any) -> Any:
     return tf.cast(scale, t.dtype) * t
 
 
-def _print(t: Any, title: str, print_self: bool, print_gradient: bool) -> Any:
-    if not print_self:
-        return tf.identity(t)
-    printed = native.ops().ipu_print_tensor(t, tensor_name=title)
-    with tf.control_dependencies([printed]):
-        return tf.identity(t)
-
-
-def _differentiate_print(backward: Backward, op: Op) -> None:
-    """Passes the gradient on, and prints it if that is asked for."""
-    gradient = backward.gradient(op.outputs[0])
-    if gradient is None:
-        return
-    if op.attributes["print_gradient"]:
-        title = f"{op.attributes['title']}_gradient"
-        gradient = building.add(
-            _PRINT, gradient, title=title, print_self=True, print_gradient=False
-        )
-    backward.add_gradient(op.inputs[0], gradient)
-
-
 _CLIP = register(OpKind("Clip", shapes.same, _clip, _clip_gradient))
 _INCREMENT_MOD = register(OpKind("IncrementMod", shapes.same, _increment_mod, Gradient.CUT))
 _INCREMENT_MOD_ = in_place(_INCREMENT_MOD)
-_PRINT = register(
-    OpKind("PrintTensor", shapes.same, _print, effect=True, differentiate=_differentiate_print)
-)
 _SCALED_ADD = register(OpKind("ScaledAdd", _scaled_spec, _scaled_add, Gradient.CUT))
 _SCALED_ADD_ = in_place(_SCALED_ADD)
 
@@ -132,57 +104,6 @@ def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
         A view of the tensor.
     """
     return building.add(_INCREMENT_MOD_, t, increment=increment, modulus=modulus)
-
-
-def print_tensor(
-    t: Tensor,
-    title: str | None = None,
-    print_self: bool = True,
-    print_gradient: bool = False,
-    summarise_threshold: int = 1000,
-    edge_items: int = 3,
-    max_line_width: int = 75,
-    digits: int = 8,
-    float_format: str = "auto",
-    separator: str = " ",
-    open_bracket: str = "[",
-    close_bracket: str = "]",
-) -> Tensor:
-    """Returns a tensor, and prints it to the standard error stream each time that the op runs.
-
-    The layout is that of `ipu.internal_ops.print_tensor`: the arguments for it are checked, and
-    have no other effect.
-
-    Args:
-        t: the tensor.
-        title: what is printed before it; `print_` and its name by default.
-        print_self: whether to print the tensor.
-        print_gradient: whether to print its gradient, in gradient graphs.
-        summarise_threshold: number of elements above which only some are printed.
-        edge_items: how many of them, at each end of each axis.
-        max_line_width: characters of a line.
-        digits: digits of a number.
-        float_format: "auto", "fixed", "scientific" or "none".
-        separator: what stands between numbers.
-        open_bracket: what stands before an axis.
-        close_bracket: what stands after an axis.
-
-    Raises:
-        ValueError: If the separator or a bracket is not one character.
-        KeyError: If the format is unknown.
-    """
-    for text in (separator, open_bracket, close_bracket):
-        if len(text) != 1:
-            raise ValueError(
-                f"separator, open_bracket and close_bracket must be 1 character exactly: {text!r}"
-            )
-    if float_format not in _FLOAT_FORMATS:
-        raise KeyError(f"float_format must be one of {_FLOAT_FORMATS}. Received: {float_format!r}")
-    building.check_in_graph(context.get_current_graph(), [t])
-    title = title or f"print_{t.name}"
-    return building.add(
-        _PRINT, t, title=title, print_self=print_self, print_gradient=print_gradient
-    )
 
 
 def scaled_add(

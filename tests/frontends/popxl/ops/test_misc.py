@@ -89,6 +89,43 @@ def test_tensors_are_printed_each_time_and_gradients_if_asked_for(capfd):
     assert values == ["value", "value", "value_gradient"]
 
 
+def test_numbers_are_printed_as_asked_for(capfd):
+    numbers = np.float32([[0.5, -1.25, 1000], [2, 3.75, 4]])
+    layouts = {
+        "plain": {},
+        "signs": {"separator": ",", "open_bracket": "(", "close_bracket": ")"},
+        "digits": {"digits": 5},
+        "scientific": {"float_format": "scientific", "digits": 3},
+        "fixed": {"float_format": "fixed", "digits": 6},
+        "none": {"float_format": "none", "digits": 3},
+        "edges": {"summarise_threshold": 5, "edge_items": 1},
+        "narrow": {"max_line_width": 14, "digits": 6},
+    }
+
+    def build(x):
+        with popxl.in_sequence():
+            for title, options in layouts.items():
+                ops.print_tensor(x, title, **options)
+            ops.print_tensor(ops.cast(x * 4.0, popxl.int32), "integers", separator=";")
+            return {"small": ops.print_tensor(x * 1e-9, "fixed small", float_format="fixed")}
+
+    popxl_programs.run(build, [numbers])
+    printed = capfd.readouterr().err
+    expected = {
+        "plain": "[[   0.5000   -1.2500 1000.0000]\n [   2.0000    3.7500    4.0000]]",
+        "signs": "((   0.5000,  -1.2500,1000.0000),\n (   2.0000,   3.7500,   4.0000))",
+        "digits": "[[   0.5   -1.2 1000.0]\n [   2.0    3.8    4.0]]",
+        "scientific": "[[ 5.00e-01 -1.25e+00  1.00e+03]\n [ 2.00e+00  3.75e+00  4.00e+00]]",
+        "fixed": "[[   0.50   -1.25 1000.00]\n [   2.00    3.75    4.00]]",
+        "none": "[[  0.5 -1.25 1e+03]\n [    2  3.75     4]]",
+        "edges": "[[   0.5000 ... 1000.0000]\n [   2.0000 ...    4.0000]]",
+        "narrow": "[[   0.50\n    -1.25\n  1000.00]\n [   2.00\n     3.75\n     4.00]]",
+        "integers": "[[   2;  -5;4000];\n [   8;  15;  16]]",
+        "fixed small": "[[ 0.0000000 -0.0000000  0.0000010]\n [ 0.0000000  0.0000000  0.0000000]]",
+    }
+    assert "".join(f"{title}: {text}\n" for title, text in expected.items()) == printed
+
+
 def test_wrong_arguments_are_refused():
     error = popxl.errors.popart_exception
     with popxl.Ir().main_graph:
@@ -97,6 +134,9 @@ def test_wrong_arguments_are_refused():
             ops.print_tensor(x, separator=", ")
         with pytest.raises(KeyError):
             ops.print_tensor(x, float_format="hex")
+        for name in ("summarise_threshold", "edge_items", "max_line_width", "digits"):
+            with pytest.raises(ValueError, match=f"{name} must be an integer >= "):
+                ops.print_tensor(x, **{name: -1})
         with pytest.raises(error, match="does not broadcast"):
             ops.scaled_add(x, x[:1])
         with pytest.raises(ValueError, match="Weight decay requires weight"):
