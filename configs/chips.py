@@ -57,6 +57,8 @@ class Chip:
     memory_per_tile: int = _unit("bytes")
     clock: float = _unit("Hz")
     workers_per_tile: int = _unit("threads")
+    quarter_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp8; 0 without them")
+    quarter_input_channels: int = _unit("input channels per pass of the matrix unit, fp8")
     half_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp16 accumulated in fp16")
     mixed_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp16 accumulated in fp32")
     float_macs_per_cycle: int = _unit("multiply-adds per tile and cycle, fp32")
@@ -277,6 +279,8 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "memory_per_tile": (256 * _KIB, _GUIDE),
         "clock": (1.6e9, _GUIDE),
         "workers_per_tile": (6, _COOKBOOK),
+        "quarter_macs_per_cycle": (0, Source("cost estimators of poplin: on ipu21 only", _P)),
+        "quarter_input_channels": (0, Source("cost estimators of poplin: on ipu21 only", _P)),
         "half_macs_per_cycle": (32, Source("taken to equal the mixed rate", _U)),
         "mixed_macs_per_cycle": (32, Source("124.5 TFLOP/s " + _JIA_PEAK, _D)),
         "float_macs_per_cycle": (8, Source("31.1 TFLOP/s " + _JIA_PEAK, _D)),
@@ -296,6 +300,8 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "memory_per_tile": (624 * _KIB, _HC33),
         "clock": (1.325e9, _HC33),
         "workers_per_tile": (6, _HC33),
+        "quarter_macs_per_cycle": (0, Source("cost estimators of poplin: on ipu21 only", _P)),
+        "quarter_input_channels": (0, Source("cost estimators of poplin: on ipu21 only", _P)),
         "half_macs_per_cycle": (64, Source("250 TFLOP/s (Hot Chips 33) / tiles / clock / 2", _D)),
         "mixed_macs_per_cycle": (32, Source("number of units in poplibs: half of fp16", _D)),
         "float_macs_per_cycle": (16, Source("62.5 TFLOP/s (Hot Chips 33) / tiles / clock / 2", _D)),
@@ -314,6 +320,8 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "memory_per_tile": (624 * _KIB, Source("Graphcore memory report, 624.0 kB", _P)),
         "clock": (1.85e9, _TESSELLATE),
         "workers_per_tile": (6, Source("8832 threads (Bow-2000 datasheet) / tiles", _D)),
+        "quarter_macs_per_cycle": (128, Source("32 x 16 channels / 4 cycles (poplibs, ipu21)", _D)),
+        "quarter_input_channels": (32, _POPLIBS),
         "half_macs_per_cycle": (64, Source("350 TFLOP/s (Bow datasheet) / tiles / clock / 2", _D)),
         "mixed_macs_per_cycle": (32, Source("number of units in poplibs: half of fp16", _D)),
         "float_macs_per_cycle": (16, Source("22.31 PFLOP/s of 256 IPUs (Bow datasheet)", _D)),

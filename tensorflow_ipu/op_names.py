@@ -148,6 +148,10 @@ AGREEING_COLLECTIVES = frozenset(
     name for name in LINK_COLLECTIVES if COLLECTIVES[name].adds or COLLECTIVES[name].equalizes
 )
 
+#: Products and convolutions of 8-bit floats. Programs compute them with other ops, in a function
+#: whose call says that it is one of these.
+FLOAT8_MATMUL, FLOAT8_CONVOLUTION = "Float8MatMul", "Float8Conv"
+
 #: They move data between a chip and its host or other chips, which is timed as such: on the tiles
 #: they cost nothing.
 TRANSFERS = FEEDS | TABLE_OPS | LINK_COLLECTIVES

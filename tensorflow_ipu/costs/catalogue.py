@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from tensorflow_ipu.costs.contractions import matmul_ops, recurrent
+from tensorflow_ipu.costs.contractions import float8, matmul_ops, recurrent
 from tensorflow_ipu.costs.contractions.convolution import convolution
 from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType, UnknownCostError
 from tensorflow_ipu.costs.rule import Rule, rules
@@ -40,6 +40,7 @@ RULES: Mapping[str, Rule] = {
     **rules(convolution, _CONVOLUTIONS, _CONVOLUTION_ATTRIBUTES),
     **ctc.RULES,
     **elementwise.RULES,
+    **float8.RULES,
     **zero_cost.RULES,
     **data_movement.RULES,
     **normalization.RULES,

@@ -54,6 +54,10 @@ class OpKind:
             last inputs of that graph.
         lower: Puts the op into the program itself, if `compute` is not all there is to it: takes
             the lowering of the graph (`lowering.graphs.Lowering`) and the op.
+        composite: What a plan takes the op for, where that is one op that the chip has and
+            TensorFlow has not: takes the specs of the inputs and the attributes by name, and
+            returns the `type` of the op, its `attributes` and `flops`, or None for what is
+            computed.
         differentiate: Makes the gradient ops itself: takes the state of autodiff
             (`transforms.differentiation.Backward`) and the op.
     """
@@ -68,6 +72,7 @@ class OpKind:
     is_loop: bool = False
     lower: Callable[[Any, Any], None] | None = None
     differentiate: Callable[[Any, Any], None] | None = None
+    composite: Callable[..., Mapping[str, Any] | None] | None = None
 
     def __repr__(self) -> str:
         return f"OpKind({self.type})"

@@ -13,7 +13,7 @@ from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.frontends.popxl.graph import Graph
-from tensorflow_ipu.frontends.popxl.lowering import hints, layers, places
+from tensorflow_ipu.frontends.popxl.lowering import composites, hints, layers, places
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
 from tensorflow_ipu.frontends.popxl.lowering.values import Values
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor
@@ -153,10 +153,13 @@ class Lowering:
         """Puts an op that only computes into the function."""
         if op.kind.compute is None:
             raise AssertionError(f"{op!r} has neither `compute` nor `lower`.")
-        inputs = self.read_inputs(op)
+        inputs, said = self.read_inputs(op), composites.said_of(op)
         with self.effects_of(op.kind.effect) as done:
-            results = op.kind.compute(*inputs, **op.attributes)
-            results = list(results) if isinstance(results, (list, tuple)) else [results]
+            if said is None:
+                results = op.kind.compute(*inputs, **op.attributes)
+                results = list(results) if isinstance(results, (list, tuple)) else [results]
+            else:
+                results = composites.call(op, said, inputs)
             done.extend(result.op for result in results)
         self.define_outputs(op, results)
 

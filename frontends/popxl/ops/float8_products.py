@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
@@ -49,12 +50,46 @@ def _of_float8(compute: Callable[..., Any]) -> Callable[..., Any]:
     return scaled
 
 
+def _as_matmul(specs: shapes.Specs, **_: Any) -> dict[str, Any]:
+    """What a plan takes the op for: a product of 8-bit floats."""
+    lhs, rhs = (spec.with_dtype(dtypes.float16) for spec in specs[:2])
+    (result,) = product_spec([lhs, rhs])
+    return {"type": op_names.FLOAT8_MATMUL, "flops": 2 * result.nelms * lhs.shape[-1]}
+
+
+def _as_convolution(transpose: bool) -> Callable[..., dict[str, Any]]:
+    """Makes what a plan takes a convolution for: one of 8-bit floats."""
+
+    def composite(specs: shapes.Specs, groups: int, **attributes: Any) -> dict[str, Any]:
+        spec = transposed_spec if transpose else conv_spec
+        (result,) = _scaled(spec)(specs, groups=groups, **attributes)
+        # Each element of the filter meets each position of the smaller of the two.
+        positions = (specs[0] if transpose else result).nelms
+        each = specs[1].nelms // specs[1].shape[0]
+        strides = list(attributes["stride"])
+        given = {
+            "groups": groups,
+            "transposed": transpose,
+            "strides": strides,
+            "dilations": list(attributes.get("dilation") or [1] * len(strides)),
+        }
+        return {
+            "type": op_names.FLOAT8_CONVOLUTION,
+            "flops": 2 * positions * each,
+            "attributes": given,
+        }
+
+    return composite
+
+
 _MATMUL, _CONV, _CONV_TRANSPOSE = (
-    register(OpKind(name, _scaled(spec), _of_float8(compute), Gradient.REFUSED))
-    for name, spec, compute in (
-        ("MatMulPow2Scaled", product_spec, product),
-        ("ConvPow2Scaled", conv_spec, convolved),
-        ("ConvTransposePow2Scaled", transposed_spec, transposed),
+    register(
+        OpKind(name, _scaled(spec), _of_float8(compute), Gradient.REFUSED, composite=composite)
+    )
+    for name, spec, compute, composite in (
+        ("MatMulPow2Scaled", product_spec, product, _as_matmul),
+        ("ConvPow2Scaled", conv_spec, convolved, _as_convolution(False)),
+        ("ConvTransposePow2Scaled", transposed_spec, transposed, _as_convolution(True)),
     )
 )
 

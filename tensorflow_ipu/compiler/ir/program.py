@@ -43,6 +43,9 @@ WEIGHTS_ATTRIBUTE = "_ipu_host_weights"
 # memory; `tile_set`, "io" for those on I/O tiles; `exchange`, the number of the exchange that a
 # transfer is made in, with others.
 PLAN_ATTRIBUTE = "_ipu_plan"
+# JSON, on a call: the one op that the function does the work of, for plans: `type`, its
+# `attributes`, and `flops` of one execution.
+COMPOSITE_ATTRIBUTE = "_ipu_composite"
 # JSON, on one op of a program: what it asks for of the Settings that it is planned for.
 SETTINGS_ATTRIBUTE = "_ipu_settings"
 

@@ -13,6 +13,7 @@ from tensorflow.compiler.xla import xla_data_pb2
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2
 
 from tensorflow_ipu.compiler.ir.program import (
+    COMPOSITE_ATTRIBUTE,
     FRONTEND_ATTRIBUTE,
     MULTI_CONV_ATTRIBUTE,
     OUTLINED_PREFIX,
@@ -85,6 +86,8 @@ def attributes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
 def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
     """What the scopes that an op is in say of it."""
     found = json.loads(node.attr[PLAN_ATTRIBUTE].s) if PLAN_ATTRIBUTE in node.attr else {}
+    if COMPOSITE_ATTRIBUTE in node.attr:
+        found.update(json.loads(node.attr[COMPOSITE_ATTRIBUTE].s).get("attributes", {}))
     if FRONTEND_ATTRIBUTE in node.attr:
         options = xla_data_pb2.FrontendAttributes.FromString(node.attr[FRONTEND_ATTRIBUTE].s).map
         chosen = partials.OF_KEY.get(options.get(partials.KEY, ""))

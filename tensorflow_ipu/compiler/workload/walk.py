@@ -12,13 +12,15 @@ The rules for what is kept where:
   the ops inside make has no buffer in the op that runs the function: that op comes before them.
 * For the results of other ops see `results`.
 
-What only moves values of variables between host and device is another launch, and left out. Ops
+A call may say that it is one op, such as a product of 8-bit floats: then its function is not looked
+at. What only moves values of variables between host and device is another launch, and left out. Ops
 whose results are known when the program is compiled, and take no memory, run on the host.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +28,7 @@ from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.ir.call_tree import CalledOp
 from tensorflow_ipu.compiler.ir.dataflow import Dataflow
-from tensorflow_ipu.compiler.ir.program import WEIGHTS_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import COMPOSITE_ATTRIBUTE, WEIGHTS_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import OpRecord
 from tensorflow_ipu.compiler.workload.attributes import attributes, constant_inputs
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, Buffers, Value, value_of
@@ -102,6 +104,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         """Describes an op, and the functions that it runs; returns its results."""
         if WEIGHTS_ATTRIBUTE in op.node.attr:
             return [value_of(tensor) for tensor in op.record.outputs]
+        op = _as_one(op)
         outer = self._caller
         operands = tuple([value.operand for value in inputs])
         draft = Draft(op.record, operands, outer.position, outer.every)
@@ -237,6 +240,15 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         rank = len(operands[0].shape) if operands else None
         found = constant_inputs(op.record.type, [value.constant for value in inputs], rank)
         return {**own, **found} if found else own
+
+
+def _as_one(op: CalledOp) -> CalledOp:
+    """A call that says so as the one op that its function does the work of."""
+    if COMPOSITE_ATTRIBUTE not in op.node.attr:
+        return op
+    said = json.loads(op.node.attr[COMPOSITE_ATTRIBUTE].s)
+    record = op.record._replace(type=said["type"], flops=said.get("flops"), flops_label="exact")
+    return op._replace(record=record, calls=())
 
 
 def _returned(result: Value, value: Value) -> Value:

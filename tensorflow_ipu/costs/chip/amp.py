@@ -62,27 +62,34 @@ def unit(chip: Chip, dtype: str, partials: str) -> Unit:
 
     Args:
         chip: the chip.
-        dtype: `float16` or `float32`, of the inputs.
-        partials: the same, of the sums; sums of float32 products are float32.
+        dtype: `float8`, `float16` or `float32`, of the inputs.
+        partials: of the sums, `float16` or `float32`: those of float32 products are float32, and
+            those of 8-bit floats float16.
 
     Raises:
         ValueError: another type.
     """
     for role, name in (("inputs", dtype), ("sums", partials)):
-        if name not in ("float16", "float32"):
+        has = name == "float8" and role == "inputs" and chip.quarter_macs_per_cycle
+        if not has and name not in ("float16", "float32"):
             raise ValueError(
                 f"The matrix unit has float16 and float32 {role}; received '{name}'. Use vector "
                 f"arithmetic for other types."
             )
-    half, half_partials = dtype == "float16", dtype == partials == "float16"
-    if half_partials:
+    quarter = dtype == "float8"
+    half = dtype in ("float8", "float16")
+    half_partials = half and partials == "float16"
+    if quarter:
+        outputs, macs = chip.half_output_channels, chip.quarter_macs_per_cycle
+    elif half_partials:
         outputs, macs = chip.half_output_channels, chip.half_macs_per_cycle
     elif half:
         outputs, macs = chip.mixed_output_channels, chip.mixed_macs_per_cycle
     else:
         outputs, macs = chip.float_output_channels, chip.float_macs_per_cycle
     inputs = chip.half_input_channels if half else chip.float_input_channels
-    load = inputs * outputs * (2 if half else 4) / chip.weight_load_rate
+    inputs = chip.quarter_input_channels if quarter else inputs
+    load = inputs * outputs * (1 if quarter else 2 if half else 4) / chip.weight_load_rate
     lanes = chip.half_vector_width if half else chip.float_vector_width
     workers, launch, store = chip.workers_per_tile, chip.vertex_launch_cycles, chip.store_rate
     return Unit(inputs, outputs, macs, load, half, half_partials, workers, lanes, launch, store)

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip.amp import Number
 from tensorflow_ipu.costs.cost import UnknownCostError
 
 # Bytes of an element, by what the arithmetic is done in.
-SIZES = {"float16": 2, "float32": 4}
+SIZES = {"float8": 1, "float16": 2, "float32": 4}
 
 
 class Window(NamedTuple):
@@ -41,8 +42,8 @@ class Product(NamedTuple):
     """For each group and kernel position: positions x inputs times inputs x outputs, added up.
 
     Args:
-        dtype: of the operands, `float16` or `float32`.
-        partials: of the sums, the same.
+        dtype: of the operands, `float8`, `float16` or `float32`.
+        partials: of the sums, `float16` or `float32`.
         positions: field positions of the whole batch, or rows of a matrix.
         inputs: input channels of a group: what is added up.
         outputs: output channels of a group.
@@ -117,22 +118,26 @@ def area(windows: Sequence[Window], field: Number, most: int) -> Number:
     return np.minimum(np.maximum(positions, 1), most)
 
 
-def arithmetic(dtype: str, partials: str) -> tuple[str, str] | None:
+def arithmetic(dtype: str, partials: str, chip: Chip) -> tuple[str, str] | None:
     """Returns the types of operands and sums that the matrix unit uses, None if it has none.
 
     Args:
-        dtype: element type of the op. bfloat16 is computed in float32, 8-bit floats in float16.
+        dtype: element type of the op. bfloat16 is computed in float32, 8-bit floats in float16 on
+            chips that do not have them.
         partials: type of sums of float16 products that was asked for.
+        chip: the chip.
 
     Raises:
         UnknownCostError: there are no such sums.
     """
-    if partials not in SIZES:
+    if partials not in ("float16", "float32"):
         raise UnknownCostError(
             f"Expected sums of products of type 'float16' or 'float32'; received '{partials}'."
         )
     if dtype in ("float32", "bfloat16"):
         return "float32", "float32"
+    if dtype.startswith("float8") and chip.quarter_macs_per_cycle:
+        return "float8", "float16"
     if dtype == "float16" or dtype.startswith("float8"):
         return "float16", partials
     return None

@@ -38,7 +38,7 @@ def cost(shape: Geometry, resources: Resources) -> Cost:
     """Returns the cost of a convolution by its geometry."""
     if not shape.macs:
         return FREE
-    types = arithmetic(shape.dtype, resources.partials)
+    types = arithmetic(shape.dtype, resources.partials, resources.chip)
     if types is None:
         outputs, length = _sums(shape)
         return vector_unit.multiply(outputs, length, shape.dtype, resources)

@@ -33,7 +33,7 @@ def matmul(batch: int, m: int, k: int, n: int, dtype: str, resources: Resources)
         )
     if not batch * m * k * n:
         return FREE
-    types = arithmetic(dtype, resources.partials)
+    types = arithmetic(dtype, resources.partials, resources.chip)
     if types is None:
         return vector_unit.multiply(batch * m * n, k, dtype, resources)
     ways = [Product(*types, rows, k, columns, batch) for rows, columns in {(m, n): 0, (n, m): 0}]

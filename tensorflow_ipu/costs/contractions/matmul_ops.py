@@ -17,10 +17,15 @@ from tensorflow_ipu.costs.rules.reduction import reduction
 _ITERATIONS = 10
 
 
-def _product(spec: OpSpec, resources: Resources) -> Cost:
-    """MatMul and its batched forms; a flag for each operand says whether it is transposed.
+def product(spec: OpSpec, resources: Resources) -> Cost:
+    """Returns the cost of MatMul and its batched forms.
 
-    Products with one and the same right operand are a single product of all their rows.
+    A flag for each operand says whether it is transposed. Products with one and the same right
+    operand are a single product of all their rows.
+
+    Args:
+        spec: the op.
+        resources: what it has at its disposal.
     """
     left, right, result = spec.input(0), spec.input(1), spec.output()
     given = spec.attributes
@@ -122,7 +127,7 @@ def _cross(spec: OpSpec, resources: Resources) -> Cost:
 
 
 RULES: dict[str, Rule] = {
-    **rules(_product, "MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", "transpose_a adj_x"),
+    **rules(product, "MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", "transpose_a adj_x"),
     **rules(_einsum, "Einsum XlaEinsum", "equation"),
     **dict.fromkeys("Cholesky MatrixTriangularSolve".split(), _factorized(1)),
     **dict.fromkeys(

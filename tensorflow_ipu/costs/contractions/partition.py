@@ -71,6 +71,8 @@ def _label(unit: Unit, chip: Chip) -> Label:
     cycles at most, and the vertex 180 or more besides for each, even with a single position.
     """
     kind = "half" if unit.half_partials else "mixed" if unit.half else "float"
+    if unit.input_channels == chip.quarter_input_channels:
+        kind = "quarter"
     return label_of(chip, f"{kind}_macs_per_cycle")
 
 

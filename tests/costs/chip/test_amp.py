@@ -41,6 +41,16 @@ def test_cycles_agree_with_measurements_on_bow(positions, rate):
     assert cycles == pytest.approx(measured, rel=0.03)
 
 
+def test_8_bit_floats_have_twice_the_channels_of_float16():
+    unit = amp.unit(BOW, "float8", "float16")
+    assert (unit.input_channels, unit.output_channels) == (32, 16)
+    assert unit.position_cycles == HALF.position_cycles == 4
+    # 32 x 16 bytes at 16 a cycle: as long as 16 x 16 of 2 bytes.
+    assert unit.weight_load == HALF.weight_load == 32
+    with pytest.raises(ValueError, match="float16 and float32 inputs; received 'float8'"):
+        amp.unit(MK2, "float8", "float16")
+
+
 @pytest.mark.parametrize(
     ("unit", "zeroing", "expected"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.contractions.contraction import Product, Window, area, arithmetic
 
 
@@ -53,4 +54,10 @@ def test_input_elements_by_hand():
     ],
 )
 def test_each_type_has_its_arithmetic(dtype, expected):
-    assert arithmetic(dtype, "float16") == expected
+    assert arithmetic(dtype, "float16", chips.MK2) == expected
+
+
+@pytest.mark.parametrize("partials", ["float16", "float32"])
+def test_one_chip_has_arithmetic_of_8_bit_floats(partials):
+    assert arithmetic("float8_e5m2", partials, chips.BOW) == ("float8", "float16")
+    assert arithmetic("float8_e5m2", partials, chips.MK2) == ("float16", partials)

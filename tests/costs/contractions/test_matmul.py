@@ -29,6 +29,7 @@ def share(cost, macs, rate, chip=BOW):
 @pytest.mark.parametrize(
     ("chip", "dtype", "partials", "rate"),
     [
+        (BOW, "float8", "float16", 128),
         (BOW, "float16", "float16", 64),
         (MK2, "float16", "float32", 32),
         (MK2, "float32", "float32", 16),
@@ -109,7 +110,7 @@ def test_either_side_may_stream():
 
 @pytest.mark.parametrize(("dtype", "same"), [("bfloat16", "float32"), ("float8_e4m3fn", "float16")])
 def test_types_that_are_computed_in_others(dtype, same):
-    cost, other = (matmul(1, 64, 64, 64, name, resources()) for name in (dtype, same))
+    cost, other = (matmul(1, 64, 64, 64, name, resources(MK2)) for name in (dtype, same))
     assert cost == other
 
 

@@ -9,11 +9,14 @@ import numpy as np
 import popxl
 import pytest
 from popxl import ops
+from popxl.ops import collectives
 from popxl.transforms import autodiff
 
 from tensorflow_ipu.compiler import cache
+from tensorflow_ipu.configs import chips
+from tensorflow_ipu.costs.chip.collectives import all_gather, all_reduce, reduce_scatter
 from tensorflow_ipu.costs.chip.sync import sync_cycles
-from tensorflow_ipu.planner.program.resources import ResourceTable
+from tensorflow_ipu.planner.program.resources import ResourceTable, costs_of
 from tensorflow_ipu.profiler import breakdown
 
 N, FEATURES = 4, 8
@@ -255,3 +258,73 @@ def test_layers_of_calls_in_calls_are_those_of_their_variables() -> None:
             assert min(row.forward_cycles, row.backward_cycles, row.update_cycles) > 0
             assert row.variable_bytes == 2 * FEATURES * FEATURES * 4
     assert {layer.split("/")[0] for layer in rows if "/" in layer} == {"0", "1"}
+
+
+def test_products_of_8_bit_floats_have_their_bytes_and_rate() -> None:
+    ir = popxl.Ir()
+    rows, inner, columns = 512, 1024, 768
+    with ir.main_graph:
+        scale = popxl.constant(0, popxl.int32)
+        results = []
+        for dtype in (popxl.float8_143, popxl.float16):
+            a = popxl.variable(np.zeros((rows, inner), np.float16), dtype)
+            b = popxl.variable(np.zeros((inner, columns), np.float16), dtype)
+            halves = dtype is popxl.float16
+            results.append(a @ b if halves else ops.matmul_pow2scaled(a, b, scale))
+        image = popxl.variable(np.zeros((2, 32, 9, 9), np.float16), popxl.float8_152)
+        kernel = popxl.variable(np.zeros((16, 32, 3, 3), np.float16), popxl.float8_143)
+        results.append(ops.conv_pow2scaled(image, kernel, scale, stride=(2, 2)))
+        for result in results:
+            ops.host_store(popxl.d2h_stream(result.shape, result.dtype), result)
+    _, executable = run(ir)
+    workload = executable.workload
+    assert workload.variables[0].num_bytes == rows * inner
+    found = {op.type: op for op in workload.ops}
+    narrow, half, convolution = found["Float8MatMul"], found["MatMul"], found["Float8Conv"]
+    assert narrow.flops == half.flops == 2 * rows * inner * columns
+    assert convolution.flops == 2 * (2 * 16 * 4 * 4) * (32 * 3 * 3)
+    sizes = {buffer.num_bytes for buffer in workload.buffers}
+    assert sizes.isdisjoint({4 * rows * inner, 4 * inner * columns})
+    # On the chip that has them: twice the products of float16 sums, 32 channels at a time.
+    bow = executable.settings.replace(chip=chips.BOW, matmul_partials="float16")
+    costs = dict(zip((op.type for op in workload.ops), costs_of(workload, bow)))
+    assert costs["Float8MatMul"].cycles < 0.75 * costs["MatMul"].cycles
+    # Others compute them in float16.
+    mk2 = executable.settings.replace(matmul_partials="float16")
+    costs = dict(zip((op.type for op in workload.ops), costs_of(workload, mk2)))
+    assert costs["Float8MatMul"].cycles == costs["MatMul"].cycles
+    assert costs["Float8Conv"].cycles > 0
+
+
+def test_collectives_at_a_distance_cost_what_their_groups_exchange() -> None:
+    replicas, size, count = 8, 2, 48
+    ir = popxl.Ir(replicas)
+    group = ir.replica_grouping(stride=4, group_size=size)
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(np.arange(count, dtype=np.float32))
+        made = [
+            collectives.replicated_all_reduce(x, group=group),
+            collectives.replicated_all_gather(x, group=group),
+            collectives.replicated_reduce_scatter(x, group=group),
+            collectives.replicated_all_reduce(x, "max"),
+        ]
+        streams = [popxl.d2h_stream(t.shape, t.dtype) for t in made]
+        for stream, t in zip(streams, made):
+            ops.host_store(stream, t)
+    results, executable = run(ir)
+    data = np.arange(count)
+    np.testing.assert_array_equal(results[streams[0]], np.tile(2 * data, (replicas, 1)))
+    np.testing.assert_array_equal(results[streams[1]], np.tile(data, (replicas, 2)))
+    np.testing.assert_array_equal(results[streams[3]], np.tile(data, (replicas, 1)))
+    shards = results[streams[2]]
+    np.testing.assert_array_equal(np.concatenate([shards[0], shards[4]]), 2 * data)
+    moved = [t for t in executable.plan.timeline.transfers if t.kind == "collective"]
+    assert [t.num_bytes for t in moved] == [4 * count, size * 4 * count, 4 * count, 4 * count]
+    chip = executable.settings.chip
+    expected = [
+        all_reduce(4 * count, size, 1, chip),
+        all_gather(size * 4 * count, size, 1, chip),
+        reduce_scatter(4 * count, size, 1, chip),
+        all_reduce(4 * count, replicas, 1, chip),
+    ]
+    assert [t.cycles for t in moved] == [pytest.approx(cost.cycles) for cost in expected]

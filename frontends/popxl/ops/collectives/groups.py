@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.popxl import context
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.ops import all_to_all_op, replication_ops
@@ -118,6 +119,17 @@ def of(group: ReplicaGrouping | CommGroup | None) -> dict[str, Any]:
         )
     group.check_usable()
     return {"stride": group.stride, "size": group.group_size}
+
+
+def exchanged(op_type: str, size: int) -> dict[str, Any] | None:
+    """Returns what a plan takes a collective for: one among the members of a group.
+
+    Args:
+        op_type: type of the device's collective.
+        size: how many members there are; None for one.
+    """
+    group = op_names.COLLECTIVES[op_type].group
+    return {"type": op_type, "attributes": {group: size}} if size > 1 else None
 
 
 def members(t: Any, stride: int, size: int) -> Any:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
@@ -74,6 +75,13 @@ def _all_reduce(t: Any, op: str, stride: int, size: int) -> Any:
     return reduced(groups.members(t, stride, size), op)
 
 
+def _as_all_reduce(specs: shapes.Specs, op: str, stride: int, size: int) -> dict[str, Any] | None:
+    """The device has sums of consecutive replicas; what others gather is computed from that."""
+    if stride == 1 and op in ("add", "mean", "mul"):
+        return None
+    return groups.exchanged(op_names.CROSS_REPLICA_SUM, size)
+
+
 def shards(t: Any, size: int) -> Any:
     """Returns the elements of a tensor in rows, one for each member, filled up with zeros.
 
@@ -132,14 +140,26 @@ def _scattered_spec(
 
 
 _ALL_REDUCE = register(
-    OpKind("ReplicatedAllReduce", _reduced_spec, _all_reduce, gradient=Gradient.CUT)
+    OpKind(
+        "ReplicatedAllReduce",
+        _reduced_spec,
+        _all_reduce,
+        gradient=Gradient.CUT,
+        composite=_as_all_reduce,
+    )
 )
 _ALL_REDUCE_ = in_place(_ALL_REDUCE)
 _ALL_REDUCE_TP = register(
     OpKind("ReplicatedAllReduceTP", _reduced_spec, _all_reduce_tp, differentiate=_differentiate_tp)
 )
 _REDUCE_SCATTER = register(
-    OpKind("ReplicatedReduceScatter", _scattered_spec, _reduce_scatter, gradient=Gradient.REFUSED)
+    OpKind(
+        "ReplicatedReduceScatter",
+        _scattered_spec,
+        _reduce_scatter,
+        gradient=Gradient.REFUSED,
+        composite=lambda specs, size, **_: groups.exchanged(op_names.REDUCE_SCATTER, size),
+    )
 )
 
 

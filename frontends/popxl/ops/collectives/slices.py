@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.frontends.popxl import building, context
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register
@@ -45,6 +46,11 @@ def _unsharded(rows: Any, whole: Any) -> Any:
     """Returns a tensor from its shards."""
     flat, count = tf.reshape(rows, [-1]), tf.TensorShape(whole).num_elements()
     return tf.reshape(flat if flat.shape[0] == count else flat[:count], whole)
+
+
+def _as_all_gather(specs: shapes.Specs, stride: int, size: int, **_: Any) -> dict[str, Any] | None:
+    """The device gathers from consecutive replicas; others are selected from that."""
+    return None if stride == 1 else groups.exchanged(op_names.ALL_GATHER, size)
 
 
 def _gather_gradient(
@@ -104,7 +110,15 @@ def _slice_gradient(
     return [tf.concat(tf.unstack(rows), axis)]
 
 
-_GATHER = register(OpKind("ReplicatedAllGather", _gathered_spec, _gather, _gather_gradient))
+_GATHER = register(
+    OpKind(
+        "ReplicatedAllGather",
+        _gathered_spec,
+        _gather,
+        _gather_gradient,
+        composite=_as_all_gather,
+    )
+)
 _SHARDED_SLICE = register(
     OpKind("ReplicaShardedSlice", _sharded_slice_spec, _sharded_slice, _sharded_slice_gradient)
 )
