@@ -70,17 +70,50 @@ def test_squares_of_gradients_are_summed_without_the_scale_of_the_loss():
     popxl_programs.check(build, inputs, {"number": total, "tensor": total})
 
 
-def test_losses_are_not_scaled_and_their_gradients_are():
-    logits = RNG.normal(size=(4, 3)).astype(np.float32)
-    labels = np.array([0, 2, 1, 2], np.int32)
-    exp = np.exp(logits)
-    probs = exp / exp.sum(1, keepdims=True)
-    loss = -np.log(probs[np.arange(4), labels]).mean()
+REDUCTIONS = ("mean", "sum", "none")
 
-    def build(x, n):
-        with_grad, dx = addons.cross_entropy_with_grad(x, n, loss_scaling=8.0)
-        return {"plain": addons.cross_entropy(x, n), "loss": with_grad, "dx": dx}
 
-    expected = {"plain": loss, "loss": loss, "dx": (probs - np.eye(3)[labels]) * 2}
-    expected = {name: np.asarray(value, np.float32) for name, value in expected.items()}
-    popxl_programs.check(build, [logits, labels], expected)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("ignored", [None, 2])
+def test_losses_are_not_scaled_and_their_gradients_are(ignored, dtype):
+    logits = RNG.normal(size=(2, 3, 4)).astype(dtype)
+    labels = np.array([[0, 2, 1], [2, 3, 0]], np.int32)
+    exp = np.exp(logits.astype(np.float64))
+    probs = exp / exp.sum(-1, keepdims=True)
+    counts = np.ones((2, 3)) if ignored is None else labels != ignored
+    losses = -np.log(np.take_along_axis(probs, labels[..., None], -1)[..., 0]) * counts
+    slopes = (probs - np.eye(4)[labels]) * counts[..., None]
+
+    def build(x, n, scale):
+        found = {}
+        for how in REDUCTIONS:
+            found[how] = addons.cross_entropy(x, n, ignored, how)
+            for name, factor in (("number", 8), ("tensor", scale)):
+                pair = addons.cross_entropy_with_grad(x, n, factor, ignored, how)
+                found |= dict(zip((f"{how} loss {name}", f"{how} dx {name}"), pair))
+        graph = popxl.gir().create_graph(addons.cross_entropy, x, n, ignored)
+        gradient = addons.autodiff(graph, grads_required=graph.inputs[:1])
+        call = popxl.ops.call_with_info(graph, x, n)
+        inputs = gradient.grad_graph_info.inputs_dict(call)
+        one = popxl.constant(1.0, x.dtype)
+        return found | {"derived": gradient.call(one, args=inputs)[0]}
+
+    expected = {"derived": slopes / counts.sum()}
+    for how in REDUCTIONS:
+        divisor = counts.sum() if how == "mean" else 1
+        loss = losses if how == "none" else losses.sum() / divisor
+        expected[how] = loss
+        for name in ("number", "tensor"):
+            expected[f"{how} loss {name}"] = loss
+            expected[f"{how} dx {name}"] = slopes * 8 / divisor
+    expected = {name: np.asarray(value, dtype) for name, value in expected.items()}
+    inputs = [logits, labels, np.float32(8)]
+    popxl_programs.check(build, inputs, expected, 1e-5 if dtype is np.float32 else 1e-2)
+
+
+def test_losses_refuse_other_reductions():
+    with popxl.Ir().main_graph:
+        x, n = popxl.constant(np.zeros((2, 3), np.float32)), popxl.constant([0, 1])
+        for loss in (addons.cross_entropy, addons.cross_entropy_with_grad):
+            with pytest.raises(ValueError, match="Not a valid reduction"):
+                loss(x, n, reduction="median")
