@@ -15,8 +15,8 @@ from tests.support import popxl_programs
 RNG = np.random.default_rng(12)
 FORMATS = {popxl.float8_143: 240, popxl.float8_152: 57344}
 # Among them powers of two, whose logarithms must not be rounded down, and both ends.
-LARGEST = [240 / 2**k for k in range(-12, 14)] + [57344 / 2**k for k in range(12)]
-LARGEST += [3e-30, 1.0, 239.99, 240.01, 6e5, 3e30]
+LARGEST = [240 / 2**k for k in range(-12, 14, 5)] + [57344 / 2**k for k in (0, 3, 13)]
+LARGEST += [3e-30, 239.99, 240.01, 3e30]
 
 
 def test_scales_by_the_largest_element_are_the_greatest_that_fit():
@@ -40,7 +40,6 @@ def test_scales_by_the_largest_element_are_the_greatest_that_fit():
 def test_scales_by_the_squared_error_are_those_of_the_host():
     arrays = [
         RNG.normal(size=64).astype(np.float32),
-        (RNG.normal(size=64) * 1e-4).astype(np.float32),
         (RNG.normal(size=(8, 8)) * 3000).astype(np.float16),
         np.array([1.0, 2.0, -4.0], np.float32),
         np.zeros(3, np.float16),

@@ -18,6 +18,7 @@ from tests.support import popxl_programs
 ERROR = popxl.errors.popart_exception
 # Replicas, stride and size of groups.
 GROUPS = [(1, 1, 1), (2, 1, 2), (4, 2, 2), (4, 1, 4)]
+TYPES = [*((*group, np.float32) for group in GROUPS), (2, 1, 2, np.float16)]
 RNG = np.random.default_rng(11)
 
 
@@ -146,8 +147,7 @@ def sharded_case(replicas, stride, size, dtype):
     return np.stack(logits), np.stack(indices), of_replica
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize(("replicas", "stride", "size"), GROUPS)
+@pytest.mark.parametrize(("replicas", "stride", "size", "dtype"), TYPES)
 def test_losses_of_classes_on_several_replicas(replicas, stride, size, dtype):
     logits, indices, cases = sharded_case(replicas, stride, size, dtype)
     slope = np.full((replicas, ITEMS), 2.0, dtype)
@@ -241,8 +241,7 @@ def test_losses_of_classes_on_several_ipus(places):
         np.testing.assert_allclose(found[stream], wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize(("replicas", "stride", "size"), GROUPS)
+@pytest.mark.parametrize(("replicas", "stride", "size", "dtype"), TYPES)
 def test_rows_on_several_replicas_are_normalized_as_a_whole(replicas, stride, size, dtype):
     x, slope = RNG.normal(size=(2, replicas, 4, 6)).astype(dtype)
     w, b = RNG.normal(size=(2, replicas, 6)).astype(dtype)
