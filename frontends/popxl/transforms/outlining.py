@@ -9,7 +9,9 @@ from tensorflow_ipu.frontends.popxl.graph import Graph, storage_of
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, constant, graph_input
 
 
-def outline(graph: Graph, ops: Sequence[Op], name: str) -> tuple[Graph, dict[Tensor, Tensor]]:
+def outline(
+    graph: Graph, ops: Sequence[Op], name: str, outputs: Sequence[Tensor] = ()
+) -> tuple[Graph, dict[Tensor, Tensor]]:
     """Moves ops into a new graph, which nothing calls yet.
 
     What they take of the other ops become inputs, by reference where they write into it. Constants
@@ -19,16 +21,18 @@ def outline(graph: Graph, ops: Sequence[Op], name: str) -> tuple[Graph, dict[Ten
         graph: the graph that they are in.
         ops: the last ops of the graph, in their order.
         name: what the new graph is called.
+        outputs: what they make that is an output of the new graph. Other ops that take it have to
+            be moved, too, after these.
 
     Returns:
         The new graph, and the tensor of the old graph to pass for each of its inputs.
 
     Raises:
-        ValueError: If other ops, or outputs of the graph, use what they make.
+        ValueError: If other ops, or outputs of the graph, use anything else of what they make.
     """
     moved = set(ops)
     made = {tensor for op in ops for tensor in op.outputs}
-    for tensor in made:
+    for tensor in made.difference(outputs):
         users = [op for op in tensor.consumers if op not in moved]
         if users or tensor in graph.outputs:
             raise ValueError(f"{tensor!r} is used outside of the ops that are moved: {users}")
@@ -49,6 +53,8 @@ def outline(graph: Graph, ops: Sequence[Op], name: str) -> tuple[Graph, dict[Ten
     graph.ops[:] = [op for op in graph.ops if op not in moved]
     for op in ops:
         _move(op, new, moved, inside)
+    for tensor in outputs:
+        new.add_output(tensor)
     inputs = set(new.inputs)
     return new, {inner: outer for outer, inner in inside.items() if inner in inputs}
 

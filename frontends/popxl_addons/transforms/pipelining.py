@@ -8,12 +8,15 @@ from typing import Any
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl.graph import storage_of
 from tensorflow_ipu.frontends.popxl.transforms import (
     GradGraphInfo,
     outline,
     plan_as_pipeline,
     plan_stash,
+)
+from tensorflow_ipu.frontends.popxl_addons.transforms.pipeline_cycles import (
+    Cycles,
+    shares_state,
 )
 
 __all__ = ["Pipelining", "pipelined_execution"]
@@ -91,9 +94,17 @@ class Pipelining:
                 f"Stash must be larger than 1: from stage {from_stage} to a later one. Received: "
                 f"stage {self._stage}"
             )
+        if t.producer not in self._stages:
+            t = self._copied_in(t, from_stage)
         restored = ops.identity(t, output_name=f"{t.name}_restored")
         plan_stash(popxl.gcg().ops[-1], self._stage - from_stage)
         return restored
+
+    def _copied_in(self, t: popxl.Tensor, stage: int) -> popxl.Tensor:
+        """Returns what a tensor that is not of the pipeline holds in a stage."""
+        ipus = [op.ipu for op, number in self._stages.items() if number == stage]
+        with self.stage(stage), popxl.ipu(ipus[0]) if ipus else contextlib.nullcontext():
+            return ops.identity(t)
 
     def stash_and_restore_activations(
         self, call_info: ops.CallSiteInfo, grad_info: GradGraphInfo
@@ -118,12 +129,11 @@ class Pipelining:
         """Ends the pipeline without a loop."""
         self._graph.remove_op_created_hook(self._hook)
 
-    def build(self) -> ops.CallSiteInfo:
+    def build(self) -> None:
         """Makes the ops a loop over micro-batches.
 
         Raises:
             ValueError: If there are fewer than two steps for each stage.
-            NotImplementedError: If one stage writes a tensor that another one uses.
         """
         stages = len(set(self._stages.values()))
         if self.steps < 2 * stages:
@@ -131,7 +141,16 @@ class Pipelining:
                 f"Pipelining requires the steps at least 2x the number of stages, {stages}. "
                 f"Received: steps={self.steps}"
             )
-        self._check_shared()
+        if shares_state(self._stages):
+            Cycles(self._graph, self._stages).run(self.steps)
+        else:
+            self._repeat()
+
+    def _repeat(self) -> None:
+        """Makes the ops a loop in which one micro-batch passes through all stages.
+
+        Results are those of stages that work at the same time, as none writes what another uses.
+        """
         moved = list(self._stages)
         earlier = [op for one in moved for op in one.after if op not in self._stages]
         graph, inputs = outline(self._graph, moved, "pipeline_graph")
@@ -139,33 +158,15 @@ class Pipelining:
         before = [op for op in info.op.after if op not in self._stages]
         info.op.after = list(dict.fromkeys([*earlier, *before]))
         plan_as_pipeline(info.op, self._stages)
-        return info
-
-    def _check_shared(self) -> None:
-        """Refuses tensors that one stage writes, and another one uses."""
-        used: dict[popxl.Tensor, set[int]] = {}
-        written: dict[popxl.Tensor, Any] = {}
-        for op, stage in self._stages.items():
-            for position, tensor in enumerate(op.inputs):
-                for root in storage_of(tensor):
-                    used.setdefault(root, set()).add(stage)
-                    if position in op.writes and root.producer not in self._stages:
-                        written[root] = op
-        for root, op in written.items():
-            if len(used[root]) > 1:
-                raise NotImplementedError(
-                    f"{op!r} ({op.site}) writes {root!r}, which the stages {sorted(used[root])} of "
-                    "the pipeline use at different micro-batches. Accumulate gradients in the "
-                    "pipeline, and update variables after it."
-                )
 
 
 @contextlib.contextmanager
 def pipelined_execution(steps: int) -> Iterator[Pipelining]:
     """Makes the ops created inside a pipeline: a loop in which stages work on different batches.
 
-    Results are those of one micro-batch after the other. Tensors go from stage to stage by
-    `copy_to_ipu`.
+    Stage s has the micro-batch m in the cycle m + s; in a cycle the stages run in their order. So
+    results are those of one micro-batch after the other, but where a stage writes what another one
+    uses: that sees it at another micro-batch. Tensors go from stage to stage by `copy_to_ipu`.
 
     Args:
         steps: how many micro-batches pass through it, at least two for each stage.
@@ -174,9 +175,8 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
         The pipeline, whose `stage` every op needs.
 
     Raises:
-        ValueError: If there are too few steps.
+        ValueError: If there are too few steps, or a stage takes what a later one makes.
         RuntimeError: If an op has no stage.
-        NotImplementedError: If one stage writes a tensor that another one uses.
     """
     pipeline = Pipelining(steps)
     try:

@@ -114,12 +114,13 @@ def test_wrong_pipelines_are_refused():
         with pytest.raises(RuntimeError, match="must be created in a stage context"):
             with addons.pipelined_execution(3):
                 ops.relu(x)
-        with pytest.raises(NotImplementedError, match="at different micro-batches"):
-            with popxl.in_sequence(), addons.pipelined_execution(4) as pipeline:
-                with pipeline.stage(0):
-                    ops.relu(x)
+        with pytest.raises(ValueError, match="takes .*, which stage 1 makes"):
+            with addons.pipelined_execution(4) as pipeline:
                 with pipeline.stage(1):
-                    var_updates.accumulator_zero_(x)
+                    y = ops.relu(x)
+                with pipeline.stage(0), popxl.in_sequence():
+                    ops.var_updates.accumulator_zero_(x)
+                    ops.relu(y)
         pipeline = addons.transforms.Pipelining(4)
         with pipeline.stage(1):
             with pytest.raises(RuntimeError, match="Pass from_stage"):
@@ -165,3 +166,55 @@ def test_variables_are_on_the_ipus_of_the_ops_that_take_them():
         assert [weight.ipu for weight in weights] == [0, 1]
         with popxl.ipu(1):
             ops.scaled_add_(weights[1], ops.relu(popxl.constant(np.ones(2, np.float32))))
+
+
+def shared(steps, x):
+    """Runs three stages that read and write two variables, cycle by cycle, in NumPy."""
+    weight, total, results = np.float32(0.5), np.float32(0), []
+    hidden, seen = {}, {}
+    for cycle in range(steps + 2):
+        for stage in range(3):
+            batch = cycle - stage
+            if not 0 <= batch < steps:
+                continue
+            if stage == 0:
+                hidden[batch] = x[batch] * weight, weight
+            elif stage == 1:
+                seen[batch] = hidden[batch][0] + total
+            else:
+                results.append([seen[batch], hidden[batch][1]])
+                weight += hidden[batch][0] * np.float32(0.25)
+                total += seen[batch]
+    return weight, total, np.array(results)
+
+
+def test_stages_see_what_others_have_written_in_earlier_cycles():
+    """Stage 2 writes the weight that stage 0 reads, and the total that stage 1 reads."""
+    ir = popxl.Ir()
+    ir.num_host_transfers = STEPS
+    with ir.main_graph, popxl.in_sequence():
+        data = popxl.h2d_stream((), popxl.float32)
+        target = popxl.d2h_stream((2,), popxl.float32)
+        weight, total = popxl.variable(0.5), popxl.variable(0.0)
+        with addons.pipelined_execution(STEPS) as pipeline:
+            with pipeline.stage(0), popxl.ipu(0):
+                hidden = ops.host_load(data) * weight
+                copied = hidden.copy_to_ipu(0)
+            with pipeline.stage(1), popxl.ipu(0):
+                seen = copied + total
+                moved = seen.copy_to_ipu(0)
+            with pipeline.stage(2), popxl.ipu(0):
+                before = pipeline.stash_and_restore_tensor(weight, from_stage=0)
+                both = ops.concat([moved.reshape((1,)), before.reshape((1,))])
+                ops.host_store(target, both)
+                restored = pipeline.stash_and_restore_tensor(hidden)
+                var_updates.accumulate_(weight, restored, 0.25)
+                var_updates.accumulate_(total, moved)
+        doubled = addons.ops.host_store((total * 2.0).reshape((1,)))
+    x = RNG.normal(size=STEPS).astype(np.float32)
+    right_weight, right_total, right = shared(STEPS, x)
+    with popxl.Session(ir, "ipu_hw") as session:
+        found = session.run({data: x})
+        np.testing.assert_allclose(found[target], right, rtol=1e-6)
+        np.testing.assert_allclose(session.get_tensor_data(weight), right_weight, rtol=1e-6)
+        np.testing.assert_allclose(found[doubled][0, 0], 2 * right_total, rtol=1e-6)
