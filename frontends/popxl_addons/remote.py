@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Union
+from typing import Any, Union
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops, transforms
@@ -71,6 +71,8 @@ def named_variable_buffers(
 ) -> NamedRemoteBuffers:
     """Makes a remote buffer for each variable.
 
+    Those of variables that are shards already hold these.
+
     Args:
         factories: the factories of the variables.
         entries: how many entries each buffer has.
@@ -82,21 +84,26 @@ def named_variable_buffers(
     """
     found = {}
     for name, factory in factories.to_dict().items():
-        shape, dtype = factory.meta_shape or factory.shape, factory.dtype
+        spec = popxl.TensorSpec(factory.shape, factory.dtype, factory.meta_shape or ())
         group = factory.replica_grouping or popxl.gir().replica_grouping()
-        asked = shard_over_dict
-        if isinstance(asked, Mapping):
-            asked = asked[name]
-        over = {True: group.group_size, False: 1}[asked] if isinstance(asked, bool) else asked
-        if not isinstance(over, int) or not 1 <= over <= group.group_size:
-            raise ValueError(
-                f"{name}: shard_over must be a bool or from 1 to {group.group_size}, the size of "
-                f"the group. Received: {over!r}"
-            )
-        over = over if math.prod(shape) % over == 0 else 1
-        spec = popxl.TensorSpec(shape, dtype)
+        over = 1
+        if not spec.meta_shape:  # shards stay shards
+            asked = shard_over_dict
+            over = _shard_over(name, asked[name] if isinstance(asked, Mapping) else asked, group)
+        over = over if spec.nelms % over == 0 else 1
         found[name] = create_remote_buffer(spec, entries, group, over)
     return NamedRemoteBuffers.from_dict(found)
+
+
+def _shard_over(name: str, asked: Any, group: popxl.ReplicaGrouping) -> int:
+    """Returns over how many replicas of its group a variable is sharded."""
+    over = {True: group.group_size, False: 1}[asked] if isinstance(asked, bool) else asked
+    if not isinstance(over, int) or not 1 <= over <= group.group_size:
+        raise ValueError(
+            f"{name}: shard_over must be a bool or from 1 to {group.group_size}, the size of the "
+            f"group. Received: {over!r}"
+        )
+    return over
 
 
 def named_buffers(tensors: NamedTensors, entries: int = 1) -> NamedRemoteBuffers:

@@ -20,6 +20,7 @@ from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputSt
 __all__ = ["TaskSession", "write_variables_pb"]
 
 _REPORTS = ("none", "warn", "error")
+_WANDB = "wandb://"
 _INFO, _MODEL, _LOADER = "session_info.json", "model", "dataloader.bin"
 
 
@@ -141,8 +142,9 @@ class TaskSession(popxl.Session):
 
         Raises:
             OSError: If it cannot be written.
+            ValueError: If it is an address in Weights & Biases.
         """
-        folder = private_files.make_folder(checkpoint_dir)
+        folder = private_files.make_folder(_local(checkpoint_dir))
         private_files.make_folder(folder / _MODEL)
         for name, value in self.get_named_tensors_data().to_dict().items():
             if isinstance(value, np.memmap):
@@ -172,10 +174,11 @@ class TaskSession(popxl.Session):
             skip_memmap: whether variables that are files keep their values.
 
         Raises:
-            ValueError: If names are missing and that is an error.
+            ValueError: If names are missing and that is an error, or it is an address in Weights &
+                Biases.
             OSError: If it cannot be read.
         """
-        folder = Path(checkpoint_dir)
+        folder = _local(checkpoint_dir)
         self.session_state.update(json.loads((folder / _INFO).read_text(encoding="utf-8")))
         values = {}
         for path in sorted((folder / _MODEL).glob("*.npz")):
@@ -217,6 +220,16 @@ class TaskSession(popxl.Session):
         self.write_variables_data(
             {variables[name]: value for name, value in values.items() if name in variables}
         )
+
+
+def _local(checkpoint_dir: str | Path) -> Path:
+    """Returns a folder; addresses in Weights & Biases are refused."""
+    if str(checkpoint_dir).startswith(_WANDB):
+        raise ValueError(
+            f"Checkpoints in Weights & Biases ({_WANDB}) are not supported. Pass a folder. "
+            f"Received: {checkpoint_dir!r}"
+        )
+    return Path(checkpoint_dir)
 
 
 def _write_npz(path: Path, value: np.ndarray) -> None:

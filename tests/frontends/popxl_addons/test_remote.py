@@ -74,5 +74,26 @@ def test_buffers_have_the_shapes_that_are_asked_for():
         named = addons.named_buffers(addons.NamedTensors(w=popxl.variable(X)), entries=3)
         assert named.w.tensor_shape == X.shape and named.w.entries == 3
         factories, _ = Linear(6).create_graph(popxl.variable(X))
-        with pytest.raises(ValueError, match="from 1 to 4"):
-            addons.named_variable_buffers(factories, shard_over_dict=5)
+        for over, shape in ((True, (9,)), (False, (6, 6)), (2, (18,)), ({"weight": 3}, (12,))):
+            over = {"bias": 1, **over} if isinstance(over, dict) else over
+            buffers = addons.named_variable_buffers(factories, 2, over)
+            assert (buffers.weight.tensor_shape, buffers.weight.entries) == (shape, 2)
+        for over in (5, 0, "all", {"weight": None, "bias": 1}):
+            with pytest.raises(ValueError, match="from 1 to 4"):
+                addons.named_variable_buffers(factories, shard_over_dict=over)
+
+
+@pytest.mark.parametrize("over", [True, False, 4])
+def test_buffers_of_shards_hold_these(over):
+    ir = popxl.Ir(4)
+    with ir.main_graph:
+        graph = ir.create_empty_graph()
+        with graph:
+            _, factory = addons.add_replica_sharded_variable_input(
+                "moment", lambda: X, popxl.float32, shard_over=2
+            )
+        factories = addons.NamedVariableFactories(moment=factory)
+        buffers = addons.named_variable_buffers(factories, 2, over)
+        assert buffers.moment.tensor_shape == (12,) and buffers.moment.meta_shape == X.shape
+        moment = factories.init_remote(buffers, 1).moment
+        assert moment.shape == X.shape

@@ -81,6 +81,45 @@ def test_values_of_another_session_are_found_by_name():
     assert target.get_named_tensors_data().layer.c.tolist() == [5, 6]
 
 
+def test_variables_that_are_files_are_saved_as_files(tmp_path):
+    def session(folder):
+        ir = popxl.Ir()
+        with ir.main_graph:
+            factory = addons.VariableFactory(lambda: np.ones(3, np.float32), name="w")
+            state = addons.NamedVariableFactories(w=factory).init(memmap_dir=tmp_path / folder)
+            state.w += 1.0
+        return addons.TaskSession(
+            addons.InputStreams(), addons.OutputStreams(), state, ir=ir, device_desc="ipu_hw"
+        )
+
+    one = session("one")
+    with one:
+        one.run()
+        one.save_checkpoint(tmp_path / "checkpoint")
+    saved = np.fromfile(tmp_path / "checkpoint" / "model" / "w.npy", np.float32)
+    assert saved.tolist() == [2, 2, 2]
+    two = session("two")
+    two.load_checkpoint(tmp_path / "checkpoint", skip_memmap=True)
+    assert two.get_named_tensors_data().w.tolist() == [1, 1, 1]
+    two.load_checkpoint(tmp_path / "checkpoint")
+    assert two.get_named_tensors_data().w.tolist() == [2, 2, 2]
+    assert np.fromfile(tmp_path / "two" / "w.npy", np.float32).tolist() == [2, 2, 2]
+    for transfer in (two.load_checkpoint, two.save_checkpoint):
+        with pytest.raises(ValueError, match="wandb://.*Pass a folder"):
+            transfer("wandb://team/project/run")
+
+
+def test_streams_are_made_where_they_are_used():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        data, stream, x = addons.host_load([1, 2], popxl.float16, "x")
+        assert (data.dtype, stream.tensor_id, x.name) == (np.float16, "x_stream", "x")
+        target = addons.host_store(x * 2.0)
+        assert target.tensor_id == "mul_out_stream" and target.dtype is popxl.float16
+    with popxl.Session(ir) as session:
+        assert session.run({stream: data})[target].tolist() == [2, 4]
+
+
 def test_streams_are_found_by_name_number_and_attribute():
     with popxl.Ir().main_graph:
         streams = addons.InputStreams(x=((2,), popxl.float32), y=((), popxl.int32))
