@@ -116,16 +116,16 @@ def batch_serialise(
             loaded from a buffer are not stored again.
         seed_input: an input that gets another seed in each step.
         rows: how many rows the buffers have room for. Buffers get more entries if needed.
-        io_mode: "io" for loads and stores on the I/O tiles, "compute" for ones on the others,
-            "io_overlapped" for ones on the I/O tiles that may overlap with the computation. Values
-            do not depend on it.
+        io_mode: "io" or "io_overlapped" for loads and stores on the I/O tiles, "compute" for ones
+            on the others. Values do not depend on it. Plans take those on the I/O tiles for ones
+            that go on during the computation, if there are such tiles.
 
     Returns:
         The graph, without outputs, with the names of the inputs that are passed on.
 
     Raises:
-        ValueError: If there is no step or row, the mode is unknown, or a tensor is no input or
-            output of the graph.
+        ValueError: If there is no step or row, the mode is unknown, a tensor is no input or output
+            of the graph, or it is loaded from or stored to something else.
         popart.popart_exception: If an input is not like what is loaded for it.
     """
     named = GraphWithNamedArgs(graph) if isinstance(graph, popxl.Graph) else graph
@@ -133,7 +133,7 @@ def batch_serialise(
     _check_counts(steps, rows, io_mode)
     loads = {t: _source(value) for t, value in load_handles.items()}
     _check_tensors("load_handles", loads, called.inputs)
-    kept = {t: RemoteHandle(*handle) for t, handle in store_buffers.items()}
+    kept = {t: _handle(value) for t, value in store_buffers.items()}
     kept = {t: h for t, h in kept.items() if not isinstance(loads.get(t), RemoteHandle)}
     for name, stored in (("store_streams", store_streams), ("store_buffers", kept)):
         _check_tensors(name, stored, (*called.inputs, *called.outputs))
@@ -164,13 +164,16 @@ def _check_counts(steps: int, rows: int, io_mode: str) -> None:
 
 def _source(value: Any) -> popxl.HostToDeviceStream | RemoteHandle:
     """Returns where an input comes from."""
-    if isinstance(value, popxl.HostToDeviceStream):
-        return value
-    if isinstance(value, tuple):
+    return value if isinstance(value, popxl.HostToDeviceStream) else _handle(value)
+
+
+def _handle(value: Any) -> RemoteHandle:
+    """Returns entries of a buffer."""
+    if isinstance(value, tuple) and value and isinstance(value[0], popxl.RemoteBuffer):
         return RemoteHandle(*value)
     raise ValueError(
-        "An input is loaded from a stream or a RemoteHandle, or a tuple of a remote buffer and an "
-        f"offset. Received: {value!r}"
+        "Inputs are loaded from a stream or a RemoteHandle, and tensors stored with the latter: or "
+        f"a tuple of a remote buffer and an offset. Received: {value!r}"
     )
 
 
@@ -206,7 +209,7 @@ def _step(steps: _Steps) -> tuple[popxl.Graph, dict[Tensor, Tensor]]:
         offsets = dict.fromkeys(handle.row_offset for handle in steps.handles())
         entries = {offset: popxl.graph_input((), popxl.int32, "entry") for offset in offsets}
         seeds = _seed_input(steps, "seed")
-        passed = {t: _input(t, True) for t in steps.passed()}
+        passed = {t: _input(t, t.by_ref) for t in steps.passed()}
         values = {**passed, **_load(steps, entries)}
         if steps.seed is not None:
             values[steps.seed], *seeds = ops.split_random_seed(seeds[0])

@@ -150,6 +150,7 @@ def test_wrong_loops_are_refused():
         stream = popxl.h2d_stream((3,), popxl.float32)
         graph = ir.create_graph(lambda x: ops.relu(x), spec)
         (x,) = graph.inputs
+    buffer = addons.batch_serial_buffer(x)
 
     def refused(error, phrase, loads=None, stores=None, steps=2, **options):
         with pytest.raises(error, match=phrase):
@@ -159,9 +160,11 @@ def test_wrong_loops_are_refused():
     refused(ValueError, "rows must be an integer of at least 1", rows=0)
     refused(ValueError, "steps must be an integer of at least 1", steps=0)
     refused(ValueError, "load_handles: expected some of", {other: stream})
-    refused(ValueError, "store_buffers: expected some of", stores={other: (None, 0)})
+    refused(ValueError, "store_buffers: expected some of", stores={other: (buffer, 0)})
     refused(ValueError, "seed_input: expected some of", seed_input=other)
-    refused(ValueError, "a stream or a RemoteHandle", {x: 3})
+    for wrong in (3, buffer, (3, 0)):
+        refused(ValueError, "a stream or a RemoteHandle", {x: wrong})
+        refused(ValueError, "a stream or a RemoteHandle", stores={x: wrong})
     refused(popxl.errors.popart_exception, "does not match callee input", {x: stream})
 
 
