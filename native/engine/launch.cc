@@ -24,7 +24,6 @@ using tensorflow::Device;
 using tensorflow::FunctionLibraryDefinition;
 using tensorflow::FunctionLibraryRuntime;
 using tensorflow::Graph;
-using tensorflow::ResourceHandle;
 using tensorflow::Status;
 using tensorflow::Tensor;
 using tensorflow::Var;
@@ -42,20 +41,6 @@ uint64_t NextLaunchId() {
 // An error that another replica's failure brought about says nothing of the cause.
 bool IsConsequence(const Status& status) {
   return tensorflow::errors::IsCancelled(status) || tensorflow::StatusGroup::IsDerived(status);
-}
-
-// Registers `variable` (taking over one reference) with the CPU device for the time of a launch,
-// and returns a handle to it. Reference-counting handles would need no registration, but kernels
-// that may create a variable, such as AssignVariableOp, do not know them.
-Tensor RegisterVariable(Var* variable, const std::string& container, size_t index, Device* cpu) {
-  const tensorflow::DtypeAndPartialTensorShape type{variable->tensor()->dtype(),
-                                                    variable->tensor()->shape()};
-  const std::string name = tensorflow::strings::StrCat("variable_", index);
-  TF_CHECK_OK(cpu->resource_manager()->Create(container, name, variable));
-  Tensor handle(tensorflow::DT_RESOURCE, tensorflow::TensorShape({}));
-  handle.scalar<ResourceHandle>()() = tensorflow::MakeResourceHandle(
-      container, name, *cpu, tensorflow::TypeIndex::Make<Var>(), {type});
-  return handle;
 }
 
 // A replica's own variable, starting with the value of replica 0's. The buffer is shared until
@@ -223,7 +208,6 @@ class Launcher : public StoppableLaunch {
   }
 
   std::vector<Tensor> Inputs(size_t replica) const {
-    const std::string container = replicas_[replica].context->VariableContainer();
     std::vector<Tensor> inputs;
     inputs.reserve(arguments_.size());
     for (size_t i = 0; i < arguments_.size(); ++i) {
@@ -233,7 +217,7 @@ class Launcher : public StoppableLaunch {
       }
       Var* variable = variables_[i].Of(replica);
       variable->Ref();
-      inputs.push_back(RegisterVariable(variable, container, i, cpu_));
+      inputs.push_back(loaded_.handles->Register(static_cast<int>(replica), i, variable, cpu_));
     }
     return inputs;
   }
@@ -305,9 +289,10 @@ class Launcher : public StoppableLaunch {
     const double seconds =
         (tensorflow::Env::Default()->NowNanos() - start_ns_) / kNanosecondsPerSecond;
     Statistics::Add(program.id, seconds);
-    for (const Replica& replica : replicas_) {
-      const std::string container = replica.context->VariableContainer();
+    for (size_t r = 0; r < replicas_.size(); ++r) {
+      const std::string container = replicas_[r].context->VariableContainer();
       cpu_->resource_manager()->Cleanup(container).IgnoreError();
+      loaded_.handles->Clear(static_cast<int>(r), cpu_);
     }
     std::vector<Tensor> results = std::move(replicas_[0].results);
     if (program.on_device && status_.ok() && !results.empty()) {
@@ -433,7 +418,8 @@ Status LoadProgram(std::shared_ptr<const Program> program, int ordinal, size_t n
     TF_RETURN_IF_ERROR(
         runtime->Instantiate(program->entry, tensorflow::AttrSlice(), options, &replicas[r]));
   }
-  *loaded = {std::move(program), runtime, std::move(replicas), nullptr};
+  auto handles = std::make_shared<VariableHandles>(program->replicas);
+  *loaded = {std::move(program), runtime, std::move(replicas), std::move(handles), nullptr};
   return tensorflow::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/program.h"
 #include "engine/running_launches.h"
+#include "engine/variable_handles.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_var.h"
 
@@ -22,6 +23,8 @@ struct LoadedProgram {
   // some of TensorFlow's kernels, such as a convolution fused with the addition after it, keep
   // state in the kernel between the steps of `Compute`.
   std::vector<tensorflow::FunctionLibraryRuntime::Handle> replicas;
+  // Of the variables that a launch is given.
+  std::shared_ptr<VariableHandles> handles;
   // What `runtime` is part of, if the program has one of its own.
   std::shared_ptr<const void> owned;
 };

@@ -56,7 +56,7 @@ class LaunchContext : public tensorflow::CollectiveExecutor {
   // Where the replicas of the launch meet.
   CollectiveRendezvous& rendezvous() const { return *rendezvous_; }
 
-  // Where the variables of this replica are registered with the CPU device during the launch.
+  // Where what this replica makes for the time of the launch is registered with the CPU device.
   std::string VariableContainer() const {
     return tensorflow::strings::StrCat("ipu_launch_", launch_id_, "_", replica_);
   }

@@ -28,7 +28,10 @@ def _refuse_gradient(op: ops.Operation, *_: Any) -> NoReturn:
 
 
 def launch(
-    cluster: Cluster, arguments: Sequence[tensor_lib.Tensor], device: str
+    cluster: Cluster,
+    arguments: Sequence[tensor_lib.Tensor],
+    device: str,
+    check: bool = True,
 ) -> list[tensor_lib.Tensor] | ops.Operation | None:
     """Launches a Cluster on an IPU device.
 
@@ -36,6 +39,8 @@ def launch(
         cluster: the Cluster.
         arguments: its explicit inputs, then what it captures.
         device: the device.
+        check: whether to look for resources that are not on that device; not needed where an
+            earlier launch had the same.
 
     Returns:
         The results. For a Cluster without results, the launch operation (`None` when it ran
@@ -44,7 +49,8 @@ def launch(
     Raises:
         tf.errors.InvalidArgumentError: If an argument is a resource that is not on that device.
     """
-    foreign_resources.check(cluster, arguments, device)
+    if check:
+        foreign_resources.check(cluster, arguments, device)
     _compile.ensure_registered()
     outputs = cluster.graph.outputs
     types = [output.dtype for output in outputs]

@@ -71,10 +71,13 @@ class Program:
             self._state = {
                 tensor: _variable(tensor) for tensor in (*used, *uses.kept_tensors(ir.main_graph))
             }
-        self._has_parts = different or any(
+        self._has_parts = bool(different) or any(
             op.execution_context in _PARTS[1:] for op in ir.main_graph.ops
         )
+        self._numbers = {part: [tf.constant(i)] * self._has_parts for i, part in enumerate(_PARTS)}
         self._cluster = self._trace(ir.main_graph)
+        self._captured = list(self._cluster.graph.external_captures)
+        self._is_checked = False
 
     def run(
         self,
@@ -172,8 +175,9 @@ class Program:
 
     def _launch(self, part: ExecutionContext) -> None:
         """Runs the program, or one of its parts."""
-        number = [tf.constant(_PARTS.index(part))] if self._has_parts else []
-        launch.launch(self._cluster, [*number, *self._cluster.graph.external_captures], self.device)
+        arguments = [*self._numbers[part], *self._captured]
+        launch.launch(self._cluster, arguments, self.device, check=not self._is_checked)
+        self._is_checked = True
 
     def _trace(self, main: Graph) -> Cluster:
         """Puts the main graph into a Cluster.
