@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import popxl
 import pytest
 from popxl import ops
 
 from tensorflow_ipu.compiler import observers
+from tensorflow_ipu.runtime import native
+from tensorflow_ipu.runtime.native import Counts
 from tests.support.source_lines import line_of, short_place_of
 
 
@@ -325,3 +330,22 @@ def test_a_mapped_file_is_the_host_copy_of_its_variable(tmp_path):
         with popxl.Session(ir, weights_to_host_on_exit=mode == "r+") as session:
             session.run()
         assert np.fromfile(path, np.float32).tolist() == [2, 3, 4]
+
+
+@pytest.mark.lifetimes
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_a_session_has_goes_with_it(replicas):
+    before = native.counts()
+    ir, x, _, _ = counter(1, replicas)
+    session = popxl.Session(ir, "ipu_hw")
+    data = np.ones((replicas, 2) if replicas > 1 else 2)
+    for _ in range(2):
+        with session:
+            for _ in range(3):
+                session.run({x: data})
+    assert native.counts() == Counts(*(n + 1 for n in before))._replace(launches=0)
+    gone = weakref.ref(session), weakref.ref(ir)
+    del session, ir, x, _
+    gc.collect()
+    assert [reference() for reference in gone] == [None, None]
+    assert native.counts() == before
