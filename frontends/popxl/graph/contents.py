@@ -149,7 +149,7 @@ class GraphContents:
         """
         if tensor not in self:
             raise ValueError(f"{tensor!r} is not in the current Graph, {self!r}.")
-        if tensor in self._outputs:
+        if id(tensor) in map(id, self._outputs):  # there is one object for each tensor
             raise ValueError(f"{tensor!r} is an output of {self!r} already.")
         self._outputs.append(tensor)
 

@@ -10,11 +10,11 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 def reachable(graph: Graph) -> list[Graph]:
     """Returns a graph and all that it calls, directly or not, each once."""
-    found = [graph]
+    found, known = [graph], {graph}
     for caller in found:  # grows meanwhile
-        found.extend(
-            callee for callee in caller.called_graphs if not any(callee is g for g in found)
-        )
+        new = [callee for callee in caller.called_graphs if callee not in known]
+        found += new
+        known.update(new)
     return found
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.graph import Graph, storage_of
+from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
 
 def check(graph: Graph) -> None:
@@ -17,30 +21,40 @@ def check(graph: Graph) -> None:
         popart.popart_exception: If an op modifies a tensor that another op uses, and neither data
             nor `in_sequence` decides which of the two is first.
     """
-    writers = [op for op in graph.ops if op.writes]
-    if not writers:
+    if not any(op.writes for op in graph.ops):
         return
     numbers = {op: number for number, op in enumerate(graph.ops)}
     before = _before(graph.ops, numbers)
-    users: dict[object, list[Op]] = {}
+    for writer, user in _neighbors(graph):
+        one, other = numbers[writer], numbers[user]
+        if not (before[one] >> other & 1 or before[other] >> one & 1):
+            raise popart_exception(_message(writer, user))
+
+
+def _neighbors(graph: Graph) -> Iterator[tuple[Op, Op]]:
+    """Yields each op that modifies a tensor with each op that uses it before the next such op.
+
+    If these are in order, so are all, as writers are in order with each other.
+    """
+    # The last writer of a tensor in a part of the program, and those that used it since.
+    recent: dict[tuple[Tensor, ExecutionContext], list[Op]] = {}
     for op in graph.ops:
-        for root in {root for tensor in op.inputs for root in storage_of(tensor)}:
-            if not op.is_view or op.writes:  # to make a view reads nothing
-                users.setdefault(root, []).append(op)
-    for writer in writers:
-        written = [op for i in writer.writes for op in _users(writer, i, users)]
-        for user in dict.fromkeys(written):
-            if writer.execution_context is not user.execution_context:
-                continue  # these never run in one program
-            one, other = numbers[writer], numbers[user]
-            if one != other and not (before[one] >> other & 1 or before[other] >> one & 1):
-                raise popart_exception(_message(writer, user))
+        if op.is_view and not op.writes:
+            continue  # to make a view reads nothing
+        written = _roots(op.inputs[position] for position in op.writes)
+        for root in _roots(op.inputs):
+            users = recent.setdefault((root, op.execution_context), [])
+            if root in written:
+                yield from ((op, user) for user in users)
+                users.clear()
+            elif users and root in _roots(users[0].inputs[i] for i in users[0].writes):
+                yield users[0], op
+            users.append(op)
 
 
-def _users(writer: Op, position: int, users: dict[object, list[Op]]) -> list[Op]:
-    """Returns the ops that use what an op writes into an input."""
-    roots = storage_of(writer.inputs[position])
-    return [op for root in roots for op in users.get(root, [])]
+def _roots(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Returns the tensors with storage of their own whose storage some tensors share."""
+    return list(dict.fromkeys(root for tensor in tensors for root in storage_of(tensor)))
 
 
 def _before(ops: list[Op], numbers: dict[Op, int]) -> list[int]:

@@ -16,8 +16,10 @@ def keep_activations(graph: Graph, tensors: Iterable[Tensor]) -> None:
         graph: the graph.
         tensors: tensors of it; those that are inputs or outputs stay what they are.
     """
+    known = {*graph.inputs, *graph.outputs}
     for tensor in tensors:
-        if tensor not in graph.inputs and tensor not in graph.outputs:
+        if tensor not in known:
+            known.add(tensor)
             graph.add_output(tensor)
             for site in graph.call_sites:
                 calls.add_output(site, tensor)

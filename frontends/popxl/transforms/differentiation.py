@@ -223,14 +223,15 @@ class Backward:
     def _info(self, starts: list[Tensor], found: list[Tensor]) -> GradGraphInfo:
         """Describes the graph, and adds what it reads to the outputs of the forward graph."""
         fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
-        read = [t for t, value in self._forward_values.items() if value in self.graph.inputs]
+        inputs = set(self.graph.inputs)
+        read = [t for t, value in self._forward_values.items() if value in inputs]
         read.sort(key=lambda tensor: tensor.id)
         keep_activations(self.forward, read)
         self.graph.sort_inputs([*starts, *(self._forward_values[tensor] for tensor in read)])
-        inputs = [ExpectedConnection.create(grad, tensor) for tensor in self._provided]
-        inputs += [ExpectedConnection.create(fwd, tensor) for tensor in read]
+        taken = [ExpectedConnection.create(grad, tensor) for tensor in self._provided]
+        taken += [ExpectedConnection.create(fwd, tensor) for tensor in read]
         outputs = [ExpectedConnection.create(grad, tensor) for tensor in found]
-        return GradGraphInfo.create(self.graph, self.forward, inputs, outputs)
+        return GradGraphInfo.create(self.graph, self.forward, taken, outputs)
 
 
 def _depending(graph: Graph, tensors: Sequence[Tensor]) -> set[Tensor]:

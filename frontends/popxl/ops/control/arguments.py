@@ -39,9 +39,10 @@ def bind(
             f"Too many inputs have been provided{role}: {len(positional)} for the "
             f"{len(graph.inputs)} inputs of {graph!r}."
         )
+    known = set(graph.inputs)
     bound: dict[Tensor, Any] = dict(zip(graph.inputs, positional))
     for tensor, value in by_input.items():
-        if not isinstance(tensor, Tensor) or tensor not in graph.inputs:
+        if not isinstance(tensor, Tensor) or tensor not in known:
             raise ValueError(
                 f"{tensor!r} is not in the called graph, {graph!r}, as one of its inputs: "
                 f"{list(graph.inputs)}"

@@ -79,11 +79,11 @@ class CallSiteInfo:
             ValueError: If it is neither.
         """
         graph = self.called_graph
-        if graph_tensor in graph.inputs:
-            position = graph.inputs.index(graph_tensor)
+        position = _position(graph_tensor, graph.inputs)
+        if position is not None:
             return self.parent_input(self.graph_to_parent_input_index(position))
-        if graph_tensor in graph.outputs:
-            position = graph.outputs.index(graph_tensor)
+        position = _position(graph_tensor, graph.outputs)
+        if position is not None:
             return self.parent_output(self.graph_to_parent_output_index(position))
         raise ValueError(
             f"{graph_tensor!r} is not an input or output of the called graph, {graph!r}."
@@ -164,6 +164,12 @@ class CallSiteInfo:
         if parent_tensor not in self.inputs:
             raise ValueError(f"{parent_tensor!r} is not a parent graph input of {self!r}.")
         return self.inputs.index(parent_tensor)
+
+
+def _position(tensor: Tensor, tensors: Sequence[Tensor]) -> int | None:
+    """Returns the first position of a tensor; there is one object for each, so this is fast."""
+    identities = list(map(id, tensors))
+    return identities.index(id(tensor)) if id(tensor) in identities else None
 
 
 def _checked(tensors: Sequence[Tensor], index: int, what: str) -> int:
