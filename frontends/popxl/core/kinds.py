@@ -60,6 +60,8 @@ class OpKind:
             computed.
         differentiate: Makes the gradient ops itself: takes the state of autodiff
             (`transforms.differentiation.Backward`) and the op.
+        listed: What listings call it, where that is not its type: there ops of several kinds have
+            one name.
     """
 
     type: str
@@ -73,9 +75,15 @@ class OpKind:
     lower: Callable[[Any, Any], None] | None = None
     differentiate: Callable[[Any, Any], None] | None = None
     composite: Callable[..., Mapping[str, Any] | None] | None = None
+    listed: str | None = None
 
     def __repr__(self) -> str:
         return f"OpKind({self.type})"
+
+    @property
+    def name(self) -> str:
+        """What listings call it."""
+        return self.listed or self.type
 
 
 KINDS: dict[str, OpKind] = {}
@@ -101,12 +109,13 @@ def register(kind: OpKind) -> OpKind:
     return kind
 
 
-def in_place(kind: OpKind, infer: Infer | None = None) -> OpKind:
+def in_place(kind: OpKind, infer: Infer | None = None, listed: str | None = None) -> OpKind:
     """Enters the form of an op that writes its result into the first input.
 
     Args:
         kind: the op.
         infer: the rule for its output, if that is not the same.
+        listed: what listings call it, where that is not its type.
 
     Returns:
         The kind, whose output is a view of that input.
@@ -115,6 +124,7 @@ def in_place(kind: OpKind, infer: Infer | None = None) -> OpKind:
         dataclasses.replace(
             kind,
             type=f"{kind.type}Inplace",
+            listed=listed,
             infer=infer or kind.infer,
             gradient=Gradient.REFUSED,
             writes=(0,),

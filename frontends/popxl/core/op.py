@@ -59,11 +59,11 @@ class Op:
     modified: set[int] = dataclasses.field(default_factory=set)
 
     def __repr__(self) -> str:
-        return f"{self.kind.type}.{self.id}"
+        return f"{self.kind.name}.{self.id}"
 
     def opType(self) -> str:  # noqa: N802
         """Returns the type of the op, such as "MatMul"."""
-        return self.kind.type
+        return self.kind.name
 
     @property
     def source_ipu(self) -> int:

@@ -63,7 +63,7 @@ def _maximum_gradient(inputs: Any, outputs: Any, gradients: Any) -> list[Any]:
 
 
 _ADD = register(OpKind("Add", shapes.elementwise("Add"), tf.add))
-_ADD_ = in_place(_ADD, shapes.into_first("Add"))
+_ADD_ = in_place(_ADD, shapes.into_first("Add"), "AddLhsInplace")
 _DIV = register(OpKind("Div", shapes.elementwise("Div"), _divided))
 _FMOD = register(OpKind("Fmod", shapes.elementwise("Fmod"), _remainder, _fmod_gradient))
 _MAXIMUM = register(OpKind("Max", shapes.elementwise("Max"), _maximum_of, _maximum_gradient))

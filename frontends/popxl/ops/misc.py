@@ -64,7 +64,7 @@ _CLIP = register(OpKind("Clip", shapes.same, _clip, _clip_gradient))
 _INCREMENT_MOD = register(OpKind("IncrementMod", shapes.same, _increment_mod, Gradient.CUT))
 _INCREMENT_MOD_ = in_place(_INCREMENT_MOD)
 _SCALED_ADD = register(OpKind("ScaledAdd", _scaled_spec, _scaled_add, Gradient.CUT))
-_SCALED_ADD_ = in_place(_SCALED_ADD)
+_SCALED_ADD_ = in_place(_SCALED_ADD, listed="ScaledAddLhsInplace")
 
 
 def clip(t: Tensor, min: float = float("-inf"), max: float = float("inf")) -> Tensor:  # noqa: A002

@@ -78,7 +78,9 @@ def _var_update_spec(specs: shapes.Specs) -> list[TensorSpec]:
 
 
 _ADAM = register(OpKind("AdamUpdater", _result_spec, _adam, Gradient.REFUSED))
-_ADAMAX = register(OpKind("AdamaxUpdater", _result_spec, _adamax, Gradient.REFUSED))
+_ADAMAX = register(
+    OpKind("AdamaxUpdater", _result_spec, _adamax, Gradient.REFUSED, listed="AdamUpdater")
+)
 _ADAM_VAR_UPDATE = register(
     OpKind(
         "AdamVarUpdate",

@@ -48,10 +48,21 @@ def _spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
     return [specs[0]]
 
 
-def _update(name: str, compute: Callable[..., Any], infer: Any = _spec) -> OpKind:
+def _update(
+    name: str, compute: Callable[..., Any], infer: Any = _spec, listed: str | None = None
+) -> OpKind:
     """Enters an op into the table that writes its result into the first input."""
-    gradient = Gradient.REFUSED
-    return register(OpKind(name, infer, compute, gradient, writes=(0,), view=views.whole))
+    return register(
+        OpKind(
+            name,
+            infer,
+            compute,
+            Gradient.REFUSED,
+            writes=(0,),
+            view=views.whole,
+            listed=listed,
+        )
+    )
 
 
 def _scalar(factor: Any, t: Any) -> Any:
@@ -99,19 +110,22 @@ def _zero(t: Any) -> Any:
 
 
 _ACCUMULATE = _update("Accumulate", _accumulate)
-_ACCUMULATE_MEAN = _update("AccumulateMean", _accumulate_mean)
+_ACCUMULATE_MEAN = _update("AccumulateMean", _accumulate_mean, listed="Accumulate")
 _ACCUMULATE_SQUARE = _update(
     "AccumulateSquare",
     lambda t, x, factor: t + _scalar(factor, t) * tf.square(tf.cast(x, t.dtype)),
+    listed="Accumulate",
 )
 _COPY = _update("CopyVarUpdate", lambda t, x: tf.cast(x, t.dtype))
 _MOVING_AVERAGE = _update(
     "AccumulateMovingAverage",
     lambda t, x, factor: _moving_average(t, tf.cast(x, t.dtype), factor),
+    listed="Accumulate",
 )
 _MOVING_AVERAGE_SQUARE = _update(
     "AccumulateMovingAverageSquare",
     lambda t, x, factor: _moving_average(t, tf.square(tf.cast(x, t.dtype)), factor),
+    listed="Accumulate",
 )
 _SCALE = _update(
     "AccumulatorScale", lambda t, factor: _scalar(factor, t) * t, lambda specs: [specs[0]]

@@ -7,6 +7,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
+from popxl.ops import var_updates
 
 from tests.support.popxl_modules import Linear, Outlined
 
@@ -140,6 +141,32 @@ def test_schedules_show_what_is_in_the_main_graph(main):
         "    HostStore.104 (%2 [(2,) float32]) -> ()\n"
         "  }"
     )
+
+
+def test_updates_in_schedules_have_the_names_of_the_original(main):
+    t, x = popxl.variable(X), popxl.constant(X)
+    step = popxl.constant(np.float32(1))
+    with popxl.in_sequence():
+        t += x
+        ops.scaled_add_(t, x)
+        ops.relu_(t)
+        var_updates.accumulate_(t, x)
+        var_updates.accumulate_mean_(t, x, step)
+        var_updates.accumulate_square_(t, x)
+        var_updates.accumulate_moving_average_(t, x, 0.5)
+        var_updates.accumulate_moving_average_square_(t, x, 0.5)
+        var_updates.accumulator_scale_(t, 0.5)
+        var_updates.accumulator_zero_(t)
+        var_updates.copy_var_update_(t, x)
+        var_updates.adam_updater(t, x)
+        var_updates.adamax_updater(t, x, time_step=step + 1.0)
+    lines = addons.GraphWithNamedArgs(main).print_schedule().splitlines()[2:-1]
+    assert [line.split()[0].split(".")[0] for line in lines] == [
+        *("AddLhsInplace", "ScaledAddLhsInplace", "ReluInplace"),
+        *["Accumulate"] * 5,
+        *("AccumulatorScale", "AccumulatorZero", "CopyVarUpdate", "AdamUpdater", "Add"),
+        "AdamUpdater",
+    ]
 
 
 def test_tensors_of_calls_come_before_those_that_are_bound(main):
