@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl import transforms
 from tensorflow_ipu.frontends.popxl.ops import collectives
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
@@ -138,7 +137,7 @@ def replicated_all_reduce_strided_graph(
     names, values = tensors.unpack()
     graph = popxl.gir().create_empty_graph("replicated_all_reduce_strided")
     inputs = {}
-    with graph, transforms.merge_exchange(), popxl.in_sequence(False):
+    with graph, popxl.in_sequence(False):
         for name, like in zip(names, values):
             inputs[name] = popxl.graph_input(
                 like.shape, like.dtype, name, meta_shape=like.meta_shape or None
