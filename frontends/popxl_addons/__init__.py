@@ -2,7 +2,7 @@
 
 It is plain Python on what `popxl` offers: a `Module` makes a graph together with factories of the
 variables that the graph takes as inputs (`variable_factory/`), a `GraphWithNamedArgs` knows these
-inputs by name and binds them (`graph.py`), and `transforms/` makes graphs of graphs.
+inputs by name and binds them (`graph/`), and `transforms/` makes graphs of graphs.
 """
 
 from tensorflow_ipu.frontends.popxl_addons import (
