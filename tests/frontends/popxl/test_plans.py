@@ -328,3 +328,30 @@ def test_collectives_at_a_distance_cost_what_their_groups_exchange() -> None:
         all_reduce(4 * count, replicas, 1, chip),
     ]
     assert [t.cycles for t in moved] == [pytest.approx(cost.cycles) for cost in expected]
+
+
+def test_sums_with_gradients_cost_one_exchange_of_their_group_in_each_direction() -> None:
+    replicas, size, count = 4, 2, 48
+    ir = popxl.Ir(replicas)
+    group = ir.replica_grouping(stride=2, group_size=size)
+    reduce = collectives.replicated_all_reduce_with_grad
+    with ir.main_graph, popxl.in_sequence():
+        x = popxl.variable(np.arange(count, dtype=np.float32))
+
+        def layer(x: popxl.Tensor):
+            x = reduce(x, group=group, identical_inputs=True)
+            return reduce(ops.tanh(x), group=group, identical_gradients=True)
+
+        graph = ir.create_graph(layer, x)
+        info = ops.call_with_info(graph, x)
+        backward = autodiff(graph, graph.outputs[:1])
+        (gradient,) = ops.call(
+            backward.graph, info.outputs[0], inputs_dict=backward.inputs_dict(info)
+        )
+        stream = popxl.d2h_stream(gradient.shape, gradient.dtype)
+        ops.host_store(stream, gradient)
+    _, executable = run(ir)
+    moved = [t for t in executable.plan.timeline.transfers if t.kind == "collective"]
+    assert [t.num_bytes for t in moved] == [4 * count] * 2
+    expected = all_reduce(4 * count, size, 1, executable.settings.chip).cycles
+    assert [t.cycles for t in moved] == [pytest.approx(expected)] * 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,10 +16,6 @@ from tensorflow_ipu.frontends.popxl.ops.collectives import groups
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
-
-if TYPE_CHECKING:
-    from tensorflow_ipu.frontends.popxl.core.op import Op
-    from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
 
 # The library computes the mean where "mul" is asked for, and so do programs written for it.
 OPS = ("add", "mean", "mul", "min", "max", "and", "or", "square_add")
@@ -62,7 +58,15 @@ def reduced(rows: Any, op: str) -> Any:
     return tf.cast(total, rows.dtype)
 
 
-def _all_reduce(t: Any, op: str, stride: int, size: int) -> Any:
+def all_reduced(t: Any, op: str, stride: int, size: int) -> Any:
+    """Returns the reduction of the tensors of a group.
+
+    Args:
+        t: the tensor of this replica.
+        op: the name of the reduction.
+        stride: the distance of members.
+        size: how many there are.
+    """
     if size > 1 and stride == 1 and op in ("add", "mean", "mul"):
         reduce = (
             cross_replica_ops.cross_replica_sum
@@ -75,8 +79,17 @@ def _all_reduce(t: Any, op: str, stride: int, size: int) -> Any:
     return reduced(groups.members(t, stride, size), op)
 
 
-def _as_all_reduce(specs: shapes.Specs, op: str, stride: int, size: int) -> dict[str, Any] | None:
-    """The device has sums of consecutive replicas; what others gather is computed from that."""
+def as_all_reduce(specs: shapes.Specs, op: str, stride: int, size: int) -> dict[str, Any] | None:
+    """Returns what a plan takes a reduction for, if it is not what is computed.
+
+    The device has sums of consecutive replicas; what others gather is computed from that.
+
+    Args:
+        specs: the tensor.
+        op: the name of the reduction.
+        stride: the distance of members.
+        size: how many there are.
+    """
     if stride == 1 and op in ("add", "mean", "mul"):
         return None
     return groups.exchanged(op_names.CROSS_REPLICA_SUM, size)
@@ -95,25 +108,19 @@ def shards(t: Any, size: int) -> Any:
 
 
 def _reduce_scatter(t: Any, op: str, stride: int, size: int, sharded: bool) -> Any:
-    return shards(_all_reduce(t, op, stride, size), size)[groups.position(stride, size)]
+    return shards(all_reduced(t, op, stride, size), size)[groups.position(stride, size)]
 
 
-def _all_reduce_tp(
-    t: Any, op: str, stride: int, size: int, identical_inputs: bool, identical_gradients: bool
-) -> Any:
-    return tf.identity(t) if identical_inputs else _all_reduce(t, op, stride, size)
+def reduced_spec(specs: shapes.Specs, op: str, **_: Any) -> list[TensorSpec]:
+    """Returns the spec of a reduction.
 
+    Args:
+        specs: the tensor.
+        op: the name of the reduction.
 
-def _differentiate_tp(backward: Backward, op: Op) -> None:
-    """Reduces the gradient of the result; where inputs or gradients are equal, one suffices."""
-    gradient: Any = backward.gradient(op.outputs[0])
-    attributes = dict(op.attributes)
-    attributes["identical_inputs"] = op.attributes["identical_gradients"]
-    attributes["identical_gradients"] = op.attributes["identical_inputs"]
-    backward.add_gradient(op.inputs[0], building.add(_ALL_REDUCE_TP, gradient, **attributes))
-
-
-def _reduced_spec(specs: shapes.Specs, op: str, **_: Any) -> list[TensorSpec]:
+    Raises:
+        popart.popart_exception: If booleans are added up.
+    """
     if specs[0].dtype.name == "bool" and op not in ("and", "or", "min", "max"):
         raise popart_exception(
             f"Booleans cannot be reduced by {op!r}. Use 'and' or 'or', or cast the tensor."
@@ -135,23 +142,20 @@ def shard_spec(t: TensorSpec, size: int, sharded: bool) -> TensorSpec:
 def _scattered_spec(
     specs: shapes.Specs, op: str, stride: int, size: int, sharded: bool
 ) -> list[TensorSpec]:
-    _reduced_spec(specs, op)
+    reduced_spec(specs, op)
     return [shard_spec(specs[0], size, sharded)]
 
 
 _ALL_REDUCE = register(
     OpKind(
         "ReplicatedAllReduce",
-        _reduced_spec,
-        _all_reduce,
+        reduced_spec,
+        all_reduced,
         gradient=Gradient.CUT,
-        composite=_as_all_reduce,
+        composite=as_all_reduce,
     )
 )
 _ALL_REDUCE_ = in_place(_ALL_REDUCE)
-_ALL_REDUCE_TP = register(
-    OpKind("ReplicatedAllReduceTP", _reduced_spec, _all_reduce_tp, differentiate=_differentiate_tp)
-)
 _REDUCE_SCATTER = register(
     OpKind(
         "ReplicatedReduceScatter",
@@ -201,38 +205,6 @@ def replicated_all_reduce_(
         Exception: As `replicated_all_reduce` does.
     """
     return building.add(_ALL_REDUCE_, t, op=check_op(op), **groups.of(group))
-
-
-def replicated_all_reduce_with_grad(
-    t: Tensor,
-    op: str = "add",
-    group: ReplicaGrouping | None = None,
-    identical_inputs: bool = False,
-    identical_gradients: bool = False,
-) -> Tensor:
-    """Returns a reduction that autodiff passes through, for layers that are spread over replicas.
-
-    Args:
-        t: the tensor of this replica.
-        op: as for `replicated_all_reduce`. The gradient is the same reduction of gradients.
-        group: which replicas belong together; all by default.
-        identical_inputs: whether replicas of a group have equal tensors, which are the result.
-        identical_gradients: whether they get equal gradients, which are passed on as they are.
-
-    Returns:
-        A tensor like `t`, equal on all replicas of a group.
-
-    Raises:
-        Exception: As `replicated_all_reduce` does.
-    """
-    return building.add(
-        _ALL_REDUCE_TP,
-        t,
-        op=check_op(op),
-        identical_inputs=identical_inputs,
-        identical_gradients=identical_gradients,
-        **groups.of(group),
-    )
 
 
 def replicated_reduce_scatter(
