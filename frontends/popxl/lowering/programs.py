@@ -114,7 +114,8 @@ class Program:
     def write_variables(self) -> None:
         """Brings the host's values to the variables that it uses, and runs the ops for that."""
         for variable in self._plain_variables():
-            self._state[variable].assign(plain(variable.data))
+            value = tf.constant(plain(variable.data))  # a copy: the host's may change
+            tf.raw_ops.AssignVariableOp(resource=self._state[variable].handle, value=value)
         if self._has_parts:
             if self._weights is not None:
                 self._weights.put()
@@ -133,7 +134,9 @@ class Program:
             if self._weights is not None:
                 found = self._weights.take()
         for variable in self._plain_variables():
-            found[variable] = self._state[variable].numpy().view(variable.dtype.as_numpy())
+            state = self._state[variable]
+            value = tf.raw_ops.ReadVariableOp(resource=state.handle, dtype=state.dtype)
+            found[variable] = np.asarray(memoryview(value)).view(variable.dtype.as_numpy())
         return found
 
     def read_state(self, tensor: Tensor) -> Any:

@@ -116,6 +116,29 @@ def test_data_of_all_types_pass_streams_unchanged():
         np.testing.assert_array_equal(found[stream], given)
 
 
+def test_variables_of_all_types_and_sizes_move_both_ways():
+    names = "bool int8 uint8 int16 uint16 int32 uint32 float16 float32 float8_143 float8_152"
+    ir, first, later = popxl.Ir(), [], []
+    with ir.main_graph, popxl.in_sequence():
+        for name in names.split():
+            for shape in ((), (3,), (2, 0)):
+                dtype = getattr(popxl, name)
+                kind = "uint8" if dtype.is_float8 else dtype.as_numpy()
+                data = [np.full(shape, n, kind).view(dtype.as_numpy()) for n in (0, 5)]
+                variable = popxl.variable(data[0], dtype)
+                ops.var_updates.copy_var_update_(variable, variable)  # it may have changed
+                first.append((variable, data[0]))
+                later.append((variable, data[1]))
+    with popxl.Session(ir) as session:
+        for values in (first, later):
+            session.write_variables_data(dict(values))
+            session.run()
+            for variable, value in values:
+                found = session.get_tensor_data(variable)
+                assert found.dtype == value.dtype
+                np.testing.assert_array_equal(found, value)
+
+
 @pytest.mark.parametrize("name", ["float64", "uint64"])
 def test_streams_of_types_that_the_device_lacks_are_refused(name):
     ir, _, _ = echo([((2,), getattr(popxl, name))])
