@@ -148,6 +148,8 @@ class Session:
         outputs = outputs or {}
         self._transfers.check_outputs(outputs)
         targets = self._transfers.targets(outputs)
+        for variable in self._all_variables:
+            variable.stale = True  # also by a run that fails
         try:
             with eager_context.eager_mode():
                 stored = program.run(elements, targets)
@@ -157,8 +159,6 @@ class Session:
                 f"num_host_transfers={self._ir.num_host_transfers}. Set that before making the "
                 "session to the number of loads of each stream."
             ) from error
-        for variable in self._all_variables:
-            variable.stale = True
         self._transfers.fill(outputs, targets, stored)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -78,6 +79,7 @@ class Program:
         self._cluster = self._trace(ir.main_graph)
         self._captured = list(self._cluster.graph.external_captures)
         self._is_checked = False
+        self._lock = threading.Lock()  # for runs of several threads, which share the feeds
 
     def run(
         self,
@@ -98,18 +100,19 @@ class Program:
         Raises:
             tf.errors.OutOfRangeError: If the program loads more elements than there are.
         """
-        for stream, infeed in self._infeeds.items():
-            infeed.fill(len(inputs[stream]), [inputs[stream]])
-        try:
-            self._launch(ExecutionContext.Normal)
-        except BaseException:
-            for outfeed in self._outfeeds.values():
-                outfeed.drop()
-            raise
-        return {
-            stream: outfeed.take(len(outputs[stream]), [outputs[stream]])
-            for stream, outfeed in self._outfeeds.items()
-        }
+        with self._lock:
+            for stream, infeed in self._infeeds.items():
+                infeed.fill(len(inputs[stream]), [inputs[stream]])
+            try:
+                self._launch(ExecutionContext.Normal)
+            except BaseException:
+                for outfeed in self._outfeeds.values():
+                    outfeed.drop()
+                raise
+            return {
+                stream: outfeed.take(len(outputs[stream]), [outputs[stream]])
+                for stream, outfeed in self._outfeeds.items()
+            }
 
     def write_variables(self) -> None:
         """Brings the host's values to the variables that it uses, and runs the ops for that."""

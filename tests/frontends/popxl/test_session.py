@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent import futures
 
 import numpy as np
 import popxl
@@ -353,6 +354,28 @@ def test_a_mapped_file_is_the_host_copy_of_its_variable(tmp_path):
         with popxl.Session(ir, weights_to_host_on_exit=mode == "r+") as session:
             session.run()
         assert np.fromfile(path, np.float32).tolist() == [2, 3, 4]
+
+
+def test_runs_of_several_threads_do_not_mix_their_data():
+    ir, (x,), (y,) = echo([((2,), popxl.float32)], 3)
+    with popxl.Session(ir) as session:
+
+        def runs(number):
+            for i in range(40):
+                data = np.full((3, 2), number * 100 + i)
+                np.testing.assert_array_equal(session.run({x: data})[y], data)
+
+        with futures.ThreadPoolExecutor(3) as threads:
+            list(threads.map(runs, range(3)))
+
+
+def test_a_run_that_fails_may_have_changed_variables():
+    ir, x, _, total = counter(2)
+    ir.num_host_transfers = 1
+    with popxl.Session(ir) as session:
+        with pytest.raises(RuntimeError, match="loads more elements of a stream"):
+            session.run({x: [1, 2]})
+        assert not total.in_sync_with_ipu
 
 
 @pytest.mark.lifetimes
