@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Union
 
 from tensorflow_ipu.configs import notices
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl import ops, transforms
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation.handles import (
     RemoteHandle,
 )
+from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation.steps import (
+    Steps,
+    Target,
+    make_loop,
+)
 
 Tensor = popxl.Tensor
 LoadHandles = Mapping[Tensor, Union[popxl.HostToDeviceStream, RemoteHandle, tuple]]
-Target = Union[popxl.DeviceToHostStream, RemoteHandle]
 _IO_MODES = ("compute", "io", "io_overlapped")
 
 
@@ -50,44 +52,6 @@ class BatchSerialResult:
             KeyError: If one is loaded in the loop, or is no input.
         """
         return tensors.remap(self.remap_dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Steps:
-    """What is known of a loop before it is made.
-
-    Attributes:
-        graph: What each step calls.
-        count: How many steps there are.
-        loads: Where inputs of the graph come from.
-        stores: Where its inputs and outputs go to, in order.
-        seed: The input that gets another seed in each step.
-        on_io_tiles: Whether loads and stores are on the I/O tiles.
-    """
-
-    graph: popxl.Graph
-    count: int
-    loads: dict[Tensor, popxl.HostToDeviceStream | RemoteHandle]
-    stores: list[tuple[Tensor, Target]]
-    seed: Tensor | None
-    on_io_tiles: bool
-
-    def handles(self) -> list[RemoteHandle]:
-        """Returns all entries that are loaded or stored."""
-        used = [*self.loads.values(), *(target for _, target in self.stores)]
-        return [handle for handle in used if isinstance(handle, RemoteHandle)]
-
-    def passed(self) -> list[Tensor]:
-        """Returns the inputs of the graph that the loop takes."""
-        return [t for t in self.graph.inputs if t not in self.loads and t is not self.seed]
-
-    def exchange(self) -> contextlib.AbstractContextManager[None]:
-        """Returns the scope for loads and stores."""
-        return popxl.io_tiles() if self.on_io_tiles else contextlib.nullcontext()
-
-    def across(self, tensor: Tensor) -> Tensor:
-        """Returns a tensor on the other tiles if loads and stores are on the I/O tiles."""
-        return ops.io_tile_copy(tensor) if self.on_io_tiles else tensor
 
 
 def batch_serialise(
@@ -140,10 +104,10 @@ def batch_serialise(
     if seed_input is not None:
         _check_tensors("seed_input", [seed_input], called.inputs)
     stores: list[tuple[Tensor, Target]] = [*store_streams.items(), *kept.items()]
-    made = _Steps(called, steps, loads, stores, seed_input, io_mode != "compute")
+    made = Steps(called, steps, loads, stores, seed_input, io_mode != "compute")
     for handle in made.handles():
         handle.reserve(steps, rows)
-    serial, remap = _loop(made)
+    serial, remap = make_loop(made)
     names = {name: remap[t] for name, t in named.args.to_dict().items() if t in remap}
     return BatchSerialResult(GraphWithNamedArgs(serial, NamedTensors.from_dict(names)), kept, remap)
 
@@ -182,82 +146,3 @@ def _check_tensors(name: str, tensors: Any, possible: tuple[Tensor, ...]) -> Non
     wrong = [tensor for tensor in tensors if tensor not in possible]
     if wrong:
         raise ValueError(f"{name}: expected some of {list(possible)}. Received: {wrong}")
-
-
-def _loop(steps: _Steps) -> tuple[popxl.Graph, dict[Tensor, Tensor]]:
-    """Makes the graph of the loop; returns it and its inputs by those of the graph called."""
-    step, inner = _step(steps)
-    graph = steps.graph.ir.new_graph(f"{steps.graph.name}__repeat_graph")
-    with graph, popxl.in_sequence():
-        row = popxl.graph_input((), popxl.int32, "batch_serial_loop_index")
-        seeds = _seed_input(steps, "batch_serial_random_seed")
-        passed = {t: _input(t, t.by_ref) for t in steps.passed()}
-        offsets = {handle.row_offset: handle for handle in steps.handles()}
-        entries = [handle.first_entry(row, steps.count) for handle in offsets.values()]
-        same = {inner[t]: outer for t, outer in passed.items()}
-        ops.repeat(step, steps.count, *entries, *seeds, inputs_dict=same)
-    return graph, passed
-
-
-def _step(steps: _Steps) -> tuple[popxl.Graph, dict[Tensor, Tensor]]:
-    """Makes the graph of one step; returns it and its inputs by those of the graph called.
-
-    The first inputs are carried from step to step: the entry of each row offset, and the seed.
-    """
-    graph = steps.graph.ir.create_empty_graph(f"{steps.graph.name}__repeat_step")
-    with graph, popxl.in_sequence():
-        offsets = dict.fromkeys(handle.row_offset for handle in steps.handles())
-        entries = {offset: popxl.graph_input((), popxl.int32, "entry") for offset in offsets}
-        seeds = _seed_input(steps, "seed")
-        passed = {t: _input(t, t.by_ref) for t in steps.passed()}
-        values = {**passed, **_load(steps, entries)}
-        if steps.seed is not None:
-            values[steps.seed], *seeds = ops.split_random_seed(seeds[0])
-        call = ops.call_with_info(steps.graph, inputs_dict=values)
-        _store(steps, call, entries)
-        for carried in (*(entry + 1 for entry in entries.values()), *seeds):
-            popxl.graph_output(carried)
-    return graph, passed
-
-
-def _load(steps: _Steps, entries: Mapping[Any, Tensor]) -> dict[Tensor, Tensor]:
-    """Loads the inputs of one step."""
-    loaded: dict[Tensor, Tensor] = {}
-    with transforms.merge_exchange(), popxl.in_sequence(False), steps.exchange():
-        for tensor, source in steps.loads.items():
-            if isinstance(source, RemoteHandle):
-                entry = entries[source.row_offset]
-                loaded[tensor] = ops.remote_load(source.buffer, entry, tensor.name)
-            else:
-                loaded[tensor] = ops.host_load(source, tensor.name)
-    loaded = {tensor: steps.across(value) for tensor, value in loaded.items()}
-    for tensor, source in steps.loads.items():
-        if isinstance(source, RemoteHandle) and not tensor.meta_shape:
-            loaded[tensor] = source.gathered(loaded[tensor])
-    return loaded
-
-
-def _store(steps: _Steps, call: ops.CallSiteInfo, entries: Mapping[Any, Tensor]) -> None:
-    """Stores what one step has made."""
-    values = []
-    for tensor, target in steps.stores:
-        value = call.graph_to_parent(tensor)
-        if isinstance(target, RemoteHandle):
-            value = target.sliced(value)
-        values.append((target, steps.across(value)))
-    with transforms.merge_exchange(), popxl.in_sequence(False), steps.exchange():
-        for target, value in values:
-            if isinstance(target, RemoteHandle):
-                ops.remote_store(target.buffer, entries[target.row_offset], value)
-            else:
-                ops.host_store(target, value)
-
-
-def _seed_input(steps: _Steps, name: str) -> list[Tensor]:
-    """Adds an input for a seed to the current graph, if one is asked for."""
-    return [] if steps.seed is None else [popxl.graph_input((2,), popxl.uint32, name)]
-
-
-def _input(like: Tensor, by_ref: bool) -> Tensor:
-    """Adds an input like another tensor to the current graph."""
-    return popxl.graph_input(like.shape, like.dtype, like.name, by_ref, like.meta_shape)
