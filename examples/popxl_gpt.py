@@ -126,7 +126,6 @@ class Part:
 
     def update(self) -> None:
         """Takes a step of Adam, whose state is in remote buffers, and starts new means."""
-        group = popxl.gir().replica_grouping()
         with popxl.ipu(self.ipu):
             reduce, names = rts.reduce_replica_sharded_graph(self.means.accum, "mean")
             gradients = addons.NamedTensors.pack(names, reduce.bind(self.means.accum).call())
@@ -141,16 +140,19 @@ class Part:
             state.init_remote(buffers, prefix=self.name)
             moments = addons.remote.load_remote(buffers)
             for name, gradient in gradients.to_dict().items():
-                weight = self.weights[name]
-                shard = weight
-                if gradient.meta_shape:
-                    shard = ops.collectives.replica_sharded_slice(weight, group)
-                updates[name].bind(moments[name]).call(shard, gradient)
-                if shard is not weight:
-                    whole = rts.gather_replica_sharded_tensor(shard)
-                    ops.var_updates.copy_var_update_(weight, whole)
+                update_weight(self.weights[name], gradient, updates[name].bind(moments[name]))
             addons.remote.store_remote(buffers, moments)
             ops.var_updates.accumulator_zero_(self.means.mean_accum_counter)
+
+
+def update_weight(weight: popxl.Tensor, gradient: popxl.Tensor, step: addons.BoundGraph) -> None:
+    """Updates a weight: this replica's shard, if the gradient is one, which all then gather."""
+    if not gradient.meta_shape:
+        step.call(weight, gradient)
+        return
+    shard = ops.collectives.replica_sharded_slice(weight)
+    step.call(shard, gradient)
+    ops.var_updates.copy_var_update_(weight, rts.gather_replica_sharded_tensor(shard))
 
 
 class Training:
