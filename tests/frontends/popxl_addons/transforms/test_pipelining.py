@@ -218,3 +218,55 @@ def test_stages_see_what_others_have_written_in_earlier_cycles():
         np.testing.assert_allclose(found[target], right, rtol=1e-6)
         np.testing.assert_allclose(session.get_tensor_data(weight), right_weight, rtol=1e-6)
         np.testing.assert_allclose(found[doubled][0, 0], 2 * right_total, rtol=1e-6)
+
+
+def random_stages(seed):
+    """Returns for each stage what it does with three variables: reads or writes, by number."""
+    generator = np.random.default_rng(seed)
+    return [
+        [(bool(generator.integers(2)), int(generator.integers(3))) for _ in range(3)]
+        for _ in range(int(generator.integers(2, 5)))
+    ]
+
+
+def by_cycles(stages, steps, x):
+    """Runs random stages cycle by cycle, in NumPy; returns results and variables."""
+    variables, values = [np.float32(v) for v in (1, 2, 3)], dict(enumerate(x))
+    for cycle in range(steps + len(stages)):
+        for stage, actions in enumerate(stages):
+            batch = cycle - stage
+            if 0 <= batch < steps:
+                for writes, number in actions:
+                    if writes:
+                        variables[number] += np.float32(0.125) * values[batch]
+                    else:
+                        values[batch] = values[batch] * np.float32(0.5) + variables[number]
+    return [values[batch] for batch in range(steps)], variables
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_stages_run_as_cycles(seed):
+    stages, steps = random_stages(seed), 9
+    ir = popxl.Ir()
+    ir.num_host_transfers = steps
+    with ir.main_graph, popxl.in_sequence():
+        data = popxl.h2d_stream((), popxl.float32)
+        target = popxl.d2h_stream((), popxl.float32)
+        variables, value = [popxl.variable(float(number)) for number in (1, 2, 3)], None
+        with addons.pipelined_execution(steps) as pipeline:
+            for stage, actions in enumerate(stages):
+                with pipeline.stage(stage):
+                    value = ops.host_load(data) if value is None else value.copy_to_ipu(0)
+                    for writes, number in actions:
+                        if writes:
+                            var_updates.accumulate_(variables[number], value, 0.125)
+                        else:
+                            value = value * 0.5 + variables[number]
+                    if stage == len(stages) - 1:
+                        ops.host_store(target, value)
+    x = RNG.normal(size=steps).astype(np.float32)
+    results, right = by_cycles(stages, steps, x)
+    with popxl.Session(ir, "ipu_hw") as session:
+        np.testing.assert_allclose(session.run({data: x})[target], results, rtol=1e-5)
+        found = [float(session.get_tensor_data(variable)) for variable in variables]
+    np.testing.assert_allclose(found, right, rtol=1e-5)
