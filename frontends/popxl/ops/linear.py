@@ -42,7 +42,9 @@ def product_spec(
 
 
 def product(lhs: Any, rhs: Any, output_type: dtypes.dtype | None = None, **_: Any) -> Any:
-    """Returns the product of TensorFlow tensors."""
+    """Returns the product of TensorFlow tensors, summed in the type of the result."""
+    if output_type is dtypes.float32 and lhs.dtype == tf.float16:
+        lhs, rhs = tf.cast(lhs, tf.float32), tf.cast(rhs, tf.float32)
     left = lhs if len(lhs.shape) > 1 else lhs[tf.newaxis]
     right = rhs if len(rhs.shape) > 1 else rhs[:, tf.newaxis]
     product = tf.matmul(left, right)

@@ -156,3 +156,31 @@ def test_graphs_that_have_no_gradient_are_refused():
         ):
             with pytest.raises(error, match=message):
                 autodiff(graph, **options)
+
+
+def test_a_gradient_graph_has_names_and_an_order():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(X)
+        inside = []
+
+        def build(a: popxl.Tensor, b: popxl.Tensor):
+            inside.append(a * 2.0)
+            return ops.exp(inside[0]), ops.rename(b * 3.0, "other")
+
+        graph = ir.create_graph(build, x, x)
+        first, second = graph.outputs
+        wanted = [graph.inputs[0], inside[0]]
+        info = autodiff(graph, [second, first], wanted)
+        again = autodiff(graph, [first], wanted[:1])
+    # A gradient that nothing takes is an input all the same.
+    assert [t.name for t in info.graph.inputs][:2] == [
+        "Gradient___other",
+        f"Gradient___{first.name}",
+    ]
+    assert (info.inputs[:2], info.outputs) == ((second, first), tuple(wanted))
+    assert again.graph.id == f"{graph.id}_bwd_0"
+    kinds = [connection.connection_type.value for connection in info.expected_inputs]
+    assert kinds[:2] == ["FwdGrad"] * 2 and set(kinds[2:]) == {"Fwd"}
+    read = [tensor.id for tensor in info.inputs[2:]]
+    assert read == sorted(read) and set(info.inputs[2:]) <= {*graph.inputs, *graph.outputs}
