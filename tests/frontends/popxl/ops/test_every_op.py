@@ -53,8 +53,6 @@ ELSEWHERE = {
     "test_remote_variables.py": ("remote_load", "remote_load_", "remote_store"),
     "refusals/test_ops.py": ("remote_code_load",),
 }
-# What the addons have functions for, with tests in tests/frontends/popxl_addons/ops/.
-OF_ADDONS = {"replicated_all_reduce_with_grad"}
 # Ops without a gradient: autodiff ends there, or refuses the graph (refusals/test_control.py).
 WITHOUT_GRADIENT = set(
     "argmax argmin batch_norm_inference ceil equal floor greater histogram increment_mod isfinite "
@@ -72,7 +70,6 @@ def _names():
         for name, value in vars(module).items()
         if inspect.isfunction(value)
         and not name.startswith("_")
-        and name not in OF_ADDONS
         and not value.__module__.endswith(".kinds")
     }
 
