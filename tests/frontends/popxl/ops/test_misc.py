@@ -70,6 +70,61 @@ def test_updates_of_optimizers_compute_their_formulas():
     popxl_programs.check(build, [M, V, W], arrays, 1e-4)
 
 
+def test_updates_take_tensors_of_both_float_types():
+    """Corrections are of float32; a moment is divided in the type of the second one."""
+    half, single = np.float16, np.float32
+
+    def build(m, v, w, w16):
+        with popxl.in_sequence():
+            betas = {"beta1": 0.5, "beta2": 0.75}
+            step = popxl.variable(0, popxl.uint32)
+            decayed = var_updates.adam_updater(m, v, w, step, 0.5, **betas)
+            results = {
+                "adam": decayed,
+                "adam without weight": var_updates.adam_updater(m, v, w16, step, 0.0, **betas),
+                "step": step + 0,
+                "adamax": var_updates.adamax_updater(m, v, w16, step, 0.25, 0.5),
+                "lamb": var_updates.lamb_updater(m, v, w16, weight_decay=1.0),
+            }
+            for name, norms, limit in (
+                ("no weight", (0.0, 4.0), 10.0),
+                ("no update", (4.0, 0.0), 10.0),
+                ("limit of 0", (4.0, 1.0), popxl.constant(0.0)),
+                ("limited", (64.0, 4.0), 3.0),
+                ("not limited", (4.0, 64.0), 3.0),
+            ):
+                variable = w + 0
+                scalars = [popxl.constant(norm) for norm in norms]
+                var_updates.adam_var_update(variable, m, *scalars, 0.5, limit)
+                results[name] = variable + 0
+            added = w + 0
+            var_updates.accumulate_(added, m, 2.0)
+            results["accumulated"] = added + 0
+            squared = w16 + 0
+            var_updates.accumulate_square_(squared, w, popxl.constant(0.5))
+            results["squared"] = squared + 0
+        return results
+
+    m, v, w = M.astype(half), V + 1, W
+
+    def updated(step, beta1, beta2):
+        return (m / (1 - beta1**step)) / np.sqrt(v / (1 - beta2**step))
+
+    ratios = {"no weight": 1, "no update": 1, "limit of 0": 1, "limited": 1.5, "not limited": 0.25}
+    expected = {
+        "adam": single(updated(1, 0.5, 0.75) + 0.5 * w),
+        "adam without weight": half(updated(2, 0.5, 0.75)),
+        "step": np.uint32(2),
+        "adamax": half(m / (1 - 0.5**3) / v + 0.25 * w),
+        "lamb": half(m / np.sqrt(v) + w),
+        **{name: single(w - 0.5 * ratios[name] * m) for name in ratios},
+        "accumulated": single(w + 2 * m.astype(single)),
+        "squared": half(w + w * w / 2),
+    }
+    arrays = {name: np.asarray(array) for name, array in expected.items()}
+    popxl_programs.check(build, [m, v, w, w.astype(half)], arrays, 4e-3)
+
+
 def test_tensors_are_printed_each_time_and_gradients_if_asked_for(capfd):
     def shown(t):
         return ops.print_tensor(t + 1, "value", print_gradient=True)
