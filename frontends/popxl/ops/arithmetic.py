@@ -22,13 +22,40 @@ def _divided(lhs: Any, rhs: Any) -> Any:
     return tf.truncatediv(lhs, rhs) if lhs.dtype.is_integer else lhs / rhs
 
 
-def _remainder(lhs: Any, rhs: Any) -> Any:
-    """The remainder with the sign of the dividend. For float16 there is no kernel."""
-    if lhs.dtype == tf.float16:
-        return tf.cast(
-            tf.truncatemod(tf.cast(lhs, tf.float32), tf.cast(rhs, tf.float32)), lhs.dtype
-        )
-    return tf.truncatemod(lhs, rhs)
+def widened(t: Any) -> Any:
+    """Returns a TensorFlow tensor in a type of its kind that all kernels take, without rounding.
+
+    Args:
+        t: the tensor: of floats, or of integers with a sign or without.
+    """
+    if t.dtype.is_integer:
+        return t if t.dtype == tf.int32 else tf.cast(t, tf.int64)
+    return tf.cast(t, tf.float32)
+
+
+def descending(t: Any) -> Any:
+    """Returns a TensorFlow tensor whose elements are in the other order; twice, the tensor itself.
+
+    Args:
+        t: the tensor. Integers are inverted bit by bit: the least one has no negative.
+    """
+    return tf.bitwise.invert(t) if t.dtype.is_integer else -t
+
+
+def remainder(lhs: Any, rhs: Any) -> Any:
+    """Returns the remainder of TensorFlow tensors, with the sign of the dividend.
+
+    Args:
+        lhs: the dividend.
+        rhs: the divisor, of the same type.
+    """
+    return tf.cast(tf.truncatemod(widened(lhs), widened(rhs)), lhs.dtype)
+
+
+def _power(t: Any, exponent: Any) -> Any:
+    if t.dtype.is_integer:
+        return tf.cast(tf.pow(widened(t), widened(exponent)), t.dtype)
+    return tf.pow(t, exponent)
 
 
 def sum_to(gradient: Any, like: Any) -> Any:
@@ -65,10 +92,10 @@ def _maximum_gradient(inputs: Any, outputs: Any, gradients: Any) -> list[Any]:
 _ADD = register(OpKind("Add", shapes.elementwise("Add"), tf.add))
 _ADD_ = in_place(_ADD, shapes.into_first("Add"), "AddLhsInplace")
 _DIV = register(OpKind("Div", shapes.elementwise("Div"), _divided))
-_FMOD = register(OpKind("Fmod", shapes.elementwise("Fmod"), _remainder, _fmod_gradient))
+_FMOD = register(OpKind("Fmod", shapes.elementwise("Fmod"), remainder, _fmod_gradient))
 _MAXIMUM = register(OpKind("Max", shapes.elementwise("Max"), _maximum_of, _maximum_gradient))
 _MUL = register(OpKind("Mul", shapes.elementwise("Mul"), tf.multiply))
-_POW = register(OpKind("Pow", shapes.elementwise("Pow"), tf.pow))
+_POW = register(OpKind("Pow", shapes.elementwise("Pow"), _power))
 _SUB = register(OpKind("Sub", shapes.elementwise("Sub"), tf.subtract))
 
 

@@ -32,7 +32,22 @@ def _softmax_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
 
 def _sign(t: Any) -> Any:
     """The sign; 0 for what is not a number."""
+    if t.dtype.is_integer:
+        return tf.cast(t > 0, t.dtype) - tf.cast(t < 0, t.dtype)
     return tf.where(tf.math.is_nan(t), tf.zeros_like(t), tf.sign(t))
+
+
+def absolute(t: Any) -> Any:
+    """Returns the absolute values of a TensorFlow tensor: of unsigned integers, these.
+
+    Args:
+        t: the tensor.
+    """
+    return tf.identity(t) if t.dtype.is_unsigned else tf.abs(t)
+
+
+def _negative(t: Any) -> Any:
+    return tf.zeros_like(t) - t if t.dtype.is_unsigned else tf.negative(t)
 
 
 # Of the tanh form of gelu: the factor before the sum, and that of the cube in it.
@@ -70,7 +85,7 @@ def _geluerf(t: Any) -> Any:
     return tf.constant(0.5, t.dtype) * t * (tf.constant(1, t.dtype) + tf.math.erf(scaled))
 
 
-_ABS = register(OpKind("Abs", shapes.same, tf.abs))
+_ABS = register(OpKind("Abs", shapes.same, absolute))
 _CEIL = register(OpKind("Ceil", shapes.same, tf.math.ceil, Gradient.CUT))
 _COS = register(OpKind("Cos", shapes.same, tf.cos))
 _EXP = register(OpKind("Exp", shapes.same, tf.exp))
@@ -87,7 +102,7 @@ _LOG = register(OpKind("Log", shapes.same, tf.math.log))
 _LOG2 = register(
     OpKind("Log2", shapes.same, lambda t: tf.math.log(t) / tf.constant(math.log(2), t.dtype))
 )
-_NEGATE = register(OpKind("Neg", shapes.same, tf.negative))
+_NEGATE = register(OpKind("Neg", shapes.same, _negative))
 _RELU = register(OpKind("Relu", shapes.same, tf.nn.relu))
 _RELU_ = in_place(_RELU)
 _SIGN = register(OpKind("Sign", shapes.same, _sign, Gradient.CUT))

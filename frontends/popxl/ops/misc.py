@@ -11,6 +11,7 @@ from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.ops.arithmetic import remainder
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
 
 
 def _clip(t: Any, low: float, high: float) -> Any:
-    limits = [tf.constant(limit, t.dtype) for limit in (low, high)]
+    limits = [_limit(limit, t.dtype) for limit in (low, high)]
     return tf.minimum(tf.maximum(t, limits[0]), limits[1])
+
+
+def _limit(value: float, dtype: tf.DType) -> Any:
+    """Returns a bound in a type; for integers it is one that they can have."""
+    if dtype.is_integer:
+        value = int(max(min(value, dtype.max), dtype.min))
+    return tf.constant(value, dtype)
 
 
 def _clip_gradient(inputs: Any, outputs: Any, gradients: Any, low: float, high: float) -> list[Any]:
@@ -30,10 +38,7 @@ def _clip_gradient(inputs: Any, outputs: Any, gradients: Any, low: float, high: 
 
 
 def _increment_mod(t: Any, increment: float, modulus: float) -> Any:
-    """The remainder as the device computes it, for float16 in float32."""
-    wide = tf.float32 if t.dtype == tf.float16 else t.dtype
-    total = tf.cast(t + tf.cast(increment, t.dtype), wide)
-    return tf.cast(tf.truncatemod(total, tf.cast(tf.cast(modulus, t.dtype), wide)), t.dtype)
+    return remainder(t + tf.cast(increment, t.dtype), tf.cast(modulus, t.dtype))
 
 
 def _scaled_spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
@@ -56,7 +61,7 @@ def _scaled_add(x: Any, y: Any, *scales: Any, a: float | None, b: float | None) 
 def _times(scale: Any, t: Any) -> Any:
     """The product of a tensor and a factor, a number or a tensor, in the tensor's type."""
     if isinstance(scale, (int, float)):
-        return t if scale == 1 else tf.constant(scale, t.dtype) * t
+        return t if scale == 1 else tf.cast(scale, t.dtype) * t
     return tf.cast(scale, t.dtype) * t
 
 

@@ -13,6 +13,8 @@ from tensorflow_ipu.frontends.popxl import building
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.ops.arithmetic import descending
+from tensorflow_ipu.frontends.popxl.ops.elementwise import absolute
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 Axes = Optional[Union[int, Sequence[int]]]
@@ -71,8 +73,8 @@ def _median(t: Any, axes: list[int], keepdims: bool) -> Any:
     kept = [t.shape[axis] for axis in others]
     rows = tf.reshape(tf.transpose(t, [*others, *axes]), [*kept, -1])
     count = rows.shape[-1]
-    # The smallest ones by descending order of the negative: sorting has no gradient of its own.
-    middle = -tf.math.top_k(-rows, (count + 1) // 2).values[..., -1]
+    # The smallest ones are the greatest in the other order: sorting has no gradient of its own.
+    middle = descending(tf.math.top_k(descending(rows), (count + 1) // 2).values[..., -1])
     shape = [1 if axis in axes else size for axis, size in enumerate(t.shape)]
     return tf.reshape(middle, shape) if keepdims else middle
 
@@ -85,7 +87,7 @@ def _l2(t: Any, axes: list[int], keepdims: bool) -> Any:
     return tf.sqrt(tf.reduce_sum(t * t, axes, keepdims))
 
 
-_L1 = _reduction("ReduceL1", lambda t, axes, keep: tf.reduce_sum(tf.abs(t), axes, keep))
+_L1 = _reduction("ReduceL1", lambda t, axes, keep: tf.reduce_sum(absolute(t), axes, keep))
 _L2 = _reduction("ReduceL2", _l2)
 _LOGSUM = _reduction("ReduceLogSum", _log_sum)
 _LOGSUMEXP = _reduction("ReduceLogSumExp", tf.reduce_logsumexp)

@@ -12,6 +12,7 @@ from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
+from tensorflow_ipu.frontends.popxl.ops.arithmetic import descending
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
@@ -52,8 +53,8 @@ def _topk(t: Any, k: int, axis: int, largest: bool, **_: Any) -> list[Any]:
     order = [i for i in range(len(t.shape)) if i != axis] + [axis]
     back = [order.index(i) for i in range(len(order))]
     rows = tf.transpose(t, order)
-    values, indices = tf.math.top_k(rows if largest else -rows, k)
-    values = values if largest else -values
+    values, indices = tf.math.top_k(rows if largest else descending(rows), k)
+    values = values if largest else descending(values)
     return [tf.transpose(values, back), tf.transpose(indices, back)]
 
 

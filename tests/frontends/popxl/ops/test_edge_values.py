@@ -20,6 +20,10 @@ def i(*values):
     return c(*values, dtype=np.int32)
 
 
+def u(*values):
+    return c(*values, dtype=np.uint32)
+
+
 # What is built, and the value, of the type of the result.
 EDGES = {
     "clip keeps NaN": (lambda: ops.clip(c(NAN, 1, -1), 0, 0.5), [NAN, 0.5, 0], "float32"),
@@ -30,6 +34,38 @@ EDGES = {
     "remainder": (lambda: i(-7, 7) % i(4, -4), [-3, 3], "int32"),
     "remainder of floats": (lambda: c(-7.5, 7.5) % 4, [-3.5, 3.5], "float32"),
     "counted": (lambda: ops.increment_mod(i(1, 2, -5), 1, 3), [2, 0, -1], "int32"),
+    "counted without sign": (
+        lambda: ops.increment_mod(u(1, 2, 2**32 - 2), 1, 3),
+        [2, 0, 0],
+        "uint32",
+    ),
+    "remainder without sign": (lambda: u(7, 2**32 - 1) % 4, [3, 3], "uint32"),
+    "power without sign": (lambda: u(3, 2**16) ** u(2, 1), [9, 2**16], "uint32"),
+    "wrapped around": (lambda: u(1, 2**32 - 1) + 2, [3, 1], "uint32"),
+    "subtracted from itself": (lambda: -u(1, 0), [2**32 - 1, 0], "uint32"),
+    "without sign": (lambda: ops.abs(u(2**31)), [2**31], "uint32"),
+    "sum without sign": (lambda: ops.l1(u(2**31, 1)), 2**31 + 1, "uint32"),
+    "middle without sign": (lambda: ops.median(u(2**31, 1, 5)), 5, "uint32"),
+    "least without sign": (
+        lambda: ops.topk(u(2**31, 1, 5), 2, 0, False, True)[0],
+        [1, 5],
+        "uint32",
+    ),
+    "gathered sum": (
+        lambda: ops.scatter_reduce(u(2**31, 5), i(1, 1), "sum", axis_size=2),
+        [0, 2**31 + 5],
+        "uint32",
+    ),
+    "middle of integers": (lambda: ops.median(i(-(2**31), 7, 5, -1)), -1, "int32"),
+    "signs of integers": (lambda: ops.sign(i(-5, 0, 3)), [-1, 0, 1], "int32"),
+    "bounds of integers": (lambda: ops.clip(i(-5, 0, 30), 0, 7), [0, 0, 7], "int32"),
+    "one bound of integers": (lambda: ops.clip(i(-5, 30), max=7.0), [-5, 7], "int32"),
+    "integers times factors": (
+        lambda: ops.scaled_add(i(1, 2), i(3, 4), 2.0, 3.0),
+        [11, 16],
+        "int32",
+    ),
+    "remainder of short integers": (lambda: c(-7, 7, dtype=np.int16) % 4, [-3, 3], "int16"),
     "to int": (lambda: ops.cast(c(-1.7, 1.7), popxl.int32), [-1, 1], "int32"),
     "to bool": (lambda: ops.cast(c(0, -0.5, NAN), popxl.bool), [False, True, True], "bool"),
     "masked": (lambda: c(1, 2)[np.array([True, False])], [1, 0], "float32"),
