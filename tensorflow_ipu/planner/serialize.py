@@ -40,6 +40,7 @@ def workload_to_dict(workload: Workload) -> dict[str, Any]:
         "ipus": workload.ipus,
         "batch": workload.batch,
         "fingerprint": workload.fingerprint,
+        "api": workload.api,
         "stage_names": list(workload.stage_names),
         "pipeline": None if pipeline is None else json.loads(pipeline.to_json()),
         "variables": _table(Variable._fields, workload.variables),
@@ -119,6 +120,7 @@ def _workload(data: Mapping[str, Any]) -> Workload:
         stage_names=tuple(data["stage_names"]),
         batch=data["batch"],
         fingerprint=data["fingerprint"],
+        api=data.get("api", ""),
     )
 
 

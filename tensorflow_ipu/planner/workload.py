@@ -22,6 +22,9 @@ CONSTANT = "constant"  # a constant of the program; always live
 TENSOR = "tensor"  # made by an op, live from there to its last use
 INPUT = "input"  # an argument of the program that the host sends at each launch
 
+# APIs of programs, besides TensorFlow's.
+POPXL = "popxl"
+
 
 class Buffer(NamedTuple):
     """A piece of memory that tensors are kept in. Ops that make no new data share one.
@@ -223,6 +226,7 @@ class Workload:
         stage_names: A name for each pipeline stage.
         batch: Elements of an infeed's or input's first dimension, None if it is not known.
         fingerprint: Hash of the program that it describes.
+        api: What the program is written with, for what to write in it: `POPXL`; else empty.
     """
 
     name: str
@@ -235,6 +239,7 @@ class Workload:
     stage_names: tuple[str, ...] = ()
     batch: int | None = None
     fingerprint: str = ""
+    api: str = ""
 
     def moves_entry(self, op: Op) -> bool:
         """Returns whether an op loads or stores an entry of a remote buffer: that is a transfer.

@@ -338,7 +338,8 @@ _WORKLOAD = _object(
                 "branch": _INDEX,
             }
         ),
-    }
+    },
+    api=_TEXT,
 )
 _SETTINGS = _object(
     {"chip": {**_mapping(_number(0)), **_object({"name": _TEXT}, tiles=_TILES, clock=_number(1))}},

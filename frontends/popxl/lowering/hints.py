@@ -12,6 +12,7 @@ from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.ir.program import (
+    API_ATTRIBUTE,
     PHASE_ATTRIBUTE,
     PIPELINE_ATTRIBUTE,
     PLAN_ATTRIBUTE,
@@ -22,6 +23,7 @@ from tensorflow_ipu.compiler.sources import declared
 from tensorflow_ipu.frontends.popxl.core.op import Op
 from tensorflow_ipu.frontends.popxl.graph import executions
 from tensorflow_ipu.frontends.popxl.lowering import layers
+from tensorflow_ipu.planner.workload import POPXL
 from tensorflow_ipu.schedule import PipelineDescription
 
 # What `Op.planned` says and goes to the plan under the same name.
@@ -70,7 +72,11 @@ def settings(asked: Mapping[str, Any]) -> tf.Operation:
     Args:
         asked: attributes of `tensorflow_ipu.planner.settings.Settings` by name.
     """
-    with tf.compat.v1.get_default_graph()._attr_scope({SETTINGS_ATTRIBUTE: _json(asked)}):
+    said = {
+        SETTINGS_ATTRIBUTE: _json(asked),
+        API_ATTRIBUTE: attr_value_pb2.AttrValue(s=POPXL.encode()),
+    }
+    with tf.compat.v1.get_default_graph()._attr_scope(said):
         return tf.no_op("settings")
 
 

@@ -244,8 +244,9 @@ class Program:
         done = [*lowering.effects, *assignments]
         if part is _PARTS[2] and self._weights is not None:
             done = [self._send(self._weights, done)]
-        asked = main.ir.session_options.planned() if part is _PARTS[0] else {}
-        return [*done, *([hints.settings(asked)] if asked else []), *self._mark_last_ipu()]
+        if part is _PARTS[0]:
+            done.append(hints.settings(main.ir.session_options.planned()))
+        return [*done, *self._mark_last_ipu()]
 
     def _receive(self) -> list[Any]:
         """Takes values from the host; returns the operations that write them."""

@@ -48,6 +48,8 @@ PLAN_ATTRIBUTE = "_ipu_plan"
 COMPOSITE_ATTRIBUTE = "_ipu_composite"
 # JSON, on one op of a program: what it asks for of the Settings that it is planned for.
 SETTINGS_ATTRIBUTE = "_ipu_settings"
+# On that op: the API that the program is written with.
+API_ATTRIBUTE = "_ipu_api"
 
 # What the names of functions begin with that are in a program once, however often they are called.
 OUTLINED_PREFIX = "__ipu_outlined_"

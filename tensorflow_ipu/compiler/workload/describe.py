@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames
 from tensorflow_ipu.compiler.gc_pause import without_collections
-from tensorflow_ipu.compiler.ir.program import SETTINGS_ATTRIBUTE
+from tensorflow_ipu.compiler.ir.program import API_ATTRIBUTE, SETTINGS_ATTRIBUTE
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecord
 from tensorflow_ipu.compiler.listing import variable_placement
 from tensorflow_ipu.compiler.workload import ops as describe_ops
@@ -49,9 +49,15 @@ def settings(executable: Executable) -> Settings:
     configured = settings_of(
         executable.system, executable.ordinal, executable.replicas, executable.pipeline
     )
+    asked = _said(executable, SETTINGS_ATTRIBUTE)
+    return configured.replace(**json.loads(asked)) if asked else configured
+
+
+def _said(executable: Executable, attribute: str) -> str:
+    """What a program says of itself as a whole, on one of its ops; empty if it does not."""
     nodes = (node for function in executable.library.function for node in function.node_def)
-    asked = [node.attr[SETTINGS_ATTRIBUTE].s for node in nodes if SETTINGS_ATTRIBUTE in node.attr]
-    return configured.replace(**json.loads(asked[0])) if asked else configured
+    said = (node.attr[attribute].s.decode() for node in nodes if attribute in node.attr)
+    return next(said, "")
 
 
 def _workload(executable: Executable) -> Workload:
@@ -81,6 +87,7 @@ def _workload(executable: Executable) -> Workload:
         stage_names=() if pipeline is None else tuple("+".join(s) for s in pipeline.stages),
         batch=batch,
         fingerprint=executable.fingerprint,
+        api=_said(executable, API_ATTRIBUTE),
     )
 
 

@@ -11,9 +11,9 @@ from tensorflow_ipu.planner.alternatives import (
     batch,
     restage,
     stage_split,
-    stage_text,
     workload_edits,
 )
+from tensorflow_ipu.planner.alternatives.words import words_of
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
@@ -112,47 +112,19 @@ def possible(candidate: Candidate) -> Iterator[Change]:
     Args:
         candidate: the program.
     """
-    yield Change("recompute", "recompute activations", _RECOMPUTE, _recompute)
+    words = words_of(candidate.workload)
+    yield Change("recompute", "recompute activations", words.recompute, _recompute)
     yield Change("proportion", "smaller temporaries", "", _proportion)
-    yield Change("float16", "float16", _FLOAT16, _float16)
-    yield Change("state", "offload optimizer state", _offload_text(candidate.workload), _offload)
+    yield Change("float16", "float16", words.float16, _float16)
+    yield Change("state", "offload optimizer state", words.offload(), _offload)
     if candidate.settings.replicas > 1:
-        yield Change(
-            "state", "optimizer state split over replicas", _split_text(candidate.workload), _split
-        )
+        yield Change("state", "optimizer state split over replicas", words.split(), _split)
         if candidate.workload.pipeline is not None:
-            yield Change("weights", "weights split over replicas", _WEIGHTS, _weights)
+            yield Change("weights", "weights split over replicas", words.weights, _weights)
     yield Change("batch", "smaller mini-batches", "", _smaller_batch)
     yield Change("ipus", "more pipeline stages", "", _pipeline)
     if candidate.workload.pipeline is None:
         yield Change("ipus", "shards on more IPUs", "", _shards)
-
-
-_RECOMPUTE = "config.allow_recompute = True"
-_FLOAT16 = (
-    'tf.keras.backend.set_floatx("float16") before the model is made, or dtype=tf.float16 for data '
-    "and variables"
-)
-_WEIGHTS = "ipu.pipelining_ops.pipeline(..., offload_weights=True, replicated_weight_sharding=True)"
-
-
-def _offload_text(workload: Workload) -> str:
-    option = "offload_weight_update_variables=True"
-    if workload.pipeline is not None:
-        return (
-            f"graphs: ipu.pipelining_ops.pipeline(..., {option})\n"
-            f"Keras: model.set_pipelining_options(..., {option})"
-        )
-    # Keras has no such option for updates after each mini-batch.
-    optimizer = "ipu.optimizers.GradientAccumulationOptimizerV2"
-    return f"graphs: {optimizer}(optimizer, num_mini_batches=1, {option})"
-
-
-def _split_text(workload: Workload) -> str:
-    option = "offload_weight_update_variables=True"
-    return _offload_text(workload).replace(
-        option, f"{option}, replicated_optimizer_state_sharding=True"
-    )
 
 
 def _recompute(candidate: Candidate) -> Candidate | None:
@@ -177,12 +149,11 @@ def _proportion(candidate: Candidate) -> Candidate | None:
         if proportion >= largest:
             continue
         smaller = {name: min(proportion, getattr(settings, name)) for name in names}
-        text = f'poplar_options["availableMemoryProportion"] = "{proportion}"'
         found = Candidate(
             candidate.planner,
             settings.replace(**smaller),
             f"smaller temporaries (availableMemoryProportion {proportion})",
-            f"config.convolutions.{text}\nconfig.matmuls.{text}\nconfig.slices.{text}",
+            words_of(candidate.workload).proportion(proportion),
         )
         if found.fits():
             break
@@ -239,8 +210,7 @@ def _smaller_batch(candidate: Candidate) -> Candidate | None:
             Planner(batch.with_batch(candidate.workload, size)),
             candidate.settings,
             f"mini-batches of {size} in place of {before}",
-            f"dataset.batch({size}, drop_remainder=True), and {(before or 1) // size} times as "
-            "many mini-batches for an update (gradient accumulation)",
+            words_of(candidate.workload).batch(size, (before or 1) // size),
         )
         if found.fits():
             break
@@ -266,10 +236,10 @@ def _numbers(candidate: Candidate, layers: int) -> Iterator[int]:
 
 def _pipeline(candidate: Candidate) -> Candidate | None:
     """The fewest stages that suffice, as they are or with recomputation."""
-    found = None
+    found, words = None, words_of(candidate.workload)
     for stages in _numbers(candidate, len(candidate.planner.structure.layers)):
         split = candidate.splitter.split(stages)
-        text = stage_text.pipeline(split, reserved_ipus(stages), candidate.settings.local_replicas)
+        text = words.pipeline(split, reserved_ipus(stages), candidate.settings.local_replicas)
         plain = Candidate(
             Planner(split.workload), candidate.settings, f"pipeline with {stages} stages", text
         )
@@ -278,7 +248,7 @@ def _pipeline(candidate: Candidate) -> Candidate | None:
             again = dataclasses.replace(
                 again,
                 name=f"{plain.name} that recompute",
-                instruction=f"{_RECOMPUTE}\n{text}",
+                instruction=f"{words.recompute}\n{text}",
             )
         # What recomputes needs less memory, so it is the better one if none suffices.
         for found in (plain, again) if again is not None else (plain,):
@@ -298,7 +268,9 @@ def _shards(candidate: Candidate) -> Candidate | None:
             Planner(restage.restaged(candidate.workload, known, places, None)),
             candidate.settings,
             f"shards on {shards} IPUs",
-            stage_text.shards(split, reserved_ipus(shards), candidate.settings.local_replicas),
+            words_of(candidate.workload).shards(
+                split, reserved_ipus(shards), candidate.settings.local_replicas
+            ),
         )
         if found.fits():
             break

@@ -23,7 +23,7 @@ def pipeline(split: Split, ipus: int, replicas: int) -> str:
     return "\n".join(
         [
             f"config.auto_select_ipus = {ipus * replicas}",
-            *_stages("stage", split.stages),
+            *lines("stage", split.stages),
             "Keras: make the layers of a stage in `with ipu.keras.PipelineStage(stage):`, then",
             f"  model.set_pipelining_options(gradient_accumulation_steps_per_replica={split.count}"
             f", pipeline_schedule={schedule})",
@@ -46,7 +46,7 @@ def shards(split: Split, ipus: int, replicas: int) -> str:
     return "\n".join(
         [
             f"config.auto_select_ipus = {ipus * replicas}",
-            *_stages("shard", split.stages),
+            *lines("shard", split.stages),
             "graphs: make the layers of a shard in `with ipu.scopes.ipu_shard(shard):`",
         ]
     )
@@ -59,5 +59,11 @@ def layers(names: Sequence[str]) -> str:
     return f"{names[0]} to {names[-1]} ({len(names)} layers)"
 
 
-def _stages(word: str, stages: Sequence[Stage]) -> list[str]:
+def lines(word: str, stages: Sequence[Stage]) -> list[str]:
+    """Returns a line for each stage with its layers.
+
+    Args:
+        word: what stages are called.
+        stages: the stages.
+    """
     return [f"{word} {index}: {layers(stage.layers)}" for index, stage in enumerate(stages)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from pathlib import Path
 
@@ -16,8 +17,12 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.chip.collectives import all_gather, all_reduce, reduce_scatter
 from tensorflow_ipu.costs.chip.sync import sync_cycles
+from tensorflow_ipu.planner.alternatives import capacity_text
+from tensorflow_ipu.planner.alternatives.remedies import remedies
+from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.resources import ResourceTable, costs_of
 from tensorflow_ipu.profiler import breakdown
+from tensorflow_ipu.profiler.report import Report
 
 N, FEATURES = 4, 8
 
@@ -355,3 +360,19 @@ def test_sums_with_gradients_cost_one_exchange_of_their_group_in_each_direction(
     assert [t.num_bytes for t in moved] == [4 * count] * 2
     expected = all_reduce(4 * count, size, 1, executable.settings.chip).cycles
     assert [t.cycles for t in moved] == [pytest.approx(expected)] * 2
+
+
+def test_errors_and_remedies_are_in_the_words_of_popxl(tmp_path) -> None:
+    ir, stream, _ = trained_blocks(2, 1)
+    _, executable = run(ir, {stream: np.ones((N, FEATURES))})
+    Report.from_executable(executable).save(tmp_path / "report.json")
+    workload = Report.load(tmp_path / "report.json").workload
+    # On tiles that hold next to nothing the program is too large.
+    small = dataclasses.replace(executable.settings.chip, memory_per_tile=25_600)
+    plan = Planner(workload).plan(executable.settings.replace(chip=small))
+    assert not plan.fits
+    text = capacity_text.report(plan, True, remedies(plan))
+    assert line_of(block, "x @ weight") in text or line_of(block, "gelu") in text
+    assert "of the layer block" in text and "popxl.float16 for streams" in text
+    for word in ("tf.", "keras", "Keras", "config.", "dataset"):
+        assert word not in text
