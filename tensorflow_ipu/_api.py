@@ -19,6 +19,8 @@ ADDONS = "ipu_tensorflow_addons"
 POPDIST = "popdist"
 POPXL = "popxl"
 POPXL_ADDONS = "popxl_addons"
+POPART = "popart"
+POPART_CORE = "popart_core"
 
 # The modules of Keras that have the attribute `ipu`: that of `import keras`, what `tf.keras` is,
 # and that of `import tensorflow.keras`, which is made of the same file once more.
@@ -232,6 +234,13 @@ POPXL_ADDONS_MODULES = {
         )
     },
 }
+
+# Public module `popart`, and those below it -> module of `tensorflow_ipu`.
+POPART_MODULES = {
+    "": "frontends.popart",
+    **{name: f"frontends.popart.{name}" for name in ("builder", "session", "tensorinfo", "writer")},
+}
+POPART_CORE_MODULES = {"": "frontends.popart.core"}
 
 
 def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":

@@ -19,6 +19,8 @@ from tensorflow_ipu._api import (
     KERAS_IPU,
     PACKAGE,
     PLUGIN,
+    POPART,
+    POPART_CORE,
     POPDIST,
     POPLAR,
     POPXL,
@@ -49,12 +51,14 @@ _ROOTS = {
     POPDIST: ("", _api.POPDIST_MODULES),
     POPXL: ("", _api.POPXL_MODULES),
     POPXL_ADDONS: ("", _api.POPXL_ADDONS_MODULES),
+    POPART: ("", _api.POPART_MODULES),
+    POPART_CORE: ("", _api.POPART_CORE_MODULES),
     **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
 }
 
 # What the names begin with that are looked at; others pass at once.
 _BEGINNINGS = (
-    *(PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, POPXL),
+    *(PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, POPXL, POPART),
     *(name + ".ipu" for name in KERAS),
 )
 

@@ -1,0 +1,1 @@
+"""Builds ONNX models: graphs, nodes, names, annotations and the methods of opsets."""

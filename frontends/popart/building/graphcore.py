@@ -1,0 +1,600 @@
+"""The ops of the domain ai.graphcore, as methods that add nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorflow_ipu.frontends.popart.building.annotations import COMM_GROUP
+from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
+from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node
+from tensorflow_ipu.frontends.popart.debug import DebugContextLike, as_context
+from tensorflow_ipu.frontends.popart.enums import (
+    CollectiveOperator,
+    ReductionType,
+    ScatterReduction,
+)
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.locations import CommGroup
+
+
+class AiGraphcoreOpset1(CoreOpset):
+    """The ops of the domain ai.graphcore.
+
+    Each method takes the ids of the inputs and the attributes of its op, adds a node, and returns
+    the id of the output, or a list if there are several.
+    """
+
+    domain = GRAPHCORE_DOMAIN
+    version = 1
+
+    @node("Abort", outputs=0)
+    def abort(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Stops the run: always, or if its input is true."""
+
+    @node("Atan2")
+    def atan2(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Computes the angle of y and x."""
+
+    @node("BatchNormalization")
+    def batchnormalization(
+        self,
+        args: list[str],
+        num_outputs: int,
+        epsilon: float = 9.999999747378752e-06,
+        momentum: float = 0.8999999761581421,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Normalizes over the batch; running variances are unbiased."""
+
+    @node("BitwiseAnd")
+    def bitwiseand(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Computes the bitwise and."""
+
+    @node("BitwiseNot")
+    def bitwisenot(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Computes the bitwise not."""
+
+    @node("BitwiseOr")
+    def bitwiseor(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Computes the bitwise or."""
+
+    @node("BitwiseXnor")
+    def bitwisexnor(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Computes the bitwise exclusive nor."""
+
+    @node("BitwiseXor")
+    def bitwisexor(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Computes the bitwise exclusive or."""
+
+    @node("Bucketize")
+    def bucketize(
+        self, args: list[str] = [], right: int = 0, debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Finds the bucket of each value between sorted boundaries."""
+
+    @node("CopyVarUpdate")
+    def copyvarupdate(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Writes a value into a weight."""
+
+    @node("CtcBeamSearchDecoder", outputs=3)
+    def ctcbeamsearchdecoder(
+        self,
+        args: list[str],
+        blank: int = 0,
+        beam_width: int = 100,
+        top_paths: int = 1,
+        debug_context: DebugContextLike = "",
+    ) -> Any:
+        """Finds the most probable labels of sequences."""
+
+    @node("Ctc", outputs=2)
+    def ctcloss(
+        self,
+        args: list[str],
+        reduction: ReductionType = ReductionType.Mean,
+        blank: int = 0,
+        outDataType: str = "UNDEFINED",
+        zeroInfinity: bool = False,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Computes the loss of connectionist temporal classification."""
+
+    @node("DepthToSpace")
+    def depthtospace(
+        self, args: list[str], blocksize: int, mode: str, debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Moves channels into blocks of space."""
+
+    @node("Detach")
+    def detach(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Passes its input on, and no gradient back."""
+
+    @node("DynamicAdd")
+    def dynamicadd(
+        self,
+        args: list[str],
+        axes: list[int],
+        sizes: list[int],
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Adds a slice at an offset."""
+
+    @node("DynamicSlice")
+    def dynamicslice(
+        self,
+        args: list[str],
+        axes: list[int],
+        sizes: list[int],
+        noOverlap: int = 0,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Takes a slice at an offset."""
+
+    @node("DynamicUpdate")
+    def dynamicupdate(
+        self,
+        args: list[str],
+        axes: list[int],
+        sizes: list[int],
+        noOverlap: int = 0,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Writes a slice at an offset."""
+
+    @node("DynamicZero")
+    def dynamiczero(
+        self,
+        args: list[str],
+        axes: list[int],
+        sizes: list[int],
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Writes zeros at an offset."""
+
+    @node("Expm1")
+    def expm1(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Computes exp(x) - 1."""
+
+    @node("Fmod")
+    def fmod(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Computes the remainder with the sign of the dividend."""
+
+    @node("Gelu")
+    def gelu(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Computes the approximate Gaussian error linear unit."""
+
+    @node("GeluErf")
+    def geluerf(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Computes the Gaussian error linear unit."""
+
+    @node("GroupedGather")
+    def groupedgather(
+        self,
+        args: list[str] = [],
+        axis: int = 0,
+        group_size: int = 1,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Gathers in each group of the first dimension."""
+
+    @node("GroupedScatterReduce")
+    def groupedscatterreduce(
+        self,
+        args: list[str],
+        axis_size: int,
+        axis: int = -1,
+        reduction: ScatterReduction = ScatterReduction.Sum,
+        group_size: int = 1,
+        enable_index_broadcast: int = 1,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Reduces values by index in each group of the first dimension."""
+
+    @node("GroupNormalization", outputs=3)
+    def groupnormalization(
+        self,
+        args: list[str],
+        num_groups: int,
+        epsilon: float = 9.999999747378752e-06,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Normalizes over groups of channels."""
+
+    @node("IdentityLoss")
+    def identityloss(
+        self,
+        args: list[str],
+        reduction: ReductionType = ReductionType.Mean,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Reduces a tensor to a loss."""
+
+    @node("IncrementMod")
+    def incrementmod(
+        self, args: list[str], increment: float, modulus: float, debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Adds a number and takes the remainder."""
+
+    @node("L1")
+    def l1loss(
+        self,
+        args: list[str],
+        lambda_: float,
+        reduction: ReductionType = ReductionType.Mean,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Computes the sum of absolute values."""
+
+    @node("Log1p")
+    def log1p(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Computes log(1 + x)."""
+
+    @node("LSTM", outputs=2)
+    def lstm(
+        self, args: list[str], outputFullSequence: int = 1, debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Runs a long short-term memory."""
+
+    @node("NearbyInt")
+    def nearbyint(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Rounds, halves to even numbers."""
+
+    @node("Nll")
+    def nllloss(
+        self,
+        args: list[str],
+        reduction: ReductionType = ReductionType.Mean,
+        ignoreIndex: int | None = None,
+        inputIsLogProbability: bool = False,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Computes the negative log-likelihood of labels."""
+
+    @node("Nop")
+    def nop(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Passes its input on."""
+
+    @node("NormalizeImage")
+    def normalize_image(
+        self, args: list[str], scale: float = 1.0, debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Normalizes the channels of images and adds a fourth."""
+
+    @node("PrintTensor")
+    def printtensor(
+        self,
+        args: list[str],
+        print_gradient: int = 1,
+        debugContext: DebugContextLike = "",
+        title: str = "",
+        summariseThreshold: int = 1000,
+        edgeItems: int = 3,
+        maxLineWidth: int = 75,
+        digits: int = 8,
+        floatFormat: int = 0,
+        separator: str = " ",
+        openBracket: str = "[",
+        closeBracket: str = "]",
+    ) -> Any:
+        """Prints a tensor each time it is computed, and passes it on."""
+
+    @node("ReduceMedian", outputs=2)
+    def reducemedian(
+        self,
+        args: list[str],
+        axes: list[int] | None = None,
+        keepdims: int = 1,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Finds medians and their positions."""
+
+    @node("Remainder")
+    def remainder(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Computes the remainder with the sign of the divisor."""
+
+    @node("Reshape")
+    def reshape(self, args: str, shape: list[int], debugContext: DebugContextLike = "") -> Any:
+        """Gives a tensor another shape."""
+
+    @node("Reverse")
+    def reverse(
+        self, args: list[str], dimensions: list[int], debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Turns dimensions round."""
+
+    @node("Round")
+    def round(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
+        """Rounds, halves away from zero."""
+
+    @node("Scale")
+    def scale(self, args: list[str], scale: float, debugContext: DebugContextLike = "") -> Any:
+        """Multiplies by a number."""
+
+    @node("ScaledAdd")
+    def scaledadd(
+        self,
+        args: list[str],
+        scale0: float = 1.0,
+        scale1: float = 1.0,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Adds two tensors, each times a number."""
+
+    @node("ScatterReduce")
+    def scatterreduce(
+        self,
+        args: list[str],
+        axis_size: int,
+        axis: int = -1,
+        reduction: ScatterReduction = ScatterReduction.Sum,
+        enable_index_broadcast: int = 1,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Reduces values by index."""
+
+    @node("SequenceSlice")
+    def sequenceslice(
+        self, args: list[str], zeroUnused: int = 0, debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Copies rows from one tensor into another."""
+
+    @node("ShapedDropout")
+    def shapeddropout(
+        self,
+        args: list[str],
+        shape: list[int],
+        ratio: float = 0.5,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Drops values with a mask of a given shape."""
+
+    @node("Slice")
+    def slice(
+        self,
+        args: list[str],
+        ends: list[int],
+        starts: list[int],
+        axes: list[int],
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Takes a slice."""
+
+    @node("Sort", outputs=2)
+    def sort(
+        self,
+        args: list[str] = [],
+        axis: int = -1,
+        descending: int = 0,
+        stable: int = 0,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Sorts along a dimension; returns values and indices."""
+
+    @node("SplineBasis", outputs=2)
+    def splinebasis(self, args: list[str], degree: int, debugContext: DebugContextLike = "") -> Any:
+        """Computes B-spline bases and the indices of their weights."""
+
+    @node("SplineWeighting")
+    def splineweighting(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Applies the results of SplineBasis."""
+
+    @node("Subsample")
+    def subsample(
+        self, args: list[str], strides: list[int], debugContext: DebugContextLike = ""
+    ) -> Any:
+        """Takes every so many elements along each dimension."""
+
+    @node("Swish")
+    def swish(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
+        """Computes x times its sigmoid."""
+
+    @node("TensorRemap")
+    def tensorremap(
+        self, args: list[str], remap_type: int = 0, debugPrefix: DebugContextLike = ""
+    ) -> Any:
+        """Chooses the layout of a tensor anew."""
+
+    def call(
+        self, args: list[str], num_outputs: int, callee: Any, debugContext: DebugContextLike = ""
+    ) -> list[str]:
+        """Calls a subgraph; all its calls share code.
+
+        Args:
+            args: its inputs.
+            num_outputs: how many outputs it has.
+            callee: the builder of the subgraph.
+            debugContext: name of the node.
+
+        Raises:
+            popart_exception: If numbers of inputs or outputs are not those of the subgraph.
+        """
+        graph = callee.graph_proto
+        for told, count, expected in (
+            ("inputs", len(args), len(graph.input)),
+            ("outputs", num_outputs, len(graph.output)),
+        ):
+            if count != expected:
+                raise popart_exception(
+                    f"For CallOp '{as_context(debugContext).path_name}', number of {told} "
+                    f"({count}) does not match that of the callee subgraph ({expected})."
+                )
+        return self._add("Call", args, num_outputs, {"callee": graph}, debugContext)
+
+    def packedDataBlock(
+        self,
+        args: list[str],
+        maxSequenceLengths: list[int],
+        resultSize: int,
+        callbackBatchSize: int,
+        callback: Any,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Runs a subgraph on packed sequences.
+
+        Args:
+            args: data, offsets and lengths for each input, then offsets and lengths of the result.
+            maxSequenceLengths: longest sequence of each input.
+            resultSize: rows of the result.
+            callbackBatchSize: sequences that the subgraph takes at once.
+            callback: the builder of the subgraph.
+            debugContext: name of the node.
+        """
+        attributes = {
+            "maxSequenceLengths": list(maxSequenceLengths),
+            "resultSize": resultSize,
+            "callbackBatchSize": callbackBatchSize,
+            "callback": callback.graph_proto,
+        }
+        return self._add("PackedDataBlock", args, 1, attributes, debugContext)[0]
+
+    def init(self, *args: Any, **kwargs: Any) -> Any:
+        """Makes a tensor.
+
+        Args:
+            *args: its shape, the numbers of its `DataType` and `InitType`, its batch axis if any,
+                and a debug context.
+            **kwargs: the same by name.
+
+        Raises:
+            TypeError: If arguments are missing.
+        """
+        names = ["shape", "data_type", "init_type", "batch_axis", "debugContext"]
+        if len(args) > 3 and not isinstance(args[3], int):
+            names.remove("batch_axis")
+        given = dict(zip(names, args), **kwargs)
+        if not {"shape", "data_type", "init_type"} <= set(given) <= {*names, "batch_axis"}:
+            raise TypeError(f"init: incompatible function arguments: {args}, {kwargs}")
+        context = given.pop("debugContext", "")
+        attributes = {
+            "shape": list(given["shape"]),
+            **{name: int(value) for name, value in given.items() if name != "shape"},
+        }
+        return self._add("Init", [], 1, attributes, context)[0]
+
+    def multiconv(
+        self,
+        args: list[list[str]],
+        dilations: list[list[int]] = [],
+        inDilations: list[list[int]] = [],
+        pads: list[list[int]] = [],
+        outPads: list[list[int]] = [],
+        strides: list[list[int]] = [],
+        availableMemoryProportions: list[float] = [],
+        partialsTypes: list[str] = [],
+        planType: str | None = None,
+        perConvReservedTiles: int | None = None,
+        cycleBackOff: float | None = None,
+        enableConvDithering: list[int] = [],
+        debugContext: DebugContextLike = "",
+    ) -> list[str]:
+        """Runs several convolutions at the same time.
+
+        Args:
+            args: for each, data, weights, and a bias if any.
+            dilations: of each; none for 1.
+            inDilations: dilations of the data of each.
+            pads: of each.
+            outPads: padding of the output of each.
+            strides: of each.
+            availableMemoryProportions: of each.
+            partialsTypes: of each.
+            planType: "parallel" or "serial".
+            perConvReservedTiles: tiles that each has at least.
+            cycleBackOff: how much slower each may be to be smaller.
+            enableConvDithering: of each.
+            debugContext: name of the node.
+
+        Raises:
+            popart_exception: If numbers of inputs or parameters are wrong.
+        """
+        parameters = {
+            "dilations": dilations,
+            "inDilations": inDilations,
+            "pads": pads,
+            "outPads": outPads,
+            "strides": strides,
+        }
+        _check_convolutions(args, parameters)
+        plan = {
+            "__available_memory": list(availableMemoryProportions),
+            "__partials_type": list(partialsTypes),
+            "__plan_type": planType,
+            "__per_conv_reserved_tiles": perConvReservedTiles,
+            "__cycle_back_off": cycleBackOff,
+            "__enable_conv_dithering": list(enableConvDithering),
+        }
+        attributes = {
+            "numConvs": len(args),
+            "numInputs": [len(inputs) for inputs in args],
+            **{name: [n for part in value for n in part] for name, value in parameters.items()},
+            **{
+                f"{name}Lengths": [len(part) for part in value]
+                for name, value in parameters.items()
+            },
+            **{name: value for name, value in plan.items() if value not in (None, [])},
+        }
+        inputs = [tensor_id for group in args for tensor_id in group]
+        return self._add("MultiConv", inputs, len(args), attributes, debugContext)
+
+    def replicatedallreduce(
+        self,
+        args: list[str],
+        collectiveOperator: CollectiveOperator | None = None,
+        commGroup: CommGroup | None = None,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Reduces the values of replicas to one that all get.
+
+        Args:
+            args: the input.
+            collectiveOperator: how; sums by default.
+            commGroup: the replicas; all by default.
+            debugContext: name of the node.
+        """
+        attributes = _collective(collectiveOperator, commGroup)
+        return self._add("ReplicatedAllReduce", args, 1, attributes, debugContext)[0]
+
+    def replicatedreducescatter(
+        self,
+        args: list[str],
+        collectiveOperator: CollectiveOperator | None = None,
+        commGroup: CommGroup | None = None,
+        debugContext: DebugContextLike = "",
+    ) -> Any:
+        """Reduces the values of replicas, of which each gets a part; see `replicatedallreduce`."""
+        attributes = _collective(collectiveOperator, commGroup)
+        return self._add("ReplicatedReduceScatter", args, 1, attributes, debugContext)[0]
+
+    def _add(
+        self, type_: str, args: Any, outputs: int, attributes: Any, context: DebugContextLike
+    ) -> list[str]:
+        context = as_context(context)
+        return self._core.add_node(
+            type_, self.domain, self.version, list(args), outputs, attributes, context
+        )
+
+
+def _collective(operator: CollectiveOperator | None, group: CommGroup | None) -> dict[str, Any]:
+    attributes: dict[str, Any] = {}
+    if operator is not None:
+        attributes["collectiveOp"] = int(operator)
+    if group is not None:
+        attributes[COMM_GROUP] = [int(group.type), group.replicaGroupSize]
+    return attributes
+
+
+def _check_convolutions(args: list[list[str]], parameters: dict[str, list[list[int]]]) -> None:
+    """Refuses convolutions without inputs, and parameters for another number of them."""
+    if not args:
+        raise popart_exception("MultiConv has no input tensors.")
+    for inputs in args:
+        if len(inputs) < 2:
+            raise popart_exception("Each set of MultiConv must have at least two inputs.")
+        if len(inputs) > 3:
+            raise popart_exception("Each set of MultiConv can have at most three inputs.")
+    for name, value in parameters.items():
+        if value and len(value) != len(args):
+            raise popart_exception(
+                f"The number of {name} parameter sets ({len(value)}) does not match the number of "
+                f"input sets ({len(args)})."
+            )

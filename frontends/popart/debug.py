@@ -1,0 +1,121 @@
+"""Where ops come from: `DebugContext`, `DebugInfo` and `SourceLocation`."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Union
+
+from tensorflow_ipu.frontends.popxl.core.sites import users_line
+
+_ids = itertools.count(1)
+
+
+class SourceLocation:
+    """A line of a program."""
+
+    def __init__(self, functionName: str, fileName: str, lineNumber: int) -> None:
+        """Takes the line.
+
+        Args:
+            functionName: name of the function.
+            fileName: path of the file.
+            lineNumber: number of the line, from 1.
+        """
+        self.functionName = functionName
+        self.fileName = fileName
+        self.lineNumber = lineNumber
+
+    def __repr__(self) -> str:
+        return f"SourceLocation({self.fileName}:{self.lineNumber} {self.functionName})"
+
+
+class DebugContext:
+    """What an op is called, and the line that makes it. A string stands for one with this name."""
+
+    def __init__(self, *args: Any) -> None:
+        """Takes any of a `DebugInfo` that it belongs to, a name and a `SourceLocation`.
+
+        Args:
+            *args: these, in that order.
+
+        Raises:
+            TypeError: If there is anything else.
+        """
+        self.parent: DebugInfo | None = None
+        self.name = ""
+        self.location: SourceLocation | None = None
+        for arg in args:
+            if isinstance(arg, DebugInfo):
+                self.parent = arg
+            elif isinstance(arg, str):
+                self.name = arg
+            elif isinstance(arg, SourceLocation):
+                self.location = arg
+            else:
+                raise TypeError(
+                    "DebugContext: incompatible function arguments. Expected a DebugInfo, a name "
+                    f"and a SourceLocation; received {arg!r}."
+                )
+        if self.location is None:
+            site = users_line()
+            self.location = site and SourceLocation(site.function, site.file, site.line)
+
+    def __repr__(self) -> str:
+        return f"DebugContext({self.path_name!r} {self.location})"
+
+    @property
+    def path_name(self) -> str:
+        """Its name, after that of the `DebugInfo` that it belongs to."""
+        parent = self.parent.context.path_name if self.parent else ""
+        return "/".join(part for part in (parent, self.name) if part)
+
+
+class DebugInfo:
+    """What is known of an op, for reports."""
+
+    def __init__(self, debugContext: DebugContext | str, layer: str) -> None:
+        """Takes what it is about.
+
+        Args:
+            debugContext: name and line.
+            layer: the part of the system that it is of.
+        """
+        self.context = as_context(debugContext)
+        self.layer = layer
+        self.values: dict[str, Any] = {}
+        self._id = next(_ids)
+
+    def __repr__(self) -> str:
+        return f"DebugInfo({self._id} {self.context.path_name!r} {self.layer})"
+
+    def getId(self) -> int:
+        """Returns a number that no other one has."""
+        return self._id
+
+    def setValue(self, name: str, value: Any) -> bool:
+        """Adds a value.
+
+        Args:
+            name: its name.
+            value: the value.
+
+        Returns:
+            True.
+        """
+        self.values[name] = value
+        return True
+
+
+def as_context(context: DebugContextLike) -> DebugContext:
+    """Returns a debug context for one, or for a name.
+
+    Args:
+        context: a context or a name.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    return context if isinstance(context, DebugContext) else DebugContext(context)
+
+
+DebugContextLike = Union[DebugContext, str]

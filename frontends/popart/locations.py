@@ -1,0 +1,391 @@
+"""Where tensors are kept, and groups of replicas: `TensorLocation`, `CommGroup` and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorflow_ipu.frontends.popart.enums import (
+    CommGroupType,
+    ReplicatedTensorSharding,
+    TensorStorage,
+    TileSet,
+    VariableRetrievalMode,
+)
+from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_internal_exception
+
+
+class ReplicaGrouping:
+    """Groups of replicas: those of a group are `stride` apart."""
+
+    def __init__(self, numReplicas: int, stride: int = 1, groupSize: int | None = None) -> None:
+        """Takes the grouping.
+
+        Args:
+            numReplicas: number of all replicas.
+            stride: distance between replicas of a group.
+            groupSize: replicas in a group; all by default.
+
+        Raises:
+            popart_exception: If a number is not positive, or they do not fit each other.
+        """
+        size = numReplicas if groupSize is None else groupSize
+        stride = 1 if size == 1 else stride
+        if min(numReplicas, stride, size) < 1:
+            raise popart_exception(
+                "The number of replicas, the stride and the group size must be positive. "
+                f"Received: {numReplicas}, {stride}, {size}"
+            )
+        if numReplicas % (stride * size):
+            raise popart_exception(
+                f"The number of replicas, {numReplicas}, must be divisible by the product of the "
+                f"stride and the group size, {stride} * {size}."
+            )
+        self.numReplicas, self.stride, self.groupSize = numReplicas, stride, size
+
+    def __repr__(self) -> str:
+        return f"ReplicaGrouping({self.numReplicas}, {self.stride}, {self.groupSize})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReplicaGrouping) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.numReplicas, self.stride, self.groupSize))
+
+    def group_of(self, replica: int) -> int:
+        """Returns the group of a replica.
+
+        Args:
+            replica: its number.
+        """
+        return replica % self.stride + self.stride * (replica // (self.stride * self.groupSize))
+
+    def groups(self) -> list[list[int]]:
+        """Returns the replicas of each group."""
+        found: list[list[int]] = [[] for _ in range(self.numReplicas // self.groupSize)]
+        for replica in range(self.numReplicas):
+            found[self.group_of(replica)].append(replica)
+        return found
+
+
+class CommGroup:
+    """Which replicas make a group."""
+
+    def __init__(self, type: Any = CommGroupType.All, replicaGroupSize: int = 0) -> None:  # noqa: A002
+        """Takes the group.
+
+        Args:
+            type: the kind of group, or a `ReplicaGrouping`.
+            replicaGroupSize: replicas in a group; of no meaning for all replicas.
+
+        Raises:
+            popart_exception: If no kind of group stands for the `ReplicaGrouping`.
+        """
+        if isinstance(type, ReplicaGrouping):
+            type, replicaGroupSize = _kind_of(type)
+        self.type = CommGroupType(type)
+        self.replicaGroupSize = int(replicaGroupSize)
+
+    def __repr__(self) -> str:
+        return f"CommGroup({self.type.name}, {self.replicaGroupSize})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommGroup) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.replicaGroupSize))
+
+    def toReplicaGrouping(self, numReplicas: int) -> ReplicaGrouping:
+        """Returns the groups among a number of replicas.
+
+        Args:
+            numReplicas: the number.
+
+        Raises:
+            popart_exception: If it does not fit.
+        """
+        size = self.replicaGroupSize
+        if self.type is CommGroupType.All:
+            return ReplicaGrouping(numReplicas, 1, numReplicas)
+        if self.type is CommGroupType.Ungrouped:
+            return ReplicaGrouping(numReplicas, 1, 1)
+        if self.type is CommGroupType.Orthogonal and size > 0:
+            return ReplicaGrouping(numReplicas, max(1, numReplicas // size), size)
+        return ReplicaGrouping(numReplicas, 1, size)
+
+
+class TensorLocation:
+    """Where a tensor is kept, and which replicas share its storage."""
+
+    def __init__(self, *args: Any) -> None:
+        """Takes the location.
+
+        Args:
+            *args: nothing; the storage, with or without sharding, with or without its domain; or
+                storage, tiles to load to, tiles to store on, sharding, with or without its domain.
+
+        Raises:
+            TypeError: If it is anything else.
+        """
+        self.storage = TensorStorage.OnChip
+        self.loadTileSet = self.storageTileSet = TileSet.Compute
+        self.replicatedTensorSharding = ReplicatedTensorSharding.Off
+        self.shardingDomain = CommGroup()
+        names = ["storage", "replicatedTensorSharding", "shardingDomain"]
+        if len(args) > 1 and isinstance(args[1], TileSet):
+            names[1:1] = ["loadTileSet", "storageTileSet"]
+        if len(args) > len(names):
+            raise TypeError(
+                "TensorLocation: incompatible function arguments. Expected "
+                f"{', '.join(names)}; received {args}."
+            )
+        for name, value in zip(names, args):
+            if not isinstance(value, type(getattr(self, name))):
+                raise TypeError(
+                    "TensorLocation: incompatible function arguments. Expected "
+                    f"{type(getattr(self, name)).__name__} for {name}; received {value!r}."
+                )
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorLocation({self.storage.name}, {self.loadTileSet.name}, "
+            f"{self.storageTileSet.name}, {self.replicatedTensorSharding.name}, "
+            f"{self.shardingDomain})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorLocation) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.serialized()))
+
+    def serialized(self) -> list[int]:
+        """Returns the numbers that stand for it in a model."""
+        domain = self.shardingDomain
+        return [
+            *map(int, (self.storage, self.loadTileSet, self.storageTileSet)),
+            int(self.replicatedTensorSharding),
+            int(domain.type),
+            domain.replicaGroupSize,
+        ]
+
+
+class TensorLocationSettings:
+    """Where tensors of one kind are kept, if they are large enough."""
+
+    def __init__(
+        self,
+        location: TensorLocation | TensorStorage | None = None,
+        minElementsForOffChip: int = 2,
+        minElementsForReplicatedTensorSharding: int = 8192,
+    ) -> None:
+        """Takes the settings.
+
+        Args:
+            location: the location, or only the storage.
+            minElementsForOffChip: smaller tensors stay on the chip.
+            minElementsForReplicatedTensorSharding: smaller tensors are whole on each replica.
+        """
+        if isinstance(location, TensorStorage):
+            location = TensorLocation(location)
+        self.location = location or TensorLocation()
+        self.minElementsForOffChip = minElementsForOffChip
+        self.minElementsForReplicatedTensorSharding = minElementsForReplicatedTensorSharding
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorLocationSettings({self.location}, {self.minElementsForOffChip}, "
+            f"{self.minElementsForReplicatedTensorSharding})"
+        )
+
+
+class VariableSettings:
+    """Which replicas share the value of a variable, and which values come to the host."""
+
+    def __init__(self, *args: Any) -> None:
+        """Takes the settings.
+
+        Args:
+            *args: nothing; any of a `CommGroup` and a `VariableRetrievalMode`, in this order; or
+                stride, group size and mode.
+
+        Raises:
+            TypeError: If it is anything else.
+            popart_internal_exception: If a group has less than one replica.
+        """
+        self._domain: CommGroup | None = CommGroup()
+        self._mode = VariableRetrievalMode.OnePerGroup
+        self._stride, self._size = 1, 0
+        if len(args) == 3:
+            self._domain, self._stride, self._size, self._mode = None, *args
+        for arg in args if len(args) < 3 else ():
+            if isinstance(arg, CommGroup):
+                self._domain = arg
+            elif isinstance(arg, VariableRetrievalMode):
+                self._mode = arg
+            else:
+                raise TypeError(
+                    "VariableSettings: incompatible function arguments. Expected a CommGroup and a "
+                    f"VariableRetrievalMode; received {arg!r}."
+                )
+        if self._domain is not None:
+            self._size = self._domain.replicaGroupSize
+        self.verify()
+
+    def __repr__(self) -> str:
+        groups = self._domain or f"stride {self._stride}, size {self._size}"
+        return f"VariableSettings({groups}, {self._mode.name})"
+
+    def verify(self) -> None:
+        """Refuses settings that make no groups.
+
+        Raises:
+            popart_internal_exception: If a group has less than one replica.
+        """
+        sized = (CommGroupType.Consecutive, CommGroupType.Orthogonal)
+        kind = self._domain.type if self._domain else CommGroupType.Consecutive
+        if kind in sized and self._size < 1:
+            raise popart_internal_exception(
+                f"VariableSettings had 1 errors! A group must have at least one replica. Received: "
+                f"{self}"
+            )
+
+    def getSharedVariableDomain(self) -> CommGroup:
+        """Returns the group.
+
+        Raises:
+            popart_exception: If it was made of stride and size.
+        """
+        if self._domain is None:
+            raise popart_exception(
+                "These VariableSettings were made of a stride and a group size, and have no "
+                "CommGroup. Use getReplicaGrouping."
+            )
+        return self._domain
+
+    def isUsingCommGroup(self) -> bool:
+        """Returns whether it was made of a `CommGroup`."""
+        return self._domain is not None
+
+    def getCommGroupType(self) -> CommGroupType:
+        """Returns the kind of group.
+
+        Raises:
+            popart_exception: If it was made of stride and size.
+        """
+        return self.getSharedVariableDomain().type
+
+    def getStride(self) -> int:
+        """Returns the distance between replicas of a group, as passed."""
+        return self._stride
+
+    def getGroupSize(self) -> int:
+        """Returns the number of replicas in a group, as passed."""
+        return self._size
+
+    def getRetrievalMode(self) -> VariableRetrievalMode:
+        """Returns which values come to the host."""
+        return self._mode
+
+    def getReplicaGrouping(self, arg0: int) -> ReplicaGrouping:
+        """Returns the groups among a number of replicas.
+
+        Args:
+            arg0: the number.
+
+        Raises:
+            popart_exception: If it does not fit.
+        """
+        if self._domain is not None:
+            return self._domain.toReplicaGrouping(arg0)
+        return ReplicaGrouping(arg0, self._stride, self._size)
+
+    def getGroupCount(self, arg0: int) -> int:
+        """Returns the number of groups among a number of replicas.
+
+        Args:
+            arg0: the number.
+        """
+        return arg0 // self.getReplicaGrouping(arg0).groupSize
+
+    def getRealGroupSize(self, arg0: int) -> int:
+        """Returns how many replicas of a number make a group.
+
+        Args:
+            arg0: the number.
+        """
+        return self.getReplicaGrouping(arg0).groupSize
+
+    def getGroupRepresentative(self, group: int) -> int:
+        """Returns the first replica of a group.
+
+        Args:
+            group: number of the group.
+        """
+        kind = self._domain.type if self._domain else CommGroupType.Orthogonal
+        if kind is CommGroupType.All:
+            return 0
+        return self._size * group if kind is CommGroupType.Consecutive else group
+
+    def numReplicasReturningVariable(self, arg0: int) -> int:
+        """Returns how many replicas of a number send their value to the host.
+
+        Args:
+            arg0: the number.
+        """
+        if self._mode is VariableRetrievalMode.AllReplicas:
+            return arg0
+        return self.getGroupCount(arg0)
+
+    def groups(self, arg0: int) -> list[list[int]]:
+        """Returns the replicas of each group among a number of replicas.
+
+        Args:
+            arg0: the number.
+        """
+        return self.getReplicaGrouping(arg0).groups()
+
+    def shapeOnHost(self, arg0: list[int], arg1: int) -> list[int]:
+        """Returns the shape that a variable has on the host.
+
+        Args:
+            arg0: its shape on a replica.
+            arg1: the number of replicas.
+        """
+        count = self.getGroupCount(arg1)
+        return [count, *arg0] if count > 1 else list(arg0)
+
+    def shapeOnReplica(self, arg0: list[int], arg1: int, arg2: str) -> list[int]:
+        """Returns the shape that a variable has on a replica.
+
+        Args:
+            arg0: its shape on the host.
+            arg1: the number of replicas.
+            arg2: its name, for errors.
+
+        Raises:
+            popart_internal_exception: If the first dimension is not the number of groups.
+        """
+        count = self.getGroupCount(arg1)
+        if count == 1:
+            return list(arg0)
+        if not arg0 or arg0[0] != count:
+            raise popart_internal_exception(
+                f"Return mismatch with possibly appended outer dimension of {arg2}: it has "
+                f"{count} groups among {arg1} replicas, and the shape {arg0}."
+            )
+        return list(arg0[1:])
+
+
+def _kind_of(grouping: ReplicaGrouping) -> tuple[CommGroupType, int]:
+    """Returns the kind of group that stands for a grouping."""
+    count, stride, size = grouping.numReplicas, grouping.stride, grouping.groupSize
+    if size == count:
+        return CommGroupType.All, size
+    if size == 1:
+        return CommGroupType.Ungrouped, 1
+    if stride == 1:
+        return CommGroupType.Consecutive, size
+    if stride == count // size:
+        return CommGroupType.Orthogonal, size
+    raise popart_exception(f"No CommGroup stands for {grouping}.")

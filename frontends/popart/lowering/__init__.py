@@ -1,0 +1,1 @@
+"""Puts models into programs of the device."""

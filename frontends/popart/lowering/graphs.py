@@ -1,0 +1,194 @@
+"""`Lowering`: puts the nodes of one graph into the TensorFlow function that is being built."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import onnx
+import tensorflow as tf
+from onnx import helper
+from tensorflow.python.eager import context as eager_context
+
+from tensorflow_ipu import scopes
+from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
+from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, OpKind
+
+# Attribute with the number of a node's IPU.
+IPU = "__ipu_number"
+# Attributes that say where and how a node runs begin with this; they do not change its values.
+_ANNOTATION = "__"
+
+
+class Lowering:
+    """Puts the nodes of a graph into the function in scope, in the order of the model.
+
+    Attributes:
+        values: What its tensors hold, by id.
+    """
+
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        context: Context,
+        is_sharded: bool = False,
+        parent: Lowering | None = None,
+    ) -> None:
+        """Starts with no values.
+
+        Args:
+            opsets: versions of the domains.
+            context: what ops ask of the session.
+            is_sharded: whether nodes are placed on several IPUs.
+            parent: the graph around it, whose tensors its nodes can take.
+        """
+        self.values: dict[str, Value] = {}
+        self._opsets = opsets
+        self._context = context
+        self._is_sharded = is_sharded
+        self._parent = parent
+
+    def value(self, tensor_id: str) -> Value:
+        """Returns what a tensor holds.
+
+        Args:
+            tensor_id: the tensor.
+
+        Raises:
+            popart_exception: If nothing was said of it.
+        """
+        if tensor_id in self.values:
+            return self.values[tensor_id]
+        if self._parent is not None:
+            return self._parent.value(tensor_id)
+        raise popart_exception(f"Unknown tensor '{tensor_id}': no node and no input makes it.")
+
+    def tensor(self, tensor_id: str) -> Any:
+        """Returns what a tensor holds as a tensor of the function in scope.
+
+        Args:
+            tensor_id: the tensor.
+        """
+        value = self.value(tensor_id)
+        if value.tensor is None:
+            value = dataclasses.replace(value, tensor=tf.constant(value.known))
+            self.values[tensor_id] = value
+        return value.tensor
+
+    def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Puts nodes into the function.
+
+        Args:
+            nodes: the nodes, each after those that it takes tensors of.
+
+        Raises:
+            popart_exception: If an op is unknown, or its inputs do not fit it.
+        """
+        for node in nodes:
+            kind = kinds.find(node.domain, node.op_type, self._version(node.domain))
+            with self._place(node):
+                results = self._results(kind, node)
+            for tensor_id, result in zip(node.output, results):
+                if tensor_id:
+                    self.values[tensor_id] = result
+
+    def _results(self, kind: OpKind, node: onnx.NodeProto) -> list[Value]:
+        """Returns the outputs of a node."""
+        attributes = _attributes(kind, node)
+        if kind.takes_context:
+            count = len(node.output)
+            attributes["context"] = dataclasses.replace(self._context, output_count=count)
+        inputs = [self.value(tensor_id) if tensor_id else None for tensor_id in node.input]
+        if kind.folds and all(value is None or value.is_constant for value in inputs):
+            with eager_context.eager_mode(), tf.device("/CPU:0"):
+                arrays = [value and tf.constant(value.known) for value in inputs]
+                found = _compute(kind, node, self._arguments(kind, node, arrays), attributes)
+                return [constant(tensor.numpy()) for tensor in found]
+        tensors = [self.tensor(name) if name else None for name in node.input]
+        found = _compute(kind, node, self._arguments(kind, node, tensors), attributes)
+        return [Value(_with_gradient(kind, tensor)) for tensor in found]
+
+    def _arguments(self, kind: OpKind, node: onnx.NodeProto, tensors: Sequence[Any]) -> list[Any]:
+        """Returns the inputs of a node, known ones as arrays."""
+        arguments = list(tensors)
+        for position in kind.known:
+            if position < len(arguments) and arguments[position] is not None:
+                arguments[position] = self._known(node, position)
+        return arguments
+
+    def _known(self, node: onnx.NodeProto, position: int) -> Any:
+        """Returns the value of an input that has to be known."""
+        value = self.value(node.input[position])
+        if value.known is None:
+            raise popart_exception(
+                f"Need the value of the {node.op_type} input '{node.input[position]}' to determine "
+                "the output shape, but it has no data when the session is made. Make it a constant "
+                f"({_named(node)})."
+            )
+        return value.known
+
+    def _version(self, domain: str) -> int:
+        return self._opsets.get("" if domain == "ai.onnx" else domain, 1)
+
+    @contextlib.contextmanager
+    def _place(self, node: onnx.NodeProto) -> Any:
+        """Puts operations where the model says, with names that lead back to the node."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(tf.name_scope(_scope_name(node)))
+            if self._is_sharded:
+                number = next((a.i for a in node.attribute if a.name == IPU), 0)
+                stack.enter_context(scopes.ipu_shard(number))
+            yield
+
+
+def _compute(
+    kind: OpKind, node: onnx.NodeProto, arguments: Sequence[Any], attributes: Mapping[str, Any]
+) -> list[Any]:
+    """Returns the outputs of a node; an error of TensorFlow's names the node."""
+    try:
+        found = kind.compute(*arguments, **attributes)
+    except popart_exception:
+        raise
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        raise popart_exception(f"The inputs of {_named(node)} do not fit it: {error}") from error
+    return list(found) if isinstance(found, (list, tuple)) else [found]
+
+
+def _attributes(kind: OpKind, node: onnx.NodeProto) -> dict[str, Any]:
+    """Returns the attributes of a node as its op takes them.
+
+    Raises:
+        popart_exception: If there is one that it does not take.
+    """
+    found = {}
+    for attribute in node.attribute:
+        if attribute.name.startswith(_ANNOTATION) or attribute.name == "consumed_inputs":
+            continue
+        if attribute.name not in kind.attributes:
+            raise popart_exception(
+                f"The attribute {attribute.name} of {_named(node)} is not supported. Attributes of "
+                f"{kind.type}: {', '.join(sorted(kind.attributes)) or 'none'}."
+            )
+        value = helper.get_attribute_value(attribute)
+        value = value.decode() if isinstance(value, bytes) else value
+        found[kind.parameter(attribute.name)] = value
+    return found
+
+
+def _with_gradient(kind: OpKind, tensor: Any) -> Any:
+    """Returns the output of an op with the gradient that PopART has."""
+    return tensor if kind.gradient is Gradient.DERIVED else tf.stop_gradient(tensor)
+
+
+def _named(node: onnx.NodeProto) -> str:
+    return f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({node.output[0]})"
+
+
+def _scope_name(node: onnx.NodeProto) -> str:
+    name = node.name or node.op_type
+    return "".join(c if c.isalnum() or c in "_./" else "_" for c in name).strip("_./") or "node"

@@ -1,0 +1,58 @@
+"""Types of what a node makes, found by putting it alone into a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+import tensorflow as tf
+from onnx import helper
+
+from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.lowering.values import Value
+from tensorflow_ipu.frontends.popart.ops.kinds import Context
+
+# Ops of which the original's builder knows no shapes.
+_WITHOUT = (
+    *("ScaledAdd", "NormalizeImage", "ReplicatedAllReduce", "ReplicatedReduceScatter"),
+    *("PackedDataBlock", "IncrementMod", "Abort"),
+)
+
+
+def of_node(
+    node: onnx.NodeProto, type_of: Callable[[str], onnx.TypeProto | None], version: int
+) -> dict[str, onnx.TypeProto] | None:
+    """Returns the types of the outputs of a node; None if there is no rule.
+
+    Args:
+        node: the node.
+        type_of: returns the type of a tensor.
+        version: version of the node's domain.
+    """
+    if node.op_type in _WITHOUT:
+        return None
+    with tf.Graph().as_default():
+        lowering = Lowering({node.domain: version}, Context())
+        for name in node.input:
+            lowering.values[name] = _placeholder(type_of(name))
+        try:
+            lowering.run([node])
+        except popart_exception:
+            return None
+        return {
+            name: helper.make_tensor_type_proto(
+                datatypes.of_tf(lowering.value(name).dtype).onnx, lowering.value(name).shape
+            )
+            for name in node.output
+            if name in lowering.values
+        }
+
+
+def _placeholder(type_: onnx.TypeProto | None) -> Value:
+    if type_ is None:
+        raise popart_exception("The type of an input is not known.")
+    tensor = type_.tensor_type
+    shape = [dim.dim_value for dim in tensor.shape.dim]
+    return Value(tf.compat.v1.placeholder(datatypes.of_onnx(tensor.elem_type).tf, shape))

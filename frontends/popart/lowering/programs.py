@@ -1,0 +1,259 @@
+"""`Program`: a model as a Cluster, with its weights, inputs and anchors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu.compiler import launch, trace
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering import training
+from tensorflow_ipu.frontends.popart.lowering.anchors import Anchors
+from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.lowering.inputs import Inputs
+from tensorflow_ipu.frontends.popart.lowering.values import Value
+from tensorflow_ipu.frontends.popart.model.imports import Model
+from tensorflow_ipu.frontends.popart.ops.kinds import Context
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+
+_FINAL = AnchorReturnTypeId.Final
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What one run of a program does.
+
+    Attributes:
+        model: What it computes.
+        data_flow: Batches, and what comes to the host.
+        infos: Shape and type of each tensor.
+        accumulation: Micro-batches of a batch.
+        replicas: Number of replicas.
+        is_sharded: Whether nodes are placed on several IPUs.
+        training: How weights are trained; None for inference.
+    """
+
+    model: Model
+    data_flow: DataFlow
+    infos: Mapping[str, TensorInfo]
+    accumulation: int = 1
+    replicas: int = 1
+    is_sharded: bool = False
+    training: training.Training | None = None
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro-batches of a run, for each replica."""
+        return self.data_flow.batchesPerStep() * self.accumulation
+
+
+class Program:
+    """What a session runs on one device.
+
+    Attributes:
+        device: The TensorFlow device that it runs on.
+        anchors: What it sends to the host.
+    """
+
+    def __init__(self, step: Step, weights: Mapping[str, np.ndarray], ordinal: int) -> None:
+        """Puts a model into a program; it is compiled when it first runs.
+
+        Args:
+            step: what a run does.
+            weights: values of weights and of optimizer state.
+            ordinal: of the TensorFlow device.
+
+        Raises:
+            popart_exception: If the model cannot be put into a program.
+        """
+        self._step = step
+        self.device = f"/device:IPU:{ordinal}"
+        self.anchors = Anchors(step.data_flow, ordinal)
+        self._inputs = Inputs(step.model.used_inputs, ordinal)
+        with tf.device(self.device):
+            self.variables = {
+                name: tf.Variable(array, name=_fit(name)) for name, array in weights.items()
+            }
+        self._cluster = trace.trace(self._build, [], "popart")
+
+    def run(self, samples: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Runs one step.
+
+        Args:
+            samples: for each input that is used its samples, replica by replica in each
+                micro-batch.
+
+        Returns:
+            The samples of each anchor, in the same order.
+        """
+        self._inputs.start(samples)
+        arguments = list(self._cluster.graph.external_captures)
+        try:
+            launch.launch(self._cluster, arguments, self.device)
+        except BaseException:
+            self.anchors.drop()
+            raise
+        return self.anchors.take()
+
+    def _build(self) -> tuple[list[Any], list[Any]]:
+        """Puts the step into the function in scope: a loop over batches."""
+        self.anchors.begin(self._step.infos)
+        done = _repeat(self._step.data_flow.batchesPerStep(), self._batch)
+        with tf.control_dependencies(done):
+            return [], [*done, *self.anchors.send_sums()]
+
+    def _batch(self, number: Any) -> list[Any]:
+        """Puts one batch into the program: a loop over micro-batches, then the update."""
+        trained = self._step.training
+        count = self._step.accumulation
+        if trained is None:
+            return _repeat(count, lambda i: self._micro_batch(number * count + i))
+        update = training.Update(trained, self.variables, count, self._step.replicas)
+        if count == 1:
+            lowering = self._lowered()
+            gradients = self._differentiated(lowering, update)
+            done = update.apply(gradients, _reads(lowering, self._step.model))
+            running = self._running_statistics(lowering)
+            return [*done, *running, *self._send(lowering, gradients, number, done)]
+
+        def micro_batch(i: Any) -> list[Any]:
+            lowering = self._lowered()
+            gradients = self._differentiated(lowering, update)
+            sent = self._send(lowering, gradients, number * count + i, None)
+            return [
+                *sent,
+                *self._running_statistics(lowering),
+                *update.accumulate(gradients, i),
+            ]
+
+        added = _repeat(count, micro_batch)
+        with tf.control_dependencies(added):
+            done = update.apply_accumulated()
+            return [*done, *self._send_state(done)]
+
+    def _micro_batch(self, number: Any) -> list[Any]:
+        lowering = self._lowered()
+        return [*self._send(lowering, {}, number, None), *self._running_statistics(lowering)]
+
+    def _running_statistics(self, lowering: Lowering) -> list[Any]:
+        """Writes the running statistics of batch normalization into weights that hold them."""
+        with tf.control_dependencies(_reads(lowering, self._step.model)):
+            return [
+                self.variables[node.input[position]].assign(
+                    lowering.tensor(node.output[position - 2]), read_value=False
+                )
+                for node in self._step.model.nodes
+                if node.op_type == "BatchNormalization" and len(node.output) > 1
+                for position in (3, 4)
+                if node.input[position] in self.variables
+            ]
+
+    def _lowered(self) -> Lowering:
+        """Puts the nodes of the model into the function in scope."""
+        model = self._step.model
+        context = Context(self._step.training is not None, self._step.replicas)
+        lowering = Lowering(model.opsets, context, self._step.is_sharded)
+        for name, tensor in self._inputs.read().items():
+            lowering.values[name] = Value(tensor)
+        for name, array in model.weights.items():
+            known = Value(self.variables[name].read_value(), array)
+            lowering.values[name] = known
+        lowering.run(model.nodes)
+        return lowering
+
+    def _differentiated(self, lowering: Lowering, update: training.Update) -> dict[str, Any]:
+        """Returns gradients of the loss by tensor: of weights, and of what is anchored."""
+        anchored = [
+            name[len(training.GRADIENT) :]
+            for name in self._step.data_flow.anchors()
+            if name.startswith(training.GRADIENT)
+        ]
+        return update.gradients(lowering, self._step.model.weights, anchored)
+
+    def _send(
+        self, lowering: Lowering, gradients: Mapping[str, Any], number: Any, done: Any
+    ) -> list[Any]:
+        """Adds the sending of anchors in a micro-batch; weights are those after its update."""
+        sent = []
+        for name in self.anchors_of(done is None):
+            if name in self.variables:
+                after = done if done is not None else _reads(lowering, self._step.model)
+                with tf.control_dependencies(after):
+                    tensor = self.variables[name].read_value()
+            elif name.startswith(training.GRADIENT):
+                tensor = gradients.get(name[len(training.GRADIENT) :])
+                if tensor is None:
+                    raise popart_exception(_no_gradient(name))
+            else:
+                tensor = lowering.tensor(name)
+            sent.append(self.anchors.send(name, tensor, number))
+        return sent
+
+    def anchors_of(self, before_update: bool) -> list[str]:
+        """Returns the anchors to send in a micro-batch.
+
+        Args:
+            before_update: whether the update comes later, for the last values of weights.
+        """
+        flow = self._step.data_flow
+        if self._step.training is None or not before_update:
+            return flow.anchors()
+        return [
+            name
+            for name in flow.anchors()
+            if name not in self.variables or flow.art(name).id() is not _FINAL
+        ]
+
+    def _send_state(self, done: list[Any]) -> list[Any]:
+        """Adds the sending of weights after an update, of which only the last value is wanted."""
+        flow = self._step.data_flow
+        with tf.control_dependencies(done):
+            return [
+                self.anchors.send(name, self.variables[name].read_value(), tf.constant(0))
+                for name in flow.anchors()
+                if name in self.variables and flow.art(name).id() is _FINAL
+            ]
+
+
+def _repeat(count: int, body: Callable[[Any], list[Any]]) -> list[Any]:
+    """Puts a loop into the function in scope.
+
+    Args:
+        count: number of iterations.
+        body: takes the number of the iteration, and returns operations to run in it.
+
+    Returns:
+        Operations that are done when the loop is.
+    """
+    if count == 1:
+        return body(tf.constant(0))
+
+    def step(i: Any) -> Any:
+        with tf.control_dependencies(body(i)):
+            return (i + 1,)
+
+    loop = tf.while_loop(lambda i: i < count, step, (tf.constant(0),), parallel_iterations=1)
+    return [loop[0].op]
+
+
+def _reads(lowering: Lowering, model: Model) -> list[Any]:
+    """Returns the operations that read weights: updates come after them."""
+    return [lowering.tensor(name).op for name in model.weights]
+
+
+def _no_gradient(name: str) -> str:
+    return (
+        f"Anchor tensor `{name}' not in Ir Tensors. The tensor "
+        f"{name[len(training.GRADIENT) :]} does not lead to the loss."
+    )
+
+
+def _fit(name: str) -> str:
+    """Returns a name as TensorFlow takes it."""
+    return "".join(c if c.isalnum() or c in "_./" else "_" for c in name).lstrip("_./") or "t"

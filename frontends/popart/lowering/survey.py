@@ -1,0 +1,79 @@
+"""What is known of a model before there is a program: shapes, types, and what is trained."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering import training
+from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.lowering.values import Value
+from tensorflow_ipu.frontends.popart.model.imports import Model
+from tensorflow_ipu.frontends.popart.ops.kinds import Context
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What is known of a model.
+
+    Attributes:
+        infos: Shape and type of each tensor.
+        trained: The weights that the loss depends on.
+    """
+
+    infos: Mapping[str, TensorInfo]
+    trained: tuple[str, ...]
+
+
+def make(
+    model: Model,
+    trained: training.Training | None,
+    replicas: int,
+    differentiated: Sequence[str] = (),
+) -> Survey:
+    """Looks at a model, by putting it into a graph that never runs.
+
+    Args:
+        model: the model.
+        trained: how it is trained; None for inference.
+        replicas: number of replicas.
+        differentiated: tensors whose gradients are wanted.
+
+    Raises:
+        popart_exception: If nodes do not fit each other, or there is no such loss.
+    """
+    with tf.Graph().as_default():
+        lowering = Lowering(model.opsets, Context(trained is not None, replicas))
+        for name, info in model.inputs.items():
+            type_ = datatypes.of_member(info.dataType())
+            placeholder = tf.compat.v1.placeholder(type_.tf, info.shape())
+            lowering.values[name] = Value(placeholder)
+        for name, array in model.weights.items():
+            placeholder = tf.compat.v1.placeholder(array.dtype, array.shape)
+            lowering.values[name] = Value(placeholder, array)
+        lowering.run(model.nodes)
+        weights = _trained(lowering, model, trained) if trained else {}
+        infos = {name: _info(value) for name, value in lowering.values.items()}
+        known = [name for name in differentiated if name in infos]
+        found = training.gradients(lowering, trained, known, 1.0) if trained else {}
+        infos.update({training.GRADIENT + name: infos[name] for name in found})
+    return Survey(infos, tuple(weights))
+
+
+def _trained(lowering: Lowering, model: Model, trained: training.Training) -> dict[str, tf.Tensor]:
+    """Returns gradients of the loss by weight."""
+    if trained.loss not in lowering.values:
+        raise popart_exception(
+            f"Could not find loss tensor '{trained.loss}' in main graph tensors."
+        )
+    floating = [name for name, array in model.weights.items() if array.dtype.kind == "f"]
+    return training.gradients(lowering, trained, floating, 1.0)
+
+
+def _info(value: Value) -> TensorInfo:
+    return TensorInfo(datatypes.of_tf(value.dtype).member, value.shape)

@@ -1,0 +1,1 @@
+"""ONNX files: loading, checks, data kept beside them."""

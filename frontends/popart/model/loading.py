@@ -1,0 +1,102 @@
+"""Reads models: from bytes or files, checked, with data that is kept beside them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import checker
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+
+_OPSETS = range(6, 12)
+
+
+def load(model: Any) -> onnx.ModelProto:
+    """Returns a model, checked.
+
+    Args:
+        model: its bytes, or the path of a file.
+
+    Raises:
+        popart_exception: If it cannot be read, or is not valid.
+    """
+    proto = onnx.ModelProto()
+    proto.ParseFromString(_parsed(model))
+    _check(proto)
+    return proto
+
+
+def opsets(model: onnx.ModelProto) -> dict[str, int]:
+    """Returns the versions of the domains of a model; "" is that of ONNX.
+
+    Args:
+        model: the model.
+    """
+    return {
+        "" if opset.domain == "ai.onnx" else opset.domain: opset.version
+        for opset in model.opset_import
+    }
+
+
+def _parsed(model: Any) -> bytes:
+    """Returns the bytes of a model, which can be parsed."""
+    data = _content(model)
+    try:
+        if not onnx.ModelProto.FromString(data).HasField("graph"):
+            raise DecodeError("there is no graph in it")
+    except DecodeError as error:
+        shown = model if isinstance(model, str) else f"{data[:40]!r}..."
+        raise popart_exception(
+            f"Failed to load a ModelProto from the string '{shown}': {error}. Pass the bytes of a "
+            "model, or the path of a file that is there."
+        ) from error
+    return data
+
+
+def _content(model: Any) -> bytes:
+    """Returns bytes, or the content of the file that they or a text name."""
+    if isinstance(model, onnx.ModelProto):
+        return bytes(model.SerializeToString())
+    if not isinstance(model, (str, bytes, os.PathLike)):
+        raise TypeError(
+            "A model is bytes or the path of a file: incompatible function arguments. Received: "
+            f"{type(model).__name__}"
+        )
+    try:
+        is_file = os.path.isfile(model)
+    except ValueError:  # bytes that no path has
+        is_file = False
+    if is_file:
+        with open(model, "rb") as file:
+            return file.read()
+    return model if isinstance(model, bytes) else os.fspath(model).encode()
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """Refuses models that are not valid, or of opsets that are not supported."""
+    found = opsets(model)
+    if not found:
+        raise popart_exception("The model imports no opset. Models say which versions they are of.")
+    version = found.get("", _OPSETS[-1])
+    if version not in _OPSETS:
+        raise popart_exception(
+            f"Encountered ONNX opset version {version} in the model. Supported are "
+            f"{_OPSETS[0]} to {_OPSETS[-1]}: convert it with onnx.version_converter."
+        )
+    if found.get("ai.graphcore", 1) != 1:
+        raise popart_exception(
+            f"Encountered ai.graphcore opset version {found['ai.graphcore']}. Supported is 1."
+        )
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model)
+    # Of outputs of some ops only sessions know the types.
+    typed = [value for value in model.graph.output if value.HasField("type")]
+    del checked.graph.output[:]
+    checked.graph.output.extend(typed)
+    try:
+        checker.check_model(checked, check_custom_domain=False)
+    except checker.ValidationError as error:
+        raise popart_exception(f"The model is not valid: {error}") from error

@@ -1,0 +1,18 @@
+"""The table of ops: what each node of a model computes. Importing this fills it."""
+
+from tensorflow_ipu.frontends.popart.ops import (
+    elementwise,
+    indexing,
+    linear,
+    logic,
+    losses,
+    movement,
+    normalization,
+    pooling,
+    reductions,
+)
+
+__all__ = [
+    *("elementwise", "indexing", "linear", "logic", "losses", "movement", "normalization"),
+    *("pooling", "reductions"),
+]

@@ -1,0 +1,306 @@
+"""Ops on elements: arithmetic, elementary functions and activations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, check
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+
+_SIMPLE = {
+    "Abs": (tf.abs, (1, 6), True),
+    "Neg": (tf.negative, (1, 6), True),
+    "Exp": (tf.exp, (1, 6), True),
+    "Log": (tf.math.log, (1, 6), False),
+    "Sqrt": (tf.sqrt, (1, 6), False),
+    "Reciprocal": (lambda x: 1 / x, (1, 6), True),
+    "Relu": (tf.nn.relu, (1, 6), True),
+    "Sigmoid": (tf.sigmoid, (1, 6), False),
+    "Tanh": (tf.tanh, (1, 6), False),
+    "Identity": (tf.identity, (1,), True),
+    "Softplus": (tf.math.softplus, (1,), False),
+    "Softsign": (tf.nn.softsign, (1,), False),
+    "Erf": (tf.math.erf, (9,), False),
+    "Sin": (tf.sin, (7,), False),
+    "Cos": (tf.cos, (7,), False),
+    "Tan": (tf.tan, (7,), False),
+    "Asin": (tf.asin, (7,), False),
+    "Acos": (tf.acos, (7,), False),
+    "Atan": (tf.atan, (7,), False),
+    "Sinh": (tf.sinh, (9,), False),
+    "Cosh": (tf.cosh, (9,), False),
+    "Asinh": (tf.asinh, (9,), False),
+    "Acosh": (tf.acosh, (9,), False),
+    "Atanh": (tf.atanh, (9,), False),
+}
+for _type, (_function, _versions, _folds) in _SIMPLE.items():
+    op(_type, *_versions, folds=_folds)(lambda x, *, _function=_function: _function(x))
+
+
+def _zero_gradient(function: Any) -> Any:
+    """Returns a function whose gradient is zero, where TensorFlow's has none."""
+
+    @tf.custom_gradient
+    def computed(x: Any) -> Any:
+        return function(x), tf.zeros_like
+
+    return computed
+
+
+def _round_away(x: Any) -> Any:
+    return tf.sign(x) * tf.floor(tf.abs(x) + tf.cast(0.5, x.dtype))
+
+
+for _type, _function, _versions in (
+    ("Ceil", tf.math.ceil, (1, 6)),
+    ("Floor", tf.floor, (1, 6)),
+    ("Sign", tf.sign, (9,)),
+    ("Round", _round_away, (11,)),
+):
+    op(_type, *_versions, folds=_type == "Floor")(_zero_gradient(_function))
+op("NearbyInt", 1, domain=GRAPHCORE)(_zero_gradient(tf.round))
+op("Round", 1, domain=GRAPHCORE)(_zero_gradient(_round_away))
+op("Expm1", 1, domain=GRAPHCORE)(lambda x: tf.math.expm1(x))
+op("Log1p", 1, domain=GRAPHCORE)(lambda x: tf.math.log1p(x))
+op("Swish", 1, domain=GRAPHCORE)(lambda x: x * tf.sigmoid(x))
+op("Nop", 1, domain=GRAPHCORE)(lambda x: tf.identity(x))
+op("Detach", 1, domain=GRAPHCORE)(lambda x: tf.stop_gradient(x))
+
+
+@op("TensorRemap", 1, domain=GRAPHCORE)
+def _remap(x: Any, *, remap_type: int = 0) -> Any:
+    return tf.identity(x)
+
+
+@op("Gelu", 1, domain=GRAPHCORE)
+def _gelu(x: Any) -> Any:
+    return tf.nn.gelu(x, approximate=True)
+
+
+@op("GeluErf", 1, domain=GRAPHCORE)
+def _gelu_erf(x: Any) -> Any:
+    return tf.nn.gelu(x, approximate=False)
+
+
+@op("Scale", 1, domain=GRAPHCORE, folds=True)
+def _scale(x: Any, *, scale: float) -> Any:
+    return x * tf.cast(scale, x.dtype)
+
+
+@op("IncrementMod", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+def _increment_mod(x: Any, *, increment: float, modulus: float) -> Any:
+    step, size = tf.cast(increment, x.dtype), tf.cast(modulus, x.dtype)
+    return (
+        tf.truncatemod(x + step, size) if x.dtype.is_integer else tf.math.floormod(x + step, size)
+    )
+
+
+def _divide(x: Any, y: Any) -> Any:
+    return tf.truncatediv(x, y) if x.dtype.is_integer else x / y
+
+
+def _fmod(x: Any, y: Any) -> Any:
+    """The remainder with the sign of x; a gradient flows to x only."""
+    if x.dtype.is_integer:
+        return tf.truncatemod(x, y)
+    whole = tf.stop_gradient(tf.truncatediv(x, y) if x.dtype.is_integer else _truncated(x / y))
+    return x - whole * tf.stop_gradient(y)
+
+
+def _truncated(x: Any) -> Any:
+    return tf.sign(x) * tf.floor(tf.abs(x))
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return tf.math.floormod(x, y)
+
+
+_ARITHMETIC = {"Add": tf.add, "Sub": tf.subtract, "Mul": tf.multiply, "Div": _divide, "Pow": tf.pow}
+
+
+def _binary(type_: str, function: Any) -> None:
+    """Enters an arithmetic op with and without the broadcasting of older opsets."""
+
+    def former(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
+        return function(*aligned(x, y, axis, broadcast))
+
+    def computed(x: Any, y: Any) -> Any:
+        check(x, y)
+        return function(x, y)
+
+    op(type_, 1 if type_ == "Pow" else 6, folds=True)(former)
+    op(type_, 7, folds=True)(computed)
+
+
+for _type, _function in _ARITHMETIC.items():
+    _binary(_type, _function)
+
+
+def _graphcore_binary(type_: str, function: Any, gradient: Gradient = Gradient.DERIVED) -> None:
+    def computed(x: Any, y: Any) -> Any:
+        check(x, y)
+        return function(x, y)
+
+    op(type_, 1, domain=GRAPHCORE, gradient=gradient, folds=type_ == "Fmod")(computed)
+
+
+_graphcore_binary("Atan2", tf.atan2)
+_graphcore_binary("Fmod", _fmod)
+_graphcore_binary("Remainder", _remainder)
+
+
+@op("Mod", 10)
+def _mod(x: Any, y: Any, *, fmod: int = 0) -> Any:
+    check(x, y)
+    if not fmod:
+        return tf.math.floormod(x, y)
+    return _fmod(x, y)
+
+
+@op("ScaledAdd", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+def _scaled_add(
+    x: Any, y: Any, a: Any = None, b: Any = None, *, scale0: float = 1.0, scale1: float = 1.0
+) -> Any:
+    if a is not None and b is None:
+        if scale0 != 1:
+            raise popart_exception(
+                f"Unsupported scale0 {scale0}: with a tensor for scale1 it must be 1, or a tensor "
+                "too."
+            )
+        a, b = None, a
+    check(x, y)
+    first = tf.cast(scale0, x.dtype) if a is None else tf.reshape(tf.cast(a, x.dtype), [])
+    second = tf.cast(scale1, x.dtype) if b is None else tf.reshape(tf.cast(b, x.dtype), [])
+    return first * x + second * y
+
+
+def _extreme(type_: str, reduce: Any) -> None:
+    """Enters Max or Min, whose gradient goes to every input that equals the result."""
+
+    @tf.custom_gradient
+    def computed(*tensors: Any) -> Any:
+        result = tensors[0]
+        for tensor in tensors[1:]:
+            result = reduce(result, tensor)
+
+        def gradient(above: Any) -> Any:
+            return [
+                _summed_to(tf.where(tf.equal(tensor, result), above, tf.zeros_like(above)), tensor)
+                for tensor in tensors
+            ]
+
+        return result, gradient
+
+    def checked(*tensors: Any) -> Any:
+        check(*tensors)
+        return computed(*tensors)
+
+    def former(*tensors: Any) -> Any:
+        _check_same(type_, tensors)
+        return computed(*tensors)
+
+    op(type_, 1, 6)(former)
+    op(type_, 8)(checked)
+
+
+def _summed_to(gradient: Any, tensor: Any) -> Any:
+    """Returns a gradient added up to the shape of a tensor that was broadcast."""
+    shape, wide = tensor.shape.as_list(), gradient.shape.as_list()
+    padded = [1] * (len(wide) - len(shape)) + shape
+    axes = [i for i, (own, all_) in enumerate(zip(padded, wide)) if own != all_]
+    return tf.reshape(tf.reduce_sum(gradient, axes), shape)
+
+
+def _check_same(type_: str, tensors: Any) -> None:
+    if len({(tensor.dtype, tuple(tensor.shape)) for tensor in tensors}) > 1:
+        raise popart_exception(f"The inputs of {type_} do not all the same type & shape.")
+
+
+_extreme("Max", tf.maximum)
+_extreme("Min", tf.minimum)
+
+
+def _sum(*tensors: Any) -> Any:
+    check(*tensors)
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total = total + tensor
+    return total
+
+
+def _former_sum(*tensors: Any) -> Any:
+    _check_same("Sum", tensors)
+    return _sum(*tensors)
+
+
+op("Sum", 1, 6)(_former_sum)
+op("Sum", 8)(_sum)
+op("Mean", 1, 6)(lambda *tensors: _former_sum(*tensors) / tf.cast(len(tensors), tensors[0].dtype))
+op("Mean", 8)(lambda *tensors: _sum(*tensors) / tf.cast(len(tensors), tensors[0].dtype))
+
+
+@op("Clip", 1, 6)
+def _clip(x: Any, *, min_: float = -math.inf, max_: float = math.inf) -> Any:
+    return tf.clip_by_value(x, _bound(min_, x.dtype), _bound(max_, x.dtype))
+
+
+@op("Clip", 11, known=(1, 2))
+def _clip_inputs(x: Any, least: Any = None, most: Any = None) -> Any:
+    low = -math.inf if least is None else float(least)
+    high = math.inf if most is None else float(most)
+    return tf.clip_by_value(x, _bound(low, x.dtype), _bound(high, x.dtype))
+
+
+def _bound(value: float, dtype: Any) -> Any:
+    """Returns a bound of a type, which infinity and ONNX's defaults may be outside of."""
+    return tf.constant(np.clip(value, float(dtype.min), float(dtype.max)), dtype)
+
+
+@op("LeakyRelu", 1, 6)
+def _leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
+    return tf.nn.leaky_relu(x, alpha)
+
+
+@op("Elu", 1, 6)
+def _elu(x: Any, *, alpha: float = 1.0) -> Any:
+    negative = tf.cast(alpha, x.dtype) * tf.math.expm1(tf.minimum(x, 0))
+    return tf.where(x > 0, x, negative)
+
+
+@op("Selu", 1, 6)
+def _selu(x: Any, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Any:
+    return tf.cast(gamma, x.dtype) * _elu(x, alpha=alpha)
+
+
+@op("HardSigmoid", 1, 6)
+def _hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+    line = tf.cast(alpha, x.dtype) * x + tf.cast(beta, x.dtype)
+    return tf.maximum(tf.cast(0, x.dtype), tf.minimum(tf.cast(1, x.dtype), line))
+
+
+@op("ThresholdedRelu", 10)
+def _thresholded_relu(x: Any, *, alpha: float = 1.0) -> Any:
+    return tf.where(x > tf.cast(alpha, x.dtype), x, tf.zeros_like(x))
+
+
+@op("Shrink", 9)
+def _shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
+    edge, shift = tf.cast(lambd, x.dtype), tf.cast(bias, x.dtype)
+    return tf.where(x < -edge, x + shift, tf.where(x > edge, x - shift, tf.zeros_like(x)))
+
+
+@op("PRelu", 1, 6, 7, 9, gradient=Gradient.NONE)
+def _prelu(x: Any, slope: Any) -> Any:
+    return tf.where(x < 0, slope * x, x)
+
+
+@op("Cast", 1, 6, 9, folds=True)
+def _cast(x: Any, *, to: Any) -> Any:
+    type_ = datatypes.named(to) if isinstance(to, str) else datatypes.of_onnx(to)
+    return tf.cast(x, datatypes.for_device(type_).tf)

@@ -1,0 +1,160 @@
+"""Gathering, scattering, one-hot vectors and dynamic slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+
+
+def _signed(indices: Any) -> Any:
+    """Returns indices of a type that TensorFlow takes."""
+    return indices if indices.dtype in (tf.int32, tf.int64) else tf.cast(indices, tf.int32)
+
+
+@op("Gather", 1, 11, folds=True)
+def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
+    return tf.gather(x, _signed(indices), axis=axis_of(axis, x.shape.rank))
+
+
+@op("GroupedGather", 1, domain=GRAPHCORE)
+def _grouped_gather(x: Any, indices: Any, *, axis: int = 0, group_size: int = 1) -> Any:
+    if group_size == 1:
+        return _gather(x, indices, axis=axis)
+    number = axis_of(axis, x.shape.rank)
+    if number == 0:
+        raise popart_exception(
+            "The axis 0 of GroupedGather indicates the dimension of the group. Pass another."
+        )
+    return tf.gather(x, _signed(indices), axis=number, batch_dims=1)
+
+
+@op("GatherElements", 11)
+def _gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
+    return tf.gather_nd(x, _positions(x, indices, axis_of(axis, x.shape.rank)))
+
+
+@op("GatherND", 11)
+def _gather_nd(x: Any, indices: Any) -> Any:
+    return tf.gather_nd(x, _signed(indices))
+
+
+@op("Scatter", 9, 11)
+def _scatter(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> Any:
+    return _scattered(x, indices, updates, axis)
+
+
+@op("ScatterElements", 11)
+def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> Any:
+    return _scattered(x, indices, updates, axis)
+
+
+@op("ScatterND", 11)
+def _scatter_nd(x: Any, indices: Any, updates: Any) -> Any:
+    return tf.tensor_scatter_nd_update(x, _signed(indices), updates)
+
+
+def _scattered(x: Any, indices: Any, updates: Any, axis: int) -> Any:
+    positions = _positions(x, indices, axis_of(axis, x.shape.rank))
+    return tf.tensor_scatter_nd_update(x, positions, updates)
+
+
+def _positions(x: Any, indices: Any, axis: int) -> Any:
+    """Returns the place in `x` of each index along an axis, all coordinates last."""
+    grid = [tf.constant(part, tf.int64) for part in np.indices(indices.shape.as_list())]
+    own = tf.cast(indices, tf.int64)
+    grid[axis] = tf.where(own < 0, own + x.shape[axis], own)
+    return tf.stack(grid, -1)
+
+
+@op("OneHot", 9, 11, known=(1,))
+def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
+    if depth.size != 1:
+        raise popart_exception(f"The depth of OneHot must be one number. Received: {depth}")
+    count = int(depth.reshape(-1)[0])
+    wanted = tf.cast(indices, tf.int64)
+    wanted = tf.where(wanted < 0, wanted + count, wanted)
+    number = axis_of(axis, indices.shape.rank + 1)
+    return tf.one_hot(wanted, count, values[1], values[0], axis=number)
+
+
+@op("DynamicSlice", 1, domain=GRAPHCORE)
+def _dynamic_slice(
+    x: Any, offset: Any, memory: Any = None, *, axes: Any, sizes: Any, noOverlap: int = 0
+) -> Any:
+    return tf.slice(x, _begin(x, offset, axes), _sizes(x, axes, sizes))
+
+
+@op("DynamicUpdate", 1, domain=GRAPHCORE)
+def _dynamic_update(
+    x: Any, offset: Any, part: Any, *, axes: Any, sizes: Any, noOverlap: int = 0
+) -> Any:
+    inside = _inside(x, offset, axes, sizes)
+    return tf.where(inside, _placed(x, offset, part, axes), x)
+
+
+@op("DynamicZero", 1, domain=GRAPHCORE)
+def _dynamic_zero(x: Any, offset: Any, *, axes: Any, sizes: Any) -> Any:
+    return tf.where(_inside(x, offset, axes, sizes), tf.zeros_like(x), x)
+
+
+@op("DynamicAdd", 1, domain=GRAPHCORE)
+def _dynamic_add(x: Any, offset: Any, part: Any, *, axes: Any, sizes: Any) -> Any:
+    return x + _placed(x, offset, part, axes)
+
+
+def _sizes(x: Any, axes: Any, sizes: Any) -> list[int]:
+    whole = x.shape.as_list()
+    for axis, size in zip(axes, sizes):
+        whole[axis] = size
+    return whole
+
+
+def _begin(x: Any, offset: Any, axes: Any) -> Any:
+    """Returns the first position of a slice in all dimensions."""
+    given = tf.unstack(tf.cast(tf.reshape(offset, [-1]), tf.int32))
+    begin = [tf.constant(0)] * x.shape.rank
+    for axis, start in zip(axes, given):
+        begin[axis] = start
+    return tf.stack(begin)
+
+
+def _inside(x: Any, offset: Any, axes: Any, sizes: Any) -> Any:
+    """Returns which elements of `x` a slice has."""
+    inside = tf.ones(x.shape, tf.bool)
+    for axis, size, start in zip(axes, sizes, tf.unstack(tf.reshape(offset, [-1]))):
+        first = tf.cast(start, tf.int32)
+        along = tf.range(x.shape[axis])
+        within = tf.logical_and(along >= first, along < first + size)
+        shape = [-1 if i == axis else 1 for i in range(x.shape.rank)]
+        inside = tf.logical_and(inside, tf.reshape(within, shape))
+    return inside
+
+
+def _placed(x: Any, offset: Any, part: Any, axes: Any) -> Any:
+    """Returns zeros of the shape of `x` with a slice written into them."""
+    begin = _begin(x, offset, axes)
+    after = tf.constant(x.shape.as_list()) - begin - tf.constant(part.shape.as_list())
+    return tf.ensure_shape(tf.pad(part, tf.stack([begin, after], 1)), x.shape)
+
+
+@op("SequenceSlice", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+def _sequence_slice(
+    source: Any, target: Any, counts: Any, from_: Any, to: Any, *, zeroUnused: int = 0
+) -> Any:
+    rows = tf.range(target.shape[0])
+    kept = tf.zeros_like(target) if zeroUnused else target
+    starts, ends = tf.cast(to, tf.int32), tf.cast(to, tf.int32) + tf.cast(counts, tf.int32)
+    for index in range(counts.shape[0]):
+        within = tf.logical_and(rows >= starts[index], rows < ends[index])
+        wanted = tf.clip_by_value(
+            rows - starts[index] + tf.cast(from_[index], tf.int32), 0, source.shape[0] - 1
+        )
+        mask = tf.reshape(within, [-1, *[1] * (target.shape.rank - 1)])
+        kept = tf.where(mask, tf.gather(source, wanted), kept)
+    return kept

@@ -1,0 +1,163 @@
+"""`OpKind`: what the front end knows of an op; `@op` enters one into the table."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+
+ONNX, GRAPHCORE = "", "ai.graphcore"
+Compute = Callable[..., Any]
+
+
+class Gradient(enum.Enum):
+    """How gradients flow through an op.
+
+    Attributes:
+        DERIVED: As through what it computes.
+        NONE: Not at all: what is behind it is not trained.
+        REFUSED: To ask for one is an error.
+    """
+
+    DERIVED = "derived"
+    NONE = "none"
+    REFUSED = "refused"
+
+
+@dataclasses.dataclass(frozen=True)
+class OpKind:
+    """What is known of an op.
+
+    Attributes:
+        domain: Its domain; "" is that of ONNX.
+        type: Its type, such as "Conv".
+        since: Version of the domain that it is as of.
+        compute: Takes TensorFlow tensors (None for optional inputs that are left out) and the
+            attributes by name; returns one tensor or a sequence.
+        known: Positions of inputs that have to be known when the session is made; they are NumPy
+            arrays.
+        gradient: How gradients flow through it.
+        folds: Whether it is computed on the host if its inputs are constants.
+        takes_context: Whether `compute` takes `context`, what is known of the session.
+    """
+
+    domain: str
+    type: str
+    since: int
+    compute: Compute
+    known: tuple[int, ...] = ()
+    gradient: Gradient = Gradient.DERIVED
+    folds: bool = False
+    takes_context: bool = False
+
+    def __repr__(self) -> str:
+        return f"OpKind({self.domain or 'ai.onnx'}.{self.type}:{self.since})"
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """Names of the attributes that it takes."""
+        return frozenset(self._parameters)
+
+    def parameter(self, attribute: str) -> str:
+        """Returns the parameter of `compute` for an attribute.
+
+        Args:
+            attribute: its name, which may be a word of Python: the parameter then ends with "_".
+        """
+        return self._parameters[attribute]
+
+    @functools.cached_property
+    def _parameters(self) -> dict[str, str]:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = inspect.signature(self.compute).parameters.values()
+        names = [p.name for p in parameters if p.kind is keyword and not p.name.startswith("_")]
+        return {name.rstrip("_"): name for name in names if name != "context"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What ops ask of the session that they are for.
+
+    Attributes:
+        is_training: Whether it trains.
+        replicas: How many replicas there are.
+        output_count: How many outputs the node has.
+    """
+
+    is_training: bool = False
+    replicas: int = 1
+    output_count: int = 1
+
+
+# (domain, type) -> versions -> kind
+_TABLE: dict[tuple[str, str], dict[int, OpKind]] = {}
+
+
+def op(
+    type_: str,
+    *versions: int,
+    domain: str = ONNX,
+    known: tuple[int, ...] = (),
+    gradient: Gradient = Gradient.DERIVED,
+    folds: bool = False,
+) -> Callable[[Compute], Compute]:
+    """Enters what a function computes into the table.
+
+    Its positional parameters are the inputs of the node, its keyword-only ones the attributes, and
+    `context`, if it has that.
+
+    Args:
+        type_: type of the op.
+        *versions: versions of the domain that it is as of.
+        domain: its domain.
+        known: as in `OpKind`.
+        gradient: as in `OpKind`.
+        folds: as in `OpKind`.
+
+    Raises:
+        ValueError: If the op is in the table.
+    """
+
+    def enter(compute: Compute) -> Compute:
+        takes_context = "context" in inspect.signature(compute).parameters
+        entries = _TABLE.setdefault((domain, type_), {})
+        for since in versions:
+            if since in entries:
+                raise ValueError(f"There is an op {type_} of version {since} already.")
+            entries[since] = OpKind(
+                domain, type_, since, compute, known, gradient, folds, takes_context
+            )
+        return compute
+
+    return enter
+
+
+def find(domain: str, type_: str, version: int) -> OpKind:
+    """Returns the kind of an op in a version of its domain.
+
+    Args:
+        domain: the domain.
+        type_: the type.
+        version: the version.
+
+    Raises:
+        popart_exception: If there is none.
+    """
+    known = _TABLE.get(("" if domain == "ai.onnx" else domain, type_), {})
+    fitting = [since for since in known if since <= version]
+    if not fitting:
+        raise popart_exception(
+            f"No op {domain or 'ai.onnx'}.{type_} of opset {version} is supported"
+            f"{f': there are versions {sorted(known)}' if known else ''}."
+        )
+    return known[max(fitting)]
+
+
+def all_kinds() -> list[OpKind]:
+    """Returns the table."""
+    return [kind for entries in _TABLE.values() for kind in entries.values()]

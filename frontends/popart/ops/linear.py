@@ -1,0 +1,210 @@
+"""Matrix products and convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import windows
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+
+
+@op("MatMul", 1, 9)
+def _matmul(x: Any, y: Any) -> Any:
+    if x.shape.rank == 0 or y.shape.rank == 0:
+        raise popart_exception("MatMul doesn't support scalar tensor inputs.")
+    if x.shape[-1] != y.shape[-2 if y.shape.rank > 1 else 0]:
+        raise popart_exception(
+            f"MatMul: contracting dimensions unequal: shapes {x.shape.as_list()} and "
+            f"{y.shape.as_list()}."
+        )
+    left = x[tf.newaxis, :] if x.shape.rank == 1 else x
+    right = y[:, tf.newaxis] if y.shape.rank == 1 else y
+    product = tf.matmul(left, right)
+    shape = product.shape.as_list()
+    last = [shape[-1]] if y.shape.rank > 1 else []
+    first = [shape[-2]] if x.shape.rank > 1 else []
+    return tf.reshape(product, [*shape[:-2], *first, *last])
+
+
+def _gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, transA: int, transB: int) -> Any:
+    rows, columns = a.shape[0 if transA else 1], b.shape[1 if transB else 0]
+    if rows != columns:
+        raise popart_exception(
+            f"Gemm: contracting dimensions unequal: shapes {a.shape.as_list()} and "
+            f"{b.shape.as_list()}."
+        )
+    product = tf.matmul(a, b, transpose_a=bool(transA), transpose_b=bool(transB))
+    product = product if alpha == 1 else product * tf.cast(alpha, a.dtype)
+    if c is None:
+        return product
+    c = c if beta == 1 else c * tf.cast(beta, a.dtype)
+    # One row is a vector: TensorFlow's graph optimizer fuses the sum, and then refuses a row.
+    row = c.shape.rank == 2 and c.shape[0] == 1 and c.shape[1] == product.shape[1]
+    return product + (tf.reshape(c, [-1]) if row else c)
+
+
+@op("Gemm", 1, 6)
+def _gemm_6(
+    a: Any,
+    b: Any,
+    c: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    return _gemm(a, b, c, alpha, beta, transA, transB)
+
+
+@op("Gemm", 7, 9, 11)
+def _gemm_7(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Any:
+    return _gemm(a, b, c, alpha, beta, transA, transB)
+
+
+@op("Conv", 1, 11)
+def _conv(
+    x: Any,
+    weights: Any,
+    bias: Any = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Any = None,
+    group: int = 1,
+    kernel_shape: Any = None,
+    pads: Any = None,
+    strides: Any = None,
+) -> Any:
+    kernel = weights.shape.as_list()[2:]
+    if kernel_shape and list(kernel_shape) != kernel:
+        raise popart_exception(
+            f"Conv: kernel_shape, {list(kernel_shape)}, does not match inferred shape from weight "
+            f"input, {kernel}."
+        )
+    windows.check("Conv", x.shape.as_list()[2:], kernel, strides, pads, dilations)
+    if x.shape[1] != weights.shape[1] * group:
+        raise popart_exception(
+            f"Conv: the number of input channels, {x.shape[1]}, must be {weights.shape[1]} (those "
+            f"of the weights) times {group} (the groups)."
+        )
+    ones = [1] * len(kernel)
+    strides, dilations = list(strides or ones), list(dilations or ones)
+    widths = windows.pads_of(pads, auto_pad, x.shape.as_list()[2:], kernel, strides, dilations)
+    result = convolution(x, weights, widths, strides, dilations)
+    return result if bias is None else result + tf.reshape(bias, [-1, *ones])
+
+
+def convolution(x: Any, weights: Any, widths: Any, strides: Any, dilations: Any) -> Any:
+    """Returns a convolution of ONNX's layout; TensorFlow's CPU kernels have channels last.
+
+    Args:
+        x: data [batch, channels, ...].
+        weights: [channels of the result, channels of a group, ...].
+        widths: padding before and after each spatial dimension.
+        strides: of the window.
+        dilations: of the window.
+    """
+    rank = len(strides)
+    inner = list(range(2, rank + 2))
+    if rank == 1:  # as images of one row
+        image = convolution(
+            tf.expand_dims(x, 2),
+            tf.expand_dims(weights, 2),
+            [(0, 0), *widths],
+            [1, *strides],
+            [1, *dilations],
+        )
+        return tf.squeeze(image, 2)
+    data = tf.pad(tf.transpose(x, [0, *inner, 1]), [(0, 0), *widths, (0, 0)])
+    kernel = tf.transpose(weights, [*inner, 1, 0])
+    result = tf.nn.convolution(data, kernel, strides, "VALID", dilations=dilations)
+    return tf.transpose(result, [0, rank + 1, *range(1, rank + 1)])
+
+
+@op("ConvTranspose", 1, 11)
+def _conv_transpose(
+    x: Any,
+    weights: Any,
+    bias: Any = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Any = None,
+    group: int = 1,
+    kernel_shape: Any = None,
+    output_padding: Any = None,
+    output_shape: Any = None,
+    pads: Any = None,
+    strides: Any = None,
+) -> Any:
+    rank = x.shape.rank - 2
+    if dilations and any(number != 1 for number in dilations):
+        raise popart_exception(
+            f"ConvTranspose does not support dilations other than 1. Received: {list(dilations)}"
+        )
+    if output_shape and auto_pad == "VALID":
+        raise popart_exception("ConvTranspose does not support output_shape with auto_pad=VALID.")
+    strides = list(strides or [1] * rank)
+    kernel = weights.shape.as_list()[2:]
+    extra = list(output_padding or [0] * rank)
+    sizes = x.shape.as_list()[2:]
+    whole = [(n - 1) * s + k + e for n, s, k, e in zip(sizes, strides, kernel, extra)]
+    if output_shape:
+        whole = [max(size, n) for size, n in zip(whole, list(output_shape)[-rank:])]
+    widths = _transposed_pads(pads, auto_pad, whole, output_shape, sizes, strides)
+    parts = zip(tf.split(x, group, 1), tf.split(weights, group, 0))
+    result = tf.concat([_transposed(d, w, whole, strides) for d, w in parts], 1)
+    cut = tuple(slice(low, size - high) for (low, high), size in zip(widths, whole))
+    result = result[(slice(None), slice(None), *cut)]
+    return result if bias is None else result + tf.reshape(bias, [-1, *[1] * rank])
+
+
+def _transposed_pads(
+    pads: Any, auto_pad: str, whole: Any, output_shape: Any, sizes: Any, strides: Any
+) -> list[tuple[int, int]]:
+    """Returns what is cut off the whole result, before and after each dimension."""
+    rank = len(whole)
+    if output_shape is None and auto_pad.startswith("SAME"):
+        output_shape = [size * stride for size, stride in zip(sizes, strides)]
+    if output_shape is None:
+        given = list(pads or [0] * (2 * rank))
+        return list(zip(given[:rank], given[rank:]))
+    totals = [size - wanted for size, wanted in zip(whole, list(output_shape)[-rank:])]
+    halves = [(total // 2, total - total // 2) for total in totals]
+    return halves if auto_pad == "SAME_UPPER" else [(high, low) for low, high in halves]
+
+
+def _transposed(x: Any, weights: Any, whole: Any, strides: Any) -> Any:
+    """Returns a transposed convolution without padding, in ONNX's layout."""
+    rank = len(strides)
+    if rank == 1:
+        image = _transposed(
+            tf.expand_dims(x, 2), tf.expand_dims(weights, 2), [1, *whole], [1, *strides]
+        )
+        return tf.squeeze(image, 2)
+    inner = list(range(2, rank + 2))
+    data = tf.transpose(x, [0, *inner, 1])
+    kernel = tf.transpose(weights, [*inner, 1, 0])
+    shape = [x.shape[0], *whole, weights.shape[1]]
+    result = tf.nn.conv_transpose(data, kernel, shape, strides, "VALID")
+    return tf.transpose(result, [0, rank + 1, *range(1, rank + 1)])
+
+
+@op("SplineWeighting", 1, domain=GRAPHCORE)
+def _spline_weighting(x: Any, weights: Any, basis: Any, index: Any) -> Any:
+    if (x.shape.rank, weights.shape.rank, basis.shape.rank, index.shape.rank) != (2, 3, 2, 2):
+        raise popart_exception("SplineWeighting needs inputs of the ranks 2, 3, 2 and 2.")
+    chosen = tf.gather(weights, tf.cast(index, tf.int32))
+    return tf.stop_gradient(tf.einsum("es,esio,ei->eo", basis, chosen, x))

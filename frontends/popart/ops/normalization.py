@@ -1,0 +1,134 @@
+"""Softmax and normalization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+
+
+def _rows(function: Any) -> Any:
+    """Returns a function of tensors seen as matrices: dimensions from an axis on are one."""
+
+    def computed(x: Any, *, axis: int = 1) -> Any:
+        axis = axis_of(axis, x.shape.rank) if axis != x.shape.rank else axis
+        rows = int(np.prod(x.shape.as_list()[:axis]))
+        return tf.reshape(function(tf.reshape(x, [rows, -1])), x.shape)
+
+    return computed
+
+
+op("Softmax", 1, 11)(_rows(tf.nn.softmax))
+op("LogSoftmax", 1, 11)(_rows(tf.nn.log_softmax))
+op("Hardmax", 1, 11)(_rows(lambda x: tf.one_hot(tf.argmax(x, -1), x.shape[-1], dtype=x.dtype)))
+
+
+def _moments(x: Any, axes: Any) -> tuple[Any, Any]:
+    """Returns mean and biased variance in float32."""
+    wide = tf.cast(x, tf.float32)
+    mean = tf.reduce_mean(wide, axes, True)
+    # With tf.math.squared_difference TensorFlow's graph optimizer takes this for an instance
+    # normalization of constants, and ends the process where scale and bias are none.
+    return mean, tf.reduce_mean(tf.square(wide - mean), axes, True)
+
+
+def _normalized(x: Any, mean: Any, variance: Any, scale: Any, bias: Any, epsilon: float) -> Any:
+    wide = (tf.cast(x, tf.float32) - mean) * tf.math.rsqrt(variance + epsilon)
+    return tf.cast(wide, x.dtype) * scale + bias
+
+
+def _batch_normalization(
+    inputs: Any, epsilon: float, momentum: float, unbiased: bool, spatial: bool, outputs: int
+) -> Any:
+    """Returns the outputs of batch normalization: the result alone, or the statistics too."""
+    x, scale, bias, mean, variance = inputs
+    if x.shape.rank < 3 and spatial and outputs > 1:
+        raise popart_exception(
+            f"batch norm requires a rank >= 3 tensor. Received the shape {x.shape.as_list()}."
+        )
+    axes = [0, *range(2, x.shape.rank)] if spatial else [0]
+    shape = [1, -1, *[1] * (x.shape.rank - 2)] if spatial else [1, *x.shape.as_list()[1:]]
+    scale, bias = tf.reshape(scale, shape), tf.reshape(bias, shape)
+    if outputs == 1:
+        mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
+        return _normalized(x, mean, variance, scale, bias, epsilon)
+    found, spread = _moments(x, axes)
+    result = _normalized(x, found, spread, scale, bias, epsilon)
+    count = np.prod([x.shape[axis] for axis in axes])
+    kept = spread * (count / max(1, count - 1)) if unbiased else spread
+    saved = [tf.reshape(value, mean.shape) for value in (found, kept)]
+    running = [
+        tf.cast(momentum * tf.cast(old, tf.float32) + (1 - momentum) * new, old.dtype)
+        for old, new in zip((mean, variance), saved)
+    ]
+    return [result, *running, *(tf.cast(value, mean.dtype) for value in saved)]
+
+
+@op("BatchNormalization", 6)
+def _batch_normalization_6(
+    *inputs: Any,
+    epsilon: float = 1e-5,
+    is_test: int = 0,
+    momentum: float = 0.9,
+    spatial: int = 1,
+    context: Any,
+) -> Any:
+    count = 1 if is_test else context.output_count
+    return _batch_normalization(inputs, epsilon, momentum, False, bool(spatial), count)
+
+
+@op("BatchNormalization", 7)
+def _batch_normalization_7(
+    *inputs: Any, epsilon: float = 1e-5, momentum: float = 0.9, spatial: int = 1, context: Any
+) -> Any:
+    return _batch_normalization(
+        inputs, epsilon, momentum, False, bool(spatial), context.output_count
+    )
+
+
+@op("BatchNormalization", 9)
+def _batch_normalization_9(
+    *inputs: Any, epsilon: float = 1e-5, momentum: float = 0.9, context: Any
+) -> Any:
+    return _batch_normalization(inputs, epsilon, momentum, False, True, context.output_count)
+
+
+@op("BatchNormalization", 1, domain=GRAPHCORE)
+def _batch_normalization_graphcore(
+    *inputs: Any, epsilon: float = 1e-5, momentum: float = 0.9, context: Any
+) -> Any:
+    return _batch_normalization(inputs, epsilon, momentum, True, True, context.output_count)
+
+
+@op("InstanceNormalization", 1, 6)
+def _instance_normalization(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> Any:
+    mean, variance = _moments(x, list(range(2, x.shape.rank)))
+    shape = [1, -1, *[1] * (x.shape.rank - 2)]
+    return _normalized(
+        x, mean, variance, tf.reshape(scale, shape), tf.reshape(bias, shape), epsilon
+    )
+
+
+@op("GroupNormalization", 1, domain=GRAPHCORE)
+def _group_normalization(
+    x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5
+) -> Any:
+    n, c = x.shape.as_list()[:2]
+    if c % num_groups:
+        raise popart_exception(
+            f"GroupNormalization: {c} channels cannot be divided into {num_groups} groups."
+        )
+    grouped = tf.reshape(x, [n * num_groups, -1])
+    mean, variance = _moments(grouped, [1])
+    inverse = tf.math.rsqrt(variance + epsilon)
+    wide = (tf.cast(grouped, tf.float32) - mean) * inverse
+    shape = [1, -1, *[1] * (x.shape.rank - 2)]
+    result = tf.reshape(tf.cast(wide, x.dtype), x.shape)
+    result = result * tf.reshape(scale, shape) + tf.reshape(bias, shape)
+    statistics = (tf.cast(tf.reshape(value, [-1]), x.dtype) for value in (mean, inverse))
+    return [result, *statistics]

@@ -1,0 +1,120 @@
+"""Pools over windows and over all of space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import windows
+from tensorflow_ipu.frontends.popart.ops.kinds import op
+
+
+@op("MaxPool", 1, 8, 10, 11)
+def _max_pool(
+    x: Any,
+    *,
+    kernel_shape: Any,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Any = None,
+    pads: Any = None,
+    storage_order: int = 0,
+    strides: Any = None,
+    context: Any = None,
+) -> Any:
+    if storage_order:
+        raise popart_exception("MaxPool does not support a storage_order other than 0.")
+    if dilations and any(number != 1 for number in dilations):
+        raise popart_exception("MaxPool does not support dilations other than 1.")
+    if context is not None and context.output_count > 1:
+        raise popart_exception("MaxPool does not produce its second output, the indices.")
+    least = x.dtype.min
+    return _pool("MAX", x, kernel_shape, auto_pad, ceil_mode, pads, strides, least)
+
+
+@op("AveragePool", 1, 7, 10, 11)
+def _average_pool(
+    x: Any,
+    *,
+    kernel_shape: Any,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    pads: Any = None,
+    strides: Any = None,
+) -> Any:
+    if count_include_pad:
+        raise popart_exception("AveragePool: count_include_pad=1 is not supported.")
+    arguments = (kernel_shape, auto_pad, ceil_mode, pads, strides, 0)
+    mean = _pool("AVG", x, *arguments)
+    count = _pool("AVG", tf.ones([1, 1, *x.shape[2:]], x.dtype), *arguments)
+    return mean / count
+
+
+def _pool(
+    kind: str,
+    x: Any,
+    kernel: Any,
+    auto_pad: str,
+    ceil_mode: int,
+    pads: Any,
+    strides: Any,
+    value: Any,
+) -> Any:
+    """Returns the pool of each window, with padding of a value."""
+    sizes = x.shape.as_list()[2:]
+    windows.check(f"{kind.title()}Pool", sizes, kernel, strides, pads, None)
+    kernel, ones = list(kernel), [1] * len(sizes)
+    strides = list(strides or ones)
+    widths = windows.pads_of(pads, auto_pad, sizes, kernel, strides, ones)
+    if ceil_mode:
+        widths = [
+            (low, high + _missing(size, low, high, window, stride))
+            for (low, high), size, window, stride in zip(widths, sizes, kernel, strides)
+        ]
+    padded = tf.pad(x, [(0, 0), (0, 0), *widths], constant_values=tf.cast(value, x.dtype))
+    inner = list(range(2, len(sizes) + 2))
+    data = tf.transpose(padded, [0, *inner, 1])
+    if any(stride > window for stride, window in zip(strides, kernel)):
+        # TensorFlow refuses windows that leave out data between them.
+        every = (slice(None), *(slice(None, None, stride) for stride in strides))
+        result = tf.nn.pool(data, kernel, kind, ones, "VALID")[every]
+    else:
+        result = tf.nn.pool(data, kernel, kind, strides, "VALID")
+    return tf.transpose(result, [0, len(sizes) + 1, *range(1, len(sizes) + 1)])
+
+
+def _missing(size: int, low: int, high: int, window: int, stride: int) -> int:
+    """Returns how much a dimension lacks for its last window, which begins in it, to be whole."""
+    whole = size + low + high
+    steps = -(-(whole - window) // stride)
+    if steps * stride >= size + low:
+        steps -= 1
+    return max(0, steps * stride + window - whole)
+
+
+@op("GlobalAveragePool", 1)
+def _global_average_pool(x: Any) -> Any:
+    return tf.reduce_mean(x, list(range(2, x.shape.rank)), True)
+
+
+@op("GlobalMaxPool", 1)
+def _global_max_pool(x: Any) -> Any:
+    return tf.reduce_max(x, list(range(2, x.shape.rank)), True)
+
+
+@op("LRN", 1)
+def _lrn(x: Any, *, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0) -> Any:
+    if size < 1:
+        raise popart_exception(f"The size of LRN must be at least 1. Received: {size}")
+    low = (size - 1) // 2
+    padding = [(0, 0)] * x.shape.rank
+    padding[1] = (low, size - 1 - low)
+    squares = tf.pad(tf.square(x), padding)
+    channels = np.arange(x.shape[1])
+    total = tf.add_n([tf.gather(squares, channels + i, axis=1) for i in range(size)])
+    scale = tf.cast(bias, x.dtype) + tf.cast(alpha / size, x.dtype) * total
+    return x / tf.pow(scale, tf.cast(beta, x.dtype))

@@ -1,0 +1,114 @@
+"""Reductions, positions of extremes, sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+
+_REDUCTIONS = {
+    "ReduceL1": lambda x, axes, keep: tf.reduce_sum(tf.abs(x), axes, keep),
+    "ReduceL2": lambda x, axes, keep: tf.sqrt(tf.reduce_sum(tf.square(x), axes, keep)),
+    "ReduceLogSum": lambda x, axes, keep: tf.math.log(tf.reduce_sum(x, axes, keep)),
+    "ReduceLogSumExp": tf.reduce_logsumexp,
+    "ReduceMax": tf.reduce_max,
+    "ReduceMean": tf.reduce_mean,
+    "ReduceMin": tf.reduce_min,
+    "ReduceProd": tf.reduce_prod,
+    "ReduceSum": tf.reduce_sum,
+    "ReduceSumSquare": lambda x, axes, keep: tf.reduce_sum(tf.square(x), axes, keep),
+}
+
+
+def _enter(type_: str, function: Any) -> None:
+    def computed(x: Any, *, axes: Any = None, keepdims: int = 1) -> Any:
+        return function(x, axes_of(axes, x.shape.rank), bool(keepdims))
+
+    op(type_, 1, 11, folds=type_ == "ReduceProd")(computed)
+
+
+for _type, _function in _REDUCTIONS.items():
+    _enter(_type, _function)
+
+
+@op("ArgMax", 1, 11, gradient=Gradient.NONE)
+def _arg_max(x: Any, *, axis: int = 0, keepdims: int = 1) -> Any:
+    return _position(tf.argmax, x, axis, keepdims)
+
+
+@op("ArgMin", 1, 11, gradient=Gradient.NONE)
+def _arg_min(x: Any, *, axis: int = 0, keepdims: int = 1) -> Any:
+    return _position(tf.argmin, x, axis, keepdims)
+
+
+def _position(function: Any, x: Any, axis: int, keepdims: int) -> Any:
+    axis = axis_of(axis, x.shape.rank)
+    found = function(x, axis, output_type=tf.int32)
+    return tf.expand_dims(found, axis) if keepdims else found
+
+
+@op("TopK", 1)
+def _top_k_attribute(x: Any, *, k: int, axis: int = -1) -> Any:
+    return _top_k(x, k, axis, True)
+
+
+@op("TopK", 10, known=(1,))
+def _top_k_input(x: Any, k: Any, *, axis: int = -1) -> Any:
+    return _top_k(x, int(k.reshape(-1)[0]), axis, True)
+
+
+@op("TopK", 11, known=(1,))
+def _top_k_either(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted_: int = 1) -> Any:
+    return _top_k(x, int(k.reshape(-1)[0]), axis, bool(largest))
+
+
+def _top_k(x: Any, k: int, axis: int, largest: bool) -> Any:
+    axis = axis_of(axis, x.shape.rank)
+    if k > x.shape[axis]:
+        raise popart_exception(
+            f"Cannot take top-{k} on dim {axis} of size {x.shape[axis]} of a tensor."
+        )
+    last = x.shape.rank - 1
+    order = [i for i in range(last + 1) if i != axis] + [axis]
+    rows = tf.transpose(x, order)
+    if largest:
+        values, indices = tf.math.top_k(rows, k)
+    else:
+        indices = tf.argsort(rows, stable=True)[..., :k]
+        values = tf.gather(rows, indices, batch_dims=last)
+    back = [order.index(i) for i in range(last + 1)]
+    return tf.transpose(values, back), tf.transpose(indices, back)
+
+
+@op("Sort", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+def _sort(x: Any, *, axis: int = -1, descending: int = 0, stable: int = 0) -> Any:
+    axis = axis_of(axis, x.shape.rank)
+    direction = "DESCENDING" if descending else "ASCENDING"
+    indices = tf.argsort(x, axis, direction, stable=True)
+    return tf.gather(x, indices, axis=axis, batch_dims=axis), indices
+
+
+@op("ReduceMedian", 1, domain=GRAPHCORE)
+def _median(x: Any, *, axes: Any = None, keepdims: int = 1) -> Any:
+    axes = sorted(axes_of(axes, x.shape.rank))
+    kept = [i for i in range(x.shape.rank) if i not in axes]
+    shape = [x.shape[i] for i in kept]
+    rows = tf.reshape(tf.transpose(x, [*kept, *axes]), [*shape, -1])
+    order = tf.argsort(rows, stable=True)
+    indices = order[..., (rows.shape[-1] - 1) // 2]
+    values = tf.gather(rows, indices, axis=-1, batch_dims=len(shape))
+    if keepdims:
+        shape = [1 if i in axes else size for i, size in enumerate(x.shape.as_list())]
+    return tf.reshape(values, shape), tf.reshape(indices, shape)
+
+
+@op("CumSum", 11, known=(1,), gradient=Gradient.NONE)
+def _cumulative_sum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
+    if axis.size != 1:
+        raise popart_exception(f"The axis of CumSum must have one element. Received: {axis}")
+    number = axis_of(int(axis.reshape(-1)[0]), x.shape.rank)
+    return tf.cumsum(x, number, bool(exclusive), bool(reverse))

@@ -1,0 +1,88 @@
+"""Windows of convolutions and pools: padding, strides and sizes of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+
+
+def pads_of(
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[tuple[int, int]]:
+    """Returns the padding before and after each spatial dimension.
+
+    Args:
+        pads: as in ONNX: all before, then all after; None for 0.
+        auto_pad: "NOTSET", "VALID", "SAME_UPPER" or "SAME_LOWER".
+        sizes: of the data.
+        kernel: sizes of the window.
+        strides: of the window.
+        dilations: of the window.
+    """
+    rank = len(sizes)
+    if auto_pad in ("NOTSET", ""):
+        given = list(pads) if pads else [0] * (2 * rank)
+        return list(zip(given[:rank], given[rank:]))
+    if auto_pad == "VALID":
+        return [(0, 0)] * rank
+    found = []
+    for size, window, stride, dilation in zip(sizes, kernel, strides, dilations):
+        wide = (window - 1) * dilation + 1
+        total = max(0, (-(-size // stride) - 1) * stride + wide - size)
+        small, large = total // 2, total - total // 2
+        found.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
+    return found
+
+
+def check(
+    type_: str,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+) -> None:
+    """Refuses windows that do not fit the data.
+
+    Args:
+        type_: the op, for errors.
+        sizes: of the data.
+        kernel: sizes of the window.
+        strides: of the window.
+        pads: as in ONNX.
+        dilations: of the window.
+
+    Raises:
+        popart_exception: If there are no dimensions, or lists have other lengths.
+    """
+    rank = len(sizes)
+    if rank == 0:
+        raise popart_exception(f"Input tensor has no spatial dimensions, which {type_} needs.")
+    for told, given, length in (
+        ("Length of strides vector", strides, rank),
+        ("Length of dilations vector", dilations, rank),
+        ("Length of the kernel shape", kernel, rank),
+    ):
+        if given and len(given) != length:
+            raise popart_exception(
+                f"{told} {len(given)} != number of spatial dimensions {length} of {type_}."
+            )
+    if pads and len(pads) != 2 * rank:
+        raise popart_exception(
+            f"Padding vector (length {len(pads)}) does not have 2 values for each spatial "
+            f"dimension {rank} of {type_}."
+        )
+    spaces = dilations or [1] * rank
+    given = list(pads or [0] * (2 * rank))
+    for i, size in enumerate(sizes):
+        if size + given[i] + given[i + rank] < (kernel[i] - 1) * spaces[i] + 1:
+            raise popart_exception(
+                f"Window parameter values combine to give invalid spatial output shape: data "
+                f"{list(sizes)}, window {list(kernel)}, padding {given}, dilations {list(spaces)}."
+            )

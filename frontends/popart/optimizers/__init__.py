@@ -1,0 +1,1 @@
+"""Optimizers: their values, their state and their formulas."""

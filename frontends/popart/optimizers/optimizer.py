@@ -1,0 +1,253 @@
+"""`Optimizer`: what all optimizers have: numbers, those of single weights, replacement."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tensorflow_ipu.frontends.popart.enums import DataType
+from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
+from tensorflow_ipu.frontends.popart.optimizers.clipping import ClipNormSettings
+from tensorflow_ipu.frontends.popart.optimizers.values import (
+    OptimizerValue,
+    OptimizerValueMap,
+    pair,
+)
+
+# Takes the name of a number and a weight; returns the number as a float32 tensor.
+Number = Callable[[str], Any]
+LOSS_SCALING = "lossScaling"
+
+
+class Optimizer:
+    """An optimizer: numbers by name, and a formula."""
+
+    #: Name of the class in errors.
+    kind = ""
+    #: Name of each number that weights can have of their own -> its default.
+    defaults: Mapping[str, float] = {}
+    #: Name of each number -> what is wrong with a value, if it is.
+    rules: Mapping[str, Callable[[float], str]] = {}
+
+    def __init__(
+        self, values: Mapping[str, Any], clip_norm_settings: list[ClipNormSettings]
+    ) -> None:
+        """Takes the numbers.
+
+        Args:
+            values: for each name, with "default" before it, a pair of number and whether it never
+                changes; and "lossScaling".
+            clip_norm_settings: groups of weights whose gradients are clipped.
+
+        Raises:
+            popart_exception: If a name is unknown, or a number does not fit it.
+        """
+        allowed = {f"default{name[0].upper()}{name[1:]}": name for name in self.defaults}
+        if "nesterov" in self.defaults:
+            allowed["nesterov"] = allowed.pop("defaultNesterov")
+        #: Type of accumulated gradients; undefined for that of the weight.
+        self.accumulator_type = DataType.UNDEFINED
+        self._loss_scaling = OptimizerValue(1.0)
+        self._defaults = {name: OptimizerValue(value) for name, value in self.defaults.items()}
+        self._specific: dict[str, dict[str, OptimizerValue]] = {}
+        self.clip_norm_settings = list(clip_norm_settings)
+        for key, value in values.items():
+            number = pair(key, value)
+            if key == LOSS_SCALING:
+                self._loss_scaling = number
+            elif key in allowed:
+                self._defaults[allowed[key]] = number
+            else:
+                raise popart_exception(
+                    f"Invalid {self.kind} key, {key}, the allowed keys are "
+                    f"{', '.join([*allowed, LOSS_SCALING])}."
+                )
+        if self._loss_scaling.val() == 0:
+            raise popart_exception("Loss scaling cannot be 0.")
+        self._check(self._defaults)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}[{len(self._specific)} weights with values of their own]"
+
+    def getLossScalingVal(self) -> float:
+        """Returns what the loss is multiplied by."""
+        return self._loss_scaling.val()
+
+    @property
+    def loss_scaling(self) -> OptimizerValue:
+        """What the loss is multiplied by."""
+        return self._loss_scaling
+
+    def insertSpecific(self, arg0: str, arg1: Mapping[str, Any]) -> None:
+        """Gives a weight numbers of its own.
+
+        Args:
+            arg0: the weight.
+            arg1: for each name a pair of number and whether it never changes.
+
+        Raises:
+            popart_exception: If the weight has some, a name is unknown, or a number does not fit.
+        """
+        if arg0 in self._specific:
+            raise popart_exception(f"There is already a specific value for {arg0}.")
+        numbers = dict(self._defaults)
+        for key, value in arg1.items():
+            if key not in self.defaults:
+                raise popart_exception(
+                    f"Invalid key {key} in {self.kind}::insertSpecific. Permitted keys are "
+                    f"{', '.join(self.defaults)}."
+                )
+            numbers[key] = pair(key, value)
+        self._check(numbers)
+        self._specific[arg0] = numbers
+
+    def values_of(self, name: str) -> OptimizerValueMap:
+        """Returns a number of all weights.
+
+        Args:
+            name: its name.
+        """
+        specific = {weight: numbers[name] for weight, numbers in self._specific.items()}
+        return OptimizerValueMap(self._defaults[name], specific)
+
+    def number(self, name: str, weight: str) -> OptimizerValue:
+        """Returns a number of a weight.
+
+        Args:
+            name: its name.
+            weight: the weight.
+        """
+        if name == LOSS_SCALING:
+            return self._loss_scaling
+        return self._specific.get(weight, self._defaults)[name]
+
+    def scalar_of(self, name: str, weight: str) -> str:
+        """Returns the id of the tensor that holds a number which can change.
+
+        Args:
+            name: its name.
+            weight: the weight that it is for.
+        """
+        if name == LOSS_SCALING:
+            return f"{LOSS_SCALING}_FLOAT"
+        if weight in self._specific:
+            return f"{name}___specific___{weight}"
+        return f"{name}___default___FLOAT"
+
+    def copied(self) -> Optimizer:
+        """Returns an optimizer that later changes of this one do not reach."""
+        return copy.deepcopy(self)
+
+    def scalars(self) -> dict[str, np.ndarray]:
+        """Returns the numbers that can change, by the ids of their tensors."""
+        found = {}
+        for name, weight, value in self._numbers():
+            if not value.isConst():
+                found[self.scalar_of(name, weight)] = np.array(value.val(), np.float32)
+        return found
+
+    def is_zero(self, name: str, weight: str) -> bool:
+        """Returns whether a number of a weight is 0 and stays so."""
+        value = self.number(name, weight)
+        return value.isConst() and value.val() == 0
+
+    def state(self, weight: str, value: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns what it keeps for a weight, as it is at the start, by tensor id.
+
+        Args:
+            weight: the weight.
+            value: its value.
+        """
+        raise NotImplementedError
+
+    def updated(
+        self, weight: str, value: Any, gradient: Any, state: Mapping[str, Any], number: Number
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns a weight after an update, and what is kept for it.
+
+        Args:
+            weight: its id.
+            value: the weight.
+            gradient: its gradient, of the loss times the loss scaling.
+            state: what is kept, by tensor id.
+            number: returns a number of this weight by name, as a tensor of the weight's type.
+        """
+        raise NotImplementedError
+
+    def check_replaceable(self, new: Optimizer) -> None:
+        """Refuses an optimizer that cannot take the place of this one in a program.
+
+        Args:
+            new: the other optimizer.
+
+        Raises:
+            popart_runtime_error: If it cannot.
+        """
+        if type(new) is not type(self):
+            raise popart_runtime_error(
+                f"Can not replace optimizer of type {type(self).__name__} with one of type "
+                f"{type(new).__name__}."
+            )
+        if new.clip_norm_settings != self.clip_norm_settings:
+            raise popart_runtime_error("Clip norm settings do not match.")
+        if len(new._specific) != len(self._specific):
+            raise popart_runtime_error(
+                "Can not replace an optimizer with one that has a different number of specific "
+                f"tensors: {len(self._specific)} and {len(new._specific)}."
+            )
+        for name, weight, value in self._numbers():
+            if weight and weight not in new._specific:
+                raise popart_runtime_error(f"Could not find tensor {weight} in the new optimizer.")
+            _check_value(name, weight, value, new.number(name, weight))
+
+    def _numbers(self) -> Iterator[tuple[str, str, OptimizerValue]]:
+        """Yields the name of each number, the weight that it is for ("" for all), and it."""
+        yield LOSS_SCALING, "", self._loss_scaling
+        for weight, numbers in (("", self._defaults), *self._specific.items()):
+            for name, value in numbers.items():
+                yield name, weight, value
+
+    def _check(self, numbers: Mapping[str, OptimizerValue]) -> None:
+        """Refuses numbers that do not fit their names."""
+        for name, rule in self.rules.items():
+            wrong = rule(numbers[name].val())
+            if wrong:
+                raise popart_exception(f"{wrong} in {self.kind}. Received: {numbers[name].val()}")
+        rate = numbers["learningRate"]
+        if rate.isConst() and rate.val() == 0:
+            raise popart_exception(f"Constant, zero learning rate in {self.kind}.")
+
+
+def negative(told: str) -> Callable[[float], str]:
+    """Returns a rule against negative numbers.
+
+    Args:
+        told: what it is called in errors.
+    """
+    return lambda value: f"Negative {told}" if value < 0 else ""
+
+
+def not_positive(told: str) -> Callable[[float], str]:
+    """Returns a rule for positive numbers.
+
+    Args:
+        told: what it is called in errors.
+    """
+    return lambda value: f"Non-positive {told}" if value <= 0 else ""
+
+
+def _check_value(name: str, weight: str, old: OptimizerValue, new: OptimizerValue) -> None:
+    told = f"Problem with {name}. {weight or 'Default'} value is not a valid replacement."
+    if old.isConst() and not new.isConst():
+        raise popart_runtime_error(
+            f"{told} Can not replace a constant value with a non constant value."
+        )
+    if not old.isConst() and new.isConst():
+        raise popart_runtime_error(
+            f"{told} Can not replace a non constant value with a constant value."
+        )
+    if old.isConst() and old.val() != new.val():
+        raise popart_runtime_error(f"{told} Values are constant but do not match.")

@@ -1,0 +1,132 @@
+"""`SessionOptions`: the options of a session, by the table of `declarations`."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS, Effect
+
+
+def _property(name: str) -> property:
+    """Returns the property of an option, which refuses values of other types."""
+    expected = type(OPTIONS[name].default())
+
+    def read(self: SessionOptions) -> Any:
+        return self._values[name]
+
+    def write(self: SessionOptions, value: Any) -> None:
+        fits = isinstance(value, expected) and not (
+            isinstance(value, bool) and expected is not bool
+        )
+        if not fits and not (expected is float and isinstance(value, int)):
+            raise TypeError(
+                f"SessionOptions.{name}: incompatible function arguments. Expected "
+                f"{expected.__name__}; received {value!r}."
+            )
+        self._values[name] = value
+
+    return property(read, write, doc=f"The option {name} ({OPTIONS[name].effect.value}).")
+
+
+class _Declared:
+    """Gives a class a property for each option of the table."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in OPTIONS:
+            setattr(cls, name, _property(name))
+
+
+class SessionOptions(_Declared):
+    """The options of a session; each is an attribute."""
+
+    __slots__ = ("_values",)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Stands for the properties of the table."""
+
+    def __init__(self) -> None:
+        self._values = {name: option.default() for name, option in OPTIONS.items()}
+
+    def __repr__(self) -> str:
+        return f"SessionOptions[{', '.join(sorted(self.changed())) or 'defaults'}]"
+
+    def changed(self) -> dict[str, Any]:
+        """Returns the options that do not have their defaults, by name."""
+        return {
+            name: value
+            for name, value in self._values.items()
+            if _comparable(value) != _comparable(OPTIONS[name].default())
+        }
+
+    def copied(self) -> SessionOptions:
+        """Returns options that later changes of these do not reach."""
+        made = SessionOptions()
+        made._values = copy.deepcopy(self._values)
+        return made
+
+    def enableExplicitIR(self, arg0: bool) -> None:
+        """Sets the three options that make copies, loops and recomputation ops of the graph.
+
+        Args:
+            arg0: their value.
+        """
+        for name in ("useHostCopyOps", "enableExplicitMainLoops", "explicitRecomputation"):
+            setattr(self, name, arg0)
+
+    def getGlobalReplicationFactor(self) -> int:
+        """Returns the number of replicas in all processes."""
+        if self._values["enableDistributedReplicatedGraphs"]:
+            return int(self._values["globalReplicationFactor"])
+        return self.replication_factor
+
+    @property
+    def replication_factor(self) -> int:
+        """The number of replicas."""
+        count = self._values["replicatedGraphCount"]
+        return int(count) if self._values["enableReplicatedGraphs"] else 1
+
+    @property
+    def accumulation_factor(self) -> int:
+        """The number of micro-batches of a batch.
+
+        Raises:
+            popart_exception: If there are several although accumulation is not enabled.
+        """
+        count = int(self._values["accumulationFactor"])
+        if count > 1 and not self._values["enableGradientAccumulation"]:
+            raise popart_exception(
+                "enableGradientAccumulation is false, but accumulationFactor > 1. Received: "
+                f"accumulationFactor={count}"
+            )
+        return count
+
+    def check(self) -> None:
+        """Says which options have no effect here, and refuses those that would need one.
+
+        Raises:
+            popart_exception: If one would change what is computed, and is not supported.
+        """
+        for name, value in self.changed().items():
+            effect = OPTIONS[name].effect
+            if effect is Effect.MISSING:
+                raise popart_exception(
+                    f"The option {name} is not supported yet. Received: {value!r}. Leave it at "
+                    f"its default, {OPTIONS[name].default()!r}."
+                )
+            if effect is Effect.PLAN:
+                warn_once(
+                    f"SessionOptions.{name} changes only memory and time on the chip; it has no "
+                    "effect on the simulated IPU."
+                )
+
+
+def _comparable(value: Any) -> Any:
+    return repr(value) if hasattr(value, "location") else value
