@@ -9,10 +9,11 @@ from tensorflow_ipu.frontends.popart.ops import (
     movement,
     normalization,
     pooling,
+    random_values,
     reductions,
 )
 
 __all__ = [
     *("elementwise", "indexing", "linear", "logic", "losses", "movement", "normalization"),
-    *("pooling", "reductions"),
+    *("pooling", "random_values", "reductions"),
 ]
