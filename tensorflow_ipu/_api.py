@@ -239,6 +239,8 @@ POPXL_ADDONS_MODULES = {
 POPART_MODULES = {
     "": "frontends.popart",
     **{name: f"frontends.popart.{name}" for name in ("builder", "session", "tensorinfo", "writer")},
+    "_internal": "frontends.popart.internal",
+    "_internal.ir": "frontends.popart.internal.ir",
 }
 POPART_CORE_MODULES = {"": "frontends.popart.core"}
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.device import system
+from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 _lock = threading.Lock()
 # Who has which device of the configuration.
@@ -48,6 +51,44 @@ def detach(owner: Any) -> None:
     """
     with _lock:
         _attached.pop(owner, None)
+
+
+class _Borrower:
+    """Has a device for as long as a program is compiled for it."""
+
+
+@contextlib.contextmanager
+def borrowed(ipus: int, ordinal: int | None) -> Iterator[int]:
+    """Gives a device to compile for.
+
+    Args:
+        ipus: how many IPUs it has.
+        ordinal: of the TensorFlow device, if there is one already.
+
+    Yields:
+        The ordinal of a TensorFlow device.
+
+    Raises:
+        popart_exception: If the machine has not so many IPUs left.
+    """
+    if ordinal is not None:
+        yield ordinal
+        return
+    borrower = _Borrower()
+    found = attach(borrower, ipus)
+    if found is None:
+        raise popart_exception(
+            f"A program for {ipus} IPUs cannot be compiled: not so many are free. Detach a device."
+        )
+    try:
+        yield found
+    finally:
+        detach(borrower)
+
+
+def generation() -> int:
+    """Returns the number of the configuration in force: programs of another one are gone."""
+    return system.current().generation
 
 
 def _free(ipus: int) -> int | None:

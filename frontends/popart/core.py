@@ -12,10 +12,6 @@ from tensorflow_ipu.frontends.popart import errors as _errors
 from tensorflow_ipu.frontends.popart.building.core import BuilderCore
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS as _OPSETS
-from tensorflow_ipu.frontends.popart.core_sessions import (
-    InferenceSessionCore,
-    TrainingSessionCore,
-)
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType, DataFlow, InputSettings
 from tensorflow_ipu.frontends.popart.debug import DebugContext, DebugInfo, SourceLocation
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo, DeviceManager
@@ -51,6 +47,8 @@ from tensorflow_ipu.frontends.popart.options.settings import (
     ExperimentalSettings,
     ReplicatedCollectivesSettings,
 )
+from tensorflow_ipu.frontends.popart.sessions.inference import InferenceSessionCore
+from tensorflow_ipu.frontends.popart.sessions.training import TrainingSessionCore
 from tensorflow_ipu.frontends.popart.stepio import (
     InputShapeInfo,
     IStepIO,
@@ -60,6 +58,8 @@ from tensorflow_ipu.frontends.popart.stepio import (
     PyWeightsIO,
 )
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.frontends.popart.tools.graph_transformer import GraphTransformer
+from tensorflow_ipu.frontends.popart.tools.numerics_report import NumericsReport
 
 # Names of the original.
 _BuilderCore = BuilderCore

@@ -7,10 +7,6 @@ from typing import Any
 import numpy as np
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.frontends.popart.core_sessions import (
-    InferenceSessionCore,
-    TrainingSessionCore,
-)
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId
@@ -18,6 +14,9 @@ from tensorflow_ipu.frontends.popart.errors import OutOfMemoryError, OutOfMemory
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.popxl_session import PopxlSession
+from tensorflow_ipu.frontends.popart.sessions.inference import InferenceSessionCore
+from tensorflow_ipu.frontends.popart.sessions.training import TrainingSessionCore
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
@@ -97,6 +96,32 @@ class InferenceSession(_Shared, InferenceSessionCore):
         """
         _prepare(super().prepareDevice, loadEngine)
 
+    def compileAndExport(self, filename: str) -> None:  # type: ignore[override]
+        """Compiles the program and writes it to a file; see `saveExecutable`.
+
+        Args:
+            filename: the file, or a folder to put it into; folders that are missing are made.
+
+        Raises:
+            OutOfMemoryException: If it does not fit into the memory of the device.
+            OSError: If the file cannot be written.
+        """
+        _prepare(super().compileAndExport, filename)
+
+    @classmethod
+    def fromIr(cls, ir: Any, deviceInfo: DeviceInfo, name: str = "fromIr") -> PopxlSession:
+        """Returns a session that runs an Ir of PopXL.
+
+        Args:
+            ir: the Ir, which cannot change any more.
+            deviceInfo: the device.
+            name: what it is called.
+
+        Raises:
+            popart_exception: If it is no Ir.
+        """
+        return PopxlSession(ir, deviceInfo, name)
+
 
 class TrainingSession(_Shared, TrainingSessionCore):
     """Trains a model on a device."""
@@ -152,12 +177,24 @@ class TrainingSession(_Shared, TrainingSessionCore):
         """
         _prepare(super().prepareDevice, loadEngine)
 
+    def compileAndExport(self, filename: str) -> None:  # type: ignore[override]
+        """Compiles the program and writes it to a file; see `saveExecutable`.
 
-def _prepare(prepare: Any, load: bool) -> None:
+        Args:
+            filename: the file, or a folder to put it into; folders that are missing are made.
+
+        Raises:
+            OutOfMemoryException: If it does not fit into the memory of the device.
+            OSError: If the file cannot be written.
+        """
+        _prepare(super().compileAndExport, filename)
+
+
+def _prepare(prepare: Any, argument: Any) -> None:
     """Compiles a program; an error about memory is one of PopART's."""
     state = OutOfMemoryError()
     with eager_context.eager_mode():
-        prepare(load, state)
+        prepare(argument, state)
     if not state.isSuccessful():
         raise OutOfMemoryException(state)
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import onnx
 import tensorflow as tf
-from onnx import helper
+from onnx import helper, numpy_helper
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu import scopes
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
 from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, OpKind
@@ -38,6 +39,7 @@ class Lowering:
         context: Context,
         is_sharded: bool = False,
         parent: Lowering | None = None,
+        knows_weights: bool = True,
     ) -> None:
         """Starts with no values.
 
@@ -46,12 +48,14 @@ class Lowering:
             context: what ops ask of the session.
             is_sharded: whether nodes are placed on several IPUs.
             parent: the graph around it, whose tensors its nodes can take.
+            knows_weights: whether it knows which tensors are weights.
         """
         self.values: dict[str, Value] = {}
         self._opsets = opsets
         self._context = context
         self._is_sharded = is_sharded
         self._parent = parent
+        self._knows_weights = knows_weights
 
     def value(self, tensor_id: str) -> Value:
         """Returns what a tensor holds.
@@ -97,12 +101,35 @@ class Lowering:
                 if tensor_id:
                     self.values[tensor_id] = result
 
+    def _is_weight(self, tensor_id: str) -> bool:
+        value = self.value(tensor_id)
+        return not self._knows_weights or (value.known is not None and not value.is_constant)
+
+    def _subgraph(self, graph: onnx.GraphProto) -> LoweredGraph:
+        """Returns a graph that can take tensors of this one."""
+        return LoweredGraph(graph, self)
+
+    def child(self, services: Any) -> Lowering:
+        """Returns what puts a graph inside this one into a program.
+
+        Args:
+            services: what its ops get from the program.
+        """
+        context = dataclasses.replace(self._context, services=services)
+        return Lowering(self._opsets, context, self._is_sharded, self)
+
+    @property
+    def services(self) -> Any:
+        """What ops get from the program."""
+        return self._context.services
+
     def _results(self, kind: OpKind, node: onnx.NodeProto) -> list[Value]:
         """Returns the outputs of a node."""
         attributes = _attributes(kind, node)
         if kind.takes_context:
-            count = len(node.output)
-            attributes["context"] = dataclasses.replace(self._context, output_count=count)
+            attributes["context"] = dataclasses.replace(
+                self._context, node=node, subgraph=self._subgraph, is_weight=self._is_weight
+            )
         inputs = [self.value(tensor_id) if tensor_id else None for tensor_id in node.input]
         if kind.folds and all(value is None or value.is_constant for value in inputs):
             with eager_context.eager_mode(), tf.device("/CPU:0"):
@@ -146,6 +173,60 @@ class Lowering:
             yield
 
 
+class LoweredGraph:
+    """A graph inside another one, ready to be put into the function in scope.
+
+    Attributes:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: onnx.GraphProto, parent: Lowering) -> None:
+        """Takes the graph.
+
+        Args:
+            graph: the graph.
+            parent: the graph around it, whose tensors its nodes can take.
+        """
+        self.graph = graph
+        self._parent = parent
+
+    def __repr__(self) -> str:
+        return f"LoweredGraph[{self.graph.name} {len(self.graph.node)} nodes]"
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of its inputs."""
+        return [value.name for value in self.graph.input]
+
+    def around(self, name: str) -> Any:
+        """Returns a tensor of the graph around it.
+
+        Args:
+            name: the tensor.
+        """
+        return self._parent.tensor(name)
+
+    def __call__(self, tensors: Sequence[Any], iteration: Any = 0) -> list[Any]:
+        """Puts the graph into the function in scope.
+
+        Args:
+            tensors: its inputs.
+            iteration: number of the iteration, if it is in a loop: its random numbers depend on it.
+
+        Returns:
+            Its outputs, which come after all that it does.
+        """
+        services = InnerServices(self._parent.services, iteration)
+        lowering = self._parent.child(services)
+        for name, tensor in zip(self.input_names, tensors):
+            lowering.values[name] = tensor if isinstance(tensor, Value) else Value(tensor)
+        for initializer in self.graph.initializer:
+            lowering.values[initializer.name] = constant(numpy_helper.to_array(initializer))
+        lowering.run(self.graph.node)
+        with tf.control_dependencies(services.effects):
+            return [tf.identity(lowering.tensor(value.name)) for value in self.graph.output]
+
+
 def _compute(
     kind: OpKind, node: onnx.NodeProto, arguments: Sequence[Any], attributes: Mapping[str, Any]
 ) -> list[Any]:
@@ -186,7 +267,9 @@ def _with_gradient(kind: OpKind, tensor: Any) -> Any:
 
 
 def _named(node: onnx.NodeProto) -> str:
-    return f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({node.output[0]})"
+    return (
+        f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({', '.join(node.output)})"
+    )
 
 
 def _scope_name(node: onnx.NodeProto) -> str:

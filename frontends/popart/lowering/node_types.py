@@ -11,6 +11,7 @@ from onnx import helper
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices
 from tensorflow_ipu.frontends.popart.lowering.values import Value
 from tensorflow_ipu.frontends.popart.ops.kinds import Context
 
@@ -34,7 +35,9 @@ def of_node(
     if node.op_type in _WITHOUT:
         return None
     with tf.Graph().as_default():
-        lowering = Lowering({node.domain: version}, Context())
+        lowering = Lowering(
+            {node.domain: version}, Context(services=ProgramServices()), knows_weights=False
+        )
         for name in node.input:
             lowering.values[name] = _placeholder(type_of(name))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import launch, trace
+from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -17,11 +20,15 @@ from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.anchors import Anchors
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.inputs import Inputs
+from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices, folded
 from tensorflow_ipu.frontends.popart.lowering.values import Value
 from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.ops.kinds import Context
+from tensorflow_ipu.frontends.popart.ops.kinds import Context, Numerics
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.ops.replication_ops import replication_index
 
+# The seed of random numbers: int32 of the shape [2], the low word first.
+SEED = "randomSeed___"
 _FINAL = AnchorReturnTypeId.Final
 
 
@@ -37,6 +44,8 @@ class Step:
         replicas: Number of replicas.
         is_sharded: Whether nodes are placed on several IPUs.
         training: How weights are trained; None for inference.
+        numerics: Options that change what ops compute.
+        is_rounded_stochastically: Whether results in float16 are.
     """
 
     model: Model
@@ -46,6 +55,8 @@ class Step:
     replicas: int = 1
     is_sharded: bool = False
     training: training.Training | None = None
+    numerics: Numerics = Numerics()
+    is_rounded_stochastically: bool = False
 
     @property
     def micro_batches(self) -> int:
@@ -59,6 +70,8 @@ class Program:
     Attributes:
         device: The TensorFlow device that it runs on.
         anchors: What it sends to the host.
+        variables: Weights, optimizer state, numbers that can change, and the seed, by id.
+        cluster: What is compiled.
     """
 
     def __init__(self, step: Step, weights: Mapping[str, np.ndarray], ordinal: int) -> None:
@@ -80,7 +93,17 @@ class Program:
             self.variables = {
                 name: tf.Variable(array, name=_fit(name)) for name, array in weights.items()
             }
-        self._cluster = trace.trace(self._build, [], "popart")
+        self._generation = attachment.generation()
+        self.cluster = trace.trace(self._build, [], "popart")
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the IPUs were configured anew since it was made: it cannot run any more."""
+        return self._generation != attachment.generation()
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Returns the values of its variables, in eager mode."""
+        return {name: variable.numpy() for name, variable in self.variables.items()}
 
     def run(self, samples: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Runs one step.
@@ -93,9 +116,9 @@ class Program:
             The samples of each anchor, in the same order.
         """
         self._inputs.start(samples)
-        arguments = list(self._cluster.graph.external_captures)
+        arguments = list(self.cluster.graph.external_captures)
         try:
-            launch.launch(self._cluster, arguments, self.device)
+            launch.launch(self.cluster, arguments, self.device)
         except BaseException:
             self.anchors.drop()
             raise
@@ -103,6 +126,13 @@ class Program:
 
     def _build(self) -> tuple[list[Any], list[Any]]:
         """Puts the step into the function in scope: a loop over batches."""
+        rounding: Any = contextlib.nullcontext()
+        if self._step.is_rounded_stochastically:
+            rounding = scopes.stochastic_rounding(True)
+        with rounding:
+            return self._steps()
+
+    def _steps(self) -> tuple[list[Any], list[Any]]:
         self.anchors.begin(self._step.infos)
         done = _repeat(self._step.data_flow.batchesPerStep(), self._batch)
         with tf.control_dependencies(done):
@@ -119,18 +149,14 @@ class Program:
             lowering = self._lowered()
             gradients = self._differentiated(lowering, update)
             done = update.apply(gradients, _reads(lowering, self._step.model))
-            running = self._running_statistics(lowering)
-            return [*done, *running, *self._send(lowering, gradients, number, done)]
+            kept = self._side_effects(lowering)
+            return [*done, *kept, *self._send(lowering, gradients, number, done)]
 
         def micro_batch(i: Any) -> list[Any]:
             lowering = self._lowered()
             gradients = self._differentiated(lowering, update)
             sent = self._send(lowering, gradients, number * count + i, None)
-            return [
-                *sent,
-                *self._running_statistics(lowering),
-                *update.accumulate(gradients, i),
-            ]
+            return [*sent, *self._side_effects(lowering), *update.accumulate(gradients, i)]
 
         added = _repeat(count, micro_batch)
         with tf.control_dependencies(added):
@@ -139,7 +165,22 @@ class Program:
 
     def _micro_batch(self, number: Any) -> list[Any]:
         lowering = self._lowered()
-        return [*self._send(lowering, {}, number, None), *self._running_statistics(lowering)]
+        return [*self._send(lowering, {}, number, None), *self._side_effects(lowering)]
+
+    def _side_effects(self, lowering: Lowering) -> list[Any]:
+        """Returns what a micro-batch does besides its results: it writes weights and the seed."""
+        services = self._services
+        with tf.control_dependencies(_reads(lowering, self._step.model)):
+            written = [
+                self.variables[name].assign(value, read_value=False)
+                for name, value in services.assigned.items()
+            ]
+        if SEED in self.variables:
+            seed = self.variables[SEED]
+            before = self._seed.op
+            with tf.control_dependencies([before]):
+                written.append(seed.assign(folded(self._seed, 0), read_value=False))
+        return [*services.effects, *written, *self._running_statistics(lowering)]
 
     def _running_statistics(self, lowering: Lowering) -> list[Any]:
         """Writes the running statistics of batch normalization into weights that hold them."""
@@ -156,9 +197,11 @@ class Program:
 
     def _lowered(self) -> Lowering:
         """Puts the nodes of the model into the function in scope."""
-        model = self._step.model
-        context = Context(self._step.training is not None, self._step.replicas)
-        lowering = Lowering(model.opsets, context, self._step.is_sharded)
+        model, step = self._step.model, self._step
+        self._seed: Any = self.variables[SEED].read_value() if SEED in self.variables else None
+        self._services = ProgramServices(self._replica_seed)
+        context = Context(step.training is not None, step.replicas, step.numerics, self._services)
+        lowering = Lowering(model.opsets, context, step.is_sharded)
         for name, tensor in self._inputs.read().items():
             lowering.values[name] = Value(tensor)
         for name, array in model.weights.items():
@@ -166,6 +209,12 @@ class Program:
             lowering.values[name] = known
         lowering.run(model.nodes)
         return lowering
+
+    def _replica_seed(self) -> Any:
+        """Returns the seed of this replica in this micro-batch: its low word differs."""
+        if self._step.replicas == 1:
+            return self._seed
+        return self._seed + tf.stack([replication_index(), tf.constant(0)])
 
     def _differentiated(self, lowering: Lowering, update: training.Update) -> dict[str, Any]:
         """Returns gradients of the loss by tensor: of weights, and of what is anchored."""

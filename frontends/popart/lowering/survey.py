@@ -11,6 +11,7 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices
 from tensorflow_ipu.frontends.popart.lowering.values import Value
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Context
@@ -24,10 +25,12 @@ class Survey:
     Attributes:
         infos: Shape and type of each tensor.
         trained: The weights that the loss depends on.
+        draws: Whether an op draws random numbers.
     """
 
     infos: Mapping[str, TensorInfo]
     trained: tuple[str, ...]
+    draws: bool = False
 
 
 def make(
@@ -48,7 +51,9 @@ def make(
         popart_exception: If nodes do not fit each other, or there is no such loss.
     """
     with tf.Graph().as_default():
-        lowering = Lowering(model.opsets, Context(trained is not None, replicas))
+        services = ProgramServices()
+        context = Context(trained is not None, replicas, services=services)
+        lowering = Lowering(model.opsets, context)
         for name, info in model.inputs.items():
             type_ = datatypes.of_member(info.dataType())
             placeholder = tf.compat.v1.placeholder(type_.tf, info.shape())
@@ -62,7 +67,7 @@ def make(
         known = [name for name in differentiated if name in infos]
         found = training.gradients(lowering, trained, known, 1.0) if trained else {}
         infos.update({training.GRADIENT + name: infos[name] for name in found})
-    return Survey(infos, tuple(weights))
+    return Survey(infos, tuple(weights), services.needs_seed)
 
 
 def _trained(lowering: Lowering, model: Model, trained: training.Training) -> dict[str, tf.Tensor]:

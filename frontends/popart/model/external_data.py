@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx
 from onnx import external_data_helper, numpy_helper
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 
 
 def save(graph: onnx.GraphProto, ids: Sequence[str], path: Path) -> None:
@@ -44,6 +46,60 @@ def save(graph: onnx.GraphProto, ids: Sequence[str], path: Path) -> None:
     private_files.write_bytes(path, data)
 
 
+def relocate(graph: onnx.GraphProto, source: str, target: str) -> None:
+    """Moves values of weights from one file to another.
+
+    Args:
+        graph: the graph with the weights, which then say where the values are.
+        source: the file that they are in.
+        target: the file that they come to.
+
+    Raises:
+        popart_runtime_error: If a file is missing or in the way, or none of the values is in it.
+    """
+    if os.path.exists(target):
+        raise popart_runtime_error(f"The file {target} exists already. Choose another name.")
+    if not os.path.isfile(source):
+        raise popart_runtime_error(f"The file {source} does not exist.")
+    tensors = [tensor for tensor in graph.initializer if _location(tensor) == source]
+    if not tensors:
+        raise popart_runtime_error(f"No tensor of the model is stored in {source}.")
+    private_files.write_bytes(target, Path(source).read_bytes())
+    os.unlink(source)
+    for tensor in tensors:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = target
+
+
+def _location(tensor: onnx.TensorProto) -> str:
+    return next((e.value for e in tensor.external_data if e.key == "location"), "")
+
+
+def value_of(tensor: onnx.TensorProto) -> np.ndarray:
+    """Returns the value of a weight, from its file if it is in one.
+
+    Args:
+        tensor: the weight.
+
+    Raises:
+        popart_exception: If the file cannot be read.
+    """
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return numpy_helper.to_array(tensor)
+    found = external_data_helper.ExternalDataInfo(tensor)
+    whole = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims)
+    try:
+        with open(found.location, "rb") as file:
+            file.seek(found.offset or 0)
+            whole.raw_data = file.read(found.length or -1)
+        return numpy_helper.to_array(whole)
+    except (OSError, ValueError) as error:
+        raise popart_exception(
+            f"Cannot read the value of the tensor {tensor.name} from {found.location}: {error}"
+        ) from error
+
+
 def load(tensor: onnx.TensorProto) -> None:
     """Brings the value of a weight from its file into the model.
 
@@ -53,20 +109,31 @@ def load(tensor: onnx.TensorProto) -> None:
     Raises:
         popart_exception: If the file cannot be read.
     """
-    if tensor.data_location != onnx.TensorProto.EXTERNAL:
-        return
-    found = external_data_helper.ExternalDataInfo(tensor)
-    try:
-        with open(found.location, "rb") as file:
-            file.seek(found.offset or 0)
-            data = file.read(found.length or -1)
-    except OSError as error:
-        raise popart_exception(
-            f"Cannot read the value of the tensor {tensor.name} from {found.location}: {error}"
-        ) from error
-    tensor.raw_data = data
-    tensor.data_location = onnx.TensorProto.DEFAULT
-    del tensor.external_data[:]
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(value_of(tensor), name))
+
+
+def write(tensors: Sequence[onnx.TensorProto], values: Mapping[str, np.ndarray]) -> None:
+    """Writes the files of weights anew, with other values.
+
+    Args:
+        tensors: the weights that are in files; they then say where their values are.
+        values: the values by name.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
+    by_file: dict[str, list[onnx.TensorProto]] = {}
+    for tensor in tensors:
+        by_file.setdefault(_location(tensor), []).append(tensor)
+    for location, group in by_file.items():
+        data = b""
+        for tensor in group:
+            raw = values[tensor.name].tobytes()
+            _point(tensor, location, len(data), len(raw))
+            data += raw
+        private_files.write_bytes(location, data)
 
 
 def _point(tensor: onnx.TensorProto, location: str, offset: int, length: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
-from onnx import defs, numpy_helper
+from onnx import defs
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -73,9 +73,7 @@ def read(
     for name in (*names, *(value.name for value in graph.output)):
         if reserved.is_reserved(name) and name in names and name not in _states(graph):
             raise popart_exception(f"{name} has an invalid name: clash with reserved prefix.")
-    for tensor in graph.initializer:
-        external_data.load(tensor)
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    weights = {tensor.name: external_data.value_of(tensor) for tensor in graph.initializer}
     for tensor in graph.initializer:
         datatypes.for_device(datatypes.of_onnx(tensor.data_type))
     opsets = loading.opsets(model)

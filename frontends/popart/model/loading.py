@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import checker
+from onnx import checker, helper
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
@@ -96,7 +96,21 @@ def _check(model: onnx.ModelProto) -> None:
     typed = [value for value in model.graph.output if value.HasField("type")]
     del checked.graph.output[:]
     checked.graph.output.extend(typed)
+    _declare_external(checked.graph)
     try:
         checker.check_model(checked, check_custom_domain=False)
     except checker.ValidationError as error:
         raise popart_exception(f"The model is not valid: {error}") from error
+
+
+def _declare_external(graph: onnx.GraphProto) -> None:
+    """Makes inputs of weights whose values are in files: the checker takes only some paths."""
+    inputs = {value.name for value in graph.input}
+    inside = [t for t in graph.initializer if t.data_location != onnx.TensorProto.EXTERNAL]
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL and tensor.name not in inputs:
+            graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    del graph.initializer[:]
+    graph.initializer.extend(inside)

@@ -1,6 +1,7 @@
 """The table of ops: what each node of a model computes. Importing this fills it."""
 
 from tensorflow_ipu.frontends.popart.ops import (
+    effects,
     elementwise,
     indexing,
     linear,
@@ -14,6 +15,15 @@ from tensorflow_ipu.frontends.popart.ops import (
 )
 
 __all__ = [
-    *("elementwise", "indexing", "linear", "logic", "losses", "movement", "normalization"),
+    *(
+        "effects",
+        "elementwise",
+        "indexing",
+        "linear",
+        "logic",
+        "losses",
+        "movement",
+        "normalization",
+    ),
     *("pooling", "random_values", "reductions"),
 ]

@@ -6,8 +6,10 @@ import dataclasses
 import enum
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import onnx
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
@@ -80,18 +82,96 @@ class OpKind:
 
 
 @dataclasses.dataclass(frozen=True)
+class Numerics:
+    """Options of a session that change what ops compute.
+
+    Attributes:
+        non_stable_softmax: Whether softmax does not subtract the maximum.
+        strided_groups: Whether the channels of a group norm go round-robin into groups.
+    """
+
+    non_stable_softmax: bool = False
+    strided_groups: bool = False
+
+
+class Subgraph(Protocol):
+    """A graph that is an attribute of a node, or stands for one that it calls."""
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of its inputs."""
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The graph."""
+
+    def around(self, name: str) -> Any:
+        """Returns a tensor of the graph around it.
+
+        Args:
+            name: the tensor.
+        """
+
+    def __call__(self, tensors: Sequence[Any], iteration: Any = 0) -> list[Any]:
+        """Puts the graph into the function in scope.
+
+        Args:
+            tensors: its inputs.
+            iteration: number of the iteration, if it is in a loop.
+
+        Returns:
+            Its outputs.
+        """
+
+
+class Services(Protocol):
+    """What ops ask of the program that they are put into."""
+
+    def seed(self) -> Any:
+        """Returns a seed that no other op and no other run has: int32 of the shape [2]."""
+
+    def effect(self, operation: Any) -> None:
+        """Makes an operation run although nothing needs what it makes.
+
+        Args:
+            operation: the operation.
+        """
+
+    def assign(self, tensor_id: str, value: Any) -> None:
+        """Writes a weight after its last use in the micro-batch.
+
+        Args:
+            tensor_id: the weight.
+            value: its new value.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
 class Context:
     """What ops ask of the session that they are for.
 
     Attributes:
         is_training: Whether it trains.
         replicas: How many replicas there are.
-        output_count: How many outputs the node has.
+        numerics: Options that change what ops compute.
+        services: What the program gives to ops.
+        node: The node that is put into the program.
+        subgraph: Returns the graph of an attribute of the node, ready to be put into the program.
+        is_weight: Returns whether a tensor is a weight.
     """
 
     is_training: bool = False
     replicas: int = 1
-    output_count: int = 1
+    numerics: Numerics = Numerics()
+    services: Services | None = None
+    node: onnx.NodeProto = dataclasses.field(default_factory=onnx.NodeProto)
+    subgraph: Callable[[onnx.GraphProto], Subgraph] | None = None
+    is_weight: Callable[[str], bool] = lambda _: True
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs the node has."""
+        return len(self.node.output)
 
 
 # (domain, type) -> versions -> kind

@@ -23,7 +23,18 @@ def _rows(function: Any) -> Any:
     return computed
 
 
-op("Softmax", 1, 11)(_rows(tf.nn.softmax))
+def _unstable_softmax(x: Any) -> Any:
+    """Softmax without subtracting the maximum, which overflows for large inputs."""
+    powers = tf.exp(x)
+    return powers / tf.reduce_sum(powers, -1, True)
+
+
+@op("Softmax", 1, 11)
+def _softmax(x: Any, *, axis: int = 1, context: Any) -> Any:
+    unstable = context.numerics.non_stable_softmax
+    return _rows(_unstable_softmax if unstable else tf.nn.softmax)(x, axis=axis)
+
+
 op("LogSoftmax", 1, 11)(_rows(tf.nn.log_softmax))
 op("Hardmax", 1, 11)(_rows(lambda x: tf.one_hot(tf.argmax(x, -1), x.shape[-1], dtype=x.dtype)))
 
@@ -116,19 +127,29 @@ def _instance_normalization(x: Any, scale: Any, bias: Any, *, epsilon: float = 1
 
 @op("GroupNormalization", 1, domain=GRAPHCORE)
 def _group_normalization(
-    x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5
+    x: Any, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, context: Any
 ) -> Any:
     n, c = x.shape.as_list()[:2]
     if c % num_groups:
         raise popart_exception(
             f"GroupNormalization: {c} channels cannot be divided into {num_groups} groups."
         )
-    grouped = tf.reshape(x, [n * num_groups, -1])
+    is_strided = context.numerics.strided_groups
+    grouped = _strided(x, c // num_groups) if is_strided else x
+    grouped = tf.reshape(grouped, [n * num_groups, -1])
     mean, variance = _moments(grouped, [1])
     inverse = tf.math.rsqrt(variance + epsilon)
     wide = (tf.cast(grouped, tf.float32) - mean) * inverse
     shape = [1, -1, *[1] * (x.shape.rank - 2)]
     result = tf.reshape(tf.cast(wide, x.dtype), x.shape)
+    result = _strided(result, num_groups) if is_strided else result
     result = result * tf.reshape(scale, shape) + tf.reshape(bias, shape)
     statistics = (tf.cast(tf.reshape(value, [-1]), x.dtype) for value in (mean, inverse))
     return [result, *statistics]
+
+
+def _strided(x: Any, count: int) -> Any:
+    """Returns the channels in another order: those with the same rest by a number of groups."""
+    n, c = x.shape.as_list()[:2]
+    parts = tf.reshape(x, [n, count, c // count, -1])
+    return tf.reshape(tf.transpose(parts, [0, 2, 1, 3]), x.shape)

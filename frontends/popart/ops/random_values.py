@@ -1,4 +1,4 @@
-"""Dropout and random tensors; they draw from the generator of the device."""
+"""Dropout and random tensors: functions of the seed of the session."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 _NONE = Gradient.NONE
 
 
-def _dropped(x: Any, mask_shape: Any, ratio: float, is_training: bool) -> list[Any]:
+def _dropped(x: Any, mask_shape: Any, ratio: float, drops: bool, context: Any) -> list[Any]:
     """Returns a tensor with values dropped, the kept ones scaled, and the mask."""
     if not 0 <= ratio < 1:
         raise popart_exception(f"The ratio value {ratio} is not valid: it must be in [0, 1).")
-    if not is_training:
+    if not drops:
         return [tf.identity(x), tf.ones(mask_shape, tf.bool)]
-    mask = tf.random.uniform(mask_shape) >= ratio
+    numbers = tf.random.stateless_uniform(mask_shape, context.services.seed())
+    mask = numbers >= ratio
     scaled = x * tf.cast(1 / (1 - ratio), x.dtype)
     return [tf.where(mask, scaled, tf.zeros_like(x)), mask]
 
@@ -28,12 +29,12 @@ def _dropped(x: Any, mask_shape: Any, ratio: float, is_training: bool) -> list[A
 @op("Dropout", 1, 6)
 def _dropout_6(x: Any, *, is_test: int = 0, ratio: float = 0.5, context: Any) -> Any:
     drops = context.is_training and not is_test
-    return _dropped(x, x.shape, ratio, drops)[: context.output_count]
+    return _dropped(x, x.shape, ratio, drops, context)[: context.output_count]
 
 
 @op("Dropout", 7, 10)
 def _dropout(x: Any, *, ratio: float = 0.5, context: Any) -> Any:
-    return _dropped(x, x.shape, ratio, context.is_training)[: context.output_count]
+    return _dropped(x, x.shape, ratio, context.is_training, context)[: context.output_count]
 
 
 @op("ShapedDropout", 1, domain=GRAPHCORE)
@@ -47,7 +48,7 @@ def _shaped_dropout(x: Any, *, shape: Any, ratio: float = 0.5, context: Any) -> 
             f"ShapedDropout got incompatible input tensor and dropout shape: {x.shape.as_list()} "
             f"and {list(shape)}."
         )
-    return _dropped(x, list(shape), ratio, context.is_training)[0]
+    return _dropped(x, list(shape), ratio, context.is_training, context)[0]
 
 
 def _check_seed(seed: float | None) -> None:
@@ -65,41 +66,67 @@ def _float_type(number: int | None, like: Any = None) -> Any:
     return type_
 
 
-def _normal(shape: Any, dtype: Any, mean: float, scale: float) -> Any:
-    return tf.cast(tf.random.normal(shape, mean, scale), dtype)
+def _normal(shape: Any, dtype: Any, mean: float, scale: float, context: Any) -> Any:
+    seed = context.services.seed()
+    return tf.cast(tf.random.stateless_normal(shape, seed, mean, scale), dtype)
 
 
-def _uniform(shape: Any, dtype: Any, low: float, high: float) -> Any:
-    return tf.cast(tf.random.uniform(shape, low, high), dtype)
+def _uniform(shape: Any, dtype: Any, low: float, high: float, context: Any) -> Any:
+    seed = context.services.seed()
+    return tf.cast(tf.random.stateless_uniform(shape, seed, low, high), dtype)
 
 
 @op("RandomNormal", 1, gradient=_NONE)
 def _random_normal(
-    *, shape: Any, dtype: int = 1, mean: float = 0.0, scale: float = 1.0, seed: Any = None
+    *,
+    shape: Any,
+    dtype: int = 1,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: Any = None,
+    context: Any,
 ) -> Any:
     _check_seed(seed)
-    return _normal(list(shape), _float_type(dtype), mean, scale)
+    return _normal(list(shape), _float_type(dtype), mean, scale, context)
 
 
 @op("RandomNormalLike", 1, gradient=_NONE)
 def _random_normal_like(
-    x: Any, *, dtype: Any = None, mean: float = 0.0, scale: float = 1.0, seed: Any = None
+    x: Any,
+    *,
+    dtype: Any = None,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: Any = None,
+    context: Any,
 ) -> Any:
     _check_seed(seed)
-    return _normal(x.shape, _float_type(dtype, x), mean, scale)
+    return _normal(x.shape, _float_type(dtype, x), mean, scale, context)
 
 
 @op("RandomUniform", 1, gradient=_NONE)
 def _random_uniform(
-    *, shape: Any, dtype: int = 1, high: float = 1.0, low: float = 0.0, seed: Any = None
+    *,
+    shape: Any,
+    dtype: int = 1,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: Any = None,
+    context: Any,
 ) -> Any:
     _check_seed(seed)
-    return _uniform(list(shape), _float_type(dtype), low, high)
+    return _uniform(list(shape), _float_type(dtype), low, high, context)
 
 
 @op("RandomUniformLike", 1, gradient=_NONE)
 def _random_uniform_like(
-    x: Any, *, dtype: Any = None, high: float = 1.0, low: float = 0.0, seed: Any = None
+    x: Any,
+    *,
+    dtype: Any = None,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: Any = None,
+    context: Any,
 ) -> Any:
     _check_seed(seed)
-    return _uniform(x.shape, _float_type(dtype, x), low, high)
+    return _uniform(x.shape, _float_type(dtype, x), low, high, context)

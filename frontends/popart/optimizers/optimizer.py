@@ -149,6 +149,19 @@ class Optimizer:
                 found[self.scalar_of(name, weight)] = np.array(value.val(), np.float32)
         return found
 
+    def described(self) -> tuple[Any, ...]:
+        """Returns what a program depends on: which numbers can change, and all others."""
+        numbers = [
+            (name, weight, value.val() if value.isConst() else None)
+            for name, weight, value in self._numbers()
+        ]
+        others = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_defaults", "_specific", "_loss_scaling")
+        }
+        return (type(self).__name__, numbers, sorted((k, repr(v)) for k, v in others.items()))
+
     def is_zero(self, name: str, weight: str) -> bool:
         """Returns whether a number of a weight is 0 and stays so."""
         value = self.number(name, weight)

@@ -1,6 +1,7 @@
 # Made by stubs/make_stubs.py.
 
 from tensorflow_ipu.frontends.popart import *
+from popart import _internal as _internal
 from popart import builder as builder
 from popart import session as session
 from popart import tensorinfo as tensorinfo

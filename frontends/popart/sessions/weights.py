@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends.popart.errors import (
@@ -96,8 +96,7 @@ class HostWeights:
                     f"resetHostWeights: no tensor '{tensor.name}' in tensors of the session: "
                     f"{', '.join(self.values)}."
                 )
-            external_data.load(tensor)
-            array, value = numpy_helper.to_array(tensor), self.values[tensor.name]
+            array, value = external_data.value_of(tensor), self.values[tensor.name]
             if array.shape != value.shape or array.dtype != value.dtype:
                 raise popart_runtime_error(
                     f"resetHostWeights: non matching tensor info for {tensor.name}: {array.dtype} "
@@ -118,12 +117,24 @@ class HostWeights:
         saved = onnx.ModelProto()
         saved.CopyFrom(model)
         tensors = {tensor.name: tensor for tensor in saved.graph.initializer}
+        outside = []
         for name, value in self.values.items():
             if name.startswith(ACCUMULATOR):
                 continue
-            written = numpy_helper.from_array(value, name)
-            if name in tensors:
-                tensors[name].CopyFrom(written)
+            tensor = tensors.get(name) or saved.graph.initializer.add(name=name)
+            owner = tensors.get(name.partition("___")[2], tensor)
+            if owner.data_location == onnx.TensorProto.EXTERNAL:
+                # State goes into the file of its weight.
+                outside.append(tensor)
+                tensor.data_type, tensor.data_location = _type_number(value), owner.data_location
+                if tensor is not owner:
+                    tensor.dims.extend(value.shape)
+                    tensor.external_data.extend(owner.external_data)
             else:
-                saved.graph.initializer.append(written)
+                tensor.CopyFrom(numpy_helper.from_array(value, name))
+        external_data.write(outside, self.values)
         private_files.write_bytes(filename, saved.SerializeToString())
+
+
+def _type_number(array: np.ndarray) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(array.dtype))

@@ -1,0 +1,1 @@
+"""`popart._internal`: where the original has what PopART and PopXL share."""

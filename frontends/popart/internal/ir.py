@@ -1,0 +1,17 @@
+"""What PopART and PopXL share: the module `popart._internal.ir`."""
+
+from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType as AnchorReturnType
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow as DataFlow
+from tensorflow_ipu.frontends.popart.dataflow import InputSettings as InputSettings
+from tensorflow_ipu.frontends.popart.debug import DebugContext as DebugContext
+from tensorflow_ipu.frontends.popart.debug import DebugInfo as DebugInfo
+from tensorflow_ipu.frontends.popart.debug import SourceLocation as SourceLocation
+from tensorflow_ipu.frontends.popart.enums import *  # noqa: F403 - all of them
+from tensorflow_ipu.frontends.popart.locations import CommGroup as CommGroup
+from tensorflow_ipu.frontends.popart.locations import ReplicaGrouping as ReplicaGrouping
+from tensorflow_ipu.frontends.popart.locations import TensorLocation as TensorLocation
+from tensorflow_ipu.frontends.popart.locations import VariableSettings as VariableSettings
+from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue as OptimizerValue
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions as SessionOptions
+from tensorflow_ipu.frontends.popart.sessions.ir import Ir as Ir
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo as TensorInfo

@@ -1,0 +1,124 @@
+"""`ProgramServices`: what ops get from the program that they are put into, and leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+
+
+class ProgramServices:
+    """Seeds for the ops of one micro-batch, and what they do besides their results.
+
+    Attributes:
+        effects: Operations that have to run.
+        assigned: New values of weights, by id.
+        needs_seed: Whether an op has asked for a seed.
+    """
+
+    def __init__(self, seed: Callable[[], Any] | None = None) -> None:
+        """Starts with nothing asked for.
+
+        Args:
+            seed: returns the seed of this replica in the micro-batch, int32 of the shape [2]; None
+                if the program never runs.
+        """
+        self._seed = seed
+        self._count = 0
+        self.effects: list[Any] = []
+        self.assigned: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"ProgramServices[{self._count} seeds, {len(self.effects)} effects]"
+
+    @property
+    def needs_seed(self) -> bool:
+        """Whether an op has asked for a seed."""
+        return self._count > 0
+
+    def seed(self) -> Any:
+        """Returns a seed that no other op of the micro-batch has: int32 of the shape [2]."""
+        self._count += 1
+        if self._seed is None:
+            return tf.zeros([2], tf.int32)
+        return folded(self._seed(), self._count)
+
+    def effect(self, operation: Any) -> None:
+        """Makes an operation run although nothing needs what it makes.
+
+        Args:
+            operation: the operation.
+        """
+        self.effects.append(operation)
+
+    def assign(self, tensor_id: str, value: Any) -> None:
+        """Writes a weight after its last use in the micro-batch.
+
+        Args:
+            tensor_id: the weight.
+            value: its new value.
+        """
+        self.assigned[tensor_id] = value
+
+
+class InnerServices:
+    """The same for a graph inside another one, which leaves nothing behind but its results.
+
+    Attributes:
+        effects: Operations that have to run.
+    """
+
+    def __init__(self, outer: ProgramServices | InnerServices, iteration: Any) -> None:
+        """Takes the services of the graph around it.
+
+        Args:
+            outer: the services.
+            iteration: number of the iteration: an integer, or a scalar tensor.
+        """
+        self._outer = outer
+        self._iteration = iteration
+        self.effects: list[Any] = []
+
+    def __repr__(self) -> str:
+        return f"InnerServices[{len(self.effects)} effects]"
+
+    def seed(self) -> Any:
+        """Returns a seed that no other op and no other iteration has."""
+        return folded(self._outer.seed(), self._iteration)
+
+    def effect(self, operation: Any) -> None:
+        """Makes an operation run although nothing needs what it makes.
+
+        Args:
+            operation: the operation.
+        """
+        self.effects.append(operation)
+
+    def assign(self, tensor_id: str, value: Any) -> None:
+        """Refuses to write a weight, which only the main graph can.
+
+        Args:
+            tensor_id: the weight.
+            value: its new value.
+
+        Raises:
+            popart_exception: Always.
+        """
+        raise popart_exception(
+            f"The weight {tensor_id} is written in a subgraph. Write it in the main graph: make "
+            f"{value.name} an output of the subgraph."
+        )
+
+
+def folded(seed: Any, number: Any) -> Any:
+    """Returns a seed made of another one and a number.
+
+    Args:
+        seed: int32 of the shape [2].
+        number: an integer, or an int32 scalar.
+    """
+    mixed = seed + tf.stack([tf.constant(0), tf.cast(number, tf.int32)])
+    return tf.random.stateless_uniform([2], mixed, None, None, tf.int32)

@@ -1,0 +1,101 @@
+"""Ops that do something besides their results: writes to weights, prints, ends of the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tensorflow_ipu import scopes
+from tensorflow_ipu.compiler import trace
+from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
+from tensorflow_ipu.runtime import native
+
+# Begins the error of a program that stops itself.
+ABORTED = "Abort Program"
+# What printtensor is laid out as by default.
+_LAYOUT = (1000, 3, 75, 8, 0, " ", "[", "]")
+
+
+@op("Abort", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+def _abort(condition: Any = None, *, context: Any) -> list[Any]:
+    if condition is None:
+        condition = tf.constant(True)
+    if condition.shape.num_elements() != 1:
+        raise popart_exception(
+            "Conditional abort op can only test a scalar tensor. Received the shape "
+            f"{condition.shape.as_list()}."
+        )
+    stops = tf.cast(tf.cast(tf.reshape(condition, []), tf.bool), tf.float32)
+    if context.replicas > 1:
+        stops = cross_replica_sum(stops)
+    is_program = trace.in_cluster()
+    with scopes.outside_compilation_scope("abort") if is_program else tf.name_scope("abort"):
+        context.services.effect(tf.debugging.Assert(tf.equal(stops, 0), [ABORTED]))
+    return []
+
+
+@op("CopyVarUpdate", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+def _copy_var_update(*inputs: Any, context: Any) -> Any:
+    if len(inputs) != 2:
+        raise popart_exception(
+            f"CopyVarUpdate should have two args, a weight and its value. Received: {len(inputs)}"
+        )
+    weight, value = inputs
+    name = context.node.input[0]
+    if not context.is_weight(name):
+        raise popart_exception(
+            f"The first arg of CopyVarUpdate should be an initalised tensor. {name} is none: make "
+            "it with addInitializedInputTensor."
+        )
+    if weight.shape != value.shape or weight.dtype != value.dtype:
+        raise popart_exception(
+            f"CopyVarUpdate of {name}: the value has the shape {value.shape} and type "
+            f"{value.dtype.name}, the weight {weight.shape} and {weight.dtype.name}."
+        )
+    context.services.assign(name, value)
+    return tf.identity(value)
+
+
+@op("PrintTensor", 1, domain=GRAPHCORE)
+def _print(
+    x: Any,
+    *,
+    print_gradient: int = 1,
+    title: str = "",
+    summariseThreshold: int = 1000,
+    edgeItems: int = 3,
+    maxLineWidth: int = 75,
+    digits: int = 8,
+    floatFormat: int = 0,
+    separator: str = " ",
+    openBracket: str = "[",
+    closeBracket: str = "]",
+    context: Any,
+) -> Any:
+    name = context.node.input[0]
+    layout = (summariseThreshold, edgeItems, maxLineWidth, digits, floatFormat, separator)
+    if (*layout, openBracket, closeBracket) != _LAYOUT:
+        warn_once("The layout of printtensor has no effect: tensors are printed as NumPy does.")
+
+    @tf.custom_gradient
+    def printed(value: Any) -> Any:
+        def backward(gradient: Any) -> Any:
+            if not print_gradient:
+                return gradient
+            return _printed(gradient, f"{title}_gradient" if title else f"Gradient___{name}")
+
+        return _printed(value, title or name), backward
+
+    result = printed(x)
+    context.services.effect(result.op)
+    return result
+
+
+def _printed(value: Any, title: str) -> Any:
+    shown = native.ops().ipu_print_tensor(value, tensor_name=title)
+    with tf.control_dependencies([shown]):
+        return tf.identity(value)

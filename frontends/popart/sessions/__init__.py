@@ -1,0 +1,1 @@
+"""Sessions of PopART: their life cycle, weights, random state, executables and reports."""

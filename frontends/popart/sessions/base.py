@@ -1,0 +1,132 @@
+"""`SessionBase`: what a session holds, and what all its groups of methods ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from tensorflow.python.eager import context as eager_context
+
+from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.frontends.popart import attachment
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
+from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, VirtualGraphMode
+from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
+from tensorflow_ipu.frontends.popart.lowering import programs, survey
+from tensorflow_ipu.frontends.popart.lowering.training import Training
+from tensorflow_ipu.frontends.popart.model.imports import Model
+from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+
+
+class SessionBase:
+    """What a session holds: a model, its program on the device, and the host's weights."""
+
+    _name: str
+    _options: SessionOptions
+    _device: DeviceInfo
+    _flow: DataFlow
+    _accumulation: int
+    _replicas: int
+    _model: Model
+    _survey: survey.Survey
+    _host: HostWeights
+    _training: Training | None = None
+    #: What was compiled; None before that.
+    _executable: Executable | None = None
+    #: What is loaded; None before that.
+    _program: programs.Program | None = None
+    #: What was compiled on an attached device and is not loaded yet.
+    _compiled_program: programs.Program | None = None
+    #: Whether the program came from a file, and was not compiled for this session.
+    _is_from_file = False
+    _must_upload = True
+    _is_in_sync = True
+    _runs = 0
+
+    def _step(self) -> programs.Step:
+        """Returns what one run of the program does."""
+        return programs.Step(
+            self._model,
+            self._flow,
+            {name: self._info(name) for name in self._ids()},
+            self._accumulation,
+            self._replicas,
+            self._options.virtualGraphMode is not VirtualGraphMode.Off,
+            self._training,
+            Numerics(
+                self._options.enableNonStableSoftmax, self._options.groupNormStridedChannelGrouping
+            ),
+            self._options.enableStochasticRounding,
+        )
+
+    def _compile(self) -> None:
+        """Compiles the program for the device, which need not be attached."""
+        ordinal = self._device.ordinal if self._device.isAttached else None
+        with (
+            eager_context.eager_mode(),
+            attachment.borrowed(self._device.numIpus, ordinal) as borrowed,
+        ):
+            program = programs.Program(self._step(), self._values(), borrowed)
+            self._executable = ahead_of_time.compile_cluster(program.cluster, borrowed)[0]
+            self._executable.keep_sources()
+        self._program = None
+        self._compiled_program = program if ordinal is not None else None
+
+    def _load(self) -> None:
+        """Puts the compiled program on the device."""
+        program = self._compiled_program
+        if program is None or program.is_outdated:
+            with eager_context.eager_mode():
+                program = programs.Program(self._step(), self._values(), self._device.ordinal)
+        self._compiled_program, self._program = None, program
+
+    def _unload(self) -> None:
+        """Takes the program off the device; it stays compiled."""
+        self._program = None
+
+    def _values(self) -> dict[str, np.ndarray]:
+        """Returns the values of all variables of the program at its start."""
+        return {**self._host.values, **self._scalars(), **self._seed_words()}
+
+    def _scalars(self) -> Mapping[str, np.ndarray]:
+        """Returns numbers of the program that can change."""
+        return {}
+
+    def _seed_words(self) -> Mapping[str, np.ndarray]:
+        """Returns the variable of the program for the seed, if there is one."""
+        return {}
+
+    def _ids(self) -> set[str]:
+        """Returns the ids of all tensors."""
+        return {*self._survey.infos, *self._host.values}
+
+    def _info(self, name: str) -> TensorInfo:
+        """Returns shape and type of a tensor."""
+        if name in self._survey.infos:
+            return self._survey.infos[name]
+        return TensorInfo(self._host.values[name])
+
+    def _loaded(self) -> programs.Program:
+        """Returns the program on the device.
+
+        Raises:
+            popart_runtime_error: If there is none.
+        """
+        if self._program is None:
+            raise popart_runtime_error(
+                "There is no compiled engine on the device. Did you forget to call prepareDevice?"
+            )
+        if self._program.is_outdated:
+            # Another device was acquired, which configured the IPUs anew.
+            with eager_context.eager_mode():
+                values = self._program.values()
+                self._program = programs.Program(self._step(), values, self._device.ordinal)
+        return self._program
+
+    def _is_offline(self) -> bool:
+        return self._device.connectionType is DeviceConnectionType.Never

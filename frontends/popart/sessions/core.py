@@ -1,0 +1,249 @@
+"""`SessionCore`: the life cycle of a session: reading a model, compiling, loading, running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context as eager_context
+
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
+from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
+from tensorflow_ipu.frontends.popart.errors import (
+    OutOfMemoryError,
+    popart_exception,
+    popart_runtime_error,
+    poplar_application_runtime_error,
+)
+from tensorflow_ipu.frontends.popart.lowering import programs, survey
+from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
+from tensorflow_ipu.frontends.popart.model import imports, loading
+from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
+from tensorflow_ipu.frontends.popart.options.patterns import Patterns
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.sessions import transfers
+from tensorflow_ipu.frontends.popart.sessions.executables import ExecutableMethods
+from tensorflow_ipu.frontends.popart.sessions.random_state import RandomMethods
+from tensorflow_ipu.frontends.popart.sessions.reports import ReportMethods
+from tensorflow_ipu.frontends.popart.sessions.weight_methods import WeightMethods
+from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
+from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo, IStepIO
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+
+
+class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods):
+    """What both kinds of session have: a model that is run step by step."""
+
+    def _set_up(
+        self,
+        model: Any,
+        data_flow: DataFlow,
+        device: DeviceInfo,
+        shapes: InputShapeInfo,
+        patterns: Patterns,
+        options: SessionOptions,
+    ) -> None:
+        """Reads the model, checks it, and makes the host's weights."""
+        if device is None:
+            raise popart_exception("Must pass a valid deviceInfo.")
+        patterns.check()
+        options.check()
+        self._options = options.copied()
+        self._device = device
+        anchors = {name: data_flow.art(name) for name in data_flow.anchors()}
+        self._flow = DataFlow(data_flow.batchesPerStep(), anchors)
+        self._accumulation = self._options.accumulation_factor
+        self._replicas = self._options.replication_factor
+        self._check_replicas()
+        proto = loading.load(model)
+        self._model = imports.read(
+            proto, self._wanted(proto), shapes, self._options.strictOpVersions
+        )
+        differentiated = [
+            name[len(GRADIENT) :] for name in self._flow.anchors() if name.startswith(GRADIENT)
+        ]
+        self._survey = survey.make(self._model, self._training, self._replicas, differentiated)
+        self._host = HostWeights({**self._model.weights, **self._initial_state()})
+        self._check_anchors()
+        self._checked_sizes = False
+        self._start_random_state()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}[{self._name} {len(self._model.nodes)} nodes]"
+
+    def prepareDevice(self, loadEngine: bool = True, err: OutOfMemoryError | None = None) -> None:
+        """Compiles the program, and loads it.
+
+        Args:
+            loadEngine: whether to load it too.
+            err: where an error about memory goes; without it, it is raised.
+
+        Raises:
+            popart_exception: If the model cannot be put into a program.
+        """
+        self._prepare(loadEngine, err)
+
+    def loadEngineAndConnectStreams(self) -> None:
+        """Loads the program that was compiled.
+
+        Raises:
+            popart_runtime_error: If none was compiled, or the device cannot be attached.
+        """
+        if self._executable is None:
+            raise popart_runtime_error(
+                "There is no compiled engine. Did you forget to call prepareDevice?"
+            )
+        if self._is_offline():
+            raise popart_runtime_error("Trying to load an engine on an offline device.")
+        if not self._device.isAttached and not self._device.tryAttachUntilTimeout():
+            raise popart_runtime_error(f"Failed to attach to device {self._device!r}.")
+        self._load()
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """Runs one step.
+
+        Args:
+            *args: a program handle, if any; what inputs are read from and anchors are written to;
+                and a name for reports.
+            **kwargs: the same by name: `programHandle`, `stepio`, `debugName`.
+
+        Raises:
+            TypeError: If there are other arguments.
+            popart_exception: If there is no such program.
+            popart_runtime_error: If the session is not ready, or data does not fit the model.
+            poplar_application_runtime_error: If the program stops itself.
+        """
+        handle, stepio = _run_arguments(args, kwargs)
+        if handle is not None:
+            raise popart_exception(f"Program {handle} not found.")
+        program = self._ready()
+        plan = transfers.Plan(
+            self._model, self._flow, self._accumulation, self._replicas, self._survey.infos
+        )
+        if stepio.checks_sizes and not self._checked_sizes:
+            transfers.check_sizes(plan, stepio)
+        self._checked_sizes = True
+        samples = transfers.read(plan, stepio)
+        with eager_context.eager_mode(), self._random_state():
+            sent = _launched(program, samples)
+        self._runs += 1
+        self._is_in_sync = self._is_in_sync and self._training is None
+        for name, values in sent.items():
+            stepio.write(name, values)
+
+    def getInfo(self, arg0: str) -> TensorInfo:
+        """Returns shape and type of a tensor.
+
+        Args:
+            arg0: the tensor.
+
+        Raises:
+            popart_exception: If there is none.
+        """
+        if arg0 not in self._ids():
+            raise popart_exception(
+                f"There is no tensor {arg0} in the session. It has: "
+                f"{', '.join(sorted(self._ids()))}."
+            )
+        return self._info(arg0)
+
+    def _prepare(self, loads: bool, err: OutOfMemoryError | None) -> None:
+        if not self._options.compileEngine:
+            return
+        try:
+            self._compile_or_load()
+        except tf.errors.ResourceExhaustedError as error:
+            if err is None:
+                raise
+            err.store(error)
+            return
+        if loads:
+            self.loadEngineAndConnectStreams()
+
+    def _getDataFlow(self) -> DataFlow:
+        return self._flow
+
+    def _replicationFactor(self) -> int:
+        return self._replicas
+
+    def _accumulationFactor(self) -> int:
+        return self._accumulation
+
+    def _wanted(self, proto: Any) -> list[str]:
+        """Returns the tensors that are needed: anchors and what gradients are of."""
+        return [
+            name[len(GRADIENT) :] if name.startswith(GRADIENT) else name
+            for name in self._flow.anchors()
+        ]
+
+    def _initial_state(self) -> dict[str, np.ndarray]:
+        """Returns what the program keeps besides weights, as it is at the start."""
+        return {}
+
+    def _ready(self) -> programs.Program:
+        """Returns the program, if it can run."""
+        if self._is_offline():
+            raise popart_runtime_error("Offline IPU device is not configured for execution.")
+        if self._needs_upload():
+            raise popart_runtime_error(
+                "Must call weightsFromHost before run: the device has no weights."
+            )
+        if self._program is None:
+            raise popart_runtime_error("prepare() must be called before run: call prepareDevice.")
+        return self._loaded()
+
+    def _needs_upload(self) -> bool:
+        return False
+
+    def _check_replicas(self) -> None:
+        """Refuses devices that replicas cannot share."""
+        ipus = self._device.numIpus
+        if ipus % self._replicas:
+            raise popart_exception(
+                f"For replicated graphs the number of IPUs must be divisible by the replication "
+                f"factor. Received: {ipus} IPUs, {self._replicas} replicas"
+            )
+        if self._options.virtualGraphMode is VirtualGraphMode.Off and ipus != self._replicas:
+            raise popart_exception(
+                f"The replication factor, {self._replicas}, needs to be equal to the number of "
+                f"IPUs, {ipus}, when virtual graphs are off."
+            )
+
+    def _check_anchors(self) -> None:
+        """Refuses anchors that are no tensors."""
+        for name in self._flow.anchors():
+            if name in self._ids():
+                continue
+            added = ""
+            if name.startswith(GRADIENT) and name[len(GRADIENT) :] in self._ids():
+                added = f" {name[len(GRADIENT) :]} is a tensor, but does not lead to the loss."
+            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.{added}")
+
+
+def _launched(program: programs.Program, samples: Any) -> Any:
+    """Returns what a run of a program sends; what stops a program is an error of Poplar's."""
+    try:
+        return program.run(samples)
+    except tf.errors.InvalidArgumentError as error:
+        if ABORTED not in str(error):
+            raise
+        raise poplar_application_runtime_error(
+            f"{ABORTED}: the op Abort was reached. {error.message}"
+        ) from error
+
+
+def _run_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str | None, IStepIO]:
+    """Returns the program handle, if any, and the data of a run."""
+    given = list(args)
+    handle = given.pop(0) if given and isinstance(given[0], str) else None
+    handle = kwargs.pop("programHandle", handle)
+    stepio = given.pop(0) if given else kwargs.pop("stepio", None)
+    kwargs.pop("debugName", None)
+    if not isinstance(stepio, IStepIO) or kwargs or len(given) > 1:
+        raise TypeError(
+            "run(): incompatible function arguments. Expected [programHandle,] stepio[, "
+            f"debugName]; received {args}, {kwargs}."
+        )
+    return handle, stepio

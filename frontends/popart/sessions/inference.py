@@ -1,0 +1,88 @@
+"""`InferenceSessionCore`: runs a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
+from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
+from tensorflow_ipu.frontends.popart.options.patterns import Patterns
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
+from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo, IWeightsIO
+
+
+class InferenceSessionCore(SessionCore):
+    """Runs a model."""
+
+    def __init__(
+        self,
+        model: Any,
+        dataFlow: DataFlow,
+        deviceInfo: DeviceInfo,
+        inputShapeInfo: InputShapeInfo,
+        patterns: Patterns,
+        userOptions: SessionOptions,
+        name: str,
+    ) -> None:
+        """Makes everything but the program; see `InferenceSession`."""
+        self._name = name
+        if not dataFlow.nAnchors():
+            raise popart_exception("User must specify an anchor tensor when doing inference.")
+        if userOptions.enableGradientAccumulation:
+            raise popart_exception("Gradient Accumulation only available when training.")
+        self._set_up(model, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
+
+    def getAllTensorIds(self) -> set[str]:
+        """Returns the ids of all tensors."""
+        return self._ids()
+
+    def writeWeights(self, arg0: IWeightsIO) -> None:
+        """Takes the host's values of weights from arrays; see `TrainingSessionCore`."""
+        if self._options.constantWeights:
+            raise popart_runtime_error("Cannot call writeWeights when constantWeights is set.")
+        super().writeWeights(arg0)
+
+    def resetHostWeights(
+        self,
+        modelProtoOrFilename: Any,
+        ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
+    ) -> None:
+        """Takes the host's values of weights from a model; see `TrainingSessionCore`."""
+        if self._options.constantWeights:
+            raise popart_runtime_error("Cannot call resetHostWeights when constantWeights is set.")
+        super().resetHostWeights(
+            modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight
+        )
+
+    def checkInplacingAmbiguity(self) -> None:
+        """Checks that the order of modifications is fixed: in ONNX models nothing is modified."""
+
+    def copyDeviceWeightsToHost(self) -> None:
+        """Brings the device's values of weights to the host."""
+        self.weightsToHost()
+
+    def areHostWeightsInSync(self) -> bool:
+        """Returns whether the host's values of weights are those of the device."""
+        return self._is_in_sync
+
+    def markHostWeightsInSync(self) -> None:
+        """Notes that the host's values of weights are those of the device."""
+        self._is_in_sync = True
+
+    def markHostWeightsOutOfSync(self) -> None:
+        """Notes that the device's values of weights may have changed."""
+        self._is_in_sync = False
+
+    def setEngineIsLoaded(self, isLoaded: bool) -> None:
+        """Notes whether the program is on the device.
+
+        Args:
+            isLoaded: whether it is; if not, the next run needs `loadEngineAndConnectStreams`.
+        """
+        if not isLoaded:
+            self._unload()
+
+    def _needs_upload(self) -> bool:
+        return not self._options.constantWeights and self._must_upload and bool(self._host.values)

@@ -1,0 +1,140 @@
+"""`TrainingSessionCore`: trains a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context as eager_context
+
+from tensorflow_ipu.distributed import transport
+from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.devices import DeviceInfo
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
+from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
+from tensorflow_ipu.frontends.popart.options.patterns import Patterns
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
+from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
+
+
+class TrainingSessionCore(SessionCore):
+    """Trains a model."""
+
+    _training: Training
+
+    def __init__(
+        self,
+        model: Any,
+        dataFlow: DataFlow,
+        loss: str,
+        optimizer: Optimizer,
+        deviceInfo: DeviceInfo,
+        inputShapeInfo: InputShapeInfo,
+        patterns: Patterns,
+        userOptions: SessionOptions,
+        name: str,
+    ) -> None:
+        """Makes everything but the program; see `TrainingSession`."""
+        self._name = name
+        if optimizer.clip_norm_settings:
+            raise popart_exception("Optimizers with clip_norm_settings are not supported yet.")
+        self._training = Training(
+            loss,
+            optimizer.copied(),
+            (),
+            userOptions.accumulationAndReplicationReductionType,
+            userOptions.meanAccumulationAndReplicationReductionStrategy,
+        )
+        self._set_up(model, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
+
+    def getTensorIds(self) -> set[str]:
+        """Returns the ids of all tensors."""
+        return self._ids()
+
+    def updateOptimizerFromHost(self, arg0: Optimizer) -> None:
+        """Takes the numbers of an optimizer that can change.
+
+        Args:
+            arg0: the optimizer.
+
+        Raises:
+            popart_runtime_error: If it cannot take the place of the one before, or the program is
+                not loaded.
+        """
+        program = self._loaded()
+        self._training.optimizer.check_replaceable(arg0)
+        with eager_context.eager_mode():
+            for name, value in arg0.scalars().items():
+                program.variables[name].assign(value)
+
+    def connectStreamToCallback(self, arg0: str, arg1: Callable[[Any], None], arg2: int) -> None:
+        """Connects a stream of the device's own code to a function.
+
+        Args:
+            arg0: handle of the stream.
+            arg1: the function.
+            arg2: index of the replica.
+
+        Raises:
+            popart_exception: Always: only ops in code for the device make such streams, and there
+                are none.
+        """
+        raise popart_exception(
+            f"There is no stream '{arg0}': only ops that are written for the device's tiles make "
+            "streams of their own. Use inputs and anchors."
+        )
+
+    def updateEngineCache(self) -> None:
+        """Looks for compiled programs in the cache again: the next `prepareDevice` does."""
+
+    def broadcastWeights(self, rootRank: int = 0) -> None:
+        """Gives the host's weights of one process to all.
+
+        Args:
+            rootRank: number of the process.
+        """
+        if transport.count() > 1:
+            with eager_context.eager_mode():
+                for name, value in self._host.values.items():
+                    meeting = f"popart_weights_{name}"
+                    sent = transport.from_instance(tf.constant(value), rootRank, meeting)
+                    value[...] = sent.numpy()
+
+    def _wanted(self, proto: Any) -> list[str]:
+        return [*super()._wanted(proto), self._training.loss]
+
+    def _initial_state(self) -> dict[str, np.ndarray]:
+        self._training = self._training.for_weights(self._survey.trained)
+        given = self._model.states
+        state = {}
+        for name in self._survey.trained:
+            value = self._model.weights[name]
+            state.update(self._training.optimizer.state(name, value))
+            if self._options.enableGradientAccumulation:
+                type_ = datatypes.of_member(self._training.optimizer.accumulator_type).numpy
+                state[ACCUMULATOR + name] = np.zeros(value.shape, type_ or value.dtype)
+        return {name: given.get(name, value) for name, value in state.items()}
+
+    def _scalars(self) -> dict[str, np.ndarray]:
+        return {**super()._scalars(), **self._training.optimizer.scalars()}
+
+    def _streamed(self) -> dict[str, np.ndarray]:
+        kept = {
+            name
+            for name in self._host.values
+            if name not in self._model.weights
+            and (
+                self._options.disableGradAccumulationTensorStreams
+                if name.startswith(ACCUMULATOR)
+                else self._options.disableOptimizerStateTensorStreams
+            )
+        }
+        return {name: value for name, value in self._host.values.items() if name not in kept}
+
+    def _needs_upload(self) -> bool:
+        return self._must_upload and bool(self._host.values)

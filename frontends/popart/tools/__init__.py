@@ -1,0 +1,1 @@
+"""Tools for models of PopART: changes of types and constants, and comparison of trainings."""

@@ -1,0 +1,192 @@
+"""`GraphTransformer`: changes a model before a session takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.model import external_data, loading
+
+_T = onnx.TensorProto
+# Outputs of a batch normalization that is trained.
+_TRAINED_OUTPUTS = 5
+_INTEGERS = (_T.UINT8, _T.INT8, _T.UINT16, _T.INT16, _T.INT32, _T.INT64, _T.UINT32, _T.UINT64)
+
+
+class GraphTransformer:
+    """A model that is changed step by step."""
+
+    def __init__(self, modelProtoOrFilename: Any) -> None:
+        """Reads a model.
+
+        Args:
+            modelProtoOrFilename: its bytes or its file.
+
+        Raises:
+            popart_exception: If it cannot be read, or is not valid.
+        """
+        self._model = loading.load(modelProtoOrFilename)
+        self._graph = self._model.graph
+
+    def __repr__(self) -> str:
+        return f"GraphTransformer[{self._graph.name} {len(self._graph.node)} nodes]"
+
+    def getModelProto(self) -> bytes:
+        """Returns the bytes of the model."""
+        return bytes(self._model.SerializeToString())
+
+    def removeUnusedInputs(self) -> None:
+        """Removes inputs that no node takes, with their values."""
+        taken = {name for node in self._graph.node for name in node.input}
+        taken |= {value.name for value in self._graph.output}
+        for values in (self._graph.input, self._graph.initializer):
+            kept = [value for value in values if value.name in taken]
+            del values[:]
+            values.extend(kept)
+
+    def prepareNodesForTraining(self) -> None:
+        """Gives batch normalizations the outputs that they have in a training."""
+        for number, node in enumerate(self._graph.node):
+            if node.op_type == "BatchNormalization":
+                for position in range(len(node.output), _TRAINED_OUTPUTS):
+                    name = node.name or number
+                    node.output.append(f"BatchNormalization_{name}_oi{position}_{number}")
+
+    def convertFloatsToHalfs(self) -> None:
+        """Changes FLOAT to FLOAT16."""
+        self._convert(_T.FLOAT, np.float16)
+
+    def convertDoublesToFloats(self) -> None:
+        """Changes DOUBLE to FLOAT."""
+        self._convert(_T.DOUBLE, np.float32)
+
+    def convertDoublesToHalfs(self) -> None:
+        """Changes DOUBLE to FLOAT16."""
+        self._convert(_T.DOUBLE, np.float16)
+
+    def convertBFloats16ToFloat32(self) -> None:
+        """Changes BFLOAT16 to FLOAT."""
+        self._convert(_T.BFLOAT16, np.float32)
+
+    def convertUINT8ToINT32(self) -> None:
+        """Changes UINT8 to INT32."""
+        self._convert(_T.UINT8, np.int32)
+
+    def convertUINT16ToINT32(self) -> None:
+        """Changes UINT16 to INT32."""
+        self._convert(_T.UINT16, np.int32)
+
+    def convertINT8ToINT32(self) -> None:
+        """Changes INT8 to INT32."""
+        self._convert(_T.INT8, np.int32)
+
+    def convertINT16ToINT32(self) -> None:
+        """Changes INT16 to INT32."""
+        self._convert(_T.INT16, np.int32)
+
+    def convertINT64ToINT32(self, clip: bool = False) -> None:
+        """Changes INT64 to INT32.
+
+        Args:
+            clip: whether numbers that do not fit become the nearest that do.
+
+        Raises:
+            popart_exception: If a number does not fit, and is not to be clipped.
+        """
+        limits = np.iinfo(np.int32)
+
+        def narrowed(array: np.ndarray) -> np.ndarray:
+            if not clip and ((array < limits.min) | (array > limits.max)).any():
+                raise popart_exception(
+                    "convertINT64ToINT32: a number is too large for INT32. Pass clip=True to take "
+                    "the nearest."
+                )
+            return np.clip(array, limits.min, limits.max).astype(np.int32)
+
+        self._convert(_T.INT64, np.int32, narrowed)
+
+    def convertInitializersToConstants(self, ids: Iterable[str]) -> None:
+        """Makes nodes of values of weights.
+
+        Args:
+            ids: the weights.
+
+        Raises:
+            popart_exception: If there is no such weight.
+        """
+        ids = list(ids)
+        tensors = {tensor.name: tensor for tensor in self._graph.initializer}
+        for name in ids:
+            if name not in tensors:
+                raise popart_exception(
+                    f"TensorId {name} is not in the model initalizers: {', '.join(tensors)}."
+                )
+        made = []
+        for name in ids:
+            node = onnx.NodeProto(op_type="Constant", output=[name])
+            attribute = node.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
+            external_data.load(tensors[name])
+            attribute.t.CopyFrom(tensors[name])
+            made.append(node)
+        nodes = [*made, *self._graph.node]
+        del self._graph.node[:]
+        self._graph.node.extend(nodes)
+        for values in (self._graph.input, self._graph.initializer):
+            kept = [value for value in values if value.name not in ids]
+            del values[:]
+            values.extend(kept)
+
+    def convertAllFixedPointInitializersToConstants(self) -> None:
+        """Makes nodes of the values of all weights that are integers."""
+        self.convertInitializersToConstants(
+            [tensor.name for tensor in self._graph.initializer if tensor.data_type in _INTEGERS]
+        )
+
+    def saveInitializersExternally(self, ids: Iterable[str], filename: str) -> None:
+        """Moves values of weights into a file.
+
+        Args:
+            ids: the weights.
+            filename: the file; one that is there is replaced.
+
+        Raises:
+            popart_exception: If one is no weight or is in a file already, or the folder is missing.
+            OSError: If the file cannot be written.
+        """
+        external_data.save(self._graph, list(ids), Path(filename))
+
+    def _convert(
+        self, source: int, target: Any, change: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> None:
+        """Changes the type of values in nodes, of weights, and of what the model declares."""
+        for tensor in self._tensors():
+            if tensor.data_type == source:
+                external_data.load(tensor)
+                array = numpy_helper.to_array(tensor)
+                changed = change(array) if change else array.astype(target)
+                tensor.CopyFrom(numpy_helper.from_array(changed, tensor.name))
+        number = numpy_helper.from_array(np.zeros(1, target)).data_type
+        for values in (self._graph.input, self._graph.output, self._graph.value_info):
+            for value in values:
+                if value.type.tensor_type.elem_type == source:
+                    value.type.tensor_type.elem_type = number
+
+    def _tensors(self) -> Iterator[onnx.TensorProto]:
+        """Yields all tensors that have values."""
+        yield from self._graph.initializer
+        for node in self._graph.node:
+            for attribute in node.attribute:
+                if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+                    raise popart_exception(
+                        f"Conversions need impl in subgraphs: {node.op_type} has the graph "
+                        f"{attribute.name}. Build the model with the other type."
+                    )
+                if attribute.type == onnx.AttributeProto.TENSOR:
+                    yield attribute.t
+                yield from attribute.tensors
