@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 from typing import Any, Union
 
 from tensorflow_ipu.frontends.popxl.core.sites import users_line
 
-_ids = itertools.count(1)
+# Models can go to other processes: ids of nodes that one process makes are those of no other.
+_ids = itertools.count(secrets.randbits(30) << 32 | 1)
+# The lines of nodes that builders of this process have made, by the ids that the nodes keep.
+_lines: dict[int, SourceLocation] = {}
 
 
 class SourceLocation:
@@ -104,6 +108,30 @@ class DebugInfo:
         """
         self.values[name] = value
         return True
+
+
+def note_line(context: DebugContext) -> int:
+    """Keeps the line of a node that a builder makes.
+
+    Args:
+        context: name and line of the node.
+
+    Returns:
+        What leads to the line: the node keeps it.
+    """
+    number = next(_ids)
+    if context.location is not None:
+        _lines[number] = context.location
+    return number
+
+
+def line_of(number: int) -> SourceLocation | None:
+    """Returns the line that a builder made a node at; None if another process made it.
+
+    Args:
+        number: what `note_line` returned.
+    """
+    return _lines.get(number)
 
 
 def as_context(context: DebugContextLike) -> DebugContext:

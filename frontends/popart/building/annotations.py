@@ -20,6 +20,8 @@ PARTIALS = "__partials_type"
 MEMORY = "__available_memory"
 EXCLUDED_PATTERNS = "__exclude_patterns"
 COMM_GROUP = "__collectiveCommGroup"
+# What leads to the line of the program that made a node.
+LINE = "__debug_info_id"
 
 Ids = Union[str, Iterable[str]]
 

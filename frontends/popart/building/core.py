@@ -16,6 +16,7 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building import inference, windows
 from tensorflow_ipu.frontends.popart.building.annotations import (
     EXCLUDED_PATTERNS,
+    LINE,
     RECOMPUTE,
     Annotations,
 )
@@ -23,7 +24,12 @@ from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGra
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS, OnnxOpset
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings
-from tensorflow_ipu.frontends.popart.debug import DebugContext, DebugContextLike, as_context
+from tensorflow_ipu.frontends.popart.debug import (
+    DebugContext,
+    DebugContextLike,
+    as_context,
+    note_line,
+)
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import VariableSettings
@@ -109,7 +115,12 @@ class BuilderCore(Annotations):
             _check_counts(type_, version, len(inputs), outputs)
         self.model_graph.use_opset(domain, version)
         ids = self.model_graph.add_node(
-            type_, domain, inputs, outputs, attributes, context.path_name
+            type_,
+            domain,
+            inputs,
+            outputs,
+            {**attributes, LINE: note_line(context)},
+            context.path_name,
         )
         try:
             windows.check_node(

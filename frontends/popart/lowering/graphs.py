@@ -13,7 +13,9 @@ from onnx import helper, numpy_helper
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu import scopes
+from tensorflow_ipu.compiler.sources import declared, frames
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
+from tensorflow_ipu.frontends.popart.debug import SourceLocation, line_of
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
 from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
@@ -24,6 +26,8 @@ from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, OpKind
 IPU = "__ipu_number"
 # Attributes that say where and how a node runs begin with this; they do not change its values.
 _ANNOTATION = "__"
+# Attribute with what leads to the line that made a node.
+LINE = "__debug_info_id"
 
 
 class Lowering:
@@ -166,7 +170,11 @@ class Lowering:
     def _place(self, node: onnx.NodeProto) -> Any:
         """Puts operations where the model says, with names that lead back to the node."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(tf.name_scope(_scope_name(node)))
+            scope = stack.enter_context(tf.name_scope(_scope_name(node)))
+            line = _line(node)
+            if line is not None and not tf.executing_eagerly():
+                place = frames.SourceLocation(line.fileName, line.lineNumber, line.functionName)
+                declared.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
             if self._is_sharded:
                 number = next((a.i for a in node.attribute if a.name == IPU), 0)
                 stack.enter_context(scopes.ipu_shard(number))
@@ -233,8 +241,10 @@ def _compute(
     """Returns the outputs of a node; an error of TensorFlow's names the node."""
     try:
         found = kind.compute(*arguments, **attributes)
-    except popart_exception:
-        raise
+    except popart_exception as error:
+        if "(the node " in str(error):
+            raise
+        raise type(error)(f"{error} ({_named(node)})") from error
     except (ValueError, TypeError, tf.errors.OpError) as error:
         raise popart_exception(f"The inputs of {_named(node)} do not fit it: {error}") from error
     return list(found) if isinstance(found, (list, tuple)) else [found]
@@ -267,9 +277,17 @@ def _with_gradient(kind: OpKind, tensor: Any) -> Any:
 
 
 def _named(node: onnx.NodeProto) -> str:
+    line = _line(node)
     return (
         f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({', '.join(node.output)})"
+        f"{f' at {line.fileName}:{line.lineNumber}' if line else ''}"
     )
+
+
+def _line(node: onnx.NodeProto) -> SourceLocation | None:
+    """Returns the line of the program that made a node, if that is known."""
+    number = next((attribute.i for attribute in node.attribute if attribute.name == LINE), 0)
+    return line_of(number)
 
 
 def _scope_name(node: onnx.NodeProto) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import onnx
 import popart
@@ -283,3 +285,21 @@ def test_a_run_that_fails_leaves_nothing_for_the_next(device):
     session.run(popart.PyStepIO({x: data, i: np.array([[0, 1], [0, 2]], np.int32)}, results))
     np.testing.assert_array_equal(results[y], [data[0, :2], data[1, [0, 2]]])
     np.testing.assert_array_equal(results[z], data)
+
+
+def line_here():
+    return inspect.currentframe().f_back.f_lineno
+
+
+def test_errors_and_reports_name_the_line_that_made_a_node(device):
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [4, 3], "x")
+    w = builder.addInitializedInputTensor(W, "w")
+    made, y = line_here(), builder.aiOnnx.matmul([x, w], "product")
+    session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]), device)
+    session.prepareDevice()
+    lines = {op.type: op.source for op in session.getReport().ops()}
+    assert f"test_session.py:{made} " in lines["MatMul"]
+    wrong, z = line_here(), builder.aiOnnx.add([y, builder.addInputTensor("FLOAT", [5], "b")])
+    with pytest.raises(popart.popart_exception, match=rf"not aligned.*test_session.py:{wrong}"):
+        popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [z]), device)
