@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import threading
-import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
-
+from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.device import system
+from tensorflow_ipu.frontends import device_table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
-_lock = threading.Lock()
-# Who has which device of the configuration.
-_attached: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-
-def attach(owner: Any, ipus: int) -> int | None:
+def attach(
+    owner: Any, ipus: int, number: int | None = None, ids: Sequence[int] | None = None
+) -> int | None:
     """Returns the ordinal of a TensorFlow device, which the owner has until `detach`.
 
-    A free device of the configuration with so many IPUs serves. If there is none, the IPUs are
-    configured anew: those that others have keep their places.
+    A free device of the configuration serves. If there is none, the IPUs are configured anew:
+    those that others have keep their places.
 
     Args:
         owner: the device of PopART.
         ipus: how many IPUs it has.
+        number: its number in the listing of the machine; any by default.
+        ids: its IPUs, if it has a number.
 
     Returns:
-        The ordinal; None if the machine has not so many IPUs left.
+        The ordinal; None if the machine has not so many IPUs left, or they are not free.
     """
-    with _lock:
-        if owner in _attached:
-            return _attached[owner]
-        found = _free(ipus)
-        if found is None:
-            found = _add(ipus)
+    with device_table.LOCK:
+        found = device_table.taken_by(owner)
         if found is not None:
-            _attached[owner] = found
+            return found
+        found = device_table.find(ipus, ids=ids)
+        if found is None:
+            found = device_table.add(ipus, number)
+        if found is not None:
+            device_table.take(owner, found, is_fixed=False)
         return found
 
 
@@ -49,8 +47,7 @@ def detach(owner: Any) -> None:
     Args:
         owner: the device of PopART.
     """
-    with _lock:
-        _attached.pop(owner, None)
+    device_table.give_back(owner)
 
 
 class _Borrower:
@@ -86,37 +83,11 @@ def borrowed(ipus: int, ordinal: int | None) -> Iterator[int]:
         detach(borrower)
 
 
+def chip() -> Chip:
+    """Returns the chip of the machine."""
+    return system.current().machine.chip
+
+
 def generation() -> int:
     """Returns the number of the configuration in force: programs of another one are gone."""
     return system.current().generation
-
-
-def _free(ipus: int) -> int | None:
-    """Returns the ordinal of a device that nobody has, with so many IPUs."""
-    if not system.is_configured():
-        return None
-    taken = set(_attached.values())
-    for device in system.current().devices:
-        if device.num_ipus == ipus and device.ordinal not in taken:
-            return device.ordinal
-    return None
-
-
-def _add(ipus: int) -> int | None:
-    """Configures one device more; if they are too many, without those that nobody has at the end.
-
-    Ordinals of devices that somebody has stay what they are.
-    """
-    present = system.current().devices if system.is_configured() else ()
-    kept = max(_attached.values(), default=-1) + 1
-    sizes = [device.num_ipus for device in present]
-    for before in (sizes, sizes[:kept]):
-        config = copy.deepcopy(system.current().settings)
-        config.select_ipus = []
-        config.auto_select_ipus = [*before, ipus]
-        try:
-            config.configure_ipu_system()
-        except tf.errors.OpError:
-            continue
-        return len(before)
-    return None

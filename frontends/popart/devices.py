@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorflow_ipu.configs import chips
+from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.enums import (
@@ -111,7 +112,15 @@ class DeviceInfo:
     @property
     def driverIds(self) -> list[int]:
         """Numbers of its IPUs."""
-        return list(range(self._ipus))
+        listed = _machine().by_id(self._id) if self._type is DeviceType.Ipu else None
+        return list(listed.ipus if listed else range(self._ipus))
+
+    @property
+    def chip(self) -> Chip:
+        """Figures of its IPUs: what its programs are planned for."""
+        is_real = self._type is DeviceType.Ipu
+        chip = attachment.chip() if is_real else chips.get(_chip_name(self._version))
+        return chip if self._tiles == chip.tiles else chip.with_tiles(self._tiles)
 
     @property
     def isAttached(self) -> bool:
@@ -143,7 +152,8 @@ class DeviceInfo:
         if self._connection is DeviceConnectionType.Never:
             return False
         if self._ordinal is None:
-            self._ordinal = attachment.attach(self, self._ipus)
+            place = (self._id, self.driverIds) if self._type is DeviceType.Ipu else (None, None)
+            self._ordinal = attachment.attach(self, self._ipus, *place)
         return self.isAttached
 
     def tryAttachUntilTimeout(self) -> bool:
@@ -277,7 +287,7 @@ class DeviceManager:
             random.shuffle(found)
         if connectionType is DeviceConnectionType.OnDemand:
             return next(iter(found), None)
-        return next((device for device in found[:1] if device.attach()), None)
+        return next((device for device in found if device.attach()), None)
 
     def acquireAvailableDevice(
         self,
@@ -364,7 +374,7 @@ class DeviceManager:
         """
         if deviceType is not DeviceType.Ipu:
             return []
-        chip = chips.get("ipu2")
+        chip = attachment.chip()
         return [
             DeviceInfo(
                 DeviceType.Ipu, connectionType, numIpus, tilesPerIPU or chip.tiles, "ipu2", number
@@ -384,14 +394,23 @@ class DeviceManager:
 
 def _listed() -> list[int]:
     """Returns the number of IPUs of each device of the machine, by number."""
-    return [len(entry.ipus) for entry in Machine(chips.get("ipu2")).configurations]
+    return [len(entry.ipus) for entry in _machine().configurations]
+
+
+def _machine() -> Machine:
+    return Machine(attachment.chip())
+
+
+def _chip_name(version: str) -> str:
+    """Returns the chip of a version; "ipu:..." leads to a description of another one."""
+    return "ipu2" if version.startswith("ipu:") else version
 
 
 def _by_id(number: int, connection: DeviceConnectionType) -> DeviceInfo:
     sizes = _listed()
     if not 0 <= number < len(sizes):
         raise poplar_exception(f"No such device set id: '{number}'")
-    chip = chips.get("ipu2")
+    chip = attachment.chip()
     return DeviceInfo(DeviceType.Ipu, connection, sizes[number], chip.tiles, "ipu2", number)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import weakref
 from typing import Any
 
@@ -13,10 +12,8 @@ from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed.instances import Instances
+from tensorflow_ipu.frontends import device_table
 
-_lock = threading.Lock()
-# Which session has which device of the configuration.
-_attached: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 # How many IPUs each session needs, attached or not.
 _needed: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
@@ -44,12 +41,12 @@ def attach(owner: Any, instances: Instances) -> int:
     Raises:
         RuntimeError: If there is no such device, and sessions have others.
     """
-    with _lock:
+    with device_table.LOCK:
         ipus = _needed[owner]
-        found = _free_device(ipus, instances)
+        found = device_table.find(ipus, instances.count)
         if found is None:
             found = _configure(ipus, instances)
-        _attached[owner] = found
+        device_table.take(owner, found, is_fixed=True)
         return found
 
 
@@ -59,8 +56,7 @@ def detach(owner: Any) -> None:
     Args:
         owner: the session.
     """
-    with _lock:
-        _attached.pop(owner, None)
+    device_table.give_back(owner)
 
 
 def check_replicas(ordinal: int, ipus: int, replicas: int) -> None:
@@ -93,25 +89,16 @@ def ipus_needed(ipus: int, replicas: int) -> int:
     return ipus_reserved(ipus * replicas)
 
 
-def _free_device(ipus: int, instances: Instances) -> int | None:
-    """Returns the ordinal of a device that no session has, with so many IPUs."""
-    if not system.is_configured() or system.current().process_count != instances.count:
-        return None
-    taken = set(_attached.values())
-    for device in system.current().devices:
-        if device.num_ipus == ipus and device.ordinal not in taken:
-            return device.ordinal
-    return None
-
-
 def _configure(ipus: int, instances: Instances) -> int:
     """Configures devices for all sessions, or if there are not enough IPUs, the one device."""
-    if _attached:
+    if device_table.is_fixed():
         raise RuntimeError(
             f"Could not attach to device: no device with {ipus} IPU(s) is free, and another "
             "session is attached, so the IPUs cannot be configured anew. Make all sessions before "
             "the first `with session:`, or leave that session."
         )
+    if not device_table.is_free():
+        return _add(ipus)
     config = copy.deepcopy(system.current().settings)
     _set_instances(config, instances)
     sizes = sorted(_needed.values())
@@ -125,6 +112,16 @@ def _configure(ipus: int, instances: Instances) -> int:
         else:
             return wanted.index(ipus)
     raise RuntimeError(f"Failed to acquire device: {failure.message}") from failure
+
+
+def _add(ipus: int) -> int:
+    """Configures one device more: those of other front ends keep their places."""
+    found = device_table.add(ipus)
+    if found is None:
+        raise RuntimeError(
+            f"Failed to acquire device: {ipus} IPU(s) are not free. Detach the devices of PopART."
+        )
+    return found
 
 
 def _set_instances(config: IPUConfig, instances: Instances) -> None:

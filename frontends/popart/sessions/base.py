@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler.checks.capacity import chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo
-from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, VirtualGraphMode
+from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, DeviceType, VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering import programs, survey
 from tensorflow_ipu.frontends.popart.lowering.training import Training
@@ -21,6 +25,9 @@ from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.alternatives import capacity
+from tensorflow_ipu.planner.plan import Plan
 
 
 class SessionBase:
@@ -38,6 +45,8 @@ class SessionBase:
     _training: Training | None = None
     #: What was compiled; None before that.
     _executable: Executable | None = None
+    #: A program and its plan for the chips of the device.
+    _planned: tuple[Executable, Plan] | None = None
     #: What is loaded; None before that.
     _program: programs.Program | None = None
     #: What was compiled on an attached device and is not loaded yet.
@@ -76,6 +85,46 @@ class SessionBase:
             self._executable.keep_sources()
         self._program = None
         self._compiled_program = program if ordinal is not None else None
+        self._check_memory()
+
+    def _plan(self) -> Plan:
+        """Returns memory and time of the program on the chips of the device."""
+        executable = self._compiled()
+        if self._device.chip == executable.settings.chip:
+            return executable.plan
+        if self._planned is None or self._planned[0] is not executable:
+            settings = dataclasses.replace(executable.settings, chip=self._device.chip)
+            self._planned = executable, planning.plan(executable.workload, settings)
+        return self._planned[1]
+
+    def _check_memory(self) -> None:
+        """Refuses a program that does not fit a device with fewer tiles than the compiler knows.
+
+        Raises:
+            tf.errors.ResourceExhaustedError: If it does not fit.
+        """
+        executable = self._compiled()
+        if self._device.type not in (DeviceType.Ipu, DeviceType.OfflineIpu):
+            return
+        if self._device.chip == executable.settings.chip or not executable.on_device:
+            return
+        verdict = capacity.check(self._plan(), chosen_policy(executable.system))
+        if verdict.action == capacity.RAISE:
+            raise tf.errors.ResourceExhaustedError(None, None, verdict.message)
+        if verdict.action == capacity.WARN:
+            warn_once("%s", verdict.message)
+
+    def _compiled(self) -> Executable:
+        """Returns the compiled program.
+
+        Raises:
+            popart_runtime_error: If there is none.
+        """
+        if self._executable is None:
+            raise popart_runtime_error(
+                "There is no compiled engine. Did you forget to call prepareDevice?"
+            )
+        return self._executable
 
     def _load(self) -> None:
         """Puts the compiled program on the device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -38,7 +39,8 @@ class ReportMethods(SessionBase):
         Raises:
             popart_runtime_error: If the session is not prepared, or its program is from a file.
         """
-        return report_of(self._reported())
+        report = report_of(self._reported())
+        return dataclasses.replace(report, plan=self._plan())
 
     def getSerializedGraph(self) -> bytes:
         """Returns the functions of the compiled program as a serialized `FunctionDefLibrary`.
@@ -70,7 +72,7 @@ class ReportMethods(SessionBase):
                 f"Invalid id for cycle counter: '{id}'. There are: "
                 f"{', '.join(map(repr, self._counters()))}."
             )
-        timeline = self._executable.plan.timeline
+        timeline = self._plan().timeline
         if not id:
             return round(timeline.cycles)
         ipu = int(id[len(_INNER) :]) % self._executable.ipus_used

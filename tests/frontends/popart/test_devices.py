@@ -1,0 +1,71 @@
+"""Devices: their numbers, IPUs, chips and tiles, and those of PopXL's sessions beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import popart
+import popxl
+import pytest
+from popxl import ops
+
+from tests.support import popart_models
+
+
+def test_a_device_has_the_ipus_of_its_number_and_is_busy_for_others():
+    manager = popart.DeviceManager()
+    listed = manager.enumerateDevices(numIpus=2)
+    assert [device.id for device in listed] == list(range(16, 24))
+    with manager.acquireDeviceById(17) as pair:
+        assert pair.numIpus == 2 and len(set(pair.driverIds)) == 2
+        assert manager.tryAcquireDeviceById(pair.driverIds[0]) is None
+        with pytest.raises(popart.popart_exception, match="device with id '17'"):
+            manager.acquireDeviceById(17)
+        with manager.acquireAvailableDevice(16 // 2) as eight:
+            assert not set(eight.driverIds) & set(pair.driverIds)
+            assert manager.tryAcquireAvailableDevice(16) is None
+            with pytest.raises(popart.popart_exception, match="Failed to acquire device with 16"):
+                manager.acquireAvailableDevice(16)
+    with manager.acquireDeviceById(pair.driverIds[0]) as single:
+        assert single.isAttached and f"Id:{single.id} " in repr(single)
+
+
+def test_reports_and_memory_are_those_of_the_chips_of_the_device():
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [256, 4096], "x")
+    w = builder.addInitializedInputTensor(np.zeros([4096, 256], np.float32), "w")
+    y = builder.aiOnnx.matmul([x, w])
+    manager = popart.DeviceManager()
+    cycles = {}
+    for tiles in (1472, 64):
+        device = manager.createOfflineIPUDevice({"tilesPerIPU": tiles})
+        session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]), device)
+        session.prepareDevice(False)
+        report = session.getReport()
+        assert report.settings.chip.tiles == tiles
+        cycles[tiles] = report.plan.timeline.cycles
+    assert cycles[64] > cycles[1472]
+    device = manager.createOfflineIPUDevice({"tilesPerIPU": 4})
+    session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]), device)
+    with pytest.raises(popart.OutOfMemoryException, match="memory") as caught:
+        session.prepareDevice(False)
+    assert "test_devices.py" in caught.value.getSummaryReport()
+
+
+def test_sessions_of_popxl_and_devices_of_popart_do_not_disturb_each_other():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        v = popxl.variable(np.ones(2, np.float32))
+        ops.var_updates.accumulate_(v, popxl.constant(np.ones(2, np.float32)))
+    builder = popart.Builder()
+    w = builder.addInitializedInputTensor(np.ones(2, np.float32), "w")
+    loss = builder.aiGraphcore.identityloss([w], popart.ReductionType.Sum)
+    with popart_models.device() as device:
+        trainer = popart_models.trainer(builder.getModelProto(), loss, device)
+        popart_models.run(trainer, {})
+        with popxl.Session(ir, "ipu_hw") as session:
+            session.run()
+            popart_models.run(trainer, {})
+            assert popart.DeviceManager().tryAcquireAvailableDevice(4) is None
+            session.run()
+        np.testing.assert_array_equal(session.get_tensor_data(v), [3, 3])
+        np.testing.assert_allclose(popart_models.weights(trainer, "w")[0], [0.8, 0.8], 1e-6)
