@@ -13,9 +13,9 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGraph
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
-# Takes a node and types of its inputs by id; returns those of its outputs, or None if there is no
-# rule.
-Rule = Callable[[onnx.NodeProto, Any, int], "dict[str, onnx.TypeProto] | None"]
+# Takes a node, functions from ids of its inputs to types and data, and versions of domains; returns
+# types of its outputs, or None if there is no rule.
+Rule = Callable[[onnx.NodeProto, Any, Any, Any], "dict[str, onnx.TypeProto] | None"]
 
 _logger = logging.getLogger("popart.builder")
 
@@ -82,8 +82,9 @@ class Inference:
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         version = self._graph.opsets.get(node.domain, 1)
         try:
-            if node.domain != ONNX_DOMAIN:
-                found = self._rule(node, self._known, version)
+            if node.domain != ONNX_DOMAIN or any(a.HasField("g") for a in node.attribute):
+                opsets = self._graph.model_opsets()
+                found = self._rule(node, self._known, self._data, opsets)
             else:
                 found = self._infer_onnx(node, version)
         except Exception as error:  # whatever is wrong is said when a session is made

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import onnx
 import tensorflow as tf
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices
 from tensorflow_ipu.frontends.popart.lowering.values import Value
+from tensorflow_ipu.frontends.popart.model import imports
 from tensorflow_ipu.frontends.popart.ops.kinds import Context
 
 # Ops of which the original's builder knows no shapes.
@@ -23,23 +24,27 @@ _WITHOUT = (
 
 
 def of_node(
-    node: onnx.NodeProto, type_of: Callable[[str], onnx.TypeProto | None], version: int
+    node: onnx.NodeProto,
+    type_of: Callable[[str], onnx.TypeProto | None],
+    data_of: Callable[[str], onnx.TensorProto | None],
+    opsets: Mapping[str, int],
 ) -> dict[str, onnx.TypeProto] | None:
     """Returns the types of the outputs of a node; None if there is no rule.
 
     Args:
         node: the node.
         type_of: returns the type of a tensor.
-        version: version of the node's domain.
+        data_of: returns the value of a tensor, if it is known.
+        opsets: versions of the domains.
     """
     if node.op_type in _WITHOUT:
         return None
     with tf.Graph().as_default():
-        lowering = Lowering(
-            {node.domain: version}, Context(services=ProgramServices()), knows_weights=False
-        )
-        for name in node.input:
-            lowering.values[name] = _placeholder(type_of(name))
+        lowering = Lowering(opsets, Context(services=ProgramServices()), knows_weights=False)
+        for name in imports.taken_by(node):
+            type_ = type_of(name)
+            if type_ is not None:
+                lowering.values[name] = _placeholder(type_, data_of(name))
         try:
             lowering.run([node])
         except popart_exception:
@@ -53,9 +58,8 @@ def of_node(
         }
 
 
-def _placeholder(type_: onnx.TypeProto | None) -> Value:
-    if type_ is None:
-        raise popart_exception("The type of an input is not known.")
+def _placeholder(type_: onnx.TypeProto, data: onnx.TensorProto | None) -> Value:
     tensor = type_.tensor_type
     shape = [dim.dim_value for dim in tensor.shape.dim]
-    return Value(tf.compat.v1.placeholder(datatypes.of_onnx(tensor.elem_type).tf, shape))
+    placeholder = tf.compat.v1.placeholder(datatypes.of_onnx(tensor.elem_type).tf, shape)
+    return Value(placeholder, None if data is None else numpy_helper.to_array(data))

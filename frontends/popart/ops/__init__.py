@@ -1,6 +1,7 @@
 """The table of ops: what each node of a model computes. Importing this fills it."""
 
 from tensorflow_ipu.frontends.popart.ops import (
+    control,
     effects,
     elementwise,
     indexing,
@@ -16,6 +17,7 @@ from tensorflow_ipu.frontends.popart.ops import (
 
 __all__ = [
     *(
+        "control",
         "effects",
         "elementwise",
         "indexing",
@@ -24,6 +26,8 @@ __all__ = [
         "losses",
         "movement",
         "normalization",
+        "pooling",
+        "random_values",
+        "reductions",
     ),
-    *("pooling", "random_values", "reductions"),
 ]
