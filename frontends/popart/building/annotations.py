@@ -12,6 +12,7 @@ from tensorflow_ipu.frontends.popart.building.graph import ModelGraph, make_attr
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import TensorLocation
+from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
 
 IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"
 RECOMPUTE = "__recompute_output_in_backward_pass"
@@ -19,7 +20,6 @@ LOCATION = "__output_tensor_location"
 PARTIALS = "__partials_type"
 MEMORY = "__available_memory"
 EXCLUDED_PATTERNS = "__exclude_patterns"
-COMM_GROUP = "__collectiveCommGroup"
 # What leads to the line of the program that made a node.
 LINE = "__debug_info_id"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow_ipu.frontends.popart.building.annotations import COMM_GROUP
 from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
 from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node
 from tensorflow_ipu.frontends.popart.debug import DebugContextLike, as_context
@@ -15,6 +14,7 @@ from tensorflow_ipu.frontends.popart.enums import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import CommGroup
+from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
 
 
 class AiGraphcoreOpset1(CoreOpset):
@@ -87,7 +87,6 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Finds the most probable labels of sequences."""
 
-    @node("Ctc", outputs=2)
     def ctcloss(
         self,
         args: list[str],
@@ -97,7 +96,26 @@ class AiGraphcoreOpset1(CoreOpset):
         zeroInfinity: bool = False,
         debugContext: DebugContextLike = "",
     ) -> Any:
-        """Computes the loss of connectionist temporal classification."""
+        """Computes the loss of connectionist temporal classification.
+
+        Args:
+            args: logarithms of probabilities, targets, and the lengths of both.
+            reduction: of the losses of sequences.
+            blank: class of the blank.
+            outDataType: type of the loss; "UNDEFINED" for that of the input.
+            zeroInfinity: whether infinite losses are zero, and have no gradient.
+            debugContext: name of the node.
+
+        Returns:
+            The id of the loss. The node has another output, which no node takes.
+        """
+        attributes = {
+            "reduction": reduction.name,
+            "blank": blank,
+            "outDataType": outDataType,
+            "zeroInfinity": int(zeroInfinity),
+        }
+        return self._add("Ctc", args, 2, attributes, debugContext)[0]
 
     @node("DepthToSpace")
     def depthtospace(

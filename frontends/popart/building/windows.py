@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,10 +11,11 @@ from onnx import helper
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import windows
 
-_OPS = ("Conv", "MaxPool", "AveragePool")
+_OPS = ("Conv", "MaxPool", "AveragePool", "MultiConv")
+_Shapes = Callable[[str], "list[int] | None"]
 
 
-def check_node(node: onnx.NodeProto | None, shape_of: Callable[[str], list[int] | None]) -> None:
+def check_node(node: onnx.NodeProto | None, shape_of: _Shapes) -> None:
     """Refuses a window that does not fit the data, if the shape of that is known.
 
     Args:
@@ -26,13 +27,26 @@ def check_node(node: onnx.NodeProto | None, shape_of: Callable[[str], list[int] 
     """
     if node is None or node.op_type not in _OPS:
         return
-    shape = shape_of(node.input[0])
+    given: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if node.op_type != "MultiConv":
+        _check(node.op_type, node.input, given, shape_of)
+        return
+    for number, inputs in enumerate(windows.parts(node.input, given["numInputs"])):
+        own = {}
+        for name in ("strides", "pads", "dilations", "inDilations"):
+            counts = given.get(f"{name}Lengths")
+            own[name] = windows.parts(given[name], counts)[number] if counts else None
+        _check(node.op_type, inputs, own, shape_of)
+
+
+def _check(type_: str, inputs: Sequence[str], given: Mapping[str, Any], shape_of: _Shapes) -> None:
+    """Refuses a window over one tensor."""
+    shape = shape_of(inputs[0])
     if not shape:
         return
-    given: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    kernel = given.get("kernel_shape")
-    if node.op_type == "Conv":
-        weights = shape_of(node.input[1])
+    kernel, sizes = given.get("kernel_shape"), shape[2:]
+    if type_.endswith("Conv"):
+        weights = shape_of(inputs[1])
         if not weights:
             return
         if kernel and list(kernel) != weights[2:]:
@@ -41,9 +55,11 @@ def check_node(node: onnx.NodeProto | None, shape_of: Callable[[str], list[int] 
                 f"input, {weights[2:]}."
             )
         kernel = weights[2:]
+    if given.get("inDilations"):
+        sizes = [(size - 1) * step + 1 for size, step in zip(sizes, given["inDilations"])]
     windows.check(
-        node.op_type,
-        shape[2:],
+        type_,
+        sizes,
         kernel or [],
         given.get("strides"),
         given.get("pads"),

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import gradients
 from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, check
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
@@ -43,16 +44,6 @@ for _type, (_function, _versions, _folds) in _SIMPLE.items():
     op(_type, *_versions, folds=_folds)(lambda x, *, _function=_function: _function(x))
 
 
-def _zero_gradient(function: Any) -> Any:
-    """Returns a function whose gradient is zero, where TensorFlow's has none."""
-
-    @tf.custom_gradient
-    def computed(x: Any) -> Any:
-        return function(x), tf.zeros_like
-
-    return computed
-
-
 def _round_away(x: Any) -> Any:
     return tf.sign(x) * tf.floor(tf.abs(x) + tf.cast(0.5, x.dtype))
 
@@ -63,9 +54,9 @@ for _type, _function, _versions in (
     ("Sign", tf.sign, (9,)),
     ("Round", _round_away, (11,)),
 ):
-    op(_type, *_versions, folds=_type == "Floor")(_zero_gradient(_function))
-op("NearbyInt", 1, domain=GRAPHCORE)(_zero_gradient(tf.round))
-op("Round", 1, domain=GRAPHCORE)(_zero_gradient(_round_away))
+    op(_type, *_versions, folds=_type == "Floor")(gradients.zero(_function))
+op("NearbyInt", 1, domain=GRAPHCORE)(gradients.zero(tf.round))
+op("Round", 1, domain=GRAPHCORE)(gradients.zero(_round_away))
 op("Expm1", 1, domain=GRAPHCORE)(lambda x: tf.math.expm1(x))
 op("Log1p", 1, domain=GRAPHCORE)(lambda x: tf.math.log1p(x))
 op("Swish", 1, domain=GRAPHCORE)(lambda x: x * tf.sigmoid(x))

@@ -105,7 +105,8 @@ def _dynamic_zero(x: Any, offset: Any, *, axes: Any, sizes: Any) -> Any:
 
 @op("DynamicAdd", 1, domain=GRAPHCORE)
 def _dynamic_add(x: Any, offset: Any, part: Any, *, axes: Any, sizes: Any) -> Any:
-    return x + _placed(x, offset, part, axes)
+    placed = _placed(x, offset, part, axes)
+    return x + tf.where(_inside(x, offset, axes, sizes), placed, tf.zeros_like(x))
 
 
 def _sizes(x: Any, axes: Any, sizes: Any) -> list[int]:
@@ -137,10 +138,11 @@ def _inside(x: Any, offset: Any, axes: Any, sizes: Any) -> Any:
 
 
 def _placed(x: Any, offset: Any, part: Any, axes: Any) -> Any:
-    """Returns zeros of the shape of `x` with a slice written into them."""
-    begin = _begin(x, offset, axes)
-    after = tf.constant(x.shape.as_list()) - begin - tf.constant(part.shape.as_list())
-    return tf.ensure_shape(tf.pad(part, tf.stack([begin, after], 1)), x.shape)
+    """Returns a tensor of the shape of `x` with a slice in its place; what is around varies."""
+    for axis, start in zip(axes, tf.unstack(tf.cast(tf.reshape(offset, [-1]), tf.int32))):
+        positions = tf.range(x.shape[axis]) - start
+        part = tf.gather(part, tf.clip_by_value(positions, 0, part.shape[axis] - 1), axis=axis)
+    return part
 
 
 @op("SequenceSlice", 1, domain=GRAPHCORE, gradient=Gradient.NONE)

@@ -14,6 +14,8 @@ import onnx
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 ONNX, GRAPHCORE = "", "ai.graphcore"
+# Attribute with the groups of replicas of a collective: kind and size.
+COMM_GROUP = "__collectiveCommGroup"
 Compute = Callable[..., Any]
 
 

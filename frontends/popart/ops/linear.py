@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import windows
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
+from tensorflow_ipu.frontends.popart.ops.kinds import op
 
 
 @op("MatMul", 1, 9)
@@ -200,11 +200,3 @@ def _transposed(x: Any, weights: Any, whole: Any, strides: Any) -> Any:
     shape = [x.shape[0], *whole, weights.shape[1]]
     result = tf.nn.conv_transpose(data, kernel, shape, strides, "VALID")
     return tf.transpose(result, [0, rank + 1, *range(1, rank + 1)])
-
-
-@op("SplineWeighting", 1, domain=GRAPHCORE)
-def _spline_weighting(x: Any, weights: Any, basis: Any, index: Any) -> Any:
-    if (x.shape.rank, weights.shape.rank, basis.shape.rank, index.shape.rank) != (2, 3, 2, 2):
-        raise popart_exception("SplineWeighting needs inputs of the ranks 2, 3, 2 and 2.")
-    chosen = tf.gather(weights, tf.cast(index, tf.int32))
-    return tf.stop_gradient(tf.einsum("es,esio,ei->eo", basis, chosen, x))

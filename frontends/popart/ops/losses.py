@@ -14,7 +14,7 @@ _EPSILON = {tf.float32: 1e-7, tf.float16: 6.104e-05}
 _REDUCTIONS = ("Sum", "Mean", "NoReduction")
 
 
-def _reduced(values: Any, reduction: str, count: Any = None) -> Any:
+def reduced(values: Any, reduction: str, count: Any = None) -> Any:
     """Returns losses of elements as one.
 
     Args:
@@ -39,14 +39,14 @@ def _reduced(values: Any, reduction: str, count: Any = None) -> Any:
 
 @op("IdentityLoss", 1, domain=GRAPHCORE)
 def _identity_loss(x: Any, *, reduction: str = "Mean") -> Any:
-    return _reduced(x, reduction)
+    return reduced(x, reduction)
 
 
 @op("L1", 1, domain=GRAPHCORE)
 def _l1(x: Any, *, lambda_: float, reduction: str = "Mean") -> Any:
     if x.shape.rank == 0 and reduction != "NoReduction":
         raise popart_exception("L1 loss is not valid for rank-0 tensors.")
-    return _reduced(tf.cast(lambda_, x.dtype) * tf.abs(x), reduction)
+    return reduced(tf.cast(lambda_, x.dtype) * tf.abs(x), reduction)
 
 
 @op("Nll", 1, domain=GRAPHCORE)
@@ -68,11 +68,11 @@ def _nll(
         picked = tf.reduce_sum(probabilities * chosen, -1)
         losses = -tf.math.log(tf.maximum(picked, smallest))
     if ignoreIndex is None:
-        return _reduced(losses, reduction)
+        return reduced(losses, reduction)
     counted = tf.not_equal(tf.cast(labels, tf.int32), ignoreIndex)
     losses = tf.where(counted, losses, tf.zeros_like(losses))
     count = tf.maximum(tf.reduce_sum(tf.cast(counted, tf.int32)), 1)
-    return _reduced(losses, reduction, count)
+    return reduced(losses, reduction, count)
 
 
 def _check_labels(probabilities: Any, labels: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
@@ -38,6 +40,17 @@ def pads_of(
         small, large = total // 2, total - total // 2
         found.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
     return found
+
+
+def parts(values: Sequence[Any], counts: Sequence[int]) -> list[list[Any]]:
+    """Returns lists that are one after the other in one list.
+
+    Args:
+        values: the one list.
+        counts: how many values each has.
+    """
+    ends = itertools.accumulate(counts)
+    return [list(values[end - count : end]) for count, end in zip(counts, ends)]
 
 
 def check(

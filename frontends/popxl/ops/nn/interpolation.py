@@ -35,10 +35,10 @@ _COORDINATES = (
 )
 
 
-def _sources(size: int, scale: float, how: str) -> np.ndarray:
+def _sources(size: int, scale: float, how: str, count: int) -> np.ndarray:
     """Returns where each element of the result is in the axis of a tensor."""
     length = size * scale
-    x = np.arange(math.floor(length), dtype=np.float64)
+    x = np.arange(count, dtype=np.float64)
     if how == "asymmetric":
         return x / scale
     if how == "align_corners":
@@ -80,17 +80,33 @@ def _interpolate_spec(
     return [t.with_shape(tuple(sizes))]
 
 
-def _interpolate(
-    t: Any, scale_factor: tuple[float, ...], mode: str, nearest_mode: str, coordinates: str
+def interpolated(
+    t: Any,
+    scale_factor: Sequence[float],
+    mode: str,
+    nearest_mode: str,
+    coordinates: str,
+    sizes: Sequence[int] | None = None,
 ) -> Any:
-    """Interpolates along one axis after the other; floats are rounded once."""
+    """Interpolates a TensorFlow tensor along one axis after the other; floats are rounded once.
+
+    Args:
+        t: the tensor.
+        scale_factor: by how much each axis grows.
+        mode: as for `interpolate`.
+        nearest_mode: as for `interpolate`.
+        coordinates: as `coordinate_transformation_mode` for `interpolate`.
+        sizes: of the result; by default those of `t` times the scales, rounded down.
+    """
     wide = tf.cast(t, tf.float32) if t.dtype == tf.float16 and mode != "nearest" else t
     for axis, scale in enumerate(scale_factor):
-        if scale == 1:
-            continue
         size = t.shape[axis]
+        count = math.floor(size * scale) if sizes is None else sizes[axis]
+        if scale == 1 and count == size:
+            continue
         parts = []
-        for places, weights in _taps(_sources(size, scale, coordinates), mode, nearest_mode):
+        sources = _sources(size, scale, coordinates, count)
+        for places, weights in _taps(sources, mode, nearest_mode):
             inside = np.clip(places, 0, size - 1).astype(np.int32)
             part = tf.gather(wide, tf.constant(inside), axis=axis)
             if mode != "nearest":
@@ -101,7 +117,7 @@ def _interpolate(
     return tf.cast(wide, t.dtype)
 
 
-_INTERPOLATE = register(OpKind("Resize", _interpolate_spec, _interpolate))
+_INTERPOLATE = register(OpKind("Resize", _interpolate_spec, interpolated))
 
 
 def interpolate(

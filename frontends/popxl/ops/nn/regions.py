@@ -52,7 +52,7 @@ def _samples(start: Any, end: Any, bins: int, ratio: int, size: int) -> tuple[An
     return (first, (1.0 - rest) * inside), (second, rest * inside)
 
 
-def _roi_align(
+def aligned(
     t: Any,
     rois: Any,
     batch_index: Any,
@@ -60,7 +60,18 @@ def _roi_align(
     spatial_scale: float,
     sampling_ratio: int,
 ) -> Any:
-    """Averages samples, each between four elements; only the images have a gradient."""
+    """Averages samples of TensorFlow tensors, each between four elements.
+
+    Only the images have a gradient.
+
+    Args:
+        t: as for `roi_align`.
+        rois: as for `roi_align`.
+        batch_index: as for `roi_align`.
+        output_size: as for `roi_align`.
+        spatial_scale: as for `roi_align`.
+        sampling_ratio: as for `roi_align`.
+    """
     count, channels = rois.shape[0], t.shape[1]
     high, wide = output_size
     scaled = tf.stop_gradient(tf.cast(rois, tf.float32)) * spatial_scale
@@ -81,7 +92,7 @@ def _weighted(images: Any, axis: int, places: Any, weights: Any) -> Any:
     return tf.transpose(found, [0, 2, 1, 3] if axis == 2 else [0, 2, 3, 1])
 
 
-_ROI_ALIGN = register(OpKind("RoiAlign", _roi_spec, _roi_align))
+_ROI_ALIGN = register(OpKind("RoiAlign", _roi_spec, aligned))
 
 
 def roi_align(

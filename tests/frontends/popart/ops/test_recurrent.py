@@ -1,0 +1,161 @@
+"""Recurrent layers against their equations, written with TensorFlow step by step."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import popart
+import pytest
+import tensorflow as tf
+
+from tests.support import popart_models
+
+T, N, SIZE, H = 3, 2, 4, 5
+TOLERANCES = {np.float32: (1e-4, 1e-5), np.float16: (2e-2, 1e-2)}
+
+
+def arrays(dtype, *shapes):
+    random = np.random.RandomState(0)
+    return [(random.randn(*shape) * 0.4).astype(dtype) for shape in shapes]
+
+
+def lstm(gate, other, x, w, r, b=None, h=None, c=None):
+    """The LSTM of ONNX: gates in the order i, o, f, candidate."""
+    bias = tf.zeros(4 * H) if b is None else b[0][: 4 * H] + b[0][4 * H :]
+    h = tf.zeros([N, H]) if h is None else h[0]
+    c = tf.zeros([N, H]) if c is None else c[0]
+    outputs = []
+    for step in tf.unstack(x):
+        parts = step @ tf.transpose(w[0]) + h @ tf.transpose(r[0]) + bias
+        i, o, f, candidate = tf.split(parts, 4, 1)
+        c = gate(f) * c + gate(i) * other(candidate)
+        h = gate(o) * other(c)
+        outputs.append(h)
+    return tf.stack(outputs)[:, None], h[None], c[None]
+
+
+def gru(after, x, w, r, b, h):
+    h, units, outputs = h[0], H, []
+    of_input, of_state = b[0][: 3 * units], b[0][3 * units :]
+    for step in tf.unstack(x):
+        z_in, r_in, h_in = tf.split(step @ tf.transpose(w[0]) + of_input, 3, 1)
+        z_own, r_own, h_own = tf.split(h @ tf.transpose(r[0]) + of_state, 3, 1)
+        z, reset = tf.sigmoid(z_in + z_own), tf.sigmoid(r_in + r_own)
+        own = reset * h_own
+        if not after:
+            own = (reset * h) @ tf.transpose(r[0][2 * units :]) + of_state[2 * units :]
+        h = (1 - z) * tf.tanh(h_in + own) + z * h
+        outputs.append(h)
+    return tf.stack(outputs)[:, None], h[None]
+
+
+def rnn(activation, x, w, r, b):
+    h, outputs = tf.zeros([N, H]), []
+    for step in tf.unstack(x):
+        h = activation(step @ tf.transpose(w[0]) + h @ tf.transpose(r[0]) + b[0][:H] + b[0][H:])
+        outputs.append(h)
+    return tf.stack(outputs)[:, None], h[None]
+
+
+def add(method, outputs, attributes, onnx, _, ids):
+    """Adds a layer; the states come after the lengths of sequences, which are left out."""
+    given = [*ids[:4], *[""] * (len(ids) > 4), *ids[4:]]
+    return getattr(onnx, method)(given, outputs, **attributes)
+
+
+SWISH = {"activations": ["Relu", "Swish", "Swish"]}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_layers_of_onnx(dtype):
+    rtol, atol = TOLERANCES[dtype]
+    shapes = {
+        gates: [(T, N, SIZE), (1, gates * H, SIZE), (1, gates * H, H), (1, 2 * gates * H)]
+        for gates in (1, 3, 4)
+    }
+    state = (1, N, H)
+    cases = {
+        "lstm": (4, 3, 2, {}, functools.partial(lstm, tf.sigmoid, tf.tanh)),
+        "lstm, swish": (4, 3, 0, SWISH, functools.partial(lstm, tf.nn.relu, tf.nn.silu)),
+        "gru": (3, 2, 1, {"linear_before_reset": 1}, functools.partial(gru, True)),
+        "gru, before": (3, 2, 1, {}, functools.partial(gru, False)),
+        "rnn": (1, 2, 0, {"activations": ["Relu"]}, functools.partial(rnn, tf.nn.relu)),
+    }
+    wanted = cases if dtype is np.float32 else ("lstm", "gru", "rnn")
+    for name in wanted:
+        gates, outputs, states, attributes, reference = cases[name]
+        popart_models.check_op(
+            functools.partial(add, name.split(",")[0], outputs, attributes),
+            arrays(dtype, *shapes[gates], *[state] * states),
+            reference,
+            rtol=rtol,
+            atol=atol,
+        )
+
+
+def test_sequences_end_with_zeros():
+    x, w, r = arrays(np.float32, (T, N, SIZE), (1, 4 * H, SIZE), (1, 4 * H, H))
+    lengths = np.array([3, 1], np.int32)
+
+    def reference(x, w, r, lengths):
+        y, _, _ = lstm(tf.sigmoid, tf.tanh, x, w, r)
+        inside = np.arange(T)[:, None, None, None] < lengths.numpy()[:, None]
+        _, _, short = lstm(tf.sigmoid, tf.tanh, x[:1], w, r)
+        _, _, whole = lstm(tf.sigmoid, tf.tanh, x, w, r)
+        y = y * inside
+        return y, y[-1], tf.stack([whole[:, 0], short[:, 1]], 1)
+
+    popart_models.check_op(
+        lambda onnx, _, ids: onnx.lstm([*ids[:3], "", ids[3]], 3), [x, w, r, lengths], reference
+    )
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_lstm_of_graphcore(dtype):
+    given = arrays(dtype, (T, N, SIZE), (4, SIZE + H, H), (4, H), (2, N, H))
+    rtol, atol = TOLERANCES[dtype]
+
+    def reference(x, weights, bias, initial):
+        # Gates in the order f, i, candidate, o.
+        order = [1, 3, 0, 2]
+        w = tf.concat([tf.transpose(weights[gate, :SIZE]) for gate in order], 0)
+        r = tf.concat([tf.transpose(weights[gate, SIZE:]) for gate in order], 0)
+        b = tf.concat([bias[gate] for gate in order] + [tf.zeros(4 * H)], 0)
+        y, _, c = lstm(tf.sigmoid, tf.tanh, x, w[None], r[None], b[None], initial[:1], initial[1:])
+        return y[:, 0], c[0]
+
+    is_whole = dtype is np.float32
+
+    def wanted(*tensors):
+        y, c = reference(*tensors)
+        return (y if is_whole else y[-1]), c
+
+    popart_models.check_op(
+        lambda _, own, ids: own.lstm(ids, int(is_whole)), given, wanted, rtol=rtol, atol=atol
+    )
+
+
+def test_what_layers_lack_is_refused():
+    x, w, r = arrays(np.float32, (T, N, SIZE), (2, 4 * H, SIZE), (2, 4 * H, H))
+    for attributes, message in (
+        ({"direction": "reverse"}, "forward"),
+        ({"clip": 1.0}, "clip is not supported"),
+        ({"input_forget": 1}, "input_forget is not supported"),
+        ({"activations": ["Elu"]}, "Elu is not supported"),
+        ({"activations": ["tanh"]}, "tanh is not supported"),
+        ({"activations": ["Tanh", "Tanh", "Relu"]}, "must be equal"),
+    ):
+        builder = popart.Builder()
+        ids = [builder.addInitializedInputTensor(array) for array in (x, w[:1], r[:1])]
+        outputs = builder.aiOnnx.lstm(ids, 3, **attributes)
+        with pytest.raises(popart.popart_exception, match=message):
+            popart_models.infer(builder.getModelProto(), {}, outputs[:1])
+    builder = popart.Builder()
+    ids = [
+        builder.addInitializedInputTensor(np.zeros(shape, np.float32))
+        for shape in ((T, N, SIZE), (4, SIZE, H), (4, H), (2, N, H))
+    ]
+    outputs = builder.aiGraphcore.lstm(ids)
+    with pytest.raises(popart.popart_exception, match="Bad weights shape"):
+        popart_models.infer(builder.getModelProto(), {}, outputs[:1])
