@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import tensorflow as tf
 from onnx import helper, numpy_helper
@@ -28,6 +29,8 @@ IPU = "__ipu_number"
 _ANNOTATION = "__"
 # Attribute with what leads to the line that made a node.
 LINE = "__debug_info_id"
+# Elements of values that are computed on the host too, because shapes may depend on them.
+_SMALL = 256
 
 
 class Lowering:
@@ -136,13 +139,26 @@ class Lowering:
             )
         inputs = [self.value(tensor_id) if tensor_id else None for tensor_id in node.input]
         if kind.folds and all(value is None or value.is_constant for value in inputs):
-            with eager_context.eager_mode(), tf.device("/CPU:0"):
-                arrays = [value and tf.constant(value.known) for value in inputs]
-                found = _compute(kind, node, self._arguments(kind, node, arrays), attributes)
-                return [constant(tensor.numpy()) for tensor in found]
+            return [constant(v) for v in self._known_results(kind, node, inputs, attributes)]
         tensors = [self.tensor(name) if name else None for name in node.input]
         found = _compute(kind, node, self._arguments(kind, node, tensors), attributes)
-        return [Value(_with_gradient(kind, tensor)) for tensor in found]
+        known: Sequence[Any] = [None] * len(found)
+        if kind.folds and _are_known(inputs):
+            known = self._known_results(kind, node, inputs, attributes)
+        return [Value(_with_gradient(kind, t), value) for t, value in zip(found, known)]
+
+    def _known_results(
+        self,
+        kind: OpKind,
+        node: onnx.NodeProto,
+        inputs: Sequence[Value | None],
+        attributes: Mapping[str, Any],
+    ) -> list[np.ndarray]:
+        """Returns the outputs of a node, computed on the host."""
+        with eager_context.eager_mode(), tf.device("/CPU:0"):
+            arrays = [value and tf.constant(value.known) for value in inputs]
+            found = _compute(kind, node, self._arguments(kind, node, arrays), attributes)
+            return [tensor.numpy() for tensor in found]
 
     def _arguments(self, kind: OpKind, node: onnx.NodeProto, tensors: Sequence[Any]) -> list[Any]:
         """Returns the inputs of a node, known ones as arrays."""
@@ -233,6 +249,12 @@ class LoweredGraph:
         lowering.run(self.graph.node)
         with tf.control_dependencies(services.effects):
             return [tf.identity(lowering.tensor(value.name)) for value in self.graph.output]
+
+
+def _are_known(values: Sequence[Value | None]) -> bool:
+    """Returns whether values are known and small: shapes and the like that a model computes."""
+    known = [value.known for value in values if value is not None]
+    return all(array is not None and array.size <= _SMALL for array in known)
 
 
 def _compute(
