@@ -12,7 +12,7 @@ def device(ipus=1):
     return popart.DeviceManager().acquireAvailableDevice(ipus)
 
 
-def infer(model, inputs, anchors, options=None, shapes=None):
+def infer(model, inputs, anchors, options=None, shapes=None, patterns=None):
     """Runs a model once.
 
     Args:
@@ -21,6 +21,7 @@ def infer(model, inputs, anchors, options=None, shapes=None):
         anchors: ids of the tensors to return.
         options: options of the session.
         shapes: shapes that the model leaves open.
+        patterns: patterns that are on.
 
     Returns:
         The arrays by id.
@@ -31,6 +32,7 @@ def infer(model, inputs, anchors, options=None, shapes=None):
             popart.DataFlow(1, list(anchors)),
             info,
             shapes or popart.InputShapeInfo(),
+            patterns,
             userOptions=options or popart.SessionOptions(),
         )
         session.prepareDevice()

@@ -10,25 +10,23 @@ from typing import Any
 import numpy as np
 import onnx
 import tensorflow as tf
-from onnx import helper, numpy_helper
+from onnx import helper
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.sources import declared, frames
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
-from tensorflow_ipu.frontends.popart.debug import SourceLocation, line_of
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering.services import InnerServices
+from tensorflow_ipu.frontends.popart.lowering import nodes
+from tensorflow_ipu.frontends.popart.lowering.subgraphs import LoweredGraph
 from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
 from tensorflow_ipu.frontends.popart.ops import kinds
-from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, OpKind
+from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
 
 # Attribute with the number of a node's IPU.
 IPU = "__ipu_number"
 # Attributes that say where and how a node runs begin with this; they do not change its values.
 _ANNOTATION = "__"
-# Attribute with what leads to the line that made a node.
-LINE = "__debug_info_id"
 # Elements of values that are computed on the host too, because shapes may depend on them.
 _SMALL = 256
 
@@ -63,6 +61,7 @@ class Lowering:
         self._is_sharded = is_sharded
         self._parent = parent
         self._knows_weights = knows_weights
+        self._made: dict[str, Made] = {}
 
     def value(self, tensor_id: str) -> Value:
         """Returns what a tensor holds.
@@ -91,22 +90,23 @@ class Lowering:
             self.values[tensor_id] = value
         return value.tensor
 
-    def run(self, nodes: Iterable[onnx.NodeProto]) -> None:
+    def run(self, graph: Iterable[onnx.NodeProto]) -> None:
         """Puts nodes into the function.
 
         Args:
-            nodes: the nodes, each after those that it takes tensors of.
+            graph: the nodes, each after those that it takes tensors of.
 
         Raises:
             popart_exception: If an op is unknown, or its inputs do not fit it.
         """
-        for node in nodes:
+        for node in graph:
             kind = kinds.find(node.domain, node.op_type, self._version(node.domain))
             with self._place(node):
                 results = self._results(kind, node)
             for tensor_id, result in zip(node.output, results):
                 if tensor_id:
                     self.values[tensor_id] = result
+                    self._made[tensor_id] = Made(node, self.tensor)
 
     def _is_weight(self, tensor_id: str) -> bool:
         value = self.value(tensor_id)
@@ -135,7 +135,11 @@ class Lowering:
         attributes = _attributes(kind, node)
         if kind.takes_context:
             attributes["context"] = dataclasses.replace(
-                self._context, node=node, subgraph=self._subgraph, is_weight=self._is_weight
+                self._context,
+                node=node,
+                subgraph=self._subgraph,
+                is_weight=self._is_weight,
+                maker=self._made.get,
             )
         inputs = [self.value(tensor_id) if tensor_id else None for tensor_id in node.input]
         if kind.folds and all(value is None or value.is_constant for value in inputs):
@@ -175,7 +179,7 @@ class Lowering:
             raise popart_exception(
                 f"Need the value of the {node.op_type} input '{node.input[position]}' to determine "
                 "the output shape, but it has no data when the session is made. Make it a constant "
-                f"({_named(node)})."
+                f"({nodes.named(node)})."
             )
         return value.known
 
@@ -186,8 +190,8 @@ class Lowering:
     def _place(self, node: onnx.NodeProto) -> Any:
         """Puts operations where the model says, with names that lead back to the node."""
         with contextlib.ExitStack() as stack:
-            scope = stack.enter_context(tf.name_scope(_scope_name(node)))
-            line = _line(node)
+            scope = stack.enter_context(tf.name_scope(nodes.scope_name(node)))
+            line = nodes.line(node)
             if line is not None and not tf.executing_eagerly():
                 place = frames.SourceLocation(line.fileName, line.lineNumber, line.functionName)
                 declared.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
@@ -195,60 +199,6 @@ class Lowering:
                 number = next((a.i for a in node.attribute if a.name == IPU), 0)
                 stack.enter_context(scopes.ipu_shard(number))
             yield
-
-
-class LoweredGraph:
-    """A graph inside another one, ready to be put into the function in scope.
-
-    Attributes:
-        graph: The graph.
-    """
-
-    def __init__(self, graph: onnx.GraphProto, parent: Lowering) -> None:
-        """Takes the graph.
-
-        Args:
-            graph: the graph.
-            parent: the graph around it, whose tensors its nodes can take.
-        """
-        self.graph = graph
-        self._parent = parent
-
-    def __repr__(self) -> str:
-        return f"LoweredGraph[{self.graph.name} {len(self.graph.node)} nodes]"
-
-    @property
-    def input_names(self) -> list[str]:
-        """Names of its inputs."""
-        return [value.name for value in self.graph.input]
-
-    def around(self, name: str) -> Any:
-        """Returns a tensor of the graph around it.
-
-        Args:
-            name: the tensor.
-        """
-        return self._parent.tensor(name)
-
-    def __call__(self, tensors: Sequence[Any], iteration: Any = 0) -> list[Any]:
-        """Puts the graph into the function in scope.
-
-        Args:
-            tensors: its inputs.
-            iteration: number of the iteration, if it is in a loop: its random numbers depend on it.
-
-        Returns:
-            Its outputs, which come after all that it does.
-        """
-        services = InnerServices(self._parent.services, iteration)
-        lowering = self._parent.child(services)
-        for name, tensor in zip(self.input_names, tensors):
-            lowering.values[name] = tensor if isinstance(tensor, Value) else Value(tensor)
-        for initializer in self.graph.initializer:
-            lowering.values[initializer.name] = constant(numpy_helper.to_array(initializer))
-        lowering.run(self.graph.node)
-        with tf.control_dependencies(services.effects):
-            return [tf.identity(lowering.tensor(value.name)) for value in self.graph.output]
 
 
 def _are_known(values: Sequence[Value | None]) -> bool:
@@ -266,9 +216,11 @@ def _compute(
     except popart_exception as error:
         if "(the node " in str(error):
             raise
-        raise type(error)(f"{error} ({_named(node)})") from error
+        raise type(error)(f"{error} ({nodes.named(node)})") from error
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise popart_exception(f"The inputs of {_named(node)} do not fit it: {error}") from error
+        raise popart_exception(
+            f"The inputs of {nodes.named(node)} do not fit it: {error}"
+        ) from error
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
@@ -284,8 +236,8 @@ def _attributes(kind: OpKind, node: onnx.NodeProto) -> dict[str, Any]:
             continue
         if attribute.name not in kind.attributes:
             raise popart_exception(
-                f"The attribute {attribute.name} of {_named(node)} is not supported. Attributes of "
-                f"{kind.type}: {', '.join(sorted(kind.attributes)) or 'none'}."
+                f"The attribute {attribute.name} of {nodes.named(node)} is not supported. "
+                f"Attributes of {kind.type}: {', '.join(sorted(kind.attributes)) or 'none'}."
             )
         value = helper.get_attribute_value(attribute)
         value = value.decode() if isinstance(value, bytes) else value
@@ -296,22 +248,3 @@ def _attributes(kind: OpKind, node: onnx.NodeProto) -> dict[str, Any]:
 def _with_gradient(kind: OpKind, tensor: Any) -> Any:
     """Returns the output of an op with the gradient that PopART has."""
     return tensor if kind.gradient is Gradient.DERIVED else tf.stop_gradient(tensor)
-
-
-def _named(node: onnx.NodeProto) -> str:
-    line = _line(node)
-    return (
-        f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({', '.join(node.output)})"
-        f"{f' at {line.fileName}:{line.lineNumber}' if line else ''}"
-    )
-
-
-def _line(node: onnx.NodeProto) -> SourceLocation | None:
-    """Returns the line of the program that made a node, if that is known."""
-    number = next((attribute.i for attribute in node.attribute if attribute.name == LINE), 0)
-    return line_of(number)
-
-
-def _scope_name(node: onnx.NodeProto) -> str:
-    name = node.name or node.op_type
-    return "".join(c if c.isalnum() or c in "_./" else "_" for c in name).strip("_./") or "node"

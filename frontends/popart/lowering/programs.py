@@ -200,7 +200,13 @@ class Program:
         model, step = self._step.model, self._step
         self._seed: Any = self.variables[SEED].read_value() if SEED in self.variables else None
         self._services = ProgramServices(self._replica_seed)
-        context = Context(step.training is not None, step.replicas, step.numerics, self._services)
+        context = Context(
+            step.training is not None,
+            step.replicas,
+            step.numerics,
+            self._services,
+            differentiated=frozenset(self._differentiated_anchors),
+        )
         lowering = Lowering(model.opsets, context, step.is_sharded)
         for name, tensor in self._inputs.read().items():
             lowering.values[name] = Value(tensor)
@@ -216,13 +222,18 @@ class Program:
             return self._seed
         return self._seed + tf.stack([replication_index(), tf.constant(0)])
 
-    def _differentiated(self, lowering: Lowering, update: training.Update) -> dict[str, Any]:
-        """Returns gradients of the loss by tensor: of weights, and of what is anchored."""
-        anchored = [
+    @property
+    def _differentiated_anchors(self) -> list[str]:
+        """The tensors whose gradients are anchored."""
+        return [
             name[len(training.GRADIENT) :]
             for name in self._step.data_flow.anchors()
             if name.startswith(training.GRADIENT)
         ]
+
+    def _differentiated(self, lowering: Lowering, update: training.Update) -> dict[str, Any]:
+        """Returns gradients of the loss by tensor: of weights, and of what is anchored."""
+        anchored = self._differentiated_anchors
         return update.gradients(lowering, self._step.model.weights, anchored)
 
     def _send(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import training
+from tensorflow_ipu.frontends.popart.lowering import flow, training
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices
 from tensorflow_ipu.frontends.popart.lowering.values import Value
 from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.ops.kinds import Context
+from tensorflow_ipu.frontends.popart.ops.kinds import Context, Numerics
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
+
+_USUAL = Numerics()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,7 @@ def make(
     trained: training.Training | None,
     replicas: int,
     differentiated: Sequence[str] = (),
+    numerics: Numerics = _USUAL,
 ) -> Survey:
     """Looks at a model, by putting it into a graph that never runs.
 
@@ -46,13 +50,20 @@ def make(
         trained: how it is trained; None for inference.
         replicas: number of replicas.
         differentiated: tensors whose gradients are wanted.
+        numerics: options that change what ops compute.
 
     Raises:
         popart_exception: If nodes do not fit each other, or there is no such loss.
     """
     with tf.Graph().as_default():
         services = ProgramServices()
-        context = Context(trained is not None, replicas, services=services)
+        context = Context(
+            trained is not None,
+            replicas,
+            numerics,
+            services,
+            differentiated=frozenset(differentiated),
+        )
         lowering = Lowering(model.opsets, context)
         for name, info in model.inputs.items():
             type_ = datatypes.of_member(info.dataType())
@@ -62,12 +73,24 @@ def make(
             placeholder = tf.compat.v1.placeholder(array.dtype, array.shape)
             lowering.values[name] = Value(placeholder, array)
         lowering.run(model.nodes)
+        if trained is not None:
+            _check_flow(lowering, model, trained.loss, differentiated)
         weights = _trained(lowering, model, trained) if trained else {}
         infos = {name: _info(value) for name, value in lowering.values.items()}
         known = [name for name in differentiated if name in infos]
         found = training.gradients(lowering, trained, known, 1.0) if trained else {}
         infos.update({training.GRADIENT + name: infos[name] for name in found})
     return Survey(infos, tuple(weights), services.needs_seed)
+
+
+def _check_flow(lowering: Lowering, model: Model, loss: str, differentiated: Sequence[str]) -> None:
+    """Refuses ops without a gradient between the loss and what is trained."""
+
+    def type_of(name: str) -> Any:
+        return lowering.values[name].dtype if name in lowering.values else None
+
+    floating = [name for name, array in model.weights.items() if array.dtype.kind == "f"]
+    flow.check(model.nodes, model.opsets, loss, [*floating, *differentiated], type_of)
 
 
 def _trained(lowering: Lowering, model: Model, trained: training.Training) -> dict[str, tf.Tensor]:

@@ -61,7 +61,7 @@ op("Expm1", 1, domain=GRAPHCORE)(lambda x: tf.math.expm1(x))
 op("Log1p", 1, domain=GRAPHCORE)(lambda x: tf.math.log1p(x))
 op("Swish", 1, domain=GRAPHCORE)(lambda x: x * tf.sigmoid(x))
 op("Nop", 1, domain=GRAPHCORE)(lambda x: tf.identity(x))
-op("Detach", 1, domain=GRAPHCORE)(lambda x: tf.stop_gradient(x))
+op("Detach", 1, domain=GRAPHCORE, gradient=Gradient.CUT)(lambda x: tf.identity(x))
 
 
 @op("TensorRemap", 1, domain=GRAPHCORE)
@@ -87,9 +87,7 @@ def _scale(x: Any, *, scale: float) -> Any:
 @op("IncrementMod", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
 def _increment_mod(x: Any, *, increment: float, modulus: float) -> Any:
     step, size = tf.cast(increment, x.dtype), tf.cast(modulus, x.dtype)
-    return (
-        tf.truncatemod(x + step, size) if x.dtype.is_integer else tf.math.floormod(x + step, size)
-    )
+    return _fmod(x + step, size)
 
 
 def _divide(x: Any, y: Any) -> Any:

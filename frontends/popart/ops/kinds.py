@@ -7,7 +7,7 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import onnx
 
@@ -25,11 +25,13 @@ class Gradient(enum.Enum):
     Attributes:
         DERIVED: As through what it computes.
         NONE: Not at all: what is behind it is not trained.
+        CUT: Not at all, and that is what the op is for.
         REFUSED: To ask for one is an error.
     """
 
     DERIVED = "derived"
     NONE = "none"
+    CUT = "cut"
     REFUSED = "refused"
 
 
@@ -90,10 +92,26 @@ class Numerics:
     Attributes:
         non_stable_softmax: Whether softmax does not subtract the maximum.
         strided_groups: Whether the channels of a group norm go round-robin into groups.
+        fuses_softmax: Whether the gradient of a likelihood of a softmax is computed as one.
+        takes_steps: Whether slices take steps.
     """
 
     non_stable_softmax: bool = False
     strided_groups: bool = False
+    fuses_softmax: bool = True
+    takes_steps: bool = False
+
+
+class Made(NamedTuple):
+    """What a tensor is made of.
+
+    Args:
+        node: the node that makes it.
+        tensor: returns the tensor of an id, such as one that the node takes.
+    """
+
+    node: onnx.NodeProto
+    tensor: Callable[[str], Any]
 
 
 class Subgraph(Protocol):
@@ -160,6 +178,8 @@ class Context:
         node: The node that is put into the program.
         subgraph: Returns the graph of an attribute of the node, ready to be put into the program.
         is_weight: Returns whether a tensor is a weight.
+        maker: Returns what a tensor of the graph is made of; None if no node of it makes it.
+        differentiated: Tensors whose gradients are anchored.
     """
 
     is_training: bool = False
@@ -169,6 +189,8 @@ class Context:
     node: onnx.NodeProto = dataclasses.field(default_factory=onnx.NodeProto)
     subgraph: Callable[[onnx.GraphProto], Subgraph] | None = None
     is_weight: Callable[[str], bool] = lambda _: True
+    maker: Callable[[str], Made | None] = lambda _: None
+    differentiated: frozenset[str] = frozenset()
 
     @property
     def output_count(self) -> int:

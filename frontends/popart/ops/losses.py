@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -57,22 +58,61 @@ def _nll(
     reduction: str = "Mean",
     ignoreIndex: int | None = None,
     inputIsLogProbability: int = 0,
+    context: Any,
 ) -> Any:
     _check_labels(probabilities, labels)
     classes = probabilities.shape[-1]
     chosen = tf.one_hot(tf.cast(labels, tf.int32), classes, dtype=probabilities.dtype)
+    logits = None if inputIsLogProbability else _logits(context)
     if inputIsLogProbability:
         losses = -tf.reduce_sum(probabilities * chosen, -1)
+    elif logits is None:
+        losses = _likelihoods(probabilities, chosen)
     else:
-        smallest = tf.cast(_EPSILON[probabilities.dtype], probabilities.dtype)
-        picked = tf.reduce_sum(probabilities * chosen, -1)
-        losses = -tf.math.log(tf.maximum(picked, smallest))
+        losses = _fused(logits, probabilities, chosen)
     if ignoreIndex is None:
         return reduced(losses, reduction)
     counted = tf.not_equal(tf.cast(labels, tf.int32), ignoreIndex)
     losses = tf.where(counted, losses, tf.zeros_like(losses))
     count = tf.maximum(tf.reduce_sum(tf.cast(counted, tf.int32)), 1)
     return reduced(losses, reduction, count)
+
+
+def _likelihoods(probabilities: Any, chosen: Any) -> Any:
+    """Returns negative logarithms of the probabilities of labels."""
+    smallest = tf.cast(_EPSILON[probabilities.dtype], probabilities.dtype)
+    return -tf.math.log(tf.maximum(tf.reduce_sum(probabilities * chosen, -1), smallest))
+
+
+def _logits(context: Any) -> Any:
+    """Returns what the probabilities are the softmax of, if the gradient is to go straight to it.
+
+    It does not if the gradient of the probabilities is wanted itself.
+    """
+    name = context.node.input[0]
+    made = context.maker(name)
+    if made is None or made.node.op_type != "Softmax" or made.node.domain not in ("", "ai.onnx"):
+        return None
+    if not context.numerics.fuses_softmax or name in context.differentiated:
+        return None
+    logits = made.tensor(made.node.input[0])
+    axis = next((a.i for a in made.node.attribute if a.name == "axis"), 1)
+    classes = logits.shape.as_list()[axis:]
+    return logits if np.prod(classes) == logits.shape[-1] else None
+
+
+def _fused(logits: Any, probabilities: Any, chosen: Any) -> Any:
+    """Returns negative log-likelihoods, whose gradient by the logits is `p - chosen`."""
+    probabilities = tf.stop_gradient(probabilities)
+
+    @tf.custom_gradient
+    def computed(_: Any) -> Any:
+        def backward(above: Any) -> Any:
+            return (probabilities - chosen) * above[..., tf.newaxis]
+
+        return _likelihoods(probabilities, chosen), backward
+
+    return computed(logits)
 
 
 def _check_labels(probabilities: Any, labels: Any) -> None:

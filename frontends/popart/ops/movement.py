@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import numpy_helper
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import gradients
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
@@ -136,7 +138,15 @@ def _slice_graphcore(x: Any, *, ends: Any, starts: Any, axes: Any = ()) -> Any:
 
 
 @op("Slice", 10, 11, known=(1, 2, 3, 4), folds=True)
-def _slice_inputs(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+def _slice_inputs(
+    x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None, *, context: Any
+) -> Any:
+    has_steps = steps is not None and any(abs(int(step)) != 1 for step in steps)
+    if has_steps and not context.numerics.takes_steps:
+        raise popart_exception(
+            f"Slice only takes steps of 1 and -1. Received: {[int(step) for step in steps]}. "
+            "Enable the pattern Slice2SliceSubsample for others."
+        )
     return _sliced(x, starts, ends, axes, steps)
 
 
@@ -180,9 +190,18 @@ def _padded(x: Any, pads: Any, mode: str, value: Any) -> Any:
     if mode == "constant":
         return tf.pad(x, widths, constant_values=tf.cast(value, x.dtype))
     if mode == "reflect":
-        return tf.pad(x, widths, "REFLECT")
-    if mode != "edge":
+        result = tf.pad(x, widths, "REFLECT")
+    elif mode == "edge":
+        result = _edge_padded(x, widths)
+    else:
         raise popart_exception(f"Pad has no mode {mode}: it is constant, edge or reflect.")
+    return gradients.refused(
+        result, f"Pad does not support PadGradOp when mode is not constant. It is {mode}."
+    )
+
+
+def _edge_padded(x: Any, widths: Sequence[tuple[int, int]]) -> Any:
+    """Returns a tensor with copies of its outermost elements added."""
     for axis, (low, high) in enumerate(widths):
         positions = np.clip(np.arange(-low, x.shape[axis] + high), 0, x.shape[axis] - 1)
         x = tf.gather(x, positions, axis=axis)

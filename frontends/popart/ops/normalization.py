@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import gradients
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 
@@ -58,7 +59,7 @@ def _batch_normalization(
 ) -> Any:
     """Returns the outputs of batch normalization: the result alone, or the statistics too."""
     x, scale, bias, mean, variance = inputs
-    if x.shape.rank < 3 and spatial and outputs > 1:
+    if x.shape.rank < 3 and spatial:
         raise popart_exception(
             f"batch norm requires a rank >= 3 tensor. Received the shape {x.shape.as_list()}."
         )
@@ -67,7 +68,12 @@ def _batch_normalization(
     scale, bias = tf.reshape(scale, shape), tf.reshape(bias, shape)
     if outputs == 1:
         mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
-        return _normalized(x, mean, variance, scale, bias, epsilon)
+        result = _normalized(x, mean, variance, scale, bias, epsilon)
+        return gradients.refused(
+            result,
+            "BatchNormalization has 1 output, which means it is in inference mode, and has no "
+            "gradient. Give it 5 outputs to train.",
+        )
     found, spread = _moments(x, axes)
     result = _normalized(x, found, spread, scale, bias, epsilon)
     count = np.prod([x.shape[axis] for axis in axes])

@@ -22,6 +22,7 @@ from tensorflow_ipu.frontends.popart.lowering import programs, survey
 from tensorflow_ipu.frontends.popart.lowering.training import Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
+from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
@@ -35,6 +36,7 @@ class SessionBase:
 
     _name: str
     _options: SessionOptions
+    _patterns: Patterns
     _device: DeviceInfo
     _flow: DataFlow
     _accumulation: int
@@ -67,10 +69,17 @@ class SessionBase:
             self._replicas,
             self._options.virtualGraphMode is not VirtualGraphMode.Off,
             self._training,
-            Numerics(
-                self._options.enableNonStableSoftmax, self._options.groupNormStridedChannelGrouping
-            ),
+            self._numerics(),
             self._options.enableStochasticRounding,
+        )
+
+    def _numerics(self) -> Numerics:
+        """Returns what changes the results of ops."""
+        return Numerics(
+            self._options.enableNonStableSoftmax,
+            self._options.groupNormStridedChannelGrouping,
+            self._patterns.isPatternEnabled("NlllWithSoftmaxGradDirect"),
+            self._patterns.isPatternEnabled("Slice2SliceSubsample"),
         )
 
     def _compile(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             raise popart_exception("Must pass a valid deviceInfo.")
         patterns.check()
         options.check()
-        self._options = options.copied()
+        self._options, self._patterns = options.copied(), copy.deepcopy(patterns)
         self._device = device
         anchors = {name: data_flow.art(name) for name in data_flow.anchors()}
         self._flow = DataFlow(data_flow.batchesPerStep(), anchors)
@@ -64,7 +65,9 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         differentiated = [
             name[len(GRADIENT) :] for name in self._flow.anchors() if name.startswith(GRADIENT)
         ]
-        self._survey = survey.make(self._model, self._training, self._replicas, differentiated)
+        self._survey = survey.make(
+            self._model, self._training, self._replicas, differentiated, self._numerics()
+        )
         self._host = HostWeights({**self._model.weights, **self._initial_state()})
         self._check_anchors()
         self._checked_sizes = False

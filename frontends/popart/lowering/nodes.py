@@ -1,0 +1,43 @@
+"""How errors and reports call a node of a model."""
+
+from __future__ import annotations
+
+import onnx
+
+from tensorflow_ipu.frontends.popart.debug import SourceLocation, line_of
+
+# Attribute with what leads to the line that made a node.
+LINE = "__debug_info_id"
+
+
+def named(node: onnx.NodeProto) -> str:
+    """Returns what a node is called in errors, with the line that made it, if that is known.
+
+    Args:
+        node: the node.
+    """
+    place = line(node)
+    return (
+        f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({', '.join(node.output)})"
+        f"{f' at {place.fileName}:{place.lineNumber}' if place else ''}"
+    )
+
+
+def scope_name(node: onnx.NodeProto) -> str:
+    """Returns the name scope of the operations of a node.
+
+    Args:
+        node: the node.
+    """
+    name = node.name or node.op_type
+    return "".join(c if c.isalnum() or c in "_./" else "_" for c in name).strip("_./") or "node"
+
+
+def line(node: onnx.NodeProto) -> SourceLocation | None:
+    """Returns the line of the program that made a node, if that is known.
+
+    Args:
+        node: the node.
+    """
+    number = next((attribute.i for attribute in node.attribute if attribute.name == LINE), 0)
+    return line_of(number)
