@@ -30,7 +30,7 @@ def check(description: PipelineDescription) -> None:
 
 def required_multiple(description: PipelineDescription) -> int:
     """Returns what the count of mini-batches must be a multiple of."""
-    if description.schedule is PipelineSchedule.Sequential:
+    if description.schedule is PipelineSchedule.Sequential or description.any_count:
         return 1
     both_ways = description.training and description.schedule is PipelineSchedule.Grouped
     return description.stages * (2 if both_ways else 1)
@@ -39,7 +39,8 @@ def required_multiple(description: PipelineDescription) -> int:
 def required_minimum(description: PipelineDescription) -> int:
     """Returns how many mini-batches there must be at least."""
     overlap = description.io_overlap and description.schedule is PipelineSchedule.Grouped
-    return required_multiple(description) + (_IO_OVERLAP if overlap else 0)
+    least = description.stages if description.any_count else required_multiple(description)
+    return least + (_IO_OVERLAP if overlap else 0)
 
 
 def fewest(description: PipelineDescription) -> int:

@@ -32,6 +32,8 @@ class PipelineDescription:
             time it runs; an execution has `count` times as many.
         recomputation: How activations are computed again; None if they are kept.
         io_overlap: Whether I/O tiles load and store while the other tiles compute.
+        any_count: Whether any number of mini-batches will do that is not below the number of
+            stages. That is a property of the interface that the pipeline was made with.
     """
 
     device_mapping: tuple[StageDevice, ...]
@@ -42,6 +44,7 @@ class PipelineDescription:
     batch_serialization_iterations: int = 1
     recomputation: RecomputationMode | None = None
     io_overlap: bool = False
+    any_count: bool = False
 
     def __post_init__(self) -> None:
         mapping = tuple(

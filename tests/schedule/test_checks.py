@@ -9,6 +9,7 @@ from tensorflow_ipu.schedule import (
     PipelineDescription,
     PipelineSchedule,
     RecomputationMode,
+    build,
     check,
     fewest,
 )
@@ -110,3 +111,16 @@ def test_the_fewest_are_accepted(schedule, options, count):
     description = _pipeline(4, 0, schedule, **options)
     assert fewest(description) == count
     check(_pipeline(4, count, schedule, **options))
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("training", [False, True])
+def test_any_count_that_fills_the_stages_will_do_where_the_interface_says_so(stages, training):
+    description = _pipeline(stages, stages + 1, "Grouped", training=training, any_count=True)
+    check(description)
+    made = build(description)
+    of_stage = [made.table[made.table["stage"] == stage] for stage in range(stages)]
+    forward = [rows[rows["phase"] == 0]["mini_batch"].tolist() for rows in of_stage]
+    assert forward == [list(range(stages + 1))] * stages
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        check(_pipeline(stages, stages - 1, "Grouped", training=training, any_count=True))

@@ -94,6 +94,7 @@ def pipeline(loop: Op) -> tf.Operation:
         count=loop.attributes["repeat_count"],
         training=False,
         repeat_count=executions(loop.graph),
+        any_count=True,
     )
     said = {
         "name": "pipeline",
@@ -102,7 +103,6 @@ def pipeline(loop: Op) -> tf.Operation:
         "memory": {},
         "stages": [[f"stage {number}"] for number in range(len(ipus))],
         "options": {},
-        "any_count": True,
     }
     with tf.compat.v1.get_default_graph()._attr_scope({PIPELINE_ATTRIBUTE: _json(said)}):
         return tf.no_op("pipeline")

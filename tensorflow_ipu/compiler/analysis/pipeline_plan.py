@@ -83,9 +83,9 @@ def plan(program: Program, attached: System) -> PipelinePlan | None:
     if description.count == 0:
         # The schedule of the fewest stands for that of as many as there will be.
         description = dataclasses.replace(description, count=schedule.fewest(description))
-    if not attribute.get("any_count"):
-        schedule.check(description)
-    if not attached.allow_recompute:
+    schedule.check(description)
+    # Either the configuration allows it, or the program asks for it itself.
+    if not attached.allow_recompute and not attribute.get("recompute"):
         description = dataclasses.replace(description, recomputation=None)
     return PipelinePlan(
         name=attribute["name"],

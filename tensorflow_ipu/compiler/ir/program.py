@@ -34,6 +34,9 @@ REFUSAL_ATTRIBUTE = "_ipu_refusal"
 SHARD_INPUT_ATTRIBUTE = "_ipu_shard_input"
 # On the variables of a queue (`internal_ops.fifo`): whether it is to be in remote memory.
 FIFO_ATTRIBUTE = "_ipu_fifo"
+# JSON, on ops that use a variable: where a program says itself that it is kept (`remote`, and over
+# how many replicas it is split: `split`), and its `role`, unless that follows from its use.
+VARIABLE_ATTRIBUTE = "_ipu_variable"
 # On the ops that load and store entries of a remote buffer, which is a variable.
 REMOTE_BUFFER_ATTRIBUTE = "_ipu_remote_buffer"
 # On the ops that only bring values of variables from the host and back, in other launches than

@@ -8,6 +8,7 @@ the compiler:
 * accumulators and weights are used with every mini-batch, so they stay in the processor, except
   that weights that are to be split over replicas are kept in remote memory, and the other way
   round;
+* a program may say itself where a variable is kept, by a mark on the ops that use it;
 * the entries of a remote buffer are in remote memory: the program loads and stores them itself;
 * a pipeline that serialises batches splits its weights over the replicas if there is remote memory.
 
@@ -17,8 +18,9 @@ the options say. Results never depend on any of this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import dtypes, tensor_shape
@@ -32,6 +34,7 @@ from tensorflow_ipu.compiler.ir.program import (
     PHASE_ATTRIBUTE,
     PIPELINE_ATTRIBUTE,
     REMOTE_BUFFER_ATTRIBUTE,
+    VARIABLE_ATTRIBUTE,
     Program,
 )
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec
@@ -149,7 +152,19 @@ def _role(users: Sequence[node_def_pb2.NodeDef]) -> str:
     """What an argument is for."""
     if not users:
         return OTHER
+    said: str | None = _said(users).get("role")
+    if said is not None:
+        return said
     return OPTIMIZER_STATE if all(map(_is_update, users)) else WEIGHT
+
+
+def _said(users: Sequence[node_def_pb2.NodeDef]) -> Mapping[str, Any]:
+    """What a program says itself of a variable, empty if nothing."""
+    for node in users:
+        if VARIABLE_ATTRIBUTE in node.attr:
+            said: Mapping[str, Any] = json.loads(node.attr[VARIABLE_ATTRIBUTE].s)
+            return said
+    return {}
 
 
 def _is_remote_buffer(users: Sequence[node_def_pb2.NodeDef]) -> bool:
@@ -192,6 +207,9 @@ class _Placer:
         offloaded = offloaded and whole >= self._remote.minimum_bytes
         offloaded = offloaded or _is_remote_buffer(users)
         split = self._replicas if offloaded and sharded else 1
+        said = _said(users)
+        if said:
+            offloaded, split = said["remote"], said["split"]
         item = dtypes.as_dtype(variable.dtype).size
         share = -(-whole // item // split) * item if whole else 0
         return VariableRecord(

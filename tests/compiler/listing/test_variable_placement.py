@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu import optimizers
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.analysis import memory_options
+from tensorflow_ipu.compiler.ir.program import VARIABLE_ATTRIBUTE
 from tensorflow_ipu.compiler.listing.variable_placement import VariableRecord
 from tensorflow_ipu.config import DeviceConnectionType
+from tensorflow_ipu.scopes import ipu_scope
 from tests.support import pipelines, training
 from tests.support.training import OPTIMIZERS, tf1
 
@@ -302,6 +306,26 @@ def test_the_listing_has_a_table_of_variables() -> None:
     assert momentum.split()[-6:] == ["remote", "2", "0", "B", "32", "B"]
     # Weights 120, accumulators 120, counter 4 and one small slot 12; slots of 8 and 6 elements.
     assert lines[-1] == "variables of one replica: 256 B in processor, 56 B remote"
+
+
+def test_programs_say_themselves_where_variables_are() -> None:
+    training.configure(2)
+    with tf.device("/device:IPU:0"):
+        total, weight = tf.Variable(tf.zeros([6])), tf.Variable(tf.zeros([6]))
+    said = {"remote": True, "split": 2, "role": "accumulator"}
+    mark = attr_value_pb2.AttrValue(s=json.dumps(said).encode())
+
+    @tf.function(jit_compile=True)
+    def program() -> None:
+        value = weight + 1.0
+        with tf.compat.v1.get_default_graph()._attr_scope({VARIABLE_ATTRIBUTE: mark}):
+            total.assign_add(value)
+
+    with ipu_scope("/device:IPU:0"):
+        program()
+    records = cache.executables()[-1].variables
+    found = sorted((r.role, r.memory, r.split, r.remote_bytes) for r in records)
+    assert found == [("accumulator", REMOTE, 2, 12), ("weight", IN, 1, 0)]
 
 
 def test_text_has_no_table_for_weights_only() -> None:
