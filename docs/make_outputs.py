@@ -33,6 +33,7 @@ PAGES = (
     "keras.md",
     "migration.md",
     "parallelism.md",
+    "popart.md",
     "popxl.md",
     "reports.md",
     "serving.md",

@@ -6,7 +6,12 @@ import itertools
 import secrets
 from typing import Any, Union
 
+import onnx
+
 from tensorflow_ipu.frontends.popxl.core.sites import users_line
+
+# The attribute of a node that leads to the line which made it.
+LINE = "__debug_info_id"
 
 # Models can go to other processes: ids of nodes that one process makes are those of no other.
 _ids = itertools.count(secrets.randbits(30) << 32 | 1)
@@ -132,6 +137,22 @@ def line_of(number: int) -> SourceLocation | None:
         number: what `note_line` returned.
     """
     return _lines.get(number)
+
+
+def remove_lines(graph: onnx.GraphProto) -> None:
+    """Removes from a graph what leads to lines of this process.
+
+    Args:
+        graph: the graph.
+    """
+    for node in graph.node:
+        kept = [attribute for attribute in node.attribute if attribute.name != LINE]
+        if len(kept) < len(node.attribute):
+            del node.attribute[:]
+            node.attribute.extend(kept)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                remove_lines(inner)
 
 
 def as_context(context: DebugContextLike) -> DebugContext:

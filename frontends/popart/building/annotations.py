@@ -20,8 +20,6 @@ LOCATION = "__output_tensor_location"
 PARTIALS = "__partials_type"
 MEMORY = "__available_memory"
 EXCLUDED_PATTERNS = "__exclude_patterns"
-# What leads to the line of the program that made a node.
-LINE = "__debug_info_id"
 
 Ids = Union[str, Iterable[str]]
 

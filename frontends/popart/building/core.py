@@ -16,7 +16,6 @@ from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building import inference, windows
 from tensorflow_ipu.frontends.popart.building.annotations import (
     EXCLUDED_PATTERNS,
-    LINE,
     RECOMPUTE,
     Annotations,
 )
@@ -25,10 +24,12 @@ from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS, OnnxOpset
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings
 from tensorflow_ipu.frontends.popart.debug import (
+    LINE,
     DebugContext,
     DebugContextLike,
     as_context,
     note_line,
+    remove_lines,
 )
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -398,6 +399,7 @@ class BuilderCore(Annotations):
             checker.check_model(model)
         except checker.ValidationError as error:
             raise popart_exception(f"The model is not valid: {error}") from error
+        remove_lines(model.graph)
         private_files.write_bytes(filename, model.SerializeToString())
 
     def saveInitializersExternally(self, ids: Iterable[str], filename: str) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from tensorflow_ipu.frontends.popart.debug import SourceLocation, line_of
-
-# Attribute with what leads to the line that made a node.
-LINE = "__debug_info_id"
+from tensorflow_ipu.frontends.popart.debug import LINE, SourceLocation, line_of
 
 
 def named(node: onnx.NodeProto) -> str:

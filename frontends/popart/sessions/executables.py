@@ -21,6 +21,7 @@ import onnx
 from tensorflow_ipu import archives, private_files
 from tensorflow_ipu.compiler import store
 from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends.popart.debug import remove_lines
 from tensorflow_ipu.frontends.popart.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import (
     OutOfMemoryError,
@@ -182,10 +183,7 @@ class ExecutableMethods(SessionBase):
                 tensor.ClearField(field)
             del tensor.external_data[:]
         proto.graph.name = ""
-        for node in proto.graph.node:
-            kept = [a for a in node.attribute if a.name != "__debug_info_id"]
-            del node.attribute[:]
-            node.attribute.extend(kept)
+        remove_lines(proto.graph)
         del proto.metadata_props[:]
         changed = self._options.changed()
         anchors = [(name, repr(self._flow.art(name))) for name in self._flow.anchors()]

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.frontends.popart.debug import remove_lines
 from tensorflow_ipu.frontends.popart.errors import (
     popart_internal_exception,
     popart_runtime_error,
@@ -116,6 +117,7 @@ class HostWeights:
         """
         saved = onnx.ModelProto()
         saved.CopyFrom(model)
+        remove_lines(saved.graph)
         tensors = {tensor.name: tensor for tensor in saved.graph.initializer}
         outside = []
         for name, value in self.values.items():
