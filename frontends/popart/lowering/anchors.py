@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.feeds.arrays import ArrayOutfeed
 from tensorflow_ipu.feeds.outfeed import IPUOutfeedMode, Outfeed
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
@@ -32,19 +33,20 @@ class Anchors:
         shapes: The shape of each.
     """
 
-    def __init__(self, data_flow: DataFlow, ordinal: int) -> None:
+    def __init__(
+        self, data_flow: DataFlow, ordinal: int, micro_batches: int, replicas: int
+    ) -> None:
         """Makes the feeds.
 
         Args:
             data_flow: what is anchored.
             ordinal: of the TensorFlow device.
+            micro_batches: micro-batches of a run, for each replica.
+            replicas: number of replicas.
         """
         self._data_flow = data_flow
-        self._feeds = {}
-        for name in data_flow.anchors():
-            final = data_flow.art(name).id() is _FINAL
-            mode = IPUOutfeedMode.LAST if final else IPUOutfeedMode.ALL
-            self._feeds[name] = Outfeed(ordinal, mode)
+        self._micro_batches, self._replicas = micro_batches, replicas
+        self._feeds = {name: self._feed(name, ordinal) for name in data_flow.anchors()}
         self._sums: dict[str, Accumulator] = {}
         self.types: dict[str, datatypes.Type] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -109,18 +111,37 @@ class Anchors:
             For each anchor its samples along the first dimension: micro-batch by micro-batch, and
             replica by replica in each.
         """
-        taken = {}
-        for name, feed in self._feeds.items():
-            array = _dequeued(feed)
-            samples = array.reshape(-1, *self.shapes[name])
-            taken[name] = carriers.from_carrier(samples, self.types[name])
-        return taken
+        return {
+            name: carriers.from_carrier(self._taken(name, feed), self.types[name])
+            for name, feed in self._feeds.items()
+        }
 
     def drop(self) -> None:
         """Removes what a run has sent that ended with an error."""
         for feed in self._feeds.values():
+            if isinstance(feed, ArrayOutfeed):
+                feed.drop()
+                continue
             with contextlib.suppress(tf.errors.OpError):
                 _dequeued(feed)
+
+    def _feed(self, name: str, ordinal: int) -> Outfeed:
+        """Returns a feed that keeps what is wanted of an anchor."""
+        if self._data_flow.art(name).id() is _FINAL:
+            return Outfeed(ordinal, IPUOutfeedMode.LAST)
+        return ArrayOutfeed(ordinal)
+
+    def _taken(self, name: str, feed: Outfeed) -> np.ndarray:
+        """Returns what a run has sent of an anchor, in the type that goes between the two."""
+        if not isinstance(feed, ArrayOutfeed):
+            return _dequeued(feed).reshape(-1, *self.shapes[name])
+        kind, count = self._data_flow.art(name), self._micro_batches
+        if kind.id() is not AnchorReturnTypeId.All:
+            count = 1 if kind.id() is _SUM else count // kind.rp()
+        shape = (count * self._replicas, *self.shapes[name])
+        samples = np.empty(shape, self.types[name].carrier)
+        feed.take(count, [samples])
+        return samples
 
 
 def _dequeued(feed: Outfeed) -> np.ndarray:

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.feeds.infeed import Infeed
+from tensorflow_ipu.feeds.arrays import ArrayInfeed
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.lowering import carriers
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-
-# Elements for each replica that are read before a program asks for them.
-_PREFETCH_DEPTH = 3
 
 
 class Inputs:
@@ -28,13 +25,13 @@ class Inputs:
             ordinal: of the TensorFlow device.
         """
         self._types = {name: datatypes.of_member(info.dataType()) for name, info in infos.items()}
-        self._feed: Infeed | None = None
+        self._feed: ArrayInfeed | None = None
         if infos:
-            nothing = tuple(
-                np.zeros([1, *info.shape()], self._types[name].carrier)
+            specs = [
+                tf.TensorSpec(info.shape(), self._types[name].carrier)
                 for name, info in infos.items()
-            )
-            self._feed = Infeed(_dataset(nothing), ordinal, _PREFETCH_DEPTH)
+            ]
+            self._feed = ArrayInfeed(specs, ordinal)
 
     def read(self) -> dict[str, Any]:
         """Adds the reading of one sample of each input.
@@ -56,9 +53,8 @@ class Inputs:
             samples: for each input its samples, replica by replica in each micro-batch.
         """
         if self._feed is not None:
-            arrays = (carriers.to_host(samples[name], type_) for name, type_ in self._types.items())
-            self._feed.restart(_dataset(tuple(arrays)))
-
-
-def _dataset(arrays: tuple[np.ndarray, ...]) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices(arrays)
+            arrays = [
+                np.ascontiguousarray(carriers.to_host(samples[name], type_))
+                for name, type_ in self._types.items()
+            ]
+            self._feed.fill(len(arrays[0]), arrays)

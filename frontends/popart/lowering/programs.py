@@ -87,7 +87,7 @@ class Program:
         """
         self._step = step
         self.device = f"/device:IPU:{ordinal}"
-        self.anchors = Anchors(step.data_flow, ordinal)
+        self.anchors = Anchors(step.data_flow, ordinal, step.micro_batches, step.replicas)
         self._inputs = Inputs(step.model.used_inputs, ordinal)
         with tf.device(self.device):
             self.variables = {
