@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,10 @@ from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS as _OPSETS
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType, DataFlow, InputSettings
 from tensorflow_ipu.frontends.popart.debug import DebugContext, DebugInfo, SourceLocation
+from tensorflow_ipu.frontends.popart.debug_files import (
+    closePoplarDebugInfo,
+    initializePoplarDebugInfo,
+)
 from tensorflow_ipu.frontends.popart.devices import DeviceInfo, DeviceManager
 from tensorflow_ipu.frontends.popart.locations import (
     CommGroup,
@@ -22,6 +25,7 @@ from tensorflow_ipu.frontends.popart.locations import (
     TensorLocationSettings,
     VariableSettings,
 )
+from tensorflow_ipu.frontends.popart.logs import Logger
 from tensorflow_ipu.frontends.popart.model import reserved as _reserved
 from tensorflow_ipu.frontends.popart.operators import (
     OpDefinition,
@@ -120,13 +124,18 @@ def syncPatternToString(arg0: _enums.SyncPattern) -> str:
     return str(arg0)
 
 
-def getLogger(name: str = "all") -> logging.Logger:
+def packageHash() -> str:
+    """Returns what tells this release from others: its version."""
+    return __version__
+
+
+def getLogger(name: str = "all") -> Logger:
     """Returns the logger of a part of PopART.
 
     Args:
         name: the part; "all" for all of them.
     """
-    return logging.getLogger("popart" if name == "all" else f"popart.{name}")
+    return Logger(name)
 
 
 def _prefix_function(name: str, prefix: str) -> Any:

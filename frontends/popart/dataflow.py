@@ -168,12 +168,20 @@ class DataFlow:
             anchorIds: another name for `anchorTensors`, if there is no mapping.
 
         Raises:
+            TypeError: If arguments are of other types.
             popart_exception: If the number is not positive, or periods do not fit it.
         """
         if anchorIds is not None:
             anchorTensors = anchorIds
         if not isinstance(anchorTensors, Mapping):
             anchorTensors = dict.fromkeys(anchorTensors, anchorReturnType)
+        are_kinds = all(isinstance(kind, AnchorReturnType) for kind in anchorTensors.values())
+        if not isinstance(batchesPerStep, int) or not are_kinds:
+            raise TypeError(
+                "DataFlow(): incompatible function arguments. Expected a number of batches, and "
+                "tensors or a dict of tensors and AnchorReturnType; received "
+                f"{batchesPerStep!r}, {anchorTensors!r}."
+            )
         self._anchors = dict(sorted(anchorTensors.items()))
         self.setBatchesPerStep(batchesPerStep)
 

@@ -139,6 +139,11 @@ def line_of(number: int) -> SourceLocation | None:
     return _lines.get(number)
 
 
+def all_lines() -> dict[int, SourceLocation]:
+    """Returns the lines of all nodes that builders of this process have made."""
+    return dict(_lines)
+
+
 def remove_lines(graph: onnx.GraphProto) -> None:
     """Removes from a graph what leads to lines of this process.
 

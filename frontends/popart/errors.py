@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.frontends.errors import popart_exception
+from tensorflow_ipu.frontends.popart.enums import RecoveryAction
 
 __all__ = [
     "OutOfMemoryError",
@@ -53,6 +54,9 @@ class poplar_system_runtime_error(poplar_runtime_error):
 
 class poplar_recoverable_runtime_error(poplar_system_runtime_error):
     """The system fails, and `recoveryAction` gets it going again."""
+
+    #: What gets it going again.
+    recoveryAction = RecoveryAction.IPU_RESET
 
 
 class poplar_unrecoverable_runtime_error(poplar_system_runtime_error):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from onnx import defs
 
 from tensorflow_ipu.frontends.popart.ops import kinds
+
+_DOMAIN = "ai.onnx"
+_ANY_TEXT, _NUMBER = ".*", r"[-+]?\d*\.?\d+"
 
 
 class OperatorIdentifier(NamedTuple):
@@ -23,18 +28,51 @@ class OperatorIdentifier(NamedTuple):
     version: int
 
 
-class OpDefinition(NamedTuple):
-    """What an op takes and makes.
+@dataclasses.dataclass(frozen=True)
+class OpInput:
+    """An input or output of an op.
 
     Args:
-        inputs: names of its inputs.
-        outputs: names of its outputs.
-        attributes: names of its attributes.
+        name: its name.
+        supportedTensors: types of tensors that it takes.
+        constant: whether it has to be known when a session is made.
     """
 
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: tuple[str, ...]
+    name: str
+    supportedTensors: tuple[str, ...]
+    constant: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class OpAttribute:
+    """An attribute of an op.
+
+    Args:
+        supportedValuesRegex: what its values look like.
+    """
+
+    supportedValuesRegex: str
+
+
+class OpDefinition:
+    """What an op takes and makes; only the functions below make them."""
+
+    inputs: tuple[OpInput, ...]
+    outputs: tuple[OpInput, ...]
+    attributes: Mapping[str, OpAttribute]
+
+    def __init__(self) -> None:
+        """Refuses to make one.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "OpDefinition: No constructor defined! Use getSupportedOperationsDefinition."
+        )
+
+    def __repr__(self) -> str:
+        return f"OpDefinition[{len(self.inputs)} inputs, {len(self.outputs)} outputs]"
 
 
 def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
@@ -70,23 +108,47 @@ def getUnsupportedOperations(opsetVersion: int) -> list[OperatorIdentifier]:
         for schema in defs.get_all_schemas_with_history()
         if schema.domain == "" and schema.since_version <= opsetVersion
     }
-    return [OperatorIdentifier("ai.onnx", name, opsetVersion) for name in sorted(names - supported)]
+    return [OperatorIdentifier(_DOMAIN, name, opsetVersion) for name in sorted(names - supported)]
 
 
 def _identifier(kind: kinds.OpKind) -> OperatorIdentifier:
-    return OperatorIdentifier(kind.domain or "ai.onnx", kind.type, kind.since)
+    return OperatorIdentifier(kind.domain or _DOMAIN, kind.type, kind.since)
 
 
 def _definition(kind: kinds.OpKind) -> OpDefinition:
-    attributes = tuple(sorted(kind.attributes))
-    if kind.domain:
-        return OpDefinition((), (), attributes)
-    try:
-        schema = defs.get_schema(kind.type, kind.since, "")
-    except defs.SchemaError:
-        return OpDefinition((), (), attributes)
-    return OpDefinition(
-        tuple(part.name for part in schema.inputs),
-        tuple(part.name for part in schema.outputs),
-        attributes,
+    found = object.__new__(OpDefinition)
+    schema = _schema(kind)
+    found.inputs = tuple(
+        OpInput(part.name, _types(schema, part), position in kind.known)
+        for position, part in enumerate(schema.inputs if schema else ())
     )
+    found.outputs = tuple(
+        OpInput(part.name, _types(schema, part)) for part in (schema.outputs if schema else ())
+    )
+    found.attributes = {name: OpAttribute(_regex(schema, name)) for name in sorted(kind.attributes)}
+    return found
+
+
+def _schema(kind: kinds.OpKind) -> Any:
+    """Returns ONNX's schema of an op; None if it has none."""
+    try:
+        return None if kind.domain else defs.get_schema(kind.type, kind.since, "")
+    except defs.SchemaError:
+        return None
+
+
+def _types(schema: Any, part: Any) -> tuple[str, ...]:
+    """Returns the types of an input or output, in the spelling of `TensorInfo`."""
+    allowed = {
+        constraint.type_param_str: constraint.allowed_type_strs
+        for constraint in schema.type_constraints
+    }
+    names = allowed.get(part.type_str, [part.type_str])
+    found = (name[len("tensor(") : -1].upper() for name in names if name.startswith("tensor("))
+    return tuple(sorted(found))
+
+
+def _regex(schema: Any, name: str) -> str:
+    attribute = schema.attributes.get(name) if schema else None
+    is_number = attribute is not None and attribute.type.name in ("INT", "FLOAT")
+    return _NUMBER if is_number else _ANY_TEXT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.configs.notices import warn_once
@@ -54,6 +55,9 @@ class SessionOptions(_Declared):
 
     def __init__(self) -> None:
         self._values = {name: option.default() for name, option in OPTIONS.items()}
+        folder = _cache_folder()
+        if folder:
+            self._values.update(enableEngineCaching=True, cachePath=folder)
 
     def __repr__(self) -> str:
         return f"SessionOptions[{', '.join(sorted(self.changed())) or 'defaults'}]"
@@ -126,6 +130,15 @@ class SessionOptions(_Declared):
                     f"SessionOptions.{name} changes only memory and time on the chip; it has no "
                     "effect on the simulated IPU."
                 )
+
+
+def _cache_folder() -> str:
+    """Returns the folder of compiled programs that the environment names; "" if none."""
+    shared = os.environ.get("POPXL_CACHE_DIR", "")
+    own = os.environ.get("POPART_CACHE_DIR", "")
+    if shared and own and shared != own:
+        warn_once("POPXL_CACHE_DIR=%s is used, and not POPART_CACHE_DIR=%s.", shared, own)
+    return shared or own
 
 
 def _comparable(value: Any) -> Any:

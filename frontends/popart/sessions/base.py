@@ -19,7 +19,7 @@ from tensorflow_ipu.frontends.popart.devices import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, DeviceType, VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering import programs, survey
-from tensorflow_ipu.frontends.popart.lowering.training import Training
+from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
@@ -160,13 +160,16 @@ class SessionBase:
         return {}
 
     def _ids(self) -> set[str]:
-        """Returns the ids of all tensors."""
-        return {*self._survey.infos, *self._host.values}
+        """Returns the ids of all tensors, and of the gradients of weights that are trained."""
+        gradients = (GRADIENT + name for name in self._survey.trained)
+        return {*self._survey.infos, *self._host.values, *gradients}
 
     def _info(self, name: str) -> TensorInfo:
         """Returns shape and type of a tensor."""
         if name in self._survey.infos:
             return self._survey.infos[name]
+        if name.startswith(GRADIENT):
+            return self._survey.infos[name[len(GRADIENT) :]]
         return TensorInfo(self._host.values[name])
 
     def _loaded(self) -> programs.Program:

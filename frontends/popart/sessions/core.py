@@ -70,6 +70,11 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         )
         self._host = HostWeights({**self._model.weights, **self._initial_state()})
         self._check_anchors()
+        if not self._model.nodes:
+            raise popart_exception(
+                "All operations in the main graph were pruned, nothing to compute. Anchor what a "
+                "node makes."
+            )
         self._checked_sizes = False
         self._start_random_state()
 

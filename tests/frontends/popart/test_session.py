@@ -83,6 +83,8 @@ def test_training_goes_on_from_a_checkpoint_bit_for_bit(device, tmp_path):
     np.testing.assert_array_equal([step(session) for _ in range(2)], second)
     names = {tensor.name for tensor in onnx.load(path).graph.initializer}
     assert names == {"w", "Accl___w"}
+    assert session.getInfo("Gradient___w") == popart.TensorInfo(W)
+    assert {"w", "Accl___w", "Gradient___w", "Nll:0"} <= session.getTensorIds()
 
 
 def test_numbers_of_an_optimizer_change_if_they_may(device):
@@ -171,6 +173,10 @@ class TestErrors:
             (
                 lambda: popart.InferenceSession(model, popart.DataFlow(1, []), device),
                 "User must specify an anchor tensor",
+            ),
+            (
+                lambda: popart.InferenceSession(model, popart.DataFlow(1, ["x"]), device),
+                "nothing to compute",
             ),
             (
                 lambda: popart.TrainingSession(model, flow, "nothing", optimizer, device),

@@ -60,8 +60,9 @@ def test_a_program_compiled_offline_is_loaded_with_its_weights(tmp_path):
         session(model(), ipu_model).saveExecutable(path)
 
 
-def test_the_cache_keeps_programs_by_all_they_depend_on(tmp_path):
-    kept = {"enableEngineCaching": True, "cachePath": str(tmp_path / "cache")}
+def test_the_cache_keeps_programs_by_all_they_depend_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("POPART_CACHE_DIR", str(tmp_path / "cache"))
+    kept = {}
     with popart_models.device() as device:
         for proto in (model(), model(2 * W), model(scale=3.0)):
             made = session(proto, device, **kept)

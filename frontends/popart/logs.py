@@ -1,0 +1,130 @@
+"""`Logger`: what PopART logs, by part and level; the environment says where it goes."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+import threading
+from typing import NamedTuple
+
+from tensorflow_ipu import private_files
+
+# Level -> its letter in a line, from the most to the fewest messages.
+LEVELS = {"TRACE": "T", "DEBUG": "D", "INFO": "I", "WARN": "W", "ERR": "E", "CRITICAL": "C"}
+OFF = "OFF"
+PARTS = (
+    *("popart", "session", "ir", "devicex", "transform", "pattern", "builder", "op", "opx", "ces"),
+    *("python", "none"),
+)
+_ALL = "all"
+_ORDER = (*LEVELS, OFF)
+
+
+class _State(NamedTuple):
+    """What is logged in this process.
+
+    Args:
+        levels: the level of each part; filled when it is first asked for.
+        lines: what went to a file so far.
+    """
+
+    levels: dict[str, str]
+    lines: list[str]
+
+
+_state = _State({}, [])
+
+
+class Logger:
+    """Logs messages of one part of PopART, or sets the level of all."""
+
+    def __init__(self, name: str = _ALL) -> None:
+        """Takes the part.
+
+        Args:
+            name: the part; "all" for all of them.
+        """
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Logger[{self.name} {_level(self.name)}]"
+
+    def setLevel(self, level: str) -> None:
+        """Sets which messages are shown.
+
+        Args:
+            level: "TRACE", "DEBUG", "INFO", "WARN", "ERR", "CRITICAL" or "OFF"; other names stand
+                for "OFF".
+        """
+        for part in PARTS if self.name == _ALL else (self.name,):
+            _state.levels[part] = _known(level)
+
+    def debug(self, message: str) -> None:
+        """Logs a message of the level DEBUG."""
+        self._log("DEBUG", message)
+
+    def info(self, message: str) -> None:
+        """Logs a message of the level INFO."""
+        self._log("INFO", message)
+
+    def warn(self, message: str) -> None:
+        """Logs a message of the level WARN."""
+        self._log("WARN", message)
+
+    def error(self, message: str) -> None:
+        """Logs a message of the level ERR."""
+        self._log("ERR", message)
+
+    def critical(self, message: str) -> None:
+        """Logs a message of the level CRITICAL."""
+        self._log("CRITICAL", message)
+
+    def _log(self, level: str, message: str) -> None:
+        if _ORDER.index(level) < _ORDER.index(_level(self.name)):
+            return
+        now = datetime.datetime.now(datetime.timezone.utc)
+        namespace = "popart:popart" if self.name == _ALL else f"popart:{self.name}"
+        thread = f"{os.getpid()}.{threading.get_native_id()}"
+        _write(f"{now:%Y-%m-%dT%H:%M:%S.%fZ} {namespace} {thread} {LEVELS[level]}: {message}")
+
+
+def _known(level: str) -> str:
+    return level if level in _ORDER else OFF
+
+
+def _level(name: str) -> str:
+    """Returns the level of a part, as the environment says it if nobody has set it."""
+    part = "popart" if name == _ALL else name
+    if part not in _state.levels:
+        _state.levels[part] = _known(_configured().get(part) or _of_environment())
+    return _state.levels[part]
+
+
+def _of_environment() -> str:
+    return os.environ.get("POPART_LOG_LEVEL") or "WARN"
+
+
+def _configured() -> dict[str, str]:
+    """Returns the levels in the file that the environment names."""
+    path = os.environ.get("POPART_LOG_CONFIG")
+    if not path:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(json.load(file))
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"POPART_LOG_CONFIG={path} is no JSON file of levels by part: {error}"
+        ) from error
+
+
+def _write(line: str) -> None:
+    """Writes a line where the environment says."""
+    target = os.environ.get("POPART_LOG_DEST", "stderr")
+    if target in ("stdout", "stderr"):
+        print(line, file=sys.stdout if target == "stdout" else sys.stderr)
+        return
+    _state.lines.append(line)
+    private_files.write_text(target, "\n".join([*_state.lines, ""]))
