@@ -17,7 +17,8 @@ from tensorflow_ipu.frontends.popart.debug_files import (
     closePoplarDebugInfo,
     initializePoplarDebugInfo,
 )
-from tensorflow_ipu.frontends.popart.devices import DeviceInfo, DeviceManager
+from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
+from tensorflow_ipu.frontends.popart.devices import DeviceManager
 from tensorflow_ipu.frontends.popart.locations import (
     CommGroup,
     ReplicaGrouping,

@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.devices import DeviceInfo
+from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, DeviceType, VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering import programs, survey

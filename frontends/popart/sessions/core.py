@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.devices import DeviceInfo
+from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import (
     OutOfMemoryError,

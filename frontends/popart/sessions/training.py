@@ -12,7 +12,7 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.devices import DeviceInfo
+from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer

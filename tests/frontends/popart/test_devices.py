@@ -69,3 +69,13 @@ def test_sessions_of_popxl_and_devices_of_popart_do_not_disturb_each_other():
             session.run()
         np.testing.assert_array_equal(session.get_tensor_data(v), [3, 3])
         np.testing.assert_allclose(popart_models.weights(trainer, "w")[0], [0.8, 0.8], 1e-6)
+
+
+def test_devices_that_there_are_not_are_refused():
+    manager = popart.DeviceManager()
+    for options in ({"ipuVersion": "ipu9"}, {"tilesPerIPU": 5000}):
+        with pytest.raises(popart.popart_exception, match="no such device"):
+            manager.createIpuModelDevice(options)
+    with manager.createIpuModelDevice({"ipuVersion": "ipu1", "numIPUs": "2"}) as device:
+        assert (device.numIpus, device.tilesPerIPU, device.ipuVersion) == (2, 4, "ipu1")
+        assert device.chip.name == "mk1" and device.driverIds == [0, 1]
