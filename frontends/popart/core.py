@@ -20,8 +20,6 @@ from tensorflow_ipu.frontends.popart.debug_files import (
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.devices import DeviceManager
 from tensorflow_ipu.frontends.popart.locations import (
-    CommGroup,
-    ReplicaGrouping,
     TensorLocation,
     TensorLocationSettings,
     VariableSettings,
@@ -52,6 +50,7 @@ from tensorflow_ipu.frontends.popart.options.settings import (
     ExperimentalSettings,
     ReplicatedCollectivesSettings,
 )
+from tensorflow_ipu.frontends.popart.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart.sessions.inference import InferenceSessionCore
 from tensorflow_ipu.frontends.popart.sessions.training import TrainingSessionCore
 from tensorflow_ipu.frontends.popart.stepio import (

@@ -13,8 +13,8 @@ from tensorflow_ipu.frontends.popart.enums import (
     ScatterReduction,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.locations import CommGroup
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
+from tensorflow_ipu.frontends.popart.replica_groups import CommGroup
 
 
 class AiGraphcoreOpset1(CoreOpset):

@@ -13,18 +13,16 @@ import tensorflow as tf
 from onnx import helper
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.sources import declared, frames
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import nodes
+from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
 from tensorflow_ipu.frontends.popart.lowering.subgraphs import LoweredGraph
 from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
 from tensorflow_ipu.frontends.popart.ops import kinds
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
 
-# Attribute with the number of a node's IPU.
-IPU = "__ipu_number"
 # Attributes that say where and how a node runs begin with this; they do not change its values.
 _ANNOTATION = "__"
 # Elements of values that are computed on the host too, because shapes may depend on them.
@@ -42,7 +40,7 @@ class Lowering:
         self,
         opsets: Mapping[str, int],
         context: Context,
-        is_sharded: bool = False,
+        schedule: Schedule = PLAIN,
         parent: Lowering | None = None,
         knows_weights: bool = True,
     ) -> None:
@@ -51,14 +49,14 @@ class Lowering:
         Args:
             opsets: versions of the domains.
             context: what ops ask of the session.
-            is_sharded: whether nodes are placed on several IPUs.
+            schedule: where nodes run.
             parent: the graph around it, whose tensors its nodes can take.
             knows_weights: whether it knows which tensors are weights.
         """
         self.values: dict[str, Value] = {}
         self._opsets = opsets
         self._context = context
-        self._is_sharded = is_sharded
+        self._schedule = schedule
         self._parent = parent
         self._knows_weights = knows_weights
         self._made: dict[str, Made] = {}
@@ -123,7 +121,7 @@ class Lowering:
             services: what its ops get from the program.
         """
         context = dataclasses.replace(self._context, services=services)
-        return Lowering(self._opsets, context, self._is_sharded, self)
+        return Lowering(self._opsets, context, self._schedule, self)
 
     @property
     def services(self) -> Any:
@@ -195,9 +193,7 @@ class Lowering:
             if line is not None and not tf.executing_eagerly():
                 place = frames.SourceLocation(line.fileName, line.lineNumber, line.functionName)
                 declared.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
-            if self._is_sharded:
-                number = next((a.i for a in node.attribute if a.name == IPU), 0)
-                stack.enter_context(scopes.ipu_shard(number))
+            stack.enter_context(self._schedule.of_node(node.output[0]))
             yield
 
 

@@ -20,10 +20,15 @@ from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.anchors import Anchors
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.inputs import Inputs
+from tensorflow_ipu.frontends.popart.lowering.loss_scales import LossScale
+from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
+from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule, update_scope
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices, folded
+from tensorflow_ipu.frontends.popart.lowering.updates import Update
 from tensorflow_ipu.frontends.popart.lowering.values import Value
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Numerics
+from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.ops.replication_ops import replication_index
 
@@ -42,10 +47,12 @@ class Step:
         infos: Shape and type of each tensor.
         accumulation: Micro-batches of a batch.
         replicas: Number of replicas.
-        is_sharded: Whether nodes are placed on several IPUs.
+        schedule: Where nodes run, and which memory variables are in.
         training: How weights are trained; None for inference.
         numerics: Options that change what ops compute.
         is_rounded_stochastically: Whether results in float16 are.
+        groupings: The groups of replicas of variables of which they have values of their own.
+        tracked: The tensors whose gradients the loss scale follows.
     """
 
     model: Model
@@ -53,10 +60,12 @@ class Step:
     infos: Mapping[str, TensorInfo]
     accumulation: int = 1
     replicas: int = 1
-    is_sharded: bool = False
+    schedule: Schedule = PLAIN
     training: training.Training | None = None
     numerics: Numerics = Numerics()
     is_rounded_stochastically: bool = False
+    groupings: Mapping[str, ReplicaGrouping] = dataclasses.field(default_factory=dict)
+    tracked: tuple[str, ...] = ()
 
     @property
     def micro_batches(self) -> int:
@@ -93,6 +102,7 @@ class Program:
             self.variables = {
                 name: tf.Variable(array, name=_fit(name)) for name, array in weights.items()
             }
+        self._replicated = ReplicaVariables(self.variables, step.groupings, step.schedule)
         self._generation = attachment.generation()
         self.cluster = trace.trace(self._build, [], "popart")
 
@@ -134,46 +144,74 @@ class Program:
 
     def _steps(self) -> tuple[list[Any], list[Any]]:
         self.anchors.begin(self._step.infos)
-        done = _repeat(self._step.data_flow.batchesPerStep(), self._batch)
+        done = _repeat(self._step.micro_batches, self._micro_batch)
         with tf.control_dependencies(done):
-            return [], [*done, *self.anchors.send_sums()]
-
-    def _batch(self, number: Any) -> list[Any]:
-        """Puts one batch into the program: a loop over micro-batches, then the update."""
-        trained = self._step.training
-        count = self._step.accumulation
-        if trained is None:
-            return _repeat(count, lambda i: self._micro_batch(number * count + i))
-        update = training.Update(trained, self.variables, count, self._step.replicas)
-        if count == 1:
-            lowering = self._lowered()
-            gradients = self._differentiated(lowering, update)
-            done = update.apply(gradients, _reads(lowering, self._step.model))
-            kept = self._side_effects(lowering)
-            return [*done, *kept, *self._send(lowering, gradients, number, done)]
-
-        def micro_batch(i: Any) -> list[Any]:
-            lowering = self._lowered()
-            gradients = self._differentiated(lowering, update)
-            sent = self._send(lowering, gradients, number * count + i, None)
-            return [*sent, *self._side_effects(lowering), *update.accumulate(gradients, i)]
-
-        added = _repeat(count, micro_batch)
-        with tf.control_dependencies(added):
-            done = update.apply_accumulated()
-            return [*done, *self._send_state(done)]
+            return [], [*done, *self.anchors.send_sums(), *self._replicated.share()]
 
     def _micro_batch(self, number: Any) -> list[Any]:
+        """Puts one micro-batch into the program, and the update after the last one of a batch."""
+        trained = self._step.training
         lowering = self._lowered()
-        return [*self._send(lowering, {}, number, None), *self._side_effects(lowering)]
+        if trained is None:
+            return self._inferred(lowering, number)
+        update = self._update(trained)
+        gradients = self._differentiated(lowering, update)
+        kept = [*self._side_effects(lowering), *update.count(gradients, self._step.tracked)]
+        if not trained.has_accumulators:
+            with update_scope():
+                done = update.apply(gradients, [*_reads(lowering, self._step.model), *kept])
+            return [*done, *self._send(lowering, gradients, number, done)]
+        return self._accumulated(lowering, update, gradients, number, kept)
+
+    def _accumulated(
+        self,
+        lowering: Lowering,
+        update: Update,
+        gradients: Mapping[str, Any],
+        number: Any,
+        kept: list[Any],
+    ) -> list[Any]:
+        """Puts the end of a micro-batch into the program: its gradients are added up."""
+        step = self._step
+        optimizer = type(update.training.optimizer).__name__
+        count, batches = step.accumulation, step.data_flow.batchesPerStep()
+        parts = step.schedule.mini_batches(count, batches, optimizer)
+        added = update.accumulate(gradients, parts.index, step.schedule.of_source)
+        if count == 1:
+            with tf.control_dependencies([*kept, *added]):
+                done = [parts.then_update(update.apply_accumulated)]
+            return [*done, *self._send(lowering, gradients, number, done)]
+        sent = self._send(lowering, gradients, number, None)
+        with tf.control_dependencies([*kept, *added, *sent]):
+            return [parts.then_update(lambda: self._updated(update))]
+
+    def _updated(self, update: Update) -> list[Any]:
+        """Updates the weights inside the conditional after the last micro-batch."""
+        done = update.apply_accumulated()
+        return [*done, *self._send_state(done)]
+
+    def _inferred(self, lowering: Lowering, number: Any) -> list[Any]:
+        """Puts the end of a micro-batch without training into the program."""
+        done = [*self._send(lowering, {}, number, None), *self._side_effects(lowering)]
+        if not self._step.schedule.is_pipelined:
+            return done
+        parts = self._step.schedule.mini_batches(self._step.micro_batches, 1, "")
+        with tf.control_dependencies(done):
+            return [parts.then_update(lambda: [])]
+
+    def _update(self, trained: training.Training) -> Update:
+        """Returns the update of the weights, in the function in scope."""
+        scale = None
+        if trained.scale is not None:
+            scale = LossScale(trained.scale, self.variables, trained.replicas)
+        return Update(trained, self.variables, self._replicated, scale)
 
     def _side_effects(self, lowering: Lowering) -> list[Any]:
         """Returns what a micro-batch does besides its results: it writes weights and the seed."""
         services = self._services
         with tf.control_dependencies(_reads(lowering, self._step.model)):
             written = [
-                self.variables[name].assign(value, read_value=False)
-                for name, value in services.assigned.items()
+                self._replicated.assign(name, value) for name, value in services.assigned.items()
             ]
         if SEED in self.variables:
             seed = self.variables[SEED]
@@ -186,8 +224,8 @@ class Program:
         """Writes the running statistics of batch normalization into weights that hold them."""
         with tf.control_dependencies(_reads(lowering, self._step.model)):
             return [
-                self.variables[node.input[position]].assign(
-                    lowering.tensor(node.output[position - 2]), read_value=False
+                self._replicated.assign(
+                    node.input[position], lowering.tensor(node.output[position - 2])
                 )
                 for node in self._step.model.nodes
                 if node.op_type == "BatchNormalization" and len(node.output) > 1
@@ -205,14 +243,16 @@ class Program:
             step.replicas,
             step.numerics,
             self._services,
-            differentiated=frozenset(self._differentiated_anchors),
+            differentiated=frozenset([*self._differentiated_anchors, *step.tracked]),
         )
-        lowering = Lowering(model.opsets, context, step.is_sharded)
-        for name, tensor in self._inputs.read().items():
-            lowering.values[name] = Value(tensor)
+        lowering = Lowering(model.opsets, context, step.schedule)
+        with step.schedule.of_inputs():
+            for name, tensor in self._inputs.read().items():
+                lowering.values[name] = Value(tensor)
         for name, array in model.weights.items():
-            known = Value(self.variables[name].read_value(), array)
-            lowering.values[name] = known
+            known = None if name in step.groupings else array
+            with step.schedule.of_source(name):
+                lowering.values[name] = Value(self._replicated.read(name), known)
         lowering.run(model.nodes)
         return lowering
 
@@ -231,10 +271,10 @@ class Program:
             if name.startswith(training.GRADIENT)
         ]
 
-    def _differentiated(self, lowering: Lowering, update: training.Update) -> dict[str, Any]:
+    def _differentiated(self, lowering: Lowering, update: Update) -> dict[str, Any]:
         """Returns gradients of the loss by tensor: of weights, and of what is anchored."""
-        anchored = self._differentiated_anchors
-        return update.gradients(lowering, self._step.model.weights, anchored)
+        others = [*self._differentiated_anchors, *self._step.tracked]
+        return update.gradients(lowering, self._step.model.weights, others)
 
     def _send(
         self, lowering: Lowering, gradients: Mapping[str, Any], number: Any, done: Any
@@ -245,14 +285,15 @@ class Program:
             if name in self.variables:
                 after = done if done is not None else _reads(lowering, self._step.model)
                 with tf.control_dependencies(after):
-                    tensor = self.variables[name].read_value()
+                    tensor = self._replicated.read(name)
             elif name.startswith(training.GRADIENT):
                 tensor = gradients.get(name[len(training.GRADIENT) :])
                 if tensor is None:
                     raise popart_exception(_no_gradient(name))
             else:
                 tensor = lowering.tensor(name)
-            sent.append(self.anchors.send(name, tensor, number))
+            with self._step.schedule.of_tensor(name):
+                sent.append(self.anchors.send(name, tensor, number))
         return sent
 
     def anchors_of(self, before_update: bool) -> list[str]:
@@ -275,7 +316,7 @@ class Program:
         flow = self._step.data_flow
         with tf.control_dependencies(done):
             return [
-                self.anchors.send(name, self.variables[name].read_value(), tf.constant(0))
+                self.anchors.send(name, self._replicated.read(name), tf.constant(0))
                 for name in flow.anchors()
                 if name in self.variables and flow.art(name).id() is _FINAL
             ]

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import flow, training
+from tensorflow_ipu.frontends.popart.lowering import flow, loss_scales, training
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices
 from tensorflow_ipu.frontends.popart.lowering.values import Value
@@ -28,11 +29,13 @@ class Survey:
     Attributes:
         infos: Shape and type of each tensor.
         trained: The weights that the loss depends on.
+        tracked: The tensors whose gradients the loss scale follows.
         draws: Whether an op draws random numbers.
     """
 
     infos: Mapping[str, TensorInfo]
     trained: tuple[str, ...]
+    tracked: tuple[str, ...] = ()
     draws: bool = False
 
 
@@ -70,8 +73,7 @@ def make(
             placeholder = tf.compat.v1.placeholder(type_.tf, info.shape())
             lowering.values[name] = Value(placeholder)
         for name, array in model.weights.items():
-            placeholder = tf.compat.v1.placeholder(array.dtype, array.shape)
-            lowering.values[name] = Value(placeholder, array)
+            lowering.values[name] = _weight(model, name, array, replicas)
         lowering.run(model.nodes)
         if trained is not None:
             _check_flow(lowering, model, trained.loss, differentiated)
@@ -80,7 +82,26 @@ def make(
         known = [name for name in differentiated if name in infos]
         found = training.gradients(lowering, trained, known, 1.0) if trained else {}
         infos.update({training.GRADIENT + name: infos[name] for name in found})
-    return Survey(infos, tuple(weights), services.needs_seed)
+        tracked = _tracked(lowering, model, trained) if trained else ()
+    return Survey(infos, tuple(weights), tracked, services.needs_seed)
+
+
+def _weight(model: Model, name: str, array: np.ndarray, replicas: int) -> Value:
+    """Returns what stands for a weight: its value on one replica."""
+    if model.grouping(name, replicas) is None:
+        return Value(tf.compat.v1.placeholder(array.dtype, array.shape), array)
+    shape = model.settings[name].shapeOnReplica(list(array.shape), replicas, name)
+    return Value(tf.compat.v1.placeholder(array.dtype, shape))
+
+
+def _tracked(lowering: Lowering, model: Model, trained: training.Training) -> tuple[str, ...]:
+    """Returns the tensors whose gradients the loss scale follows: those that lead to the loss."""
+    settings = trained.scale
+    if settings is None:
+        return ()
+    types = {name: value.dtype for name, value in lowering.values.items()}
+    names = loss_scales.tracked(settings, model.nodes, types)
+    return tuple(training.gradients(lowering, trained, names, 1.0))
 
 
 def _check_flow(lowering: Lowering, model: Model, loss: str, differentiated: Sequence[str]) -> None:

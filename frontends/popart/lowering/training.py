@@ -1,21 +1,29 @@
-"""Training: gradients of the loss, their reduction, and the updates of weights."""
+"""`Training`: what is trained and how; and the gradients of the loss."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import MeanReductionStrategy, ReductionType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.lowering import loss_scales
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
-from tensorflow_ipu.frontends.popart.optimizers.optimizer import LOSS_SCALING, Optimizer
-from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
+from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
+    LOSS_SCALING_TENSOR,
+    Optimizer,
+)
+from tensorflow_ipu.frontends.popart.options.settings import AutomaticLossScalingSettings
 
 GRADIENT = "Gradient___"
 ACCUMULATOR = "Accum___"
+# The loss scaling that a scaled state of the optimizer is for.
+PREVIOUS_SCALING = "PreviousLossScaling_FLOAT"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,24 +33,96 @@ class Training:
     Attributes:
         loss: The tensor whose gradients train them.
         optimizer: What updates them.
-        trained: The weights that are updated.
+        types: Names of the types of the weights that are updated, by id.
         reduction: What becomes of the gradients of micro-batches and replicas.
         strategy: When a mean is divided.
+        accumulation: Micro-batches of a batch.
+        replicas: Number of replicas, in all processes.
+        has_accumulators: Whether gradients are added up in tensors of their own.
+        scale: How the loss scale follows gradients; None if it does not.
     """
 
     loss: str
     optimizer: Optimizer
-    trained: tuple[str, ...] = ()
+    types: Mapping[str, str] = dataclasses.field(default_factory=dict)
     reduction: ReductionType = ReductionType.Sum
     strategy: MeanReductionStrategy = MeanReductionStrategy.Post
+    accumulation: int = 1
+    replicas: int = 1
+    has_accumulators: bool = False
+    scale: AutomaticLossScalingSettings | None = None
 
-    def for_weights(self, trained: Iterable[str]) -> Training:
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The weights that are updated."""
+        return tuple(self.types)
+
+    @property
+    def is_running_mean(self) -> bool:
+        """Whether accumulators hold means."""
+        is_mean = self.reduction is ReductionType.Mean
+        return is_mean and self.strategy is MeanReductionStrategy.Running
+
+    @property
+    def count(self) -> int:
+        """What sums of gradients are divided by in the update."""
+        if self.reduction is not ReductionType.Mean or self.is_running_mean:
+            return 1
+        return self.accumulation * self.replicas
+
+    def for_weights(self, weights: Mapping[str, np.ndarray]) -> Training:
         """Returns the same for some weights.
 
         Args:
-            trained: the weights that are updated.
+            weights: values of the weights that are updated.
         """
-        return dataclasses.replace(self, trained=tuple(trained))
+        types = {name: datatypes.of_data(array).member.name for name, array in weights.items()}
+        return dataclasses.replace(self, types=types)
+
+    def scalars(self, optimizer: Optimizer | None = None) -> dict[str, np.ndarray]:
+        """Returns the numbers of an optimizer that can change, by the ids of their tensors.
+
+        Args:
+            optimizer: the optimizer; by default that of the training.
+        """
+        return (optimizer or self.optimizer).scalars(self.types, self.count)
+
+    def kept_scalars(self) -> dict[str, np.ndarray]:
+        """Returns the numbers that the program keeps for itself, as they are at the start."""
+        found = {} if self.scale is None else loss_scales.variables_of()
+        if self.optimizer.has_scaled_state and not self.optimizer.loss_scaling.isConst():
+            found[PREVIOUS_SCALING] = np.array(self.optimizer.getLossScalingVal(), np.float32)
+        return found
+
+    def check(self) -> None:
+        """Refuses settings that contradict each other.
+
+        Raises:
+            popart_exception: If there are some.
+        """
+        if self.scale is not None:
+            loss_scales.check(self.scale, self.optimizer.has_scaled_state)
+
+    def state(
+        self, weights: Mapping[str, np.ndarray], groups: Mapping[str, int]
+    ) -> dict[str, np.ndarray]:
+        """Returns what is kept for weights besides them, as it is at the start, by id.
+
+        Args:
+            weights: values of the weights.
+            groups: the number of groups of replicas of weights that have several: each has a
+                value and a state.
+        """
+        state: dict[str, np.ndarray] = {}
+        for name in self.trained:
+            value = weights[name]
+            for key, start in self.optimizer.state(name, value).items():
+                is_whole = start.shape == value.shape or name not in groups
+                state[key] = start if is_whole else np.stack([start] * groups[name])
+            if self.has_accumulators:
+                type_ = datatypes.of_member(self.optimizer.accumulator_type).numpy
+                state[ACCUMULATOR + name] = np.zeros(value.shape, type_ or value.dtype)
+        return state
 
 
 def gradients(
@@ -76,137 +156,14 @@ def gradients(
     }
 
 
-class Update:
-    """The update of weights after a batch, in the function in scope."""
+def loss_scaling(training: Training, variables: Mapping[str, Any]) -> Any:
+    """Returns what the loss is multiplied by, as a float32 tensor.
 
-    def __init__(
-        self, training: Training, variables: Mapping[str, Any], accumulation: int, replicas: int
-    ) -> None:
-        """Takes what is updated.
-
-        Args:
-            training: how weights are trained.
-            variables: weights, optimizer state and numbers that can change.
-            accumulation: micro-batches of a batch.
-            replicas: number of replicas.
-        """
-        self._training = training
-        self._variables = variables
-        self._accumulation = accumulation
-        self._replicas = replicas
-
-    def gradients(
-        self, lowering: Lowering, weights: Iterable[str], anchored: Sequence[str]
-    ) -> dict[str, Any]:
-        """Returns gradients of the loss by tensor; see `gradients`.
-
-        Args:
-            lowering: the nodes of the model, in the function in scope.
-            weights: the weights, of which those that are trained count.
-            anchored: further tensors.
-        """
-        names = [*(name for name in weights if name in self._training.trained), *anchored]
-        return gradients(lowering, self._training, names, self._number(LOSS_SCALING, ""))
-
-    def accumulate(self, found: Mapping[str, Any], index: Any) -> list[Any]:
-        """Adds gradients of a micro-batch to the accumulators.
-
-        Args:
-            found: the gradients by weight.
-            index: number of the micro-batch in its batch: a scalar tensor.
-
-        Returns:
-            The operations.
-        """
-        done = []
-        for name in self._training.trained:
-            variable = self._variables[ACCUMULATOR + name]
-            gradient = tf.cast(found[name], variable.dtype)
-            if self._is_running_mean:
-                before = tf.cast(index, variable.dtype)
-                kept = variable.read_value() * (before / (before + 1))
-                done.append(variable.assign(kept + gradient / (before + 1), read_value=False))
-            else:
-                done.append(variable.assign_add(gradient, read_value=False))
-        return done
-
-    def apply_accumulated(self) -> list[Any]:
-        """Updates the weights by what was accumulated, and begins anew with zeros.
-
-        Returns:
-            The operations.
-        """
-        accumulators = [self._variables[ACCUMULATOR + name] for name in self._training.trained]
-        found = [variable.read_value() for variable in accumulators]
-        done = self.apply(dict(zip(self._training.trained, found)), [tensor.op for tensor in found])
-        with tf.control_dependencies(done):
-            return [
-                *done,
-                *(v.assign(tf.zeros(v.shape, v.dtype), read_value=False) for v in accumulators),
-            ]
-
-    def apply(self, found: Mapping[str, Any], after: Sequence[Any]) -> list[Any]:
-        """Updates the weights.
-
-        Args:
-            found: the gradients of a batch by weight.
-            after: operations that come before: those that read what is updated.
-
-        Returns:
-            The operations.
-        """
-        assigned: dict[str, Any] = {}
-        reads = []
-        for name in self._training.trained:
-            value = self._variables[name].read_value()
-            names = self._state_of(name)
-            state = {key: self._variables[key].read_value() for key in names}
-            reads += [tensor.op for tensor in (value, *state.values())]
-            gradient = tf.cast(self._reduced(found[name]), value.dtype)
-            moved, kept = self._training.optimizer.updated(
-                name, value, gradient, state, self._numbers(name, value.dtype)
-            )
-            assigned[name] = moved
-            assigned.update(kept)
-        with tf.control_dependencies([*after, *reads]):
-            return [
-                self._variables[name].assign(value, read_value=False)
-                for name, value in assigned.items()
-            ]
-
-    def _reduced(self, gradient: Any) -> Any:
-        """Returns a gradient of all replicas and micro-batches."""
-        if self._replicas > 1:
-            gradient = cross_replica_sum(gradient)
-        if self._training.reduction is not ReductionType.Mean:
-            return gradient
-        count = self._replicas * (1 if self._is_running_mean else self._accumulation)
-        return gradient / count if count > 1 else gradient
-
-    @property
-    def _is_running_mean(self) -> bool:
-        return (
-            self._training.reduction is ReductionType.Mean
-            and self._training.strategy is MeanReductionStrategy.Running
-        )
-
-    def _state_of(self, weight: str) -> list[str]:
-        """Returns the ids of what the optimizer keeps for a weight."""
-        suffix = f"___{weight}"
-        return [
-            name
-            for name in self._variables
-            if name.endswith(suffix)
-            and name[: -len(suffix)] in ("Accl", "Accl1", "Accl2", "Accl3", "Step")
-        ]
-
-    def _numbers(self, weight: str, dtype: Any) -> Any:
-        return lambda name: tf.cast(self._number(name, weight), dtype)
-
-    def _number(self, name: str, weight: str) -> Any:
-        """Returns a number of the optimizer as a float32 tensor."""
-        optimizer = self._training.optimizer
-        value = optimizer.number(name, weight)
-        if value.isConst():
-            return tf.constant(value.val(), tf.float32)
-        return self._variables[optimizer.scalar_of(name, weight)].read_value()
+    Args:
+        training: how weights are trained.
+        variables: the variables of the program.
+    """
+    value = training.optimizer.loss_scaling
+    if value.isConst():
+        return tf.constant(value.val(), tf.float32)
+    return variables[LOSS_SCALING_TENSOR].read_value()

@@ -10,15 +10,24 @@ import onnx
 from onnx import defs
 
 from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.enums import CommGroupType, VariableRetrievalMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.locations import VariableSettings
 from tensorflow_ipu.frontends.popart.model import external_data, loading, reserved
 from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.replica_groups import CommGroup, ReplicaGrouping
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
 # Ops that run although nobody needs what they make.
 _KEPT = ("PrintTensor", "Abort", "CopyVarUpdate")
 _BROADCAST = "__replicated_stream_mode/"
+# What the builder says of the groups of replicas that a weight has.
+_GROUP_TYPE, _GROUP_SIZE, _MODE = (
+    "__comm_group_type/",
+    "__comm_group_size/",
+    "__variable_settings/",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +42,7 @@ class Model:
         nodes: The nodes that are needed, in order.
         states: Values of optimizer state that the file has.
         broadcast: Inputs of which all replicas get the same.
+        settings: Which replicas share the value of a weight, where the model says it.
     """
 
     proto: onnx.ModelProto
@@ -42,6 +52,37 @@ class Model:
     nodes: tuple[onnx.NodeProto, ...]
     states: Mapping[str, np.ndarray]
     broadcast: frozenset[str]
+    settings: Mapping[str, VariableSettings] = dataclasses.field(default_factory=dict)
+
+    def grouping(self, weight: str, replicas: int) -> ReplicaGrouping | None:
+        """Returns the groups of replicas that have values of their own; None if all have the same.
+
+        Args:
+            weight: the weight.
+            replicas: number of replicas.
+
+        Raises:
+            popart_exception: If the number of replicas does not fit the groups.
+        """
+        if weight not in self.settings or replicas == 1:
+            return None
+        grouping = self.settings[weight].getReplicaGrouping(replicas)
+        return None if grouping.groupSize == replicas else grouping
+
+    def returning(self, weight: str, replicas: int) -> list[int] | None:
+        """Returns the group of each replica, for a weight that all of them return.
+
+        Args:
+            weight: the weight.
+            replicas: number of replicas.
+        """
+        settings = self.settings.get(weight)
+        if settings is None or replicas == 1:
+            return None
+        if settings.getRetrievalMode() is not VariableRetrievalMode.AllReplicas:
+            return None
+        grouping = settings.getReplicaGrouping(replicas)
+        return [grouping.group_of(replica) for replica in range(replicas)]
 
     @property
     def used_inputs(self) -> dict[str, TensorInfo]:
@@ -90,6 +131,7 @@ def read(
         tuple(nodes),
         {name: array for name, array in weights.items() if reserved.is_reserved(name)},
         _broadcast(model),
+        _settings(model),
         wanted,
     )
 
@@ -129,6 +171,24 @@ def _broadcast(model: onnx.ModelProto) -> frozenset[str]:
         for entry in model.metadata_props
         if entry.key.startswith(_BROADCAST) and entry.value == "1"
     )
+
+
+def _settings(model: onnx.ModelProto) -> dict[str, VariableSettings]:
+    """Returns which replicas share the value of a weight, for those of which the model says it."""
+    said = {entry.key: int(entry.value) for entry in model.metadata_props if _is_number(entry)}
+    found = {}
+    for key, number in said.items():
+        if key.startswith(_GROUP_TYPE):
+            name = key[len(_GROUP_TYPE) :]
+            group = CommGroup(CommGroupType(number), said.get(_GROUP_SIZE + name, 0))
+            mode = VariableRetrievalMode(said.get(_MODE + name, 0))
+            found[name] = VariableSettings(group, mode)
+    return found
+
+
+def _is_number(entry: onnx.StringStringEntryProto) -> bool:
+    """Returns whether an entry of the metadata says something of a weight's groups."""
+    return entry.key.startswith((_GROUP_TYPE, _GROUP_SIZE, _MODE)) and entry.value.isdigit()
 
 
 def _info(value: onnx.ValueInfoProto, shapes: InputShapeInfo) -> TensorInfo:

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.enums import CollectiveOperator, CommGroupType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.locations import CommGroup
 from tensorflow_ipu.frontends.popart.ops import gradients
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP, GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popart.replica_groups import CommGroup
 from tensorflow_ipu.frontends.popxl.ops.collectives import groups, reductions
 
 _O = CollectiveOperator

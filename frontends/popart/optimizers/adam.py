@@ -12,15 +12,16 @@ from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.debug import DebugContextLike
 from tensorflow_ipu.frontends.popart.enums import AdamMode, DataType, WeightDecayMode
-from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
+from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.optimizers.clipping import ClipNormSettings
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     Number,
     Optimizer,
+    compound,
     negative,
     not_positive,
 )
-from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValueMap
+from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue, OptimizerValueMap
 
 _UNBIASED = (AdamMode.Adam, AdamMode.Lamb, AdamMode.AdaMax)
 _LAMB = (AdamMode.Lamb, AdamMode.LambNoBias)
@@ -75,8 +76,6 @@ class Adam(Optimizer):
         Raises:
             popart_exception: If a name is unknown, or a number does not fit.
         """
-        if scaled_optimizer_state:
-            raise popart_exception("Adam: scaled_optimizer_state=True is not supported yet.")
         values = dict(values)
         if "maxWeightNorm" in values:
             warn_once("The key maxWeightNorm of Adam is deprecated. Use defaultMaxWeightNorm.")
@@ -85,6 +84,7 @@ class Adam(Optimizer):
         self.mode = mode
         self.weight_decay_mode = weight_decay_mode
         self.accumulator_type = accum_type
+        self.has_scaled_state = scaled_optimizer_state
         self._moment_types = (accl1_type, accl2_type)
 
     def learningRates(self) -> OptimizerValueMap:
@@ -123,46 +123,82 @@ class Adam(Optimizer):
             found[f"Step___{weight}"] = np.zeros([], np.float32)
         return found
 
-    def updated(
+    def compounds(self, weight: str, count: int) -> dict[str, OptimizerValue]:
+        """Returns the numbers of an update; see `Optimizer.compounds`.
+
+        With a scaled state the moments are those of the gradient times the loss scaling, and so
+        are the numbers that are added to them or to what is made of them.
+        """
+        names = ("learningRate", "beta1", "beta2", "eps", "weightDecay", "maxWeightNorm")
+        rate, beta1, beta2, eps, decay, norm = (self.number(name, weight) for name in names)
+        scaling = self.loss_scaling
+        gradient = compound(1 / (scaling.val() * count), (scaling,))
+        if self.has_scaled_state:
+            gradient = OptimizerValue(1 / count)
+            eps = compound(eps.val() * scaling.val(), (eps, scaling))
+            if self.weight_decay_mode is WeightDecayMode.L2Regularization:
+                decay = compound(decay.val() * scaling.val(), (decay, scaling))
+        return {
+            "learningRate": rate,
+            "weightDecay": decay,
+            "adamBeta1": beta1,
+            "adamBeta2": beta2,
+            "adamEps": eps,
+            "adamGradientScaling": gradient,
+            **({"maxWeightNorm": norm} if self.mode in _LAMB else {}),
+        }
+
+    def direction(
         self, weight: str, value: Any, gradient: Any, state: Mapping[str, Any], number: Number
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns a weight after an update; see `Optimizer.updated`. It computes in float32."""
-        wide = tf.cast(value, tf.float32)
-        numbers = {name: tf.cast(number(name), tf.float32) for name in self.defaults}
-        plain = tf.cast(gradient, tf.float32) / tf.cast(number("lossScaling"), tf.float32)
+        """Returns the gradient that enters the moments; see `Optimizer.direction`."""
+        plain = gradient * number("adamGradientScaling")
         if self.weight_decay_mode is WeightDecayMode.L2Regularization:
-            plain += numbers["weightDecay"] * wide
+            plain += number("weightDecay") * value
+        return plain, dict(state)
+
+    def moved(
+        self, weight: str, value: Any, direction: Any, state: Mapping[str, Any], number: Number
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns a weight after an update; see `Optimizer.moved`."""
         names = [f"Accl{position}___{weight}" for position in (1, 2)]
-        moments = self._moments([state[name] for name in names], plain, numbers)
-        kept = {name: tf.cast(new, state[name].dtype) for name, new in zip(names, moments)}
-        first, second = moments
+        beta1, beta2 = number("adamBeta1"), number("adamBeta2")
+        first = beta1 * state[names[0]] + (1 - beta1) * direction
+        second = self._second_moment(beta2, state[names[1]], direction)
+        kept = dict(zip(names, (first, second)))
         if self.mode in _UNBIASED:
-            step = f"Step___{weight}"
-            kept[step] = state[step] + 1
-            first /= 1 - numbers["beta1"] ** kept[step]
+            step = kept[f"Step___{weight}"] = state[f"Step___{weight}"] + 1
+            first /= 1 - beta1**step
             if self.mode is not AdamMode.AdaMax:
-                second /= 1 - numbers["beta2"] ** kept[step]
+                second /= 1 - beta2**step
         root = second if self.mode is AdamMode.AdaMax else tf.sqrt(second)
-        moved = first / (root + numbers["eps"])
+        moved = first / (root + number("adamEps"))
         if self.weight_decay_mode is WeightDecayMode.Decay:
-            moved += numbers["weightDecay"] * wide
+            moved += number("weightDecay") * value
         if self.mode in _LAMB:
-            moved *= _trust_ratio(wide, moved, numbers["maxWeightNorm"])
-        return tf.cast(wide - numbers["learningRate"] * moved, value.dtype), kept
+            moved *= _trust_ratio(value, moved, number("maxWeightNorm"))
+        return value - number("learningRate") * moved, kept
+
+    def rescaled(self, state: Mapping[str, Any], ratio: Any) -> dict[str, Any]:
+        """Returns the state after the loss scaling has changed; see `Optimizer.rescaled`."""
+        if not self.has_scaled_state:
+            return dict(state)
+        squared = ratio if self.mode is AdamMode.AdaMax else tf.square(ratio)
+        factors = {"Accl1": ratio, "Accl2": squared}
+        return {
+            name: tensor * factors[name[:5]] if name[:5] in factors else tensor
+            for name, tensor in state.items()
+        }
 
     def check_replaceable(self, new: Optimizer) -> None:
         """Refuses an optimizer that cannot take the place of this one; see `Optimizer`."""
         super().check_replaceable(new)
         _check_modes(self, new)
 
-    def _moments(self, state: list[Any], gradient: Any, numbers: Mapping[str, Any]) -> list[Any]:
-        """Returns the moments after an update."""
-        first, second = (tf.cast(moment, tf.float32) for moment in state)
-        beta1, beta2 = numbers["beta1"], numbers["beta2"]
-        first = beta1 * first + (1 - beta1) * gradient
+    def _second_moment(self, beta: Any, before: Any, gradient: Any) -> Any:
         if self.mode is AdamMode.AdaMax:
-            return [first, tf.maximum(beta2 * second, tf.abs(gradient))]
-        return [first, beta2 * second + (1 - beta2) * tf.square(gradient)]
+            return tf.maximum(beta * before, tf.abs(gradient))
+        return beta * before + (1 - beta) * tf.square(gradient)
 
 
 def _trust_ratio(value: Any, moved: Any, most: Any) -> Any:
@@ -178,3 +214,5 @@ def _check_modes(old: Adam, new: Any) -> None:
         raise popart_runtime_error("Adam modes do not match.")
     if old.weight_decay_mode is not new.weight_decay_mode:
         raise popart_runtime_error("Weight decay modes do not match.")
+    if old.has_scaled_state != new.has_scaled_state:
+        raise popart_runtime_error("The values of scaled_optimizer_state do not match.")

@@ -15,10 +15,11 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runt
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     Number,
     Optimizer,
+    compound,
     negative,
     not_positive,
 )
-from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValueMap
+from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue, OptimizerValueMap
 
 _RMSPROP = (AdaptiveMode.RMSProp, AdaptiveMode.CenteredRMSProp)
 _WITH_SECOND = (AdaptiveMode.CenteredRMSProp, AdaptiveMode.AdaDelta)
@@ -115,28 +116,43 @@ class Adaptive(Optimizer):
             found[f"Accl3___{weight}"] = np.zeros(value.shape, types[2])
         return found
 
-    def updated(
+    def compounds(self, weight: str, count: int) -> dict[str, OptimizerValue]:
+        """Returns the numbers of an update; see `Optimizer.compounds`."""
+        scaling = self.loss_scaling
+        return {
+            "learningRate": self.number("learningRate", weight),
+            "weightDecay": self.number("weightDecay", weight),
+            "adaptiveAlpha": self.number("alpha", weight),
+            "adaptiveMomentum": self.number("momentum", weight),
+            "adaptiveEps": self.number("eps", weight),
+            "adaptiveGradientScaling": compound(1 / (scaling.val() * count), (scaling,)),
+        }
+
+    def direction(
         self, weight: str, value: Any, gradient: Any, state: Mapping[str, Any], number: Number
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns a weight after an update; see `Optimizer.updated`. It computes in float32."""
-        wide = tf.cast(value, tf.float32)
-        numbers = {name: tf.cast(number(name), tf.float32) for name in self.defaults}
-        plain = tf.cast(gradient, tf.float32) / tf.cast(number("lossScaling"), tf.float32)
+        """Returns the gradient that enters the means; see `Optimizer.direction`."""
+        plain = gradient * number("adaptiveGradientScaling")
         if self.weight_decay_mode is WeightDecayMode.L2Regularization:
-            plain += numbers["weightDecay"] * wide
-        means = {name[:5]: tf.cast(tensor, tf.float32) for name, tensor in state.items()}
-        step, means = self._step(plain, means, numbers)
-        rate = numbers["learningRate"]
+            plain += number("weightDecay") * value
+        return plain, dict(state)
+
+    def moved(
+        self, weight: str, value: Any, direction: Any, state: Mapping[str, Any], number: Number
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns a weight after an update; see `Optimizer.moved`."""
+        means = {name[:5]: tensor for name, tensor in state.items()}
+        step, means = self._step(direction, means, number)
+        rate = number("learningRate")
         has_momentum = "Accl3" in means
         if has_momentum:
             pushed = rate * step if self._is_tf_variant else step
-            step = means["Accl3"] = numbers["momentum"] * means["Accl3"] + pushed
+            step = means["Accl3"] = number("adaptiveMomentum") * means["Accl3"] + pushed
         scaled = step if has_momentum and self._is_tf_variant else rate * step
         if self.weight_decay_mode is WeightDecayMode.Decay:
-            decay = numbers["weightDecay"]
-            wide *= 1 - (decay if has_momentum and self._is_tf_variant else rate * decay)
-        kept = {name: tf.cast(means[name[:5]], tensor.dtype) for name, tensor in state.items()}
-        return tf.cast(wide - scaled, value.dtype), kept
+            decay = number("weightDecay")
+            value *= 1 - (decay if has_momentum and self._is_tf_variant else rate * decay)
+        return value - scaled, {name: means[name[:5]] for name in state}
 
     def check_replaceable(self, new: Optimizer) -> None:
         """Refuses an optimizer that cannot take the place of this one; see `Optimizer`."""
@@ -147,10 +163,10 @@ class Adaptive(Optimizer):
             raise popart_runtime_error("Weight decay modes do not match.")
 
     def _step(
-        self, gradient: Any, means: dict[str, Any], numbers: Mapping[str, Any]
+        self, gradient: Any, means: dict[str, Any], number: Number
     ) -> tuple[Any, dict[str, Any]]:
         """Returns what the weight moves by before the learning rate, and the means after it."""
-        alpha, eps = numbers["alpha"], numbers["eps"]
+        alpha, eps = number("adaptiveAlpha"), number("adaptiveEps")
         means = dict(means)
         squares = tf.square(gradient)
         if self.mode is AdaptiveMode.AdaGrad:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 
 class ClipNormSettings:
@@ -58,3 +59,34 @@ class ClipNormSettings:
     def _set(self, weights: tuple[str, ...] | None, max_norm: float) -> None:
         self.weights = weights
         self.max_norm = float(max_norm)
+
+
+def groups_of(
+    settings: Sequence[ClipNormSettings], trained: Sequence[str]
+) -> list[tuple[tuple[str, ...], float]]:
+    """Returns the weights of each group, and the largest norm of their gradients.
+
+    Args:
+        settings: the groups.
+        trained: the weights that are updated.
+
+    Raises:
+        popart_exception: If a group has a weight that is not updated, or all weights are clipped
+            together and some again.
+    """
+    if len(settings) > 1 and any(group.weights is None for group in settings):
+        raise popart_exception(
+            "Multiple clip groups specified, and one of them has all weights. Pass either "
+            "clipAllWeights or groups made by clipWeights."
+        )
+    found = []
+    for group in settings:
+        weights = tuple(trained) if group.weights is None else group.weights
+        for weight in weights:
+            if weight not in trained:
+                raise popart_exception(
+                    f"Could not find a varupdate op for tensor {weight}, whose gradient is to be "
+                    f"clipped. Weights that are updated: {', '.join(trained) or 'none'}."
+                )
+        found.append((weights, group.max_norm))
+    return found

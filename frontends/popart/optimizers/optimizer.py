@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from tensorflow_ipu.frontends.popart.optimizers.values import (
     pair,
 )
 
-# Takes the name of a number and a weight; returns the number as a float32 tensor.
+# Returns a number of one weight by name, as a float32 tensor; see `Optimizer.compounds`.
 Number = Callable[[str], Any]
 LOSS_SCALING = "lossScaling"
+#: Id of the tensor with the loss scaling, if that can change.
+LOSS_SCALING_TENSOR = f"{LOSS_SCALING}_FLOAT"
 
 
 class Optimizer:
@@ -124,30 +126,49 @@ class Optimizer:
             return self._loss_scaling
         return self._specific.get(weight, self._defaults)[name]
 
-    def scalar_of(self, name: str, weight: str) -> str:
+    def compounds(self, weight: str, count: int) -> dict[str, OptimizerValue]:
+        """Returns the numbers that the update of a weight takes, by the prefixes of their tensors.
+
+        Args:
+            weight: the weight.
+            count: what sums of gradients are divided by for their mean; 1 for the sum.
+        """
+        raise NotImplementedError
+
+    def scalar_of(self, name: str, weight: str, type_: str) -> str:
         """Returns the id of the tensor that holds a number which can change.
 
         Args:
-            name: its name.
+            name: its prefix.
             weight: the weight that it is for.
+            type_: name of the weight's type.
         """
         if name == LOSS_SCALING:
-            return f"{LOSS_SCALING}_FLOAT"
+            return LOSS_SCALING_TENSOR
         if weight in self._specific:
             return f"{name}___specific___{weight}"
-        return f"{name}___default___FLOAT"
+        return f"{name}___default___{type_}"
+
+    def scalars(self, weights: Mapping[str, str], count: int) -> dict[str, np.ndarray]:
+        """Returns the numbers that can change, by the ids of their tensors.
+
+        Args:
+            weights: the types of the weights that are trained.
+            count: see `compounds`.
+        """
+        found = {}
+        if not self._loss_scaling.isConst():
+            found[LOSS_SCALING_TENSOR] = np.array(self._loss_scaling.val(), np.float32)
+        for weight, type_ in weights.items():
+            for name, value in self.compounds(weight, count).items():
+                if not value.isConst():
+                    key = self.scalar_of(name, weight, type_)
+                    found[key] = np.array(value.val(), np.float32)
+        return found
 
     def copied(self) -> Optimizer:
         """Returns an optimizer that later changes of this one do not reach."""
         return copy.deepcopy(self)
-
-    def scalars(self) -> dict[str, np.ndarray]:
-        """Returns the numbers that can change, by the ids of their tensors."""
-        found = {}
-        for name, weight, value in self._numbers():
-            if not value.isConst():
-                found[self.scalar_of(name, weight)] = np.array(value.val(), np.float32)
-        return found
 
     def described(self) -> tuple[Any, ...]:
         """Returns what a program depends on: which numbers can change, and all others."""
@@ -176,19 +197,51 @@ class Optimizer:
         """
         raise NotImplementedError
 
-    def updated(
+    def direction(
         self, weight: str, value: Any, gradient: Any, state: Mapping[str, Any], number: Number
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns a weight after an update, and what is kept for it.
+        """Returns the first half of an update, up to what is clipped. All tensors are float32.
 
         Args:
             weight: its id.
             value: the weight.
-            gradient: its gradient, of the loss times the loss scaling.
+            gradient: the sum of its gradients, of the loss times the loss scaling.
             state: what is kept, by tensor id.
-            number: returns a number of this weight by name, as a tensor of the weight's type.
+            number: returns a number of this weight; see `compounds`.
+
+        Returns:
+            The tensor of which clip norms are, and what is kept from now on.
         """
         raise NotImplementedError
+
+    def moved(
+        self, weight: str, value: Any, direction: Any, state: Mapping[str, Any], number: Number
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns the second half of an update. All tensors are float32.
+
+        Args:
+            weight: its id.
+            value: the weight.
+            direction: what `direction` returned first, clipped.
+            state: what it returned second.
+            number: returns a number of this weight; see `compounds`.
+
+        Returns:
+            The weight after the update, and what is kept for it.
+        """
+        raise NotImplementedError
+
+    #: Whether what is kept is that of the loss times the loss scaling.
+    has_scaled_state = False
+
+    def rescaled(self, state: Mapping[str, Any], ratio: Any) -> dict[str, Any]:
+        """Returns what is kept for a weight after the loss scaling has changed.
+
+        Args:
+            state: what is kept, by tensor id.
+            ratio: the new loss scaling divided by the one before, as a tensor.
+        """
+        return dict(state)
 
     def check_replaceable(self, new: Optimizer) -> None:
         """Refuses an optimizer that cannot take the place of this one in a program.
@@ -218,10 +271,10 @@ class Optimizer:
 
     def _numbers(self) -> Iterator[tuple[str, str, OptimizerValue]]:
         """Yields the name of each number, the weight that it is for ("" for all), and it."""
-        yield LOSS_SCALING, "", self._loss_scaling
         for weight, numbers in (("", self._defaults), *self._specific.items()):
             for name, value in numbers.items():
                 yield name, weight, value
+        yield LOSS_SCALING, "", self._loss_scaling
 
     def _check(self, numbers: Mapping[str, OptimizerValue]) -> None:
         """Refuses numbers that do not fit their names."""
@@ -252,8 +305,25 @@ def not_positive(told: str) -> Callable[[float], str]:
     return lambda value: f"Non-positive {told}" if value <= 0 else ""
 
 
+def compound(value: float, parts: Iterable[OptimizerValue]) -> OptimizerValue:
+    """Returns a number that is made of others: it never changes if none of them does.
+
+    Args:
+        value: the number.
+        parts: what it is made of.
+    """
+    return OptimizerValue(value, all(part.isConst() for part in parts))
+
+
+def _words(name: str) -> str:
+    """Returns what a kind of number is called in errors: learningRate -> learning rates."""
+    spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+    return spaced if name in (LOSS_SCALING, "nesterov") else f"{spaced}s"
+
+
 def _check_value(name: str, weight: str, old: OptimizerValue, new: OptimizerValue) -> None:
-    told = f"Problem with {name}. {weight or 'Default'} value is not a valid replacement."
+    whose = f"Value specific to {weight}" if weight else "Default value"
+    told = f"Problem with {_words(name)}. {whose} is not a valid replacement."
     if old.isConst() and not new.isConst():
         raise popart_runtime_error(
             f"{told} Can not replace a constant value with a non constant value."

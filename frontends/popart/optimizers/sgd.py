@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.debug import DebugContextLike
 from tensorflow_ipu.frontends.popart.enums import DataType, SGDAccumulatorAndMomentum
-from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
 from tensorflow_ipu.frontends.popart.optimizers.clipping import ClipNormSettings
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     Number,
     Optimizer,
+    compound,
     negative,
     not_positive,
 )
-from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValueMap
+from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue, OptimizerValueMap
 
 _TYPES = (DataType.UNDEFINED, DataType.FLOAT, DataType.FLOAT16)
 
@@ -113,31 +113,79 @@ class SGD(Optimizer):
         scale = (1 - dampening) * decay * self.number("velocityScaling", weight).val()
         return {f"Accl___{weight}": (value * scale).astype(value.dtype)}
 
-    def updated(
+    def compounds(self, weight: str, count: int) -> dict[str, OptimizerValue]:
+        """Returns the numbers of an update; see `Optimizer.compounds`."""
+        names = ("learningRate", "weightDecay", "dampening", "velocityScaling", "momentum")
+        rate, decay, dampening, scale, momentum = (self.number(name, weight) for name in names)
+        undamped = 1 - dampening.val()
+        divisor = self.loss_scaling.val() * count
+        if self.is_zero("momentum", weight):
+            step = rate.val() * undamped
+            of_gradient = (rate, dampening, self.loss_scaling)
+            return {
+                "scaledLearningRate0": compound(step / divisor, of_gradient),
+                "weightDecayScaleFactor0": compound(
+                    1 - step * decay.val(), (rate, dampening, decay)
+                ),
+            }
+        number = 2 if self.is_separate else 1
+        pushed = undamped * scale.val()
+        return {
+            "scaledWeightDecay1": compound(pushed * decay.val(), (dampening, decay, scale)),
+            f"dampeningScaleFactor{number}": compound(
+                pushed / divisor, (dampening, scale, self.loss_scaling)
+            ),
+            f"scaledLearningRate{number}": compound(rate.val() / scale.val(), (rate, scale)),
+            f"scaledMomentum{number}": compound(momentum.val(), (momentum,)),
+        }
+
+    def direction(
         self, weight: str, value: Any, gradient: Any, state: Mapping[str, Any], number: Number
     ) -> tuple[Any, dict[str, Any]]:
-        """Returns a weight after an update; see `Optimizer.updated`."""
-        rate, decay = number("learningRate"), number("weightDecay")
-        undamped = 1 - number("dampening")
-        plain = gradient / number("lossScaling")
+        """Returns the gradient, or the velocity that moves the weight; see `Optimizer`."""
         if not state:
-            return value * (1 - rate * undamped * decay) - rate * undamped * plain, {}
-        momentum, scale = number("momentum"), number("velocityScaling")
+            return gradient, {}
+        variant = 2 if self.is_separate else 1
+        momentum, decay = number(f"scaledMomentum{variant}"), number("scaledWeightDecay1")
         ((name, velocity),) = state.items()
-        kept = velocity.dtype
-        velocity = velocity if kept == value.dtype else _cast(velocity, value.dtype)
-        pushed = undamped * scale * plain
+        pushed = number(f"dampeningScaleFactor{variant}") * gradient
         if self.is_separate:
-            velocity = momentum * velocity + pushed + undamped * scale * decay * value
-        else:
-            velocity = velocity + pushed
+            velocity = momentum * velocity + decay * value
+        velocity += pushed
         step = velocity
-        if not self.is_zero("nesterov", weight):
-            step = scale * (plain + decay * value) + momentum * velocity
-        moved = value - rate / scale * step
-        if not self.is_separate:
-            velocity = momentum * velocity + undamped * decay * scale * moved
-        return moved, {name: _cast(velocity, kept)}
+        if not self.is_zero("nesterov", weight) and self.number("momentum", weight).val() > 0:
+            # Nesterov's momentum has no dampening.
+            step = pushed + decay * value + momentum * velocity
+        return step, {name: velocity}
+
+    def moved(
+        self, weight: str, value: Any, direction: Any, state: Mapping[str, Any], number: Number
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns a weight after an update; see `Optimizer.moved`."""
+        if not state:
+            kept = value * number("weightDecayScaleFactor0")
+            return kept - number("scaledLearningRate0") * direction, {}
+        variant = 2 if self.is_separate else 1
+        moved = value - number(f"scaledLearningRate{variant}") * direction
+        if self.is_separate:
+            return moved, dict(state)
+        ((name, velocity),) = state.items()
+        velocity = number("scaledMomentum1") * velocity + number("scaledWeightDecay1") * moved
+        return moved, {name: velocity}
+
+    def check_replaceable(self, new: Optimizer) -> None:
+        """Refuses an optimizer that cannot take the place of this one; see `Optimizer`."""
+        if isinstance(new, SGD):
+            _check_velocities(self, new)
+        super().check_replaceable(new)
+
+    def has_velocity(self) -> bool:
+        """Returns whether any weight has a velocity."""
+        values = self.values_of("momentum")
+        return any(
+            not value.isConst() or value.val() != 0
+            for value in (values.getDefault(), *values.specific.values())
+        )
 
     def _check(self, numbers: Any) -> None:
         super()._check(numbers)
@@ -178,5 +226,16 @@ class ConstSGD(SGD):
         super().__init__({key: (value, True) for key, value in numbers.items()}, clip_norm_settings)
 
 
-def _cast(tensor: Any, dtype: Any) -> Any:
-    return tensor if tensor.dtype == dtype else tf.cast(tensor, dtype)
+def _check_velocities(old: SGD, new: SGD) -> None:
+    """Refuses an optimizer that keeps other tensors."""
+    if old.has_velocity() != new.has_velocity():
+        keeps, lacks = ("old", "new") if old.has_velocity() else ("new", "old")
+        raise popart_runtime_error(
+            f"The {keeps} optimizer requires a velocity tensor, and the {lacks} one does not "
+            "require a velocity tensor."
+        )
+    if old.is_separate != new.is_separate:
+        raise popart_runtime_error("The values of accumulatorAndMomentum do not match.")
+    types = (old.accumulator_type, old.velocity_type), (new.accumulator_type, new.velocity_type)
+    if old.is_separate and types[0] != types[1]:
+        raise popart_runtime_error("The types accumType and accl1Type do not match.")

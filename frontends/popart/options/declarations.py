@@ -55,7 +55,7 @@ _ROWS: dict[str, tuple[Any, Effect]] = {
     "activationTensorLocationSettings": (TensorLocationSettings, P),
     "aliasZeroCopy": (False, P),
     "autoRecomputation": (enums.RecomputationType.NoRecompute, P),
-    "automaticLossScalingSettings": (settings.AutomaticLossScalingSettings, M),
+    "automaticLossScalingSettings": (settings.AutomaticLossScalingSettings, V),
     "batchSerializationSettings": (settings.BatchSerializationSettings, P),
     "bufferingDepthMap": (dict, P),
     "cachePath": ("session_cache", V),

@@ -99,10 +99,15 @@ class SessionOptions(_Declared):
 
     @property
     def accumulation_factor(self) -> int:
-        """The number of micro-batches of a batch.
+        """The number of micro-batches of a batch."""
+        count = int(self._values["accumulationFactor"])
+        return count if self._values["enableGradientAccumulation"] else 1
+
+    def check_accumulation(self) -> None:
+        """Refuses several micro-batches for a batch if accumulation is not enabled.
 
         Raises:
-            popart_exception: If there are several although accumulation is not enabled.
+            popart_exception: If there are several.
         """
         count = int(self._values["accumulationFactor"])
         if count > 1 and not self._values["enableGradientAccumulation"]:
@@ -110,7 +115,6 @@ class SessionOptions(_Declared):
                 "enableGradientAccumulation is false, but accumulationFactor > 1. Received: "
                 f"accumulationFactor={count}"
             )
-        return count
 
     def check(self) -> None:
         """Says which options have no effect here, and refuses those that would need one.

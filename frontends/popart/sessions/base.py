@@ -16,14 +16,16 @@ from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
-from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, DeviceType, VirtualGraphMode
+from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, DeviceType
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering import programs, survey
+from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.planner import planning
@@ -45,6 +47,9 @@ class SessionBase:
     _survey: survey.Survey
     _host: HostWeights
     _training: Training | None = None
+    _schedule: Schedule
+    #: The groups of replicas of variables of which they have values of their own.
+    _groupings: Mapping[str, ReplicaGrouping] = {}
     #: What was compiled; None before that.
     _executable: Executable | None = None
     #: A program and its plan for the chips of the device.
@@ -67,10 +72,12 @@ class SessionBase:
             {name: self._info(name) for name in self._ids()},
             self._accumulation,
             self._replicas,
-            self._options.virtualGraphMode is not VirtualGraphMode.Off,
+            self._schedule,
             self._training,
             self._numerics(),
             self._options.enableStochasticRounding,
+            self._groupings,
+            self._survey.tracked,
         )
 
     def _numerics(self) -> Numerics:
@@ -162,7 +169,7 @@ class SessionBase:
     def _ids(self) -> set[str]:
         """Returns the ids of all tensors, and of the gradients of weights that are trained."""
         gradients = (GRADIENT + name for name in self._survey.trained)
-        return {*self._survey.infos, *self._host.values, *gradients}
+        return {*self._survey.infos, *self._host.values, *self._scalars(), *gradients}
 
     def _info(self, name: str) -> TensorInfo:
         """Returns shape and type of a tensor."""
@@ -170,7 +177,10 @@ class SessionBase:
             return self._survey.infos[name]
         if name.startswith(GRADIENT):
             return self._survey.infos[name[len(GRADIENT) :]]
-        return TensorInfo(self._host.values[name])
+        if name in self._host.values:
+            value = self._host.values[name]
+            return TensorInfo(value[0] if name in self._groupings else value)
+        return TensorInfo(self._scalars()[name])
 
     def _loaded(self) -> programs.Program:
         """Returns the program on the device.

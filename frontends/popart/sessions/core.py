@@ -18,7 +18,8 @@ from tensorflow_ipu.frontends.popart.errors import (
     popart_runtime_error,
     poplar_application_runtime_error,
 )
-from tensorflow_ipu.frontends.popart.lowering import programs, survey
+from tensorflow_ipu.frontends.popart.lowering import programs, schedule_options, survey
+from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
 from tensorflow_ipu.frontends.popart.model import imports, loading
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
@@ -68,13 +69,24 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         self._survey = survey.make(
             self._model, self._training, self._replicas, differentiated, self._numerics()
         )
-        self._host = HostWeights({**self._model.weights, **self._initial_state()})
+        weights = self._model.weights
+        self._groupings = {
+            name: grouping
+            for name in weights
+            if (grouping := self._model.grouping(name, self._replicas)) is not None
+        }
+        returned = {name: self._model.returning(name, self._replicas) for name in weights}
+        self._host = HostWeights(
+            {**weights, **self._initial_state()},
+            {name: groups for name, groups in returned.items() if groups is not None},
+        )
         self._check_anchors()
         if not self._model.nodes:
             raise popart_exception(
                 "All operations in the main graph were pruned, nothing to compute. Anchor what a "
                 "node makes."
             )
+        self._schedule = self._made_schedule()
         self._checked_sizes = False
         self._start_random_state()
 
@@ -158,6 +170,8 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         return self._info(arg0)
 
     def _prepare(self, loads: bool, err: OutOfMemoryError | None) -> None:
+        self._check_graphs()
+        self._options.check_accumulation()
         if not self._options.compileEngine:
             return
         try:
@@ -205,6 +219,18 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
     def _needs_upload(self) -> bool:
         return False
 
+    def _made_schedule(self) -> Schedule:
+        """Returns how the program is put on IPUs."""
+        options = self._options
+        schedule_options.check_phases(options)
+        ipus = self._device.numIpus // self._replicas
+        is_trained = self._training is not None
+        made = schedule_options.schedule_of(
+            self._model, options, ipus, self._host.values, is_trained
+        )
+        schedule_options.check_pipeline(made, self._model, options, self._flow, self._training)
+        return made
+
     def _check_replicas(self) -> None:
         """Refuses devices that replicas cannot share."""
         ipus = self._device.numIpus
@@ -213,6 +239,10 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
                 f"For replicated graphs the number of IPUs must be divisible by the replication "
                 f"factor. Received: {ipus} IPUs, {self._replicas} replicas"
             )
+
+    def _check_graphs(self) -> None:
+        """Refuses IPUs that nothing is placed on."""
+        ipus = self._device.numIpus
         if self._options.virtualGraphMode is VirtualGraphMode.Off and ipus != self._replicas:
             raise popart_exception(
                 f"The replication factor, {self._replicas}, needs to be equal to the number of "

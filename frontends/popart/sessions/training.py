@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,11 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.distributed import transport
-from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
+from tensorflow_ipu.frontends.popart.optimizers import clipping
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
@@ -41,15 +42,19 @@ class TrainingSessionCore(SessionCore):
     ) -> None:
         """Makes everything but the program; see `TrainingSession`."""
         self._name = name
-        if optimizer.clip_norm_settings:
-            raise popart_exception("Optimizers with clip_norm_settings are not supported yet.")
+        scale = userOptions.automaticLossScalingSettings
         self._training = Training(
             loss,
             optimizer.copied(),
-            (),
+            {},
             userOptions.accumulationAndReplicationReductionType,
             userOptions.meanAccumulationAndReplicationReductionStrategy,
+            userOptions.accumulation_factor,
+            userOptions.replication_factor,
+            userOptions.enableGradientAccumulation,
+            copy.deepcopy(scale) if scale.enabled else None,
         )
+        self._training.check()
         self._set_up(model, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
 
     def getTensorIds(self) -> set[str]:
@@ -69,7 +74,7 @@ class TrainingSessionCore(SessionCore):
         program = self._loaded()
         self._training.optimizer.check_replaceable(arg0)
         with eager_context.eager_mode():
-            for name, value in arg0.scalars().items():
+            for name, value in self._training.scalars(arg0).items():
                 program.variables[name].assign(value)
 
     def connectStreamToCallback(self, arg0: str, arg1: Callable[[Any], None], arg2: int) -> None:
@@ -109,19 +114,23 @@ class TrainingSessionCore(SessionCore):
         return [*super()._wanted(proto), self._training.loss]
 
     def _initial_state(self) -> dict[str, np.ndarray]:
-        self._training = self._training.for_weights(self._survey.trained)
+        weights = self._model.weights
+        self._training = self._training.for_weights(
+            {name: weights[name] for name in self._survey.trained}
+        )
+        clipping.groups_of(self._training.optimizer.clip_norm_settings, self._training.trained)
+        groups = self._groupings
         given = self._model.states
-        state = {}
-        for name in self._survey.trained:
-            value = self._model.weights[name]
-            state.update(self._training.optimizer.state(name, value))
-            if self._options.enableGradientAccumulation:
-                type_ = datatypes.of_member(self._training.optimizer.accumulator_type).numpy
-                state[ACCUMULATOR + name] = np.zeros(value.shape, type_ or value.dtype)
+        state = self._training.state(weights, {n: len(g.groups()) for n, g in groups.items()})
+        self._groupings = {
+            **groups,
+            **{name: groups[of] for name in state if (of := name.partition("___")[2]) in groups},
+        }
         return {name: given.get(name, value) for name, value in state.items()}
 
     def _scalars(self) -> dict[str, np.ndarray]:
-        return {**super()._scalars(), **self._training.optimizer.scalars()}
+        training = self._training
+        return {**super()._scalars(), **training.scalars(), **training.kept_scalars()}
 
     def _streamed(self) -> dict[str, np.ndarray]:
         kept = {

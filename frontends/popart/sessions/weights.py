@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,19 @@ class HostWeights:
         values: Those of weights, then of the state of the optimizer, by id.
     """
 
-    def __init__(self, values: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, np.ndarray],
+        returned: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         """Takes the values at the start, which are copied.
 
         Args:
             values: the values by id.
+            returned: for what all replicas return, the group of each replica.
         """
         self.values = {name: np.array(value) for name, value in values.items()}
+        self._returned = dict(returned or {})
 
     def __repr__(self) -> str:
         return f"HostWeights[{len(self.values)}]"
@@ -50,13 +56,21 @@ class HostWeights:
         for name, target in weights.weights.items():
             if name not in self.values:
                 continue
-            value = self.values[name]
+            value = self._read(name)
             if target.nbytes != value.nbytes:
                 raise popart_runtime_error(
                     f"The sizes (in bytes) of src and dst for tensor {name} differ: {value.nbytes} "
                     f"and {target.nbytes}. It is {value.dtype} of the shape {list(value.shape)}."
                 )
             target.reshape(-1)[:] = value.reshape(-1).view(target.dtype)
+
+    def _read(self, name: str) -> np.ndarray:
+        """Returns what users read of a value."""
+        value, groups = self.values[name], self._returned.get(name)
+        if groups is None:
+            return value
+        rows = value if len(set(groups)) > 1 else value[np.newaxis]
+        return np.ascontiguousarray(rows[list(groups)])
 
     def write(self, weights: IWeightsIO) -> None:
         """Takes values from arrays of the user's.

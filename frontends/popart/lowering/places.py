@@ -1,0 +1,217 @@
+"""`places_of`: the IPU and the pipeline stage of each node, by annotations and options."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx
+
+from tensorflow_ipu import linear_partition
+from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
+from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+
+# Attributes of nodes.
+IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a node runs.
+
+    Attributes:
+        ipu: The IPU within a replica.
+        stage: The stage of the pipeline; None without one.
+    """
+
+    ipu: int
+    stage: int | None = None
+
+
+# By each output of a node.
+Places = Mapping[str, Place]
+
+
+def places_of(model: Model, options: SessionOptions, ipus: int) -> Places:
+    """Returns where nodes run; empty if they all run on one IPU.
+
+    Args:
+        model: the model.
+        options: the options of the session.
+        ipus: how many IPUs a replica has.
+
+    Raises:
+        popart_exception: If annotations are missing, contradict each other, or do not fit the
+            IPUs.
+    """
+    mode = options.virtualGraphMode
+    if options.enablePipelining and (mode is VirtualGraphMode.Off or ipus == 1):
+        raise popart_exception(
+            f"Pipelining requires more than 1 IPU for each replica, and virtual graphs. Received: "
+            f"{ipus} IPUs, virtualGraphMode {mode.name}."
+        )
+    if mode is VirtualGraphMode.Off:
+        return {}
+    nodes = _placed_nodes(model)
+    numbers = _ipus_of(nodes, model, options, ipus)
+    for number in numbers:
+        if not 0 <= number < ipus:
+            raise popart_exception(
+                f"A node has the virtual graph id {number}, and it has to be from 0 to numIPUs - "
+                f"1, where numIPUs = {ipus}."
+            )
+    stages: Sequence[int | None] = [None] * len(nodes)
+    if options.enablePipelining:
+        stages = _stages_of(nodes, numbers)
+    _check_sources(model, nodes, numbers)
+    return {
+        name: Place(number, stage)
+        for node, number, stage in zip(nodes, numbers, stages)
+        for name in node.output
+        if name
+    }
+
+
+def stage_ipus(places: Places) -> tuple[int, ...]:
+    """Returns the IPU of each stage; empty without a pipeline.
+
+    Args:
+        places: where nodes run.
+    """
+    found = {place.stage: place.ipu for place in places.values() if place.stage is not None}
+    return tuple(found[stage] for stage in sorted(found))
+
+
+def homes_of(model: Model, places: Places) -> dict[str, Place]:
+    """Returns where inputs and weights are used first, by id.
+
+    Args:
+        model: the model.
+        places: where nodes run.
+    """
+    homes: dict[str, Place] = {}
+    for node in model.nodes:
+        place = places.get(node.output[0])
+        for name in taken_by(node) if place else ():
+            if name in model.weights or name in model.inputs:
+                homes.setdefault(name, place)  # type: ignore[arg-type]
+    return homes
+
+
+def _placed_nodes(model: Model) -> list[onnx.NodeProto]:
+    """Returns the nodes that run: not those that are known when the session is made."""
+    constant: set[str] = set()
+    found = []
+    for node in model.nodes:
+        taken = taken_by(node)
+        if node.op_type == "Constant" or (taken and constant.issuperset(taken)):
+            constant.update(node.output)
+        else:
+            found.append(node)
+    return found
+
+
+def _number(node: onnx.NodeProto, name: str) -> int | None:
+    """Returns an annotation of a node."""
+    return next((a.i for a in node.attribute if a.name == name), None)
+
+
+def _ipus_of(
+    nodes: Sequence[onnx.NodeProto], model: Model, options: SessionOptions, ipus: int
+) -> list[int]:
+    """Returns the IPU of each node."""
+    if options.virtualGraphMode is VirtualGraphMode.Auto:
+        return _split(nodes, model, options.virtualGraphSplitRatios, ipus)
+    by_phases = options.virtualGraphMode is VirtualGraphMode.ExecutionPhases
+    given = [_number(node, PHASE if by_phases else IPU) for node in nodes]
+    known = [number for number in given if number is not None]
+    if nodes and not known:
+        raise popart_exception(
+            f"virtualGraphMode is {options.virtualGraphMode.name}, but no Ops have been annotated "
+            f"with {'execution phase' if by_phases else 'virtual graph'} information. Use "
+            f"builder.{'executionPhase' if by_phases else 'virtualGraph'}."
+        )
+    if len(known) < len(given):
+        without = next(n for n, number in zip(nodes, given) if number is None)
+        raise popart_exception(
+            "Either all Ops must have their virtual graph ids set, or none must. "
+            f"{without.op_type} ({without.output[0]}) has none, and {len(known)} of {len(given)} "
+            "have."
+        )
+    if by_phases:
+        stages = max(1, min(ipus, int(options.executionPhaseSettings.stages)))
+        return [phase % stages for phase in known]
+    return known
+
+
+def _split(
+    nodes: Sequence[onnx.NodeProto], model: Model, ratios: Sequence[float], ipus: int
+) -> list[int]:
+    """Divides nodes among IPUs so that their weights are about even, or in given ratios."""
+    costs = []
+    seen: set[str] = set()
+    for node in nodes:
+        new = set(taken_by(node)) & set(model.weights) - seen
+        seen |= new
+        costs.append(1 + sum(model.weights[name].nbytes for name in new))
+    if ratios:
+        bounds = [sum(ratios[: i + 1]) / sum(ratios) * sum(costs) for i in range(len(ratios))]
+        middles = [sum(costs[:i]) + costs[i] / 2 for i in range(len(costs))]
+        parts = [sum(middle > bound for bound in bounds[:-1]) for middle in middles]
+    else:
+        parts = linear_partition.partition(costs, [1] * (len(costs) - 1), ipus)
+    if len(set(parts)) < (len(ratios) or ipus):
+        raise popart_exception(
+            f"Couldn't find enough splits of {len(nodes)} nodes for {ipus} IPUs. Use fewer IPUs, "
+            "or place nodes with builder.virtualGraph."
+        )
+    return parts
+
+
+def _stages_of(nodes: Sequence[onnx.NodeProto], ipus: Sequence[int]) -> list[int]:
+    """Returns the pipeline stage of each node: without annotations the number of its IPU."""
+    given = [_number(node, STAGE) for node in nodes]
+    known = [stage for stage in given if stage is not None]
+    if not known:
+        known = list(ipus)
+    elif len(known) < len(given):
+        without = next(n for n, stage in zip(nodes, given) if stage is None)
+        raise popart_exception(
+            f"Only some ops have had their pipeline stage set: {without.op_type} "
+            f"({without.output[0]}) has none. Set it for all of them, or for none."
+        )
+    homes: dict[int, int] = {}
+    for stage, ipu in zip(known, ipus):
+        if homes.setdefault(stage, ipu) != ipu:
+            raise popart_exception(
+                f"Ops on the virtual graphs {homes[stage]} and {ipu} have the same pipeline stage, "
+                f"{stage}."
+            )
+    missing = set(range(max(homes, default=-1) + 1)) - set(homes)
+    if missing:
+        raise popart_exception(
+            f"The set of pipeline stages {sorted(homes)} has to begin at 0 and have no gaps: stage "
+            f"{min(missing)} is missing."
+        )
+    return known
+
+
+def _check_sources(model: Model, nodes: Iterable[onnx.NodeProto], ipus: Sequence[int]) -> None:
+    """Refuses inputs and weights that nodes on several IPUs use."""
+    homes: dict[str, int] = {}
+    for node, ipu in zip(nodes, ipus):
+        for name in taken_by(node):
+            if homes.setdefault(name, ipu) == ipu:
+                continue
+            if name in model.inputs:
+                raise popart_exception(
+                    f"The input {name} is used on the IPUs {homes[name]} and {ipu}: a stream can "
+                    "only be streamed directly onto a single IPU. Pass it on with an Identity."
+                )
+            if name in model.weights:
+                raise popart_exception(
+                    f"Can not copy variable tensor {name}, which is used on the IPUs {homes[name]} "
+                    f"and {ipu}. Place the nodes that use it on one IPU."
+                )

@@ -1,0 +1,201 @@
+"""`Schedule`: what the plan has to know of a program besides its ops, as marks on them.
+
+None of it changes values: where nodes run, which stage of a pipeline they are, what is computed
+again, and which memory variables are in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+
+from tensorflow_ipu import scopes
+from tensorflow_ipu.compiler.ir.program import (
+    ACCUMULATION_ATTRIBUTE,
+    PHASE_ATTRIBUTE,
+    PIPELINE_ATTRIBUTE,
+    STAGE_ATTRIBUTE,
+    VARIABLE_ATTRIBUTE,
+)
+from tensorflow_ipu.frontends.popart.lowering.places import Place, Places, stage_ipus
+from tensorflow_ipu.gradient_accumulation import UPDATE_PHASE, MiniBatches
+from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
+
+_ACCUMULATOR = "accumulator"
+
+
+@dataclasses.dataclass(frozen=True)
+class Location:
+    """Which memory a variable is in.
+
+    Attributes:
+        is_remote: Whether it is in streaming memory.
+        split: Over how many replicas it is split.
+        is_accumulator: Whether gradients are added up in it.
+    """
+
+    is_remote: bool = False
+    split: int = 1
+    is_accumulator: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """How a program is put on IPUs.
+
+    Attributes:
+        places: Where nodes run, by each of their outputs.
+        homes: Where inputs and weights are, by id.
+        locations: Which memory variables are in, by id, where that is not plain.
+        recomputes: Whether activations of a pipeline are computed again.
+        offloads_activations: Whether what a pipeline puts aside is in streaming memory.
+    """
+
+    places: Places = dataclasses.field(default_factory=dict)
+    homes: Mapping[str, Place] = dataclasses.field(default_factory=dict)
+    locations: Mapping[str, Location] = dataclasses.field(default_factory=dict)
+    recomputes: bool = False
+    offloads_activations: bool = False
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether nodes are stages of a pipeline."""
+        return any(place.stage is not None for place in self.places.values())
+
+    def mini_batches(self, count: int, batches: int, optimizer: str) -> MiniBatches:
+        """Returns the mini-batches of an update, seen from inside the loop over them.
+
+        Args:
+            count: micro-batches for one update; without training, those of a step.
+            batches: updates of a step.
+            optimizer: class of the optimizer; empty without training.
+        """
+        if self.is_pipelined:
+            attribute, description = PIPELINE_ATTRIBUTE, self._pipeline(count, batches, optimizer)
+        else:
+            attribute, description = ACCUMULATION_ATTRIBUTE, _accumulation(count, optimizer)
+        return MiniBatches(count, attribute, description, "popart")
+
+    def _pipeline(self, count: int, batches: int, optimizer: str) -> dict[str, Any]:
+        """Returns what the compiler has to know of a pipeline."""
+        ipus = stage_ipus(self.places)
+        mode = RecomputationMode.Auto if self.recomputes else None
+        description = PipelineDescription(
+            device_mapping=ipus,
+            count=count,
+            training=bool(optimizer),
+            repeat_count=batches,
+            recomputation=mode,
+            any_count=True,
+        )
+        return {
+            "name": "popart",
+            "description": description.to_json(),
+            "devices": [[ipu] for ipu in ipus],
+            "memory": {"offload_activations": self.offloads_activations},
+            "stages": [[f"stage_{stage}"] for stage in range(len(ipus))],
+            "options": {},
+            "recompute": self.recomputes,
+        }
+
+    def of_node(self, output: str) -> contextlib.AbstractContextManager[None]:
+        """Marks the operations of a node.
+
+        Args:
+            output: its first output.
+        """
+        return at(self.places.get(output))
+
+    def of_source(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Marks the operations that bring an input or a weight.
+
+        Args:
+            name: its id.
+        """
+        return at(self.homes.get(name))
+
+    def of_inputs(self) -> contextlib.AbstractContextManager[None]:
+        """Marks the operations that read the inputs: they are where the first nodes are."""
+        stages = [place for place in self.places.values() if place.stage == 0]
+        return at(next(iter(stages or self.places.values()), None))
+
+    def of_tensor(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Marks the operations that send a tensor to the host.
+
+        Args:
+            name: its id.
+        """
+        return at(self.places.get(name, self.homes.get(name)))
+
+    def of_variable(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """Marks the operations that use a variable.
+
+        Args:
+            name: its id.
+        """
+        location = self.locations.get(name)
+        if location is None:
+            return contextlib.nullcontext()
+        mark: dict[str, Any] = {"remote": location.is_remote, "split": location.split}
+        if location.is_accumulator:
+            mark["role"] = _ACCUMULATOR
+        return _attributes({VARIABLE_ATTRIBUTE: attr_value_pb2.AttrValue(s=_json(mark))})
+
+
+#: One IPU, and nothing kept elsewhere.
+PLAIN = Schedule()
+
+
+@contextlib.contextmanager
+def at(place: Place | None) -> Iterator[None]:
+    """Places operations.
+
+    Args:
+        place: where they run; None for anywhere.
+
+    Yields:
+        Nothing.
+    """
+    if place is None:
+        yield
+        return
+    with scopes.ipu_shard(place.ipu):
+        if place.stage is None:
+            yield
+            return
+        with _attributes({STAGE_ATTRIBUTE: attr_value_pb2.AttrValue(i=place.stage)}):
+            yield
+
+
+def update_scope() -> contextlib.AbstractContextManager[Any]:
+    """Marks operations as parts of an update of weights."""
+    return _attributes({PHASE_ATTRIBUTE: attr_value_pb2.AttrValue(s=UPDATE_PHASE.encode())})
+
+
+def _accumulation(count: int, optimizer: str) -> dict[str, Any]:
+    """Returns what the compiler has to know of an accumulation."""
+    return {
+        "optimizer": optimizer,
+        "name": "popart",
+        "num_mini_batches": count,
+        "wrapped_by": None,
+        "memory": {},
+    }
+
+
+def _attributes(
+    attributes: dict[str, attr_value_pb2.AttrValue],
+) -> contextlib.AbstractContextManager[Any]:
+    graph = tf.compat.v1.get_default_graph()
+    scope: contextlib.AbstractContextManager[Any] = graph._attr_scope(attributes)
+    return scope
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()

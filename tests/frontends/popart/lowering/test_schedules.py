@@ -1,0 +1,243 @@
+"""Schedules: values of the plain program, and the plan of the schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import popart
+import pytest
+
+from tests.support import popart_models
+from tests.support import popart_training as models
+from tests.support.popart_training import Trained
+
+MANUAL = popart.VirtualGraphMode.Manual
+OFF_CHIP = popart.TensorStorage.OffChip
+SHARDED = popart.ReplicatedTensorSharding.On
+
+
+def adam():
+    return popart.Adam({"defaultLearningRate": (0.01, True), "lossScaling": (4.0, False)})
+
+
+def options(**values):
+    made = popart.SessionOptions()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Weights after two steps, by accumulation and replicas, from a program on one IPU."""
+    found = {}
+
+    def trained(micro, replicas):
+        # The data of replicas are further micro-batches.
+        if (micro, replicas) not in found:
+            with Trained(adam(), 2, micro * replicas) as session:
+                found[micro, replicas] = session.run(2).read()
+        return found[micro, replicas]
+
+    return trained
+
+
+def check(read, expected):
+    for name, value in expected.items():
+        np.testing.assert_allclose(read[name], value, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("replicas, recompute", [(1, False), (2, True), (4, False)])
+def test_a_pipeline_computes_what_the_plain_program_does(plain, replicas, recompute):
+    kind = popart.RecomputationType
+    chosen = options(
+        virtualGraphMode=MANUAL,
+        enablePipelining=True,
+        autoRecomputation=kind.Pipeline if recompute else kind.NoRecompute,
+    )
+    anchors = {"x": popart.AnchorReturnType("All"), "Tanh:0": popart.AnchorReturnType("Final")}
+    with Trained(adam(), 2, 3, replicas, chosen, anchors, stages=[0, 1]) as trained:
+        check(trained.run(2).read(), plain(3, replicas))
+        np.testing.assert_array_equal(trained.results["x"], trained.data.squeeze())
+        workload = trained.workload
+        described = workload.pipeline
+        assert described.device_mapping == (0, 1)
+        assert (described.count, described.repeat_count) == (3, 2)
+        assert (described.recomputation is not None) == recompute
+        assert workload.ipus == 2 and workload.copies
+        roles = {v.name: (v.role, v.ipu) for v in workload.variables if v.shape}
+        assert roles["w1"] == ("weight", 0) and roles["w2"] == ("weight", 1)
+        assert roles["Accum___w2"] == ("accumulator", 1)
+        assert roles["Accl1___w2"] == ("optimizer state", 1)
+        timing = trained.session._executable.plan.timeline.schedule
+        assert timing is not None
+
+
+def test_accumulation_and_updates_are_in_the_plan(plain):
+    with Trained(adam(), 2, 3) as trained:
+        check(trained.run(2).read(), plain(3, 1))
+        workload = trained.workload
+        assert {v.name: v.role for v in workload.variables}["Accum___w1"] == "accumulator"
+        products = [op for op in workload.ops if op.type == "MatMul"]
+        assert {op.runs for op in products} == {6}
+        updates = [op for op in workload.ops if op.phase == "update" and op.type == "Sqrt"]
+        assert updates and {op.runs for op in updates} == {2}
+
+
+def test_locations_are_in_the_plan_and_change_no_values(plain):
+    location = popart.TensorLocation(OFF_CHIP, SHARDED)
+    remote = popart.TensorLocationSettings(location, 0, 0)
+    large_only = popart.TensorLocationSettings(OFF_CHIP, 10, 8192)
+    chosen = options(
+        optimizerStateTensorLocationSettings=remote,
+        weightTensorLocationSettings=large_only,
+        accumulatorTensorLocationSettings=popart.TensorLocationSettings(OFF_CHIP),
+    )
+    chosen.tensorLocationSettingsOverride["Accl2___w2"] = popart.TensorLocation()
+    with Trained(adam(), 2, 2, 2, chosen) as trained:
+        read = trained.run(2).read(
+            w1=np.empty((3, 4), np.float32), Accl1___w1=np.empty((3, 4), np.float32)
+        )
+        np.testing.assert_allclose(read["w1"], plain(2, 2)["w1"], 1e-5, 1e-5)
+        assert read["Accl1___w1"].all()
+        found = {v.name: (v.offloaded, v.split) for v in trained.workload.variables}
+    assert found["w1"] == (True, 1) and found["w2"] == (False, 1)  # 12 and 8 elements
+    assert found["Accl1___w1"] == (True, 2) and found["Accl2___w2"] == (False, 1)
+    assert found["Accum___w2"] == (True, 1)
+
+
+def test_phases_alternate_between_ipus(plain):
+    settings = popart.ExecutionPhaseSettings()
+    settings.phases, settings.stages = 2, 2
+    chosen = options(
+        virtualGraphMode=popart.VirtualGraphMode.ExecutionPhases, executionPhaseSettings=settings
+    )
+
+    def annotate(builder, ids):
+        for phase, outputs in enumerate((["MatMul:0", "Tanh:0"], ["MatMul:0/1", "L1:0"])):
+            for output in outputs:
+                builder.executionPhase(output, phase)
+
+    with Trained(adam(), 2, 1, 1, chosen, stages=[0, 1], annotate=annotate) as trained:
+        check(trained.run(2).read(), plain(1, 1))
+        assert {v.name: v.ipu for v in trained.workload.variables if v.shape}["w2"] == 1
+    with pytest.raises(popart.popart_exception, match="ExecutionPhases"):
+        Trained(adam(), options=options(executionPhaseSettings=settings))
+
+
+def test_nodes_are_divided_among_ipus():
+    chosen = options(virtualGraphMode=popart.VirtualGraphMode.Auto)
+    with Trained(adam(), 1, 1, 1, chosen, stages=[0, 1]) as trained:
+        assert {op.ipu for op in trained.workload.ops if op.type == "MatMul"} == {0, 1}
+
+
+def inference(stages, batches, chosen):
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [2])
+    y = x
+    for ipu in stages:
+        with builder.virtualGraph(ipu):
+            y = builder.aiOnnx.relu([builder.aiOnnx.neg([y])])
+    with popart_models.device(max(stages) + 1) as device:
+        session = popart.InferenceSession(
+            builder.getModelProto(), popart.DataFlow(batches, [y]), device, userOptions=chosen
+        )
+        session.prepareDevice()
+        results = session.initAnchorArrays()
+        data = np.arange(2 * batches, dtype=np.float32).reshape(batches, 2)
+        session.run(popart.PyStepIO({x: data}, results))
+        return data, results[y], session._executable
+
+
+def test_inference_is_pipelined_over_the_batches_of_a_step():
+    chosen = options(virtualGraphMode=MANUAL, enablePipelining=True)
+    data, found, executable = inference([0, 1], 5, chosen)
+    np.testing.assert_array_equal(found, np.zeros_like(data))
+    assert executable.workload.pipeline.count == 5 and not executable.workload.pipeline.training
+    with pytest.raises(popart.popart_exception, match=r"depth \(batchesPerStep\) must equal at"):
+        inference([0, 1], 1, chosen)
+
+
+PIPELINED = {"virtualGraphMode": MANUAL, "enablePipelining": True}
+
+
+def stage(of_first, of_second):
+    def annotate(builder, ids):
+        for stages, outputs in (
+            (of_first, ["MatMul:0", "Tanh:0"]),
+            (of_second, ["MatMul:0/1", "L1:0"]),
+        ):
+            for number, output in zip(stages, outputs):
+                if number is not None:
+                    builder.pipelineStage(output, number)
+
+    return annotate
+
+
+@pytest.mark.parametrize(
+    "values, arguments, message",
+    [
+        ({**PIPELINED, "virtualGraphMode": popart.VirtualGraphMode.Off}, {}, "more than 1 IPU"),
+        (PIPELINED, {"micro": 1}, "factor. must equal at least the number"),
+        (PIPELINED, {"annotate": stage([0, 0], [1, None])}, "Only some ops have had"),
+        (PIPELINED, {"annotate": stage([0, 0], [0, 1])}, "have the same pipeline stage"),
+        (PIPELINED, {"annotate": stage([0, 0], [2, 2])}, "stage 1 is missing"),
+        (
+            PIPELINED,
+            {"annotate": lambda b, ids: b.recomputeOutputInBackwardPass("Tanh:0")},
+            "user annotation for recomputation is not allowed",
+        ),
+        (
+            {"autoRecomputation": popart.RecomputationType.Standard},
+            {"annotate": lambda b, i: b.recomputeOutputInBackwardPass("Tanh:0"), "stages": None},
+            "A mixture of auto and manual recomputation is not supported",
+        ),
+        (PIPELINED, {"anchors": {"x": popart.AnchorReturnType("EveryN", 1)}}, "EVERYN is not"),
+        ({"virtualGraphMode": MANUAL}, {"stages": None}, "no Ops have been annotated"),
+        (
+            {
+                "virtualGraphMode": popart.VirtualGraphMode.Auto,
+                "virtualGraphSplitRatios": [1.0] * 9,
+            },
+            {},
+            "Couldn't find enough splits",
+        ),
+    ],
+)
+def test_annotations_and_options_that_do_not_fit_are_refused(values, arguments, message):
+    given = {"micro": 3, "stages": [0, 1], "options": options(**values), **arguments}
+    with pytest.raises(popart.popart_exception, match=message):
+        Trained(popart.SGD({}), **given)
+
+
+def test_clip_norms_with_pipelining_need_another_order_than_serial(plain):
+    clipped = popart.SGD({}, [popart.ClipNormSettings.clipAllWeights(1.0)])
+    with pytest.raises(popart.popart_exception, match="Incompatible accumulateOuterFragment"):
+        Trained(clipped, micro=2, stages=[0, 1], options=options(**PIPELINED))
+    settings = popart.AccumulateOuterFragmentSettings(
+        popart.AccumulateOuterFragmentSchedule.Scheduler
+    )
+    chosen = options(**PIPELINED, accumulateOuterFragmentSettings=settings)
+    with Trained(clipped, micro=2, stages=[0, 1], options=chosen) as trained:
+        found = models.summed(models.start(), trained.data)
+        norm = np.sqrt(sum((g**2).sum() for g in found.values()))
+        expected = {n: w - 0.1 / max(1, norm) * found[n] for n, w in models.start().items()}
+        check(trained.run().read(), expected)
+
+
+def test_inputs_and_weights_are_used_on_one_ipu():
+    for kind, message in (("input", "streamed directly onto a single IPU"), ("w", "Can not copy")):
+        builder = popart.Builder()
+        x = builder.addInputTensor("FLOAT", [2])
+        w = builder.addInitializedInputTensor(np.ones(2, np.float32))
+        with builder.virtualGraph(0):
+            y = builder.aiOnnx.add([x, w])
+        with builder.virtualGraph(1):
+            y = builder.aiOnnx.mul([y, x if kind == "input" else w])
+        with popart_models.device(2) as device:
+            with pytest.raises(popart.popart_exception, match=message):
+                popart.InferenceSession(
+                    builder.getModelProto(),
+                    popart.DataFlow(1, [y]),
+                    device,
+                    userOptions=options(virtualGraphMode=MANUAL),
+                )
