@@ -34,6 +34,8 @@ REFUSAL_ATTRIBUTE = "_ipu_refusal"
 SHARD_INPUT_ATTRIBUTE = "_ipu_shard_input"
 # On the variables of a queue (`internal_ops.fifo`): whether it is to be in remote memory.
 FIFO_ATTRIBUTE = "_ipu_fifo"
+# On one op of a program: floating-point events end it, whatever the configuration says.
+TRAPS_ATTRIBUTE = "_ipu_traps"
 # JSON, on ops that use a variable: where a program says itself that it is kept (`remote`, and over
 # how many replicas it is split: `split`), and its `role`, unless that follows from its use.
 VARIABLE_ATTRIBUTE = "_ipu_variable"

@@ -53,13 +53,14 @@ class FloatBehavior:
     half_partials: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, attached: System) -> FloatBehavior:
+    def of(cls, attached: System, traps: bool = False) -> FloatBehavior:
         """Returns what a configuration says.
 
         The IPU model has ordinary float16: an overflow is infinite, and nothing else can be chosen.
 
         Args:
             attached: what is configured.
+            traps: whether the program asks for all traps itself.
         """
         options = dict(attached.settings.items())
         half_partials = frozenset(
@@ -75,7 +76,7 @@ class FloatBehavior:
         nan = everything or options[f"{_CATEGORY}.nanoo"]
         return cls(
             **{
-                name: everything or options[f"{_CATEGORY}.{name}"]
+                name: everything or traps or options[f"{_CATEGORY}.{name}"]
                 for name in ("inv", "div0", "oflo")
             },
             overflow=Overflow.NAN if nan else Overflow.CLIP,

@@ -21,6 +21,7 @@ from tensorflow_ipu.compiler.ir.node_order import topological
 from tensorflow_ipu.compiler.ir.node_results import input_types, results_of
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
+    TRAPS_ATTRIBUTE,
     Program,
     called_functions,
     node_tag,
@@ -54,7 +55,8 @@ def run(program: Program, target: Target) -> None:
     Before: any legal Program. After: the same, with the arithmetic of the device. Without float16
     and without traps nothing changes.
     """
-    behavior = FloatBehavior.of(target.system)
+    asks = any(TRAPS_ATTRIBUTE in node.attr for _, node in program.nodes())
+    behavior = FloatBehavior.of(target.system, asks)
     if not behavior.traps and not _has_half(program):
         return
     outside = outside_compilation.functions_run(program)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 
 from tensorflow_ipu.compiler.checks import verify
-from tensorflow_ipu.compiler.ir.program import Program, node_tag
+from tensorflow_ipu.compiler.ir.program import TRAPS_ATTRIBUTE, Program, node_tag
 from tensorflow_ipu.compiler.ir.target import Target
 from tensorflow_ipu.compiler.passes import numerics
 from tensorflow_ipu.config import IPUConfig
@@ -170,3 +171,15 @@ def test_what_moves_values_does_not_round_them() -> None:
 
     program = _lowered(function, _HALVES)
     assert ops(program).count("IpuFloatToHalf") == 1
+
+
+def test_a_program_can_ask_for_traps_itself() -> None:
+    _configure()
+
+    def program(x: tf.Tensor) -> tf.Tensor:
+        mark = attr_value_pb2.AttrValue(b=True)
+        with tf.compat.v1.get_default_graph()._attr_scope({TRAPS_ATTRIBUTE: mark}):
+            return 1.0 / x
+
+    assert _count(_lowered(program, _FLOATS)) == [1, 0, 0]
+    assert _count(_lowered(lambda x: 1.0 / x, _FLOATS)) == [0, 0, 0]
