@@ -12,12 +12,13 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_page_of_options_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("make_options", ROOT / "docs/make_options.py")
+@pytest.mark.parametrize("name", ["make_options", "make_popart_options"])
+def test_the_pages_of_options_are_up_to_date(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.PATH.read_text(encoding="utf-8") == module.render(), (
-        "docs/options.md is out of date: run python docs/make_options.py"
+        f"{module.PATH.name} is out of date: run python docs/{name}.py"
     )
 
 

@@ -193,7 +193,7 @@ class Lowering:
             if line is not None and not tf.executing_eagerly():
                 place = frames.SourceLocation(line.fileName, line.lineNumber, line.functionName)
                 declared.declare(tf.compat.v1.get_default_graph(), scope.rstrip("/"), place)
-            stack.enter_context(self._schedule.of_node(node.output[0]))
+            stack.enter_context(self._schedule.of_node(node))
             yield
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.feeds.arrays import ArrayInfeed
 from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.enums import SyntheticDataMode
 from tensorflow_ipu.frontends.popart.lowering import carriers
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
@@ -17,16 +18,24 @@ from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 class Inputs:
     """The inputs that a program reads."""
 
-    def __init__(self, infos: Mapping[str, TensorInfo], ordinal: int) -> None:
+    def __init__(
+        self,
+        infos: Mapping[str, TensorInfo],
+        ordinal: int,
+        synthetic: SyntheticDataMode = SyntheticDataMode.Off,
+    ) -> None:
         """Makes the feed, unless there are no inputs.
 
         Args:
             infos: shape and type of each input.
             ordinal: of the TensorFlow device.
+            synthetic: what takes the place of data from the host, which then are not read.
         """
+        self._infos = infos
+        self._synthetic = synthetic
         self._types = {name: datatypes.of_member(info.dataType()) for name, info in infos.items()}
         self._feed: ArrayInfeed | None = None
-        if infos:
+        if infos and synthetic is SyntheticDataMode.Off:
             specs = [
                 tf.TensorSpec(info.shape(), self._types[name].carrier)
                 for name, info in infos.items()
@@ -39,12 +48,27 @@ class Inputs:
         Returns:
             The tensors by input.
         """
+        if self._synthetic is not SyntheticDataMode.Off:
+            return self._made_up()
         if self._feed is None:
             return {}
         return {
             name: carriers.from_device(tensor, type_)
             for (name, type_), tensor in zip(self._types.items(), self._feed.dequeue())
         }
+
+    def _made_up(self) -> dict[str, Any]:
+        """Returns data that nobody sent, the same in each micro-batch."""
+        found = {}
+        for number, (name, info) in enumerate(self._infos.items()):
+            random = np.random.RandomState(number)
+            values = np.zeros(info.shape())
+            if self._synthetic is SyntheticDataMode.RandomNormal:
+                values = random.standard_normal(info.shape())
+            elif self._synthetic is SyntheticDataMode.RandomUniform:
+                values = random.uniform(size=info.shape())
+            found[name] = tf.constant(values.astype(self._types[name].numpy))
+        return found
 
     def start(self, samples: Mapping[str, np.ndarray]) -> None:
         """Gives the feed the data of one run.

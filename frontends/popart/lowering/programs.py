@@ -14,7 +14,7 @@ from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId
+from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.anchors import Anchors
@@ -22,12 +22,18 @@ from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.inputs import Inputs
 from tensorflow_ipu.frontends.popart.lowering.loss_scales import LossScale
 from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
-from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule, update_scope
+from tensorflow_ipu.frontends.popart.lowering.schedules import (
+    PLAIN,
+    Schedule,
+    mark_options,
+    update_scope,
+)
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices, folded
 from tensorflow_ipu.frontends.popart.lowering.updates import Update
 from tensorflow_ipu.frontends.popart.lowering.values import Value
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Numerics
+from tensorflow_ipu.frontends.popart.options.planned import NO_OPTIONS, ProgramOptions
 from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.ops.replication_ops import replication_index
@@ -53,6 +59,9 @@ class Step:
         is_rounded_stochastically: Whether results in float16 are.
         groupings: The groups of replicas of variables of which they have values of their own.
         tracked: The tensors whose gradients the loss scale follows.
+        options: What the program is planned for, where the configuration does not say it.
+        synthetic: What takes the place of data from the host.
+        is_forward_only: Whether weights are not updated although the model is trained.
     """
 
     model: Model
@@ -66,6 +75,9 @@ class Step:
     is_rounded_stochastically: bool = False
     groupings: Mapping[str, ReplicaGrouping] = dataclasses.field(default_factory=dict)
     tracked: tuple[str, ...] = ()
+    options: ProgramOptions = NO_OPTIONS
+    synthetic: SyntheticDataMode = SyntheticDataMode.Off
+    is_forward_only: bool = False
 
     @property
     def micro_batches(self) -> int:
@@ -83,13 +95,20 @@ class Program:
         cluster: What is compiled.
     """
 
-    def __init__(self, step: Step, weights: Mapping[str, np.ndarray], ordinal: int) -> None:
+    def __init__(
+        self,
+        step: Step,
+        weights: Mapping[str, np.ndarray],
+        ordinal: int,
+        variables: dict[str, tf.Variable] | None = None,
+    ) -> None:
         """Puts a model into a program; it is compiled when it first runs.
 
         Args:
             step: what a run does.
             weights: values of weights and of optimizer state.
             ordinal: of the TensorFlow device.
+            variables: those of another program that this one shares; None for its own.
 
         Raises:
             popart_exception: If the model cannot be put into a program.
@@ -97,9 +116,9 @@ class Program:
         self._step = step
         self.device = f"/device:IPU:{ordinal}"
         self.anchors = Anchors(step.data_flow, ordinal, step.micro_batches, step.replicas)
-        self._inputs = Inputs(step.model.used_inputs, ordinal)
+        self._inputs = Inputs(step.model.used_inputs, ordinal, step.synthetic)
         with tf.device(self.device):
-            self.variables = {
+            self.variables = variables or {
                 name: tf.Variable(array, name=_fit(name)) for name, array in weights.items()
             }
         self._replicated = ReplicaVariables(self.variables, step.groupings, step.schedule)
@@ -146,13 +165,14 @@ class Program:
         self.anchors.begin(self._step.infos)
         done = _repeat(self._step.micro_batches, self._micro_batch)
         with tf.control_dependencies(done):
-            return [], [*done, *self.anchors.send_sums(), *self._replicated.share()]
+            marked = mark_options(self._step.options)
+            return [], [marked, *done, *self.anchors.send_sums(), *self._replicated.share()]
 
     def _micro_batch(self, number: Any) -> list[Any]:
         """Puts one micro-batch into the program, and the update after the last one of a batch."""
         trained = self._step.training
         lowering = self._lowered()
-        if trained is None:
+        if trained is None or self._step.is_forward_only:
             return self._inferred(lowering, number)
         update = self._update(trained)
         gradients = self._differentiated(lowering, update)

@@ -15,7 +15,6 @@ from tensorflow_ipu.frontends.popart.enums import (
     RecomputeType,
     ReplicatedTensorSharding,
     TensorStorage,
-    VirtualGraphMode,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import TensorLocation, TensorLocationSettings
@@ -23,6 +22,7 @@ from tensorflow_ipu.frontends.popart.lowering.places import homes_of, places_of,
 from tensorflow_ipu.frontends.popart.lowering.schedules import Location, Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
+from tensorflow_ipu.frontends.popart.options.planned import partials_of
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 
 _RECOMPUTE = "__recompute_output_in_backward_pass"
@@ -61,8 +61,10 @@ def schedule_of(
         places,
         homes_of(model, places),
         locations_of(model, options, variables),
-        recomputes=is_trained and recomputation is not RecomputationType.NoRecompute,
+        recomputes=is_trained
+        and (recomputation is not RecomputationType.NoRecompute or bool(asked)),
         offloads_activations=activations is TensorStorage.OffChip,
+        adds_products_in_half=partials_of(options.partialsTypeMatMuls) == "float16",
     )
 
 
@@ -152,23 +154,6 @@ def _location(
         domain = location.shardingDomain.toReplicaGrouping(replicas)
         return Location(is_remote, domain.groupSize)
     return Location(is_remote)
-
-
-def check_phases(options: SessionOptions) -> None:
-    """Refuses phases without places for them.
-
-    Args:
-        options: the options of the session.
-
-    Raises:
-        popart_exception: If there are several phases, and virtual graphs are of another kind.
-    """
-    phases = int(options.executionPhaseSettings.phases)
-    if phases > 1 and options.virtualGraphMode is not VirtualGraphMode.ExecutionPhases:
-        raise popart_exception(
-            f"executionPhaseSettings.phases is {phases}, which requires virtualGraphMode "
-            f"ExecutionPhases. Received: {options.virtualGraphMode.name}"
-        )
 
 
 def _check_depth(stages: int, flow: DataFlow, training: Training | None) -> None:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import onnx
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
@@ -20,14 +21,21 @@ from tensorflow_ipu.compiler.ir.program import (
     ACCUMULATION_ATTRIBUTE,
     PHASE_ATTRIBUTE,
     PIPELINE_ATTRIBUTE,
+    SETTINGS_ATTRIBUTE,
     STAGE_ATTRIBUTE,
+    TRAPS_ATTRIBUTE,
     VARIABLE_ATTRIBUTE,
 )
+from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.places import Place, Places, stage_ipus
+from tensorflow_ipu.frontends.popart.options.planned import ProgramOptions
 from tensorflow_ipu.gradient_accumulation import UPDATE_PHASE, MiniBatches
 from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
 
 _ACCUMULATOR = "accumulator"
+# Attribute of nodes: the type in which they add products.
+_PARTIALS = "__partials_type"
+_PARTIALS_TYPES = {"FLOAT": tf.float32, "HALF": tf.float16}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +63,7 @@ class Schedule:
         locations: Which memory variables are in, by id, where that is not plain.
         recomputes: Whether activations of a pipeline are computed again.
         offloads_activations: Whether what a pipeline puts aside is in streaming memory.
+        adds_products_in_half: Whether matrix products of float16 add in float16.
     """
 
     places: Places = dataclasses.field(default_factory=dict)
@@ -62,6 +71,7 @@ class Schedule:
     locations: Mapping[str, Location] = dataclasses.field(default_factory=dict)
     recomputes: bool = False
     offloads_activations: bool = False
+    adds_products_in_half: bool = False
 
     @property
     def is_pipelined(self) -> bool:
@@ -104,13 +114,34 @@ class Schedule:
             "recompute": self.recomputes,
         }
 
-    def of_node(self, output: str) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def of_node(self, node: onnx.NodeProto) -> Iterator[None]:
         """Marks the operations of a node.
 
         Args:
-            output: its first output.
+            node: the node.
+
+        Yields:
+            Nothing.
         """
-        return at(self.places.get(output))
+        partials = self._partials(node)
+        adding = contextlib.nullcontext() if partials is None else scopes.partials_type(partials)
+        with at(self.places.get(node.output[0])), adding:
+            yield
+
+    def _partials(self, node: onnx.NodeProto) -> Any:
+        """Returns the type in which a node adds products; None if that is not said."""
+        if node.op_type not in ("MatMul", "Conv"):
+            return None
+        said = next((a.s.decode() for a in node.attribute if a.name == _PARTIALS), None)
+        if said is not None and said.upper() not in _PARTIALS_TYPES:
+            raise popart_exception(
+                f"Bad {node.op_type}PartialsType {said!r} of {node.output[0]}. Expected FLOAT or "
+                "HALF."
+            )
+        if said is not None:
+            return _PARTIALS_TYPES[said.upper()]
+        return tf.float16 if self.adds_products_in_half and node.op_type == "MatMul" else None
 
     def of_source(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Marks the operations that bring an input or a weight.
@@ -171,6 +202,22 @@ def at(place: Place | None) -> Iterator[None]:
             return
         with _attributes({STAGE_ATTRIBUTE: attr_value_pb2.AttrValue(i=place.stage)}):
             yield
+
+
+def mark_options(options: ProgramOptions) -> tf.Operation:
+    """Gives the program in scope options of its own.
+
+    Args:
+        options: the options.
+
+    Returns:
+        An operation that has to be in the program.
+    """
+    marks = {SETTINGS_ATTRIBUTE: attr_value_pb2.AttrValue(s=_json(options.settings))}
+    if options.traps:
+        marks[TRAPS_ATTRIBUTE] = attr_value_pb2.AttrValue(b=True)
+    with _attributes(marks):
+        return tf.no_op(name="options")
 
 
 def update_scope() -> contextlib.AbstractContextManager[Any]:

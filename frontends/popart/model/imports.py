@@ -10,7 +10,11 @@ import onnx
 from onnx import defs
 
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.enums import CommGroupType, VariableRetrievalMode
+from tensorflow_ipu.frontends.popart.enums import (
+    CommGroupType,
+    ExchangeStrategy,
+    VariableRetrievalMode,
+)
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import VariableSettings
 from tensorflow_ipu.frontends.popart.model import external_data, loading, reserved
@@ -22,6 +26,7 @@ from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 # Ops that run although nobody needs what they make.
 _KEPT = ("PrintTensor", "Abort", "CopyVarUpdate")
 _BROADCAST = "__replicated_stream_mode/"
+_EXCHANGE = "__exchange_strategy/"
 # What the builder says of the groups of replicas that a weight has.
 _GROUP_TYPE, _GROUP_SIZE, _MODE = (
     "__comm_group_type/",
@@ -68,6 +73,15 @@ class Model:
             return None
         grouping = self.settings[weight].getReplicaGrouping(replicas)
         return None if grouping.groupSize == replicas else grouping
+
+    @property
+    def exchange_strategies(self) -> list[ExchangeStrategy]:
+        """When inputs come to the device."""
+        return [
+            ExchangeStrategy(int(entry.value))
+            for entry in self.proto.metadata_props
+            if entry.key.startswith(_EXCHANGE) and entry.value.isdigit()
+        ]
 
     def returning(self, weight: str, replicas: int) -> list[int] | None:
         """Returns the group of each replica, for a weight that all of them return.

@@ -1,4 +1,4 @@
-"""The table of the options of a session: default, type and effect of each."""
+"""The table of the options of a session: default, type, effect and meaning of each."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ class Effect(enum.Enum):
     """What an option does.
 
     Attributes:
-        VALUES: It changes what is computed.
-        PLAN: On the chip it changes only memory and time; here it has no effect yet, which is said
-            once.
-        STORED: It is kept, and has no effect anywhere but in the original's tools.
+        VALUES: It changes what is computed, kept or refused.
+        PLAN: It changes memory and time in the plan, and no values.
+        IGNORED: On the chip it changes memory and time; here nothing, which is said once.
+        STORED: It is kept, and has no effect but in the original's own tools.
         MISSING: It would change what is computed, and is not there yet: sessions refuse it.
     """
 
     VALUES = "values"
     PLAN = "plan"
+    IGNORED = "ignored with one warning"
     STORED = "stored"
-    MISSING = "missing"
+    MISSING = "refused"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,116 +38,222 @@ class Option:
         name: its name.
         default: makes its default.
         effect: what it does.
+        doc: what it is for.
     """
 
     name: str
     default: Callable[[], Any]
     effect: Effect
+    doc: str
 
 
-V, P, S, M = Effect.VALUES, Effect.PLAN, Effect.STORED, Effect.MISSING
+V, P, W, S, M = Effect.VALUES, Effect.PLAN, Effect.IGNORED, Effect.STORED, Effect.MISSING
 
-# Name -> default or what makes it, effect.
-_ROWS: dict[str, tuple[Any, Effect]] = {
-    "accumulateOuterFragmentSettings": (settings.AccumulateOuterFragmentSettings, P),
-    "accumulationAndReplicationReductionType": (enums.ReductionType.Sum, V),
-    "accumulationFactor": (1, V),
-    "accumulatorTensorLocationSettings": (TensorLocationSettings, P),
-    "activationTensorLocationSettings": (TensorLocationSettings, P),
-    "aliasZeroCopy": (False, P),
-    "autoRecomputation": (enums.RecomputationType.NoRecompute, P),
-    "automaticLossScalingSettings": (settings.AutomaticLossScalingSettings, V),
-    "batchSerializationSettings": (settings.BatchSerializationSettings, P),
-    "bufferingDepthMap": (dict, P),
-    "cachePath": ("session_cache", V),
-    "compileEngine": (True, V),
-    "constantWeights": (True, V),
-    "convolutionOptions": (dict, P),
-    "createImplicitPipeliningFwdOnlyProgram": (False, M),
-    "customCodeletCompileFlags": ("", S),
-    "customCodelets": (list, S),
-    "decomposeGradSum": (False, P),
-    "defaultBufferingDepth": (1, P),
-    "delayVarUpdates": (True, P),
-    "disableGradAccumulationTensorStreams": (False, V),
-    "disableOptimizerStateTensorStreams": (False, V),
-    "dotChecks": (set, S),
-    "dotOpNames": (False, S),
-    "enableConstantFoldingOfMultipleConsumers": (True, P),
-    "enableDistributedReplicatedGraphs": (False, M),
-    "enableEfficientOverlapIOTopoCons": (False, P),
-    "enableEngineCaching": (False, V),
-    "enableExplicitMainLoops": (False, P),
-    "enableFloatingPointChecks": (False, M),
-    "enableFullyConnectedPass": (True, P),
-    "enableGradientAccumulation": (False, V),
-    "enableInplaceAmbiguityChecking": (False, S),
-    "enableLoadAndOffloadRNGState": (False, V),
-    "enableMergeExchange": (True, P),
-    "enableNonStableSoftmax": (False, V),
-    "enableOutlining": (True, P),
-    "enableOutliningCopyCostPruning": (True, P),
-    "enablePipelining": (False, P),
-    "enablePrefetchDatastreams": (True, P),
-    "enableReplicatedGraphs": (False, V),
-    "enableStableNorm": (False, P),
-    "enableStochasticRounding": (False, V),
-    "enableSupportedDataTypeCasting": (True, V),
-    "enableVariablesCaching": (True, V),
-    "engineOptions": (dict, P),
-    "ensureFp32LossScaleTensor": (False, M),
-    "executionPhaseSettings": (settings.ExecutionPhaseSettings, P),
-    "experimentalSettings": (settings.ExperimentalSettings, S),
-    "explicitRecomputation": (False, P),
-    "exportPoplarComputationGraph": (False, S),
-    "exportPoplarVertexGraph": (False, S),
-    "finalDotOp": (10000, S),
-    "firstDotOp": (0, S),
-    "gclOptions": (dict, P),
-    "globalReplicaOffset": (0, M),
-    "globalReplicationFactor": (1, M),
-    "groupHostSync": (False, P),
-    "groupNormStridedChannelGrouping": (False, V),
-    "hardwareInstrumentations": (lambda: {enums.Instrumentation.Outer}, V),
-    "instrumentWithHardwareCycleCounter": (False, V),
-    "kahnTieBreaker": ("greedy", S),
-    "logDir": ("", S),
-    "lstmOptions": (dict, P),
-    "matmulOptions": (dict, P),
-    "meanAccumulationAndReplicationReductionStrategy": (enums.MeanReductionStrategy.Post, V),
-    "mergeVarUpdate": (enums.MergeVarUpdateType.Off, P),
-    "mergeVarUpdateMemThreshold": (1000000, P),
-    "numIOTiles": (0, P),
-    "optimizerStateTensorLocationSettings": (TensorLocationSettings, P),
-    "opxAliasChecking": (False, S),
-    "opxModifyChecking": (False, S),
-    "outlineSequenceBreakCost": (10000.0, P),
-    "outlineThreshold": (1.0, P),
-    "partialsTypeMatMuls": ("", P),
-    "rearrangeAnchorsOnHost": (True, P),
-    "rearrangeStreamsOnHost": (False, P),
-    "replicatedCollectivesSettings": (settings.ReplicatedCollectivesSettings, P),
-    "replicatedGraphCount": (1, V),
-    "reportOptions": (dict, P),
-    "scheduleNonWeightUpdateGradientConsumersEarly": (False, P),
-    "separateCallOpPdfs": (True, S),
-    "serializedPoprithmsAnnealGraphsDir": ("", S),
-    "serializedPoprithmsShiftGraphsDir": ("", S),
-    "stashAllTensorsInferencePipeline": (False, P),
-    "strictOpVersions": (True, V),
-    "subgraphCopyingStrategy": (enums.SubgraphCopyingStrategy.OnEnterAndExit, P),
-    "swapLimitScheduler": (1000000000, S),
-    "syntheticDataMode": (enums.SyntheticDataMode.Off, M),
-    "tensorLocationSettingsOverride": (dict, P),
-    "throwIfLog2ScaleTensorNotInRange": (True, S),
-    "timeLimitScheduler": (1e9, S),
-    "transitiveClosureOptimizationThreshold": (100000, S),
-    "updatableNamedBuffers": (list, S),
-    "useHostCopyOps": (False, P),
-    "useLoopCandidateCreator": (False, P),
-    "virtualGraphMode": (enums.VirtualGraphMode.Off, V),
-    "virtualGraphSplitRatios": (list, P),
-    "weightTensorLocationSettings": (TensorLocationSettings, P),
+# Name -> default or what makes it, effect, meaning.
+_ROWS: dict[str, tuple[Any, Effect, str]] = {
+    "accumulateOuterFragmentSettings": (
+        settings.AccumulateOuterFragmentSettings,
+        V,
+        "order of the updates of pipelines; clip norms need another one than Serial",
+    ),
+    "accumulationAndReplicationReductionType": (
+        enums.ReductionType.Sum,
+        V,
+        "whether gradients of micro-batches and replicas are summed or averaged",
+    ),
+    "accumulationFactor": (1, V, "micro-batches of a batch"),
+    "accumulatorTensorLocationSettings": (TensorLocationSettings, P, "memory of accumulators"),
+    "activationTensorLocationSettings": (
+        TensorLocationSettings,
+        P,
+        "memory of what a pipeline puts aside",
+    ),
+    "aliasZeroCopy": (False, W, "whether values stay in place between parts of the program"),
+    "autoRecomputation": (
+        enums.RecomputationType.NoRecompute,
+        P,
+        "whether the backward pass computes activations again",
+    ),
+    "automaticLossScalingSettings": (
+        settings.AutomaticLossScalingSettings,
+        V,
+        "how the loss scale follows float16 gradients",
+    ),
+    "batchSerializationSettings": (
+        settings.BatchSerializationSettings,
+        W,
+        "whether ops split the batch into parts",
+    ),
+    "bufferingDepthMap": (dict, W, "how far single inputs are read ahead"),
+    "cachePath": ("session_cache", V, "folder of the cache of compiled programs"),
+    "compileEngine": (True, V, "whether `prepareDevice` compiles"),
+    "constantWeights": (True, V, "whether weights never change in inference"),
+    "convolutionOptions": (
+        dict,
+        P,
+        "options of convolutions: `availableMemoryProportion` is planned with",
+    ),
+    "createImplicitPipeliningFwdOnlyProgram": (
+        False,
+        V,
+        "whether there is a second program, of the forward passes only",
+    ),
+    "customCodeletCompileFlags": ("", S, "flags for code of custom ops"),
+    "customCodelets": (list, S, "code of custom ops"),
+    "decomposeGradSum": (False, W, "whether gradients of one tensor are added one by one"),
+    "defaultBufferingDepth": (1, W, "how far inputs are read ahead"),
+    "delayVarUpdates": (True, W, "whether updates come as late as possible"),
+    "disableGradAccumulationTensorStreams": (False, V, "whether accumulators stay on the device"),
+    "disableOptimizerStateTensorStreams": (False, V, "whether optimizer state stays on the device"),
+    "dotChecks": (set, S, "when drawings of the graph are written"),
+    "dotOpNames": (False, S, "whether drawings have names"),
+    "enableConstantFoldingOfMultipleConsumers": (
+        True,
+        W,
+        "whether constants with several uses are folded",
+    ),
+    "enableDistributedReplicatedGraphs": (False, M, "whether replicas run in several processes"),
+    "enableEfficientOverlapIOTopoCons": (False, W, "order of transfers beside computation"),
+    "enableEngineCaching": (False, V, "whether compiled programs are kept in files"),
+    "enableExplicitMainLoops": (
+        False,
+        S,
+        "whether loops over micro-batches are ops of the graph: they always are here",
+    ),
+    "enableFloatingPointChecks": (
+        False,
+        V,
+        "whether invalid operations, divisions by zero and overflows stop a run",
+    ),
+    "enableFullyConnectedPass": (True, W, "whether the three products of a layer share a layout"),
+    "enableGradientAccumulation": (False, V, "whether gradients of micro-batches are added up"),
+    "enableInplaceAmbiguityChecking": (
+        False,
+        S,
+        "whether ambiguous modifications in place are looked for: there are none here",
+    ),
+    "enableLoadAndOffloadRNGState": (
+        False,
+        V,
+        "whether the state of generators can be read and written",
+    ),
+    "enableMergeExchange": (True, W, "whether exchanges are merged"),
+    "enableNonStableSoftmax": (False, V, "whether softmax does not subtract the maximum"),
+    "enableOutlining": (True, P, "whether equal parts of the program share code"),
+    "enableOutliningCopyCostPruning": (True, W, "whether copies count where code is shared"),
+    "enablePipelining": (
+        False,
+        P,
+        "whether the stages of a model are a pipeline; values are those of sequential execution",
+    ),
+    "enablePrefetchDatastreams": (True, P, "whether inputs are read while the program runs"),
+    "enableReplicatedGraphs": (False, V, "whether the model is replicated"),
+    "enableStableNorm": (False, S, "whether variances take two passes: they always do here"),
+    "enableStochasticRounding": (False, V, "whether float16 results are rounded stochastically"),
+    "enableSupportedDataTypeCasting": (True, V, "whether integers of 64 bits are kept in 32"),
+    "enableVariablesCaching": (True, V, "whether files of the cache have weights"),
+    "engineOptions": (dict, W, "options of the engine; unknown groups of them are refused"),
+    "ensureFp32LossScaleTensor": (
+        False,
+        M,
+        "whether the scale of a float16 loss is kept in float32",
+    ),
+    "executionPhaseSettings": (
+        settings.ExecutionPhaseSettings,
+        P,
+        "phases of the program, and the IPUs that they take turns on",
+    ),
+    "experimentalSettings": (settings.ExperimentalSettings, S, "options that may go again"),
+    "explicitRecomputation": (False, S, "whether recomputation is ops of the graph"),
+    "exportPoplarComputationGraph": (
+        False,
+        S,
+        "whether a file of the computation graph is written",
+    ),
+    "exportPoplarVertexGraph": (False, S, "whether a file of the vertices is written"),
+    "finalDotOp": (10000, S, "last op of drawings"),
+    "firstDotOp": (0, S, "first op of drawings"),
+    "gclOptions": (dict, W, "options of collectives"),
+    "globalReplicaOffset": (0, M, "number of the first replica of this process"),
+    "globalReplicationFactor": (1, M, "replicas of all processes"),
+    "groupHostSync": (False, W, "whether transfers of one kind wait for each other"),
+    "groupNormStridedChannelGrouping": (
+        False,
+        V,
+        "whether channels go round-robin into groups of group norm",
+    ),
+    "hardwareInstrumentations": (
+        lambda: {enums.Instrumentation.Outer},
+        V,
+        "what cycle counters count",
+    ),
+    "instrumentWithHardwareCycleCounter": (False, V, "whether `getCycleCount` can be called"),
+    "kahnTieBreaker": ("greedy", S, "order of ops that nothing else orders"),
+    "logDir": ("", S, "folder of drawings"),
+    "lstmOptions": (dict, W, "options of LSTM layers"),
+    "matmulOptions": (
+        dict,
+        P,
+        "options of matrix products: `availableMemoryProportion` is planned with",
+    ),
+    "meanAccumulationAndReplicationReductionStrategy": (
+        enums.MeanReductionStrategy.Post,
+        V,
+        "when a mean is divided: rounding differs",
+    ),
+    "mergeVarUpdate": (
+        enums.MergeVarUpdateType.Off,
+        W,
+        "whether updates of several weights are one op",
+    ),
+    "mergeVarUpdateMemThreshold": (1000000, W, "up to which size they are"),
+    "numIOTiles": (0, P, "tiles that only move data"),
+    "optimizerStateTensorLocationSettings": (
+        TensorLocationSettings,
+        P,
+        "memory of optimizer state",
+    ),
+    "opxAliasChecking": (False, S, "whether aliases of ops are checked"),
+    "opxModifyChecking": (False, S, "whether modifications by ops are checked"),
+    "outlineSequenceBreakCost": (10000.0, W, "how parts of the program that share code are chosen"),
+    "outlineThreshold": (1.0, W, "how parts of the program that share code are chosen"),
+    "partialsTypeMatMuls": ("", V, "type in which float16 matrix products add: half or float"),
+    "rearrangeAnchorsOnHost": (True, W, "where the layout of anchors changes"),
+    "rearrangeStreamsOnHost": (False, W, "where the layout of inputs changes"),
+    "replicatedCollectivesSettings": (
+        settings.ReplicatedCollectivesSettings,
+        W,
+        "which collectives are merged",
+    ),
+    "replicatedGraphCount": (1, V, "replicas, if the model is replicated"),
+    "reportOptions": (dict, W, "options of reports of the original"),
+    "scheduleNonWeightUpdateGradientConsumersEarly": (False, W, "order of ops that use gradients"),
+    "separateCallOpPdfs": (True, S, "whether subgraphs have drawings of their own"),
+    "serializedPoprithmsAnnealGraphsDir": ("", S, "folder for graphs of the scheduler"),
+    "serializedPoprithmsShiftGraphsDir": ("", S, "folder for graphs of the scheduler"),
+    "stashAllTensorsInferencePipeline": (False, W, "what pipelines of inference put aside"),
+    "strictOpVersions": (True, V, "whether ops have to be of the version that the opset has"),
+    "subgraphCopyingStrategy": (
+        enums.SubgraphCopyingStrategy.OnEnterAndExit,
+        W,
+        "when inputs of calls are copied",
+    ),
+    "swapLimitScheduler": (1000000000, S, "effort of the scheduler"),
+    "syntheticDataMode": (
+        enums.SyntheticDataMode.Off,
+        V,
+        "whether made-up data take the place of transfers from and to the host",
+    ),
+    "tensorLocationSettingsOverride": (dict, P, "memory of single tensors"),
+    "throwIfLog2ScaleTensorNotInRange": (True, S, "whether scales of 8-bit floats are checked"),
+    "timeLimitScheduler": (1e9, S, "effort of the scheduler"),
+    "transitiveClosureOptimizationThreshold": (100000, S, "effort of the scheduler"),
+    "updatableNamedBuffers": (list, S, "buffers that PopXL may update"),
+    "useHostCopyOps": (False, S, "whether transfers are ops of the graph: they always are here"),
+    "useLoopCandidateCreator": (False, W, "layout of values that loops carry"),
+    "virtualGraphMode": (enums.VirtualGraphMode.Off, V, "how nodes come to IPUs"),
+    "virtualGraphSplitRatios": (list, P, "how much of the model each IPU gets with Auto"),
+    "weightTensorLocationSettings": (TensorLocationSettings, P, "memory of weights"),
 }
 
 
@@ -154,4 +261,10 @@ def _maker(default: Any) -> Callable[[], Any]:
     return default if callable(default) else lambda: default
 
 
-OPTIONS = {name: Option(name, _maker(row[0]), row[1]) for name, row in _ROWS.items()}
+OPTIONS = {name: Option(name, _maker(row[0]), *row[1:]) for name, row in _ROWS.items()}
+
+# Former names of options.
+ALIASES = {
+    "defaultPrefetchBufferingDepth": "defaultBufferingDepth",
+    "prefetchBufferingDepthMap": "bufferingDepthMap",
+}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS, Effect
+from tensorflow_ipu.frontends.popart.options.declarations import ALIASES, OPTIONS, Effect
 
 
 def _property(name: str) -> property:
@@ -32,6 +32,16 @@ def _property(name: str) -> property:
     return property(read, write, doc=f"The option {name} ({OPTIONS[name].effect.value}).")
 
 
+def _alias(name: str, target: str) -> property:
+    """Returns the property of a former name of an option."""
+
+    def write(self: SessionOptions, value: Any) -> None:
+        warn_once(f"SessionOptions.{name} is deprecated. Use {target}.")
+        setattr(self, target, value)
+
+    return property(lambda self: getattr(self, target), write, doc=f"The former name of {target}.")
+
+
 class _Declared:
     """Gives a class a property for each option of the table."""
 
@@ -41,6 +51,8 @@ class _Declared:
         super().__init_subclass__()
         for name in OPTIONS:
             setattr(cls, name, _property(name))
+        for name, target in ALIASES.items():
+            setattr(cls, name, _alias(name, target))
 
 
 class SessionOptions(_Declared):
@@ -129,7 +141,7 @@ class SessionOptions(_Declared):
                     f"The option {name} is not supported yet. Received: {value!r}. Leave it at "
                     f"its default, {OPTIONS[name].default()!r}."
                 )
-            if effect is Effect.PLAN:
+            if effect is Effect.IGNORED:
                 warn_once(
                     f"SessionOptions.{name} changes only memory and time on the chip; it has no "
                     "effect on the simulated IPU."

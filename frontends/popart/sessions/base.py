@@ -16,7 +16,11 @@ from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import attachment
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
-from tensorflow_ipu.frontends.popart.enums import DeviceConnectionType, DeviceType
+from tensorflow_ipu.frontends.popart.enums import (
+    DeviceConnectionType,
+    DeviceType,
+    SyntheticDataMode,
+)
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering import programs, survey
 from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
@@ -24,6 +28,7 @@ from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
+from tensorflow_ipu.frontends.popart.options.planned import program_options
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
 from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
@@ -56,6 +61,8 @@ class SessionBase:
     _planned: tuple[Executable, Plan] | None = None
     #: What is loaded; None before that.
     _program: programs.Program | None = None
+    #: Programs beside it that share its variables, by handle.
+    _further: dict[str, programs.Program]
     #: What was compiled on an attached device and is not loaded yet.
     _compiled_program: programs.Program | None = None
     #: Whether the program came from a file, and was not compiled for this session.
@@ -66,6 +73,7 @@ class SessionBase:
 
     def _step(self) -> programs.Step:
         """Returns what one run of the program does."""
+        options = self._options
         return programs.Step(
             self._model,
             self._flow,
@@ -75,9 +83,11 @@ class SessionBase:
             self._schedule,
             self._training,
             self._numerics(),
-            self._options.enableStochasticRounding,
+            options.enableStochasticRounding,
             self._groupings,
             self._survey.tracked,
+            program_options(options, self._device.type, self._schedule.recomputes),
+            options.syntheticDataMode,
         )
 
     def _numerics(self) -> Numerics:
@@ -88,6 +98,11 @@ class SessionBase:
             self._patterns.isPatternEnabled("NlllWithSoftmaxGradDirect"),
             self._patterns.isPatternEnabled("Slice2SliceSubsample"),
         )
+
+    @property
+    def _is_synthetic(self) -> bool:
+        """Whether nothing moves between the host and the device."""
+        return self._options.syntheticDataMode is not SyntheticDataMode.Off
 
     def _compile(self) -> None:
         """Compiles the program for the device, which need not be attached."""
@@ -149,6 +164,7 @@ class SessionBase:
             with eager_context.eager_mode():
                 program = programs.Program(self._step(), self._values(), self._device.ordinal)
         self._compiled_program, self._program = None, program
+        self._further = {}
 
     def _unload(self) -> None:
         """Takes the program off the device; it stays compiled."""

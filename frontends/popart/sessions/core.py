@@ -23,6 +23,7 @@ from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
 from tensorflow_ipu.frontends.popart.model import imports, loading
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
+from tensorflow_ipu.frontends.popart.options import checks
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions import transfers
@@ -136,22 +137,31 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             poplar_application_runtime_error: If the program stops itself.
         """
         handle, stepio = _run_arguments(args, kwargs)
-        if handle is not None:
-            raise popart_exception(f"Program {handle} not found.")
-        program = self._ready()
+        program = self._ready() if handle is None else self._other_program(handle)
         plan = transfers.Plan(
             self._model, self._flow, self._accumulation, self._replicas, self._survey.infos
         )
-        if stepio.checks_sizes and not self._checked_sizes:
+        if stepio.checks_sizes and not self._checked_sizes and not self._is_synthetic:
             transfers.check_sizes(plan, stepio)
         self._checked_sizes = True
-        samples = transfers.read(plan, stepio)
+        samples = {} if self._is_synthetic else transfers.read(plan, stepio)
         with eager_context.eager_mode(), self._random_state():
             sent = _launched(program, samples)
         self._runs += 1
         self._is_in_sync = self._is_in_sync and self._training is None
-        for name, values in sent.items():
+        for name, values in () if self._is_synthetic else sent.items():
             stepio.write(name, values)
+
+    def _other_program(self, handle: str) -> programs.Program:
+        """Returns a program beside the main one.
+
+        Args:
+            handle: its name.
+
+        Raises:
+            popart_exception: If there is none.
+        """
+        raise popart_exception(f"Program {handle} not found.")
 
     def getInfo(self, arg0: str) -> TensorInfo:
         """Returns shape and type of a tensor.
@@ -221,10 +231,10 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
 
     def _made_schedule(self) -> Schedule:
         """Returns how the program is put on IPUs."""
-        options = self._options
-        schedule_options.check_phases(options)
+        options, is_trained = self._options, self._training is not None
+        checks.check(options, self._flow, is_trained)
+        checks.check_exchange(options, self._model.exchange_strategies)
         ipus = self._device.numIpus // self._replicas
-        is_trained = self._training is not None
         made = schedule_options.schedule_of(
             self._model, options, ipus, self._host.values, is_trained
         )
@@ -260,12 +270,18 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.{added}")
 
 
+# How the error of a floating-point event begins.
+EXCEPTED = "Tiles in excepted state"
+
+
 def _launched(program: programs.Program, samples: Any) -> Any:
     """Returns what a run of a program sends; what stops a program is an error of Poplar's."""
     try:
         return program.run(samples)
-    except tf.errors.InvalidArgumentError as error:
-        if ABORTED not in str(error):
+    except tf.errors.OpError as error:
+        if EXCEPTED in str(error):
+            raise poplar_application_runtime_error(error.message) from error
+        if ABORTED not in str(error) or not isinstance(error, tf.errors.InvalidArgumentError):
             raise
         raise poplar_application_runtime_error(
             f"{ABORTED}: the op Abort was reached. {error.message}"

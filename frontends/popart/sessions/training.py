@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +15,21 @@ from tensorflow_ipu.distributed import transport
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
+from tensorflow_ipu.frontends.popart.lowering import programs
+from tensorflow_ipu.frontends.popart.lowering.training import (
+    ACCUMULATOR,
+    GRADIENT,
+    Training,
+)
 from tensorflow_ipu.frontends.popart.optimizers import clipping
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
+
+# Handle of the program of the forward passes only.
+_FORWARD_ONLY = "implicitPipeliningFwdOnly"
 
 
 class TrainingSessionCore(SessionCore):
@@ -74,7 +83,8 @@ class TrainingSessionCore(SessionCore):
         program = self._loaded()
         self._training.optimizer.check_replaceable(arg0)
         with eager_context.eager_mode():
-            for name, value in self._training.scalars(arg0).items():
+            scalars = {} if self._is_synthetic else self._training.scalars(arg0)
+            for name, value in scalars.items():
                 program.variables[name].assign(value)
 
     def connectStreamToCallback(self, arg0: str, arg1: Callable[[Any], None], arg2: int) -> None:
@@ -110,6 +120,23 @@ class TrainingSessionCore(SessionCore):
                     sent = transport.from_instance(tf.constant(value), rootRank, meeting)
                     value[...] = sent.numpy()
 
+    def _other_program(self, handle: str) -> programs.Program:
+        """Returns a program beside the main one: of the forward passes of a pipeline."""
+        is_there = self._options.createImplicitPipeliningFwdOnlyProgram
+        if handle != _FORWARD_ONLY or not is_there:
+            return super()._other_program(handle)
+        main = self._ready()
+        if handle not in self._further:
+            anchors = [name for name in self._flow.anchors() if not name.startswith(GRADIENT)]
+            kinds = {name: self._flow.art(name) for name in anchors}
+            flow = DataFlow(self._flow.batchesPerStep(), kinds)
+            step = dataclasses.replace(self._step(), data_flow=flow, is_forward_only=True)
+            with eager_context.eager_mode():
+                self._further[handle] = programs.Program(
+                    step, {}, self._device.ordinal, main.variables
+                )
+        return self._further[handle]
+
     def _wanted(self, proto: Any) -> list[str]:
         return [*super()._wanted(proto), self._training.loss]
 
@@ -143,7 +170,7 @@ class TrainingSessionCore(SessionCore):
                 else self._options.disableOptimizerStateTensorStreams
             )
         }
-        return {name: value for name, value in self._host.values.items() if name not in kept}
+        return {name: value for name, value in super()._streamed().items() if name not in kept}
 
     def _needs_upload(self) -> bool:
         return self._must_upload and bool(self._host.values)

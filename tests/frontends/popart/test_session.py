@@ -230,10 +230,6 @@ class TestErrors:
             options.accumulationFactor = "2"
         with pytest.raises(AttributeError):
             options.noSuchOption = 1
-        options.enableFloatingPointChecks = True
-        builder, p, _ = network()
-        with pytest.raises(popart.popart_exception, match="is not supported yet"):
-            popart_models.infer(builder.getModelProto(), {"x": X}, [p], options)
 
 
 def test_devices_are_attached_and_given_back():

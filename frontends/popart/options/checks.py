@@ -1,0 +1,140 @@
+"""`check`: refuses options of a session that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from tensorflow_ipu.configs import poplar_options
+from tensorflow_ipu.frontends.popart.dataflow import DataFlow
+from tensorflow_ipu.frontends.popart.enums import (
+    BatchSerializationMethod,
+    BatchSerializationTransformContext,
+    ExchangeStrategy,
+    VirtualGraphMode,
+)
+from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
+from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
+
+_OVERLAPPING = (ExchangeStrategy.OverlapInnerLoop, ExchangeStrategy.OverlapLoops)
+
+
+def check(options: SessionOptions, flow: DataFlow, is_trained: bool) -> None:
+    """Refuses options that contradict each other.
+
+    Args:
+        options: the options.
+        flow: batches and anchors.
+        is_trained: whether the session trains.
+
+    Raises:
+        popart_exception: If there are some.
+        poplar_exception: If there is no such option of the engine.
+    """
+    _check_engine(options)
+    _check_loops(options)
+    _check_phases(options)
+    _check_buffers(options)
+    _check_serialization(options)
+    _check_forward_program(options, is_trained)
+    check_exchange(options, (flow.art(name).exchangeStrategy() for name in flow.anchors()))
+
+
+def check_exchange(options: SessionOptions, strategies: Iterable[ExchangeStrategy]) -> None:
+    """Refuses transfers beside computation without what they need.
+
+    Args:
+        options: the options.
+        strategies: when inputs or anchors move.
+
+    Raises:
+        popart_exception: If something is missing.
+    """
+    is_ready = (
+        options.useHostCopyOps
+        and options.enableExplicitMainLoops
+        and options.numIOTiles > 0
+        and options.virtualGraphMode is not VirtualGraphMode.Off
+    )
+    for strategy in strategies:
+        if strategy is ExchangeStrategy.OverlapStep:
+            raise popart_exception("ExchangeStrategy.OverlapStep is not yet supported.")
+        if strategy in _OVERLAPPING and not is_ready:
+            raise popart_exception(
+                f"Transfers of ExchangeStrategy.{strategy.name} require "
+                "SessionOptions::useHostCopyOps, enableExplicitMainLoops, numIOTiles and a "
+                "virtualGraphMode."
+            )
+
+
+def _check_engine(options: SessionOptions) -> None:
+    """Refuses options of the engine that there are not.
+
+    Raises:
+        poplar_exception: If there is one.
+    """
+    for name, value in options.engineOptions.items():
+        try:
+            poplar_options.check_engine("SessionOptions.engineOptions", {name: str(value)})
+        except tf.errors.InvalidArgumentError as error:
+            raise poplar_exception(f"{error.message}: Unrecognised option '{name}'") from error
+
+
+def _check_loops(options: SessionOptions) -> None:
+    if options.enableExplicitMainLoops and not options.useHostCopyOps:
+        raise popart_exception("enableExplicitMainLoops requires useHostCopyOps.")
+    if options.enableExplicitMainLoops:
+        options.check_accumulation()
+    if not options.aliasZeroCopy:
+        return
+    if options.enablePipelining and not options.enableExplicitMainLoops:
+        raise popart_exception("aliasZeroCopy is not supported with implicit pipelining.")
+    if not options.explicitRecomputation:
+        raise popart_exception("aliasZeroCopy requires explicitRecomputation.")
+
+
+def _check_phases(options: SessionOptions) -> None:
+    phases = int(options.executionPhaseSettings.phases)
+    if phases > 1 and options.virtualGraphMode is not VirtualGraphMode.ExecutionPhases:
+        raise popart_exception(
+            f"executionPhaseSettings.phases is {phases}, which requires virtualGraphMode "
+            f"ExecutionPhases. Received: {options.virtualGraphMode.name}"
+        )
+
+
+def _check_buffers(options: SessionOptions) -> None:
+    depths = {"default": options.defaultBufferingDepth, **options.bufferingDepthMap}
+    for name, depth in depths.items():
+        if depth < 1:
+            raise popart_exception(
+                f"The minimum buffering depth is 1. Received: {depth} for {name}"
+            )
+        if depth > 1 and options.rearrangeStreamsOnHost:
+            raise popart_exception(
+                f"The buffering depth of {name} is {depth}, which streams that are rearranged on "
+                "the host cannot have. Set rearrangeStreamsOnHost to False."
+            )
+
+
+def _check_serialization(options: SessionOptions) -> None:
+    settings = options.batchSerializationSettings
+    is_loop = settings.factor > 1 and settings.method is BatchSerializationMethod.Loop
+    context = settings.transformContext
+    if is_loop and context is not BatchSerializationTransformContext.Bwd:
+        raise popart_exception(
+            "BatchSerializationMethod.Loop needs the transformContext "
+            f"BatchSerializationTransformContext.Bwd. Received: {context.name}"
+        )
+
+
+def _check_forward_program(options: SessionOptions, is_trained: bool) -> None:
+    if not options.createImplicitPipeliningFwdOnlyProgram:
+        return
+    is_implicit = options.enablePipelining and not options.enableExplicitMainLoops
+    if not is_trained or not is_implicit or not options.enableGradientAccumulation:
+        raise popart_exception(
+            "createImplicitPipeliningFwdOnlyProgram requires training with implicit pipelining "
+            "and gradient accumulation: enablePipelining and enableGradientAccumulation, without "
+            "enableExplicitMainLoops."
+        )
