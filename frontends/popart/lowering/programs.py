@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,76 +12,12 @@ import tensorflow as tf
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import launch, trace
 from tensorflow_ipu.frontends.popart import attachment
-from tensorflow_ipu.frontends.popart.dataflow import DataFlow
-from tensorflow_ipu.frontends.popart.enums import AnchorReturnTypeId, SyntheticDataMode
-from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering import training
 from tensorflow_ipu.frontends.popart.lowering.anchors import Anchors
-from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.inputs import Inputs
-from tensorflow_ipu.frontends.popart.lowering.loss_scales import LossScale
+from tensorflow_ipu.frontends.popart.lowering.micro_batches import MicroBatch
 from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
-from tensorflow_ipu.frontends.popart.lowering.schedules import (
-    PLAIN,
-    Schedule,
-    mark_options,
-    update_scope,
-)
-from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices, folded
-from tensorflow_ipu.frontends.popart.lowering.updates import Update
-from tensorflow_ipu.frontends.popart.lowering.values import Value
-from tensorflow_ipu.frontends.popart.model.imports import Model
-from tensorflow_ipu.frontends.popart.ops.kinds import Context, Numerics
-from tensorflow_ipu.frontends.popart.options.planned import NO_OPTIONS, ProgramOptions
-from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
-from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
-from tensorflow_ipu.ops.replication_ops import replication_index
-
-# The seed of random numbers: int32 of the shape [2], the low word first.
-SEED = "randomSeed___"
-_FINAL = AnchorReturnTypeId.Final
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """What one run of a program does.
-
-    Attributes:
-        model: What it computes.
-        data_flow: Batches, and what comes to the host.
-        infos: Shape and type of each tensor.
-        accumulation: Micro-batches of a batch.
-        replicas: Number of replicas.
-        schedule: Where nodes run, and which memory variables are in.
-        training: How weights are trained; None for inference.
-        numerics: Options that change what ops compute.
-        is_rounded_stochastically: Whether results in float16 are.
-        groupings: The groups of replicas of variables of which they have values of their own.
-        tracked: The tensors whose gradients the loss scale follows.
-        options: What the program is planned for, where the configuration does not say it.
-        synthetic: What takes the place of data from the host.
-        is_forward_only: Whether weights are not updated although the model is trained.
-    """
-
-    model: Model
-    data_flow: DataFlow
-    infos: Mapping[str, TensorInfo]
-    accumulation: int = 1
-    replicas: int = 1
-    schedule: Schedule = PLAIN
-    training: training.Training | None = None
-    numerics: Numerics = Numerics()
-    is_rounded_stochastically: bool = False
-    groupings: Mapping[str, ReplicaGrouping] = dataclasses.field(default_factory=dict)
-    tracked: tuple[str, ...] = ()
-    options: ProgramOptions = NO_OPTIONS
-    synthetic: SyntheticDataMode = SyntheticDataMode.Off
-    is_forward_only: bool = False
-
-    @property
-    def micro_batches(self) -> int:
-        """Micro-batches of a run, for each replica."""
-        return self.data_flow.batchesPerStep() * self.accumulation
+from tensorflow_ipu.frontends.popart.lowering.schedules import mark_options
+from tensorflow_ipu.frontends.popart.lowering.steps import Step
 
 
 class Program:
@@ -163,183 +98,11 @@ class Program:
 
     def _steps(self) -> tuple[list[Any], list[Any]]:
         self.anchors.begin(self._step.infos)
-        done = _repeat(self._step.micro_batches, self._micro_batch)
+        body = MicroBatch(self._step, self.variables, self._replicated, self._inputs, self.anchors)
+        done = _repeat(self._step.micro_batches, body.build)
         with tf.control_dependencies(done):
             marked = mark_options(self._step.options)
             return [], [marked, *done, *self.anchors.send_sums(), *self._replicated.share()]
-
-    def _micro_batch(self, number: Any) -> list[Any]:
-        """Puts one micro-batch into the program, and the update after the last one of a batch."""
-        trained = self._step.training
-        lowering = self._lowered()
-        if trained is None or self._step.is_forward_only:
-            return self._inferred(lowering, number)
-        update = self._update(trained)
-        gradients = self._differentiated(lowering, update)
-        kept = [*self._side_effects(lowering), *update.count(gradients, self._step.tracked)]
-        if not trained.has_accumulators:
-            with update_scope():
-                done = update.apply(gradients, [*_reads(lowering, self._step.model), *kept])
-            return [*done, *self._send(lowering, gradients, number, done)]
-        return self._accumulated(lowering, update, gradients, number, kept)
-
-    def _accumulated(
-        self,
-        lowering: Lowering,
-        update: Update,
-        gradients: Mapping[str, Any],
-        number: Any,
-        kept: list[Any],
-    ) -> list[Any]:
-        """Puts the end of a micro-batch into the program: its gradients are added up."""
-        step = self._step
-        optimizer = type(update.training.optimizer).__name__
-        count, batches = step.accumulation, step.data_flow.batchesPerStep()
-        parts = step.schedule.mini_batches(count, batches, optimizer)
-        added = update.accumulate(gradients, parts.index, step.schedule.of_source)
-        if count == 1:
-            with tf.control_dependencies([*kept, *added]):
-                done = [parts.then_update(update.apply_accumulated)]
-            return [*done, *self._send(lowering, gradients, number, done)]
-        sent = self._send(lowering, gradients, number, None)
-        with tf.control_dependencies([*kept, *added, *sent]):
-            return [parts.then_update(lambda: self._updated(update))]
-
-    def _updated(self, update: Update) -> list[Any]:
-        """Updates the weights inside the conditional after the last micro-batch."""
-        done = update.apply_accumulated()
-        return [*done, *self._send_state(done)]
-
-    def _inferred(self, lowering: Lowering, number: Any) -> list[Any]:
-        """Puts the end of a micro-batch without training into the program."""
-        done = [*self._send(lowering, {}, number, None), *self._side_effects(lowering)]
-        if not self._step.schedule.is_pipelined:
-            return done
-        parts = self._step.schedule.mini_batches(self._step.micro_batches, 1, "")
-        with tf.control_dependencies(done):
-            return [parts.then_update(lambda: [])]
-
-    def _update(self, trained: training.Training) -> Update:
-        """Returns the update of the weights, in the function in scope."""
-        scale = None
-        if trained.scale is not None:
-            scale = LossScale(trained.scale, self.variables, trained.replicas)
-        return Update(trained, self.variables, self._replicated, scale)
-
-    def _side_effects(self, lowering: Lowering) -> list[Any]:
-        """Returns what a micro-batch does besides its results: it writes weights and the seed."""
-        services = self._services
-        with tf.control_dependencies(_reads(lowering, self._step.model)):
-            written = [
-                self._replicated.assign(name, value) for name, value in services.assigned.items()
-            ]
-        if SEED in self.variables:
-            seed = self.variables[SEED]
-            before = self._seed.op
-            with tf.control_dependencies([before]):
-                written.append(seed.assign(folded(self._seed, 0), read_value=False))
-        return [*services.effects, *written, *self._running_statistics(lowering)]
-
-    def _running_statistics(self, lowering: Lowering) -> list[Any]:
-        """Writes the running statistics of batch normalization into weights that hold them."""
-        with tf.control_dependencies(_reads(lowering, self._step.model)):
-            return [
-                self._replicated.assign(
-                    node.input[position], lowering.tensor(node.output[position - 2])
-                )
-                for node in self._step.model.nodes
-                if node.op_type == "BatchNormalization" and len(node.output) > 1
-                for position in (3, 4)
-                if node.input[position] in self.variables
-            ]
-
-    def _lowered(self) -> Lowering:
-        """Puts the nodes of the model into the function in scope."""
-        model, step = self._step.model, self._step
-        self._seed: Any = self.variables[SEED].read_value() if SEED in self.variables else None
-        self._services = ProgramServices(self._replica_seed)
-        context = Context(
-            step.training is not None,
-            step.replicas,
-            step.numerics,
-            self._services,
-            differentiated=frozenset([*self._differentiated_anchors, *step.tracked]),
-        )
-        lowering = Lowering(model.opsets, context, step.schedule)
-        with step.schedule.of_inputs():
-            for name, tensor in self._inputs.read().items():
-                lowering.values[name] = Value(tensor)
-        for name, array in model.weights.items():
-            known = None if name in step.groupings else array
-            with step.schedule.of_source(name):
-                lowering.values[name] = Value(self._replicated.read(name), known)
-        lowering.run(model.nodes)
-        return lowering
-
-    def _replica_seed(self) -> Any:
-        """Returns the seed of this replica in this micro-batch: its low word differs."""
-        if self._step.replicas == 1:
-            return self._seed
-        return self._seed + tf.stack([replication_index(), tf.constant(0)])
-
-    @property
-    def _differentiated_anchors(self) -> list[str]:
-        """The tensors whose gradients are anchored."""
-        return [
-            name[len(training.GRADIENT) :]
-            for name in self._step.data_flow.anchors()
-            if name.startswith(training.GRADIENT)
-        ]
-
-    def _differentiated(self, lowering: Lowering, update: Update) -> dict[str, Any]:
-        """Returns gradients of the loss by tensor: of weights, and of what is anchored."""
-        others = [*self._differentiated_anchors, *self._step.tracked]
-        return update.gradients(lowering, self._step.model.weights, others)
-
-    def _send(
-        self, lowering: Lowering, gradients: Mapping[str, Any], number: Any, done: Any
-    ) -> list[Any]:
-        """Adds the sending of anchors in a micro-batch; weights are those after its update."""
-        sent = []
-        for name in self.anchors_of(done is None):
-            if name in self.variables:
-                after = done if done is not None else _reads(lowering, self._step.model)
-                with tf.control_dependencies(after):
-                    tensor = self._replicated.read(name)
-            elif name.startswith(training.GRADIENT):
-                tensor = gradients.get(name[len(training.GRADIENT) :])
-                if tensor is None:
-                    raise popart_exception(_no_gradient(name))
-            else:
-                tensor = lowering.tensor(name)
-            with self._step.schedule.of_tensor(name):
-                sent.append(self.anchors.send(name, tensor, number))
-        return sent
-
-    def anchors_of(self, before_update: bool) -> list[str]:
-        """Returns the anchors to send in a micro-batch.
-
-        Args:
-            before_update: whether the update comes later, for the last values of weights.
-        """
-        flow = self._step.data_flow
-        if self._step.training is None or not before_update:
-            return flow.anchors()
-        return [
-            name
-            for name in flow.anchors()
-            if name not in self.variables or flow.art(name).id() is not _FINAL
-        ]
-
-    def _send_state(self, done: list[Any]) -> list[Any]:
-        """Adds the sending of weights after an update, of which only the last value is wanted."""
-        flow = self._step.data_flow
-        with tf.control_dependencies(done):
-            return [
-                self.anchors.send(name, self._replicated.read(name), tf.constant(0))
-                for name in flow.anchors()
-                if name in self.variables and flow.art(name).id() is _FINAL
-            ]
 
 
 def _repeat(count: int, body: Callable[[Any], list[Any]]) -> list[Any]:
@@ -361,18 +124,6 @@ def _repeat(count: int, body: Callable[[Any], list[Any]]) -> list[Any]:
 
     loop = tf.while_loop(lambda i: i < count, step, (tf.constant(0),), parallel_iterations=1)
     return [loop[0].op]
-
-
-def _reads(lowering: Lowering, model: Model) -> list[Any]:
-    """Returns the operations that read weights: updates come after them."""
-    return [lowering.tensor(name).op for name in model.weights]
-
-
-def _no_gradient(name: str) -> str:
-    return (
-        f"Anchor tensor `{name}' not in Ir Tensors. The tensor "
-        f"{name[len(training.GRADIENT) :]} does not lead to the loss."
-    )
 
 
 def _fit(name: str) -> str:

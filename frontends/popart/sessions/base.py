@@ -24,6 +24,7 @@ from tensorflow_ipu.frontends.popart.enums import (
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering import programs, survey
 from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
+from tensorflow_ipu.frontends.popart.lowering.steps import Step
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT, Training
 from tensorflow_ipu.frontends.popart.model.imports import Model
 from tensorflow_ipu.frontends.popart.ops.kinds import Numerics
@@ -71,10 +72,10 @@ class SessionBase:
     _is_in_sync = True
     _runs = 0
 
-    def _step(self) -> programs.Step:
+    def _step(self) -> Step:
         """Returns what one run of the program does."""
         options = self._options
-        return programs.Step(
+        return Step(
             self._model,
             self._flow,
             {name: self._info(name) for name in self._ids()},

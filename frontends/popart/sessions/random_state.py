@@ -11,7 +11,7 @@ from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
-from tensorflow_ipu.frontends.popart.lowering import programs
+from tensorflow_ipu.frontends.popart.lowering.micro_batches import SEED
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
 from tensorflow_ipu.runtime import native
 
@@ -43,7 +43,7 @@ class RandomMethods(SessionBase):
                 warn_once("setRandomSeed has no effect: no op of the model draws random numbers.")
             return
         with eager_context.eager_mode():
-            program.variables[programs.SEED].assign(_words(seedValue))
+            program.variables[SEED].assign(_words(seedValue))
 
     def getRandomSeed(self) -> int:
         """Returns the seed that continues the sequence of random numbers; 0 if there are none.
@@ -55,7 +55,7 @@ class RandomMethods(SessionBase):
         if not self._survey.draws:
             return 0
         with eager_context.eager_mode():
-            low, high = program.variables[programs.SEED].numpy().astype(np.uint32)
+            low, high = program.variables[SEED].numpy().astype(np.uint32)
         return int(high) * _WORD + int(low)
 
     def getRNGState(self) -> list[int]:
@@ -92,7 +92,7 @@ class RandomMethods(SessionBase):
 
     def _seed_words(self) -> dict[str, np.ndarray]:
         """Returns the variable of the program for the seed, if there is one."""
-        return {programs.SEED: _words(self._seed)} if self._survey.draws else {}
+        return {SEED: _words(self._seed)} if self._survey.draws else {}
 
     @contextlib.contextmanager
     def _random_state(self) -> Iterator[None]:

@@ -241,3 +241,27 @@ def test_inputs_and_weights_are_used_on_one_ipu():
                     device,
                     userOptions=options(virtualGraphMode=MANUAL),
                 )
+
+
+def test_anchors_of_all_kinds_with_accumulation_and_replicas():
+    art = popart.AnchorReturnType
+    anchors = {"x": art("All"), "Tanh:0": art("EveryN", 2), "L1:0": art("Sum"), "w1": art("All")}
+    with Trained(popart.SGD({}), 4, 3, 2, anchors=anchors) as trained:
+        results = trained.run().results
+        weights = {name: value.astype(np.float64) for name, value in models.start().items()}
+        hidden, losses = [], np.zeros(2)
+        for batch in trained.data:
+            for of_replicas in batch:
+                hidden.append(np.tanh(of_replicas @ weights["w1"]))
+                losses += 0.1 * np.abs(hidden[-1] @ weights["w2"]).sum((1, 2))
+            found = models.summed(weights, batch)
+            weights = {name: w - 0.1 * found[name] for name, w in weights.items()}
+    np.testing.assert_array_equal(results["x"], trained.data)
+    # Every second micro-batch of the 12 of a step.
+    expected = np.reshape(hidden[1::2], (2, 3, 2, 2, 4))
+    np.testing.assert_allclose(results["Tanh:0"], expected, 1e-5, 1e-5)
+    np.testing.assert_allclose(results["L1:0"], losses, 1e-5)
+    # Weights are read before the update that follows the last micro-batch of a batch.
+    assert results["w1"].shape == (4, 3, 2, 3, 4)
+    np.testing.assert_array_equal(results["w1"][0, 2, 1], models.start()["w1"])
+    assert (results["w1"][1, 0, 0] != results["w1"][0, 2, 0]).any()
