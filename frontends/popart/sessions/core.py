@@ -18,7 +18,7 @@ from tensorflow_ipu.frontends.popart.errors import (
     popart_runtime_error,
     poplar_application_runtime_error,
 )
-from tensorflow_ipu.frontends.popart.lowering import programs, schedule_options, survey
+from tensorflow_ipu.frontends.popart.lowering import programs, survey
 from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
 from tensorflow_ipu.frontends.popart.model import imports, loading
@@ -26,7 +26,7 @@ from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
 from tensorflow_ipu.frontends.popart.options import checks
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.sessions import transfers
+from tensorflow_ipu.frontends.popart.sessions import schedule_options, transfers
 from tensorflow_ipu.frontends.popart.sessions.executables import ExecutableMethods
 from tensorflow_ipu.frontends.popart.sessions.random_state import RandomMethods
 from tensorflow_ipu.frontends.popart.sessions.reports import ReportMethods
