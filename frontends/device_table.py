@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.configs.machine import MachineConfiguration
 from tensorflow_ipu.device import system
+from tensorflow_ipu.distributed.instances import Instances
 
 #: Held while devices are chosen and taken.
 LOCK = threading.RLock()
@@ -92,7 +93,7 @@ def find(ipus: int, process_count: int = 1, ids: Sequence[int] | None = None) ->
     return None
 
 
-def add(ipus: int, number: int | None = None) -> int | None:
+def add(ipus: int, number: int | None = None, instances: Instances | None = None) -> int | None:
     """Configures the IPUs anew with one device more; devices that somebody has keep their places.
 
     If they are too many, those at the end that nobody has go.
@@ -100,6 +101,8 @@ def add(ipus: int, number: int | None = None) -> int | None:
     Args:
         ipus: how many IPUs it has.
         number: its number in the listing of the machine; any by default.
+        instances: the processes that the configuration is for; those of the configuration in
+            force by default.
 
     Returns:
         The ordinal; None if the machine has not so many IPUs left, or an owner needs the
@@ -108,7 +111,7 @@ def add(ipus: int, number: int | None = None) -> int | None:
     if is_fixed():
         return None
     if system.current().machine.is_model:
-        return _add_to_model(ipus)
+        return _add_to_model(ipus, instances)
     present = _present()
     for before in (present, present[: _kept()]):
         busy = {ipu for entry in before for ipu in entry.ipus}
@@ -116,7 +119,7 @@ def add(ipus: int, number: int | None = None) -> int | None:
         wanted = machine.by_count(ipus, busy) if number is None else machine.by_id(number)
         if wanted is None or busy & set(wanted.ipus):
             continue
-        if _configured([*(entry.id for entry in before), wanted.id], []):
+        if _configured([*(entry.id for entry in before), wanted.id], [], instances):
             return len(before)
     return None
 
@@ -126,11 +129,11 @@ def _kept() -> int:
     return max((entry.ordinal for entry in _taken.values()), default=-1) + 1
 
 
-def _add_to_model(ipus: int) -> int | None:
+def _add_to_model(ipus: int, instances: Instances | None) -> int | None:
     """Does the same with the IPU model of the flags, which has any number of IPUs."""
     devices = system.current().devices[: _kept()] if system.is_configured() else ()
     sizes = [device.num_ipus for device in devices]
-    return len(sizes) if _configured([], [*sizes, ipus]) else None
+    return len(sizes) if _configured([], [*sizes, ipus], instances) else None
 
 
 def _present() -> list[MachineConfiguration]:
@@ -141,11 +144,15 @@ def _present() -> list[MachineConfiguration]:
     return [listed[frozenset(device.ipus)] for device in system.current().devices]
 
 
-def _configured(numbers: list[int], sizes: list[int]) -> bool:
+def _configured(numbers: list[int], sizes: list[int], instances: Instances | None) -> bool:
     """Configures devices by numbers or by sizes; returns whether there are such."""
     config = copy.deepcopy(system.current().settings)
     config.select_ipus, config.auto_select_ipus = [], []
     config.select_ipus, config.auto_select_ipus = numbers, sizes
+    if instances is not None:
+        distribution = config.experimental.multi_replica_distribution
+        distribution.process_count = instances.count if instances.count > 1 else 0
+        distribution.process_index = instances.index
     try:
         config.configure_ipu_system()
     except tf.errors.OpError:

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.device import system
+from tensorflow_ipu.distributed import joining
+from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends import device_table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
@@ -33,12 +36,25 @@ def attach(
         found = device_table.taken_by(owner)
         if found is not None:
             return found
-        found = device_table.find(ipus, ids=ids)
+        instances = _joined()
+        found = device_table.find(ipus, instances.count, ids)
         if found is None:
-            found = device_table.add(ipus, number)
+            found = device_table.add(ipus, number, instances)
         if found is not None:
             device_table.take(owner, found, is_fixed=False)
         return found
+
+
+def _joined() -> Instances:
+    """Returns the processes that run this program; those that a launcher started join."""
+    launched = of_poprun()
+    if launched.count > 1 and joining.current().count == 1:
+        warn_once(
+            "Devices of PopART join the processes that poprun has started. This is deprecated: "
+            "call popdist.init() first."
+        )
+        joining.join(launched)
+    return joining.current()
 
 
 def detach(owner: Any) -> None:

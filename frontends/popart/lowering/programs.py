@@ -50,7 +50,7 @@ class Program:
         """
         self._step = step
         self.device = f"/device:IPU:{ordinal}"
-        self.anchors = Anchors(step.data_flow, ordinal, step.micro_batches, step.replicas)
+        self.anchors = Anchors(step.data_flow, ordinal, step.micro_batches, step.local_replicas)
         self._inputs = Inputs(step.model.used_inputs, ordinal, step.synthetic)
         with tf.device(self.device):
             self.variables = variables or {

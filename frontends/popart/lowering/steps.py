@@ -25,7 +25,7 @@ class Step:
         data_flow: Batches, and what comes to the host.
         infos: Shape and type of each tensor.
         accumulation: Micro-batches of a batch.
-        replicas: Number of replicas.
+        replicas: Number of replicas, in all processes.
         schedule: Where nodes run, and which memory variables are in.
         training: How weights are trained; None for inference.
         numerics: Options that change what ops compute.
@@ -35,6 +35,7 @@ class Step:
         options: What the program is planned for, where the configuration does not say it.
         synthetic: What takes the place of data from the host.
         is_forward_only: Whether weights are not updated although the model is trained.
+        local_replicas: Number of replicas in this process.
     """
 
     model: Model
@@ -51,6 +52,7 @@ class Step:
     options: ProgramOptions = NO_OPTIONS
     synthetic: SyntheticDataMode = SyntheticDataMode.Off
     is_forward_only: bool = False
+    local_replicas: int = 1
 
     @property
     def micro_batches(self) -> int:

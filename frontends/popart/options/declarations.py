@@ -112,7 +112,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
         W,
         "whether constants with several uses are folded",
     ),
-    "enableDistributedReplicatedGraphs": (False, M, "whether replicas run in several processes"),
+    "enableDistributedReplicatedGraphs": (False, V, "whether replicas run in several processes"),
     "enableEfficientOverlapIOTopoCons": (False, W, "order of transfers beside computation"),
     "enableEngineCaching": (False, V, "whether compiled programs are kept in files"),
     "enableExplicitMainLoops": (
@@ -174,8 +174,8 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "finalDotOp": (10000, S, "last op of drawings"),
     "firstDotOp": (0, S, "first op of drawings"),
     "gclOptions": (dict, W, "options of collectives"),
-    "globalReplicaOffset": (0, M, "number of the first replica of this process"),
-    "globalReplicationFactor": (1, M, "replicas of all processes"),
+    "globalReplicaOffset": (0, V, "number of the first replica of this process"),
+    "globalReplicationFactor": (1, V, "replicas of all processes"),
     "groupHostSync": (False, W, "whether transfers of one kind wait for each other"),
     "groupNormStridedChannelGrouping": (
         False,

@@ -49,6 +49,8 @@ class SessionBase:
     _flow: DataFlow
     _accumulation: int
     _replicas: int
+    #: Replicas in all processes.
+    _total_replicas: int
     _model: Model
     _survey: survey.Survey
     _host: HostWeights
@@ -80,7 +82,7 @@ class SessionBase:
             self._flow,
             {name: self._info(name) for name in self._ids()},
             self._accumulation,
-            self._replicas,
+            self._total_replicas,
             self._schedule,
             self._training,
             self._numerics(),
@@ -89,6 +91,7 @@ class SessionBase:
             self._survey.tracked,
             program_options(options, self._device.type, self._schedule.recomputes),
             options.syntheticDataMode,
+            local_replicas=self._replicas,
         )
 
     def _numerics(self) -> Numerics:

@@ -26,7 +26,7 @@ from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
 from tensorflow_ipu.frontends.popart.options import checks
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.sessions import schedule_options, transfers
+from tensorflow_ipu.frontends.popart.sessions import distribution, schedule_options, transfers
 from tensorflow_ipu.frontends.popart.sessions.executables import ExecutableMethods
 from tensorflow_ipu.frontends.popart.sessions.random_state import RandomMethods
 from tensorflow_ipu.frontends.popart.sessions.reports import ReportMethods
@@ -59,6 +59,8 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         self._flow = DataFlow(data_flow.batchesPerStep(), anchors)
         self._accumulation = self._options.accumulation_factor
         self._replicas = self._options.replication_factor
+        distribution.check(self._options, device.type)
+        self._total_replicas = self._options.getGlobalReplicationFactor()
         self._check_replicas()
         proto = loading.load(model)
         self._model = imports.read(
@@ -68,15 +70,15 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             name[len(GRADIENT) :] for name in self._flow.anchors() if name.startswith(GRADIENT)
         ]
         self._survey = survey.make(
-            self._model, self._training, self._replicas, differentiated, self._numerics()
+            self._model, self._training, self._total_replicas, differentiated, self._numerics()
         )
         weights = self._model.weights
         self._groupings = {
             name: grouping
             for name in weights
-            if (grouping := self._model.grouping(name, self._replicas)) is not None
+            if (grouping := self._model.grouping(name, self._total_replicas)) is not None
         }
-        returned = {name: self._model.returning(name, self._replicas) for name in weights}
+        returned = {name: self._model.returning(name, self._total_replicas) for name in weights}
         self._host = HostWeights(
             {**weights, **self._initial_state()},
             {name: groups for name, groups in returned.items() if groups is not None},

@@ -131,7 +131,7 @@ def locations_of(
         else:
             settings = options.optimizerStateTensorLocationSettings
         chosen = options.tensorLocationSettingsOverride.get(name)
-        location = _location(settings, chosen, value.size, options.replication_factor)
+        location = _location(settings, chosen, value.size, options.getGlobalReplicationFactor())
         if is_accumulator or location != Location():
             found[name] = Location(location.is_remote, location.split, is_accumulator)
     return found

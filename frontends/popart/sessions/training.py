@@ -59,7 +59,7 @@ class TrainingSessionCore(SessionCore):
             userOptions.accumulationAndReplicationReductionType,
             userOptions.meanAccumulationAndReplicationReductionStrategy,
             userOptions.accumulation_factor,
-            userOptions.replication_factor,
+            userOptions.getGlobalReplicationFactor(),
             userOptions.enableGradientAccumulation,
             copy.deepcopy(scale) if scale.enabled else None,
         )
