@@ -18,8 +18,7 @@ Made by `docs/make_popart_options.py` from `frontends/popart/options/declaration
 
 *values*: changes what is computed, kept or refused. *plan*: changes memory and time in reports
 and capacity checks, and no values. *ignored with one warning*: on the chip it would change memory
-and time; here nothing. *stored*: kept for whoever reads it. *refused*: would change what is
-computed, and is not there yet, so a session with it is an error.
+and time; here nothing. *stored*: kept for whoever reads it.
 
 ## SessionOptions
 

@@ -27,9 +27,7 @@ def main() -> None:
     settings = popart.VariableSettings(group, popart.VariableRetrievalMode.AllReplicas)
     optimizer = popart.SGD({"defaultMomentum": (0.9, True)})
     of_all = models.samples(2, 2, TOTAL)
-    with models.Trained(
-        optimizer, 2, 2, local, options, settings=settings, groups=2
-    ) as trained:
+    with models.Trained(optimizer, 2, 2, local, options, settings=settings, groups=2) as trained:
         trained.data = np.ascontiguousarray(of_all[:, :, index * local : (index + 1) * local])
         trained.run(2)
         read = trained.read(w1=np.empty((TOTAL, 3, 4), np.float32))

@@ -106,9 +106,19 @@ class Lowering:
                     self.values[tensor_id] = result
                     self._made[tensor_id] = Made(node, self.tensor)
 
+    def sources_of(self, tensor_id: str) -> list[str]:
+        """Returns the tensors that the node which makes a tensor takes.
+
+        Args:
+            tensor_id: the tensor.
+        """
+        made = self._made.get(tensor_id)
+        return [] if made is None else [name for name in made.node.input if name]
+
     def _is_weight(self, tensor_id: str) -> bool:
         value = self.value(tensor_id)
-        return not self._knows_weights or (value.known is not None and not value.is_constant)
+        is_known = value.known is not None and not value.is_constant
+        return not self._knows_weights or value.is_weight or is_known
 
     def _subgraph(self, graph: onnx.GraphProto) -> LoweredGraph:
         """Returns a graph that can take tensors of this one."""

@@ -169,7 +169,8 @@ class MicroBatch:
         for name, array in model.weights.items():
             known = None if name in step.groupings else array
             with step.schedule.of_source(name):
-                lowering.values[name] = Value(self._replicated.read(name), known)
+                tensor = self._replicated.read(name)
+                lowering.values[name] = Value(tensor, known, is_weight=known is None)
         lowering.run(model.nodes)
         return lowering
 

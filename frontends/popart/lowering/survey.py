@@ -91,7 +91,7 @@ def _weight(model: Model, name: str, array: np.ndarray, replicas: int) -> Value:
     if model.grouping(name, replicas) is None:
         return Value(tf.compat.v1.placeholder(array.dtype, array.shape), array)
     shape = model.settings[name].shapeOnReplica(list(array.shape), replicas, name)
-    return Value(tf.compat.v1.placeholder(array.dtype, shape))
+    return Value(tf.compat.v1.placeholder(array.dtype, shape), is_weight=True)
 
 
 def _tracked(lowering: Lowering, model: Model, trained: training.Training) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ class Training:
         replicas: Number of replicas, in all processes.
         has_accumulators: Whether gradients are added up in tensors of their own.
         scale: How the loss scale follows gradients; None if it does not.
+        scales_in_float: Whether a float16 loss is scaled in float32, behind the node that makes it.
     """
 
     loss: str
@@ -51,6 +52,7 @@ class Training:
     replicas: int = 1
     has_accumulators: bool = False
     scale: AutomaticLossScalingSettings | None = None
+    scales_in_float: bool = False
 
     @property
     def trained(self) -> tuple[str, ...]:
@@ -147,13 +149,37 @@ def gradients(
         )
     names = list(dict.fromkeys(names))
     tensors = [lowering.tensor(name) for name in names]
-    start = tf.fill(loss.shape, tf.cast(scaling, loss.dtype))
-    found = tf.gradients(loss, tensors, grad_ys=start)
+    if training.scales_in_float and loss.dtype == tf.float16:
+        found = _scaled_in_float(lowering, training.loss, tensors, scaling)
+    else:
+        start = tf.fill(loss.shape, tf.cast(scaling, loss.dtype))
+        found = tf.gradients(loss, tensors, grad_ys=start)
     return {
         name: tf.convert_to_tensor(gradient)
         for name, gradient in zip(names, found)
         if gradient is not None
     }
+
+
+def _scaled_in_float(lowering: Lowering, loss: str, tensors: list[Any], scaling: Any) -> list[Any]:
+    """Returns gradients of a float16 loss times a scale that float16 may not hold.
+
+    The node that makes the loss is differentiated without the scale; what comes out of it is
+    scaled in float32.
+    """
+    sources = [lowering.tensor(name) for name in lowering.sources_of(loss)]
+    sources = [source for source in sources if source.dtype.is_floating]
+    pairs = [
+        (source, tf.cast(tf.cast(gradient, tf.float32) * scaling, source.dtype))
+        for source, gradient in zip(sources, tf.gradients(lowering.tensor(loss), sources))
+        if gradient is not None
+    ]
+    if not pairs:
+        return [None] * len(tensors)
+    found: list[Any] = tf.gradients(
+        [source for source, _ in pairs], tensors, grad_ys=[start for _, start in pairs]
+    )
+    return found
 
 
 def loss_scaling(training: Training, variables: Mapping[str, Any]) -> Any:

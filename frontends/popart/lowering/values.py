@@ -17,11 +17,13 @@ class Value:
         tensor: The tensor of the program; None for a constant that no op has taken.
         known: Its value when the session is made, if that is known.
         is_constant: Whether that never changes.
+        is_weight: Whether it is a weight whose value is not known because replicas differ.
     """
 
     tensor: Any = None
     known: np.ndarray | None = None
     is_constant: bool = False
+    is_weight: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -20,14 +20,12 @@ class Effect(enum.Enum):
         PLAN: It changes memory and time in the plan, and no values.
         IGNORED: On the chip it changes memory and time; here nothing, which is said once.
         STORED: It is kept, and has no effect but in the original's own tools.
-        MISSING: It would change what is computed, and is not there yet: sessions refuse it.
     """
 
     VALUES = "values"
     PLAN = "plan"
     IGNORED = "ignored with one warning"
     STORED = "stored"
-    MISSING = "refused"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Option:
     doc: str
 
 
-V, P, W, S, M = Effect.VALUES, Effect.PLAN, Effect.IGNORED, Effect.STORED, Effect.MISSING
+V, P, W, S = Effect.VALUES, Effect.PLAN, Effect.IGNORED, Effect.STORED
 
 # Name -> default or what makes it, effect, meaning.
 _ROWS: dict[str, tuple[Any, Effect, str]] = {
@@ -155,7 +153,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "engineOptions": (dict, W, "options of the engine; unknown groups of them are refused"),
     "ensureFp32LossScaleTensor": (
         False,
-        M,
+        V,
         "whether the scale of a float16 loss is kept in float32",
     ),
     "executionPhaseSettings": (

@@ -128,20 +128,10 @@ class SessionOptions(_Declared):
                 f"accumulationFactor={count}"
             )
 
-    def check(self) -> None:
-        """Says which options have no effect here, and refuses those that would need one.
-
-        Raises:
-            popart_exception: If one would change what is computed, and is not supported.
-        """
-        for name, value in self.changed().items():
-            effect = OPTIONS[name].effect
-            if effect is Effect.MISSING:
-                raise popart_exception(
-                    f"The option {name} is not supported yet. Received: {value!r}. Leave it at "
-                    f"its default, {OPTIONS[name].default()!r}."
-                )
-            if effect is Effect.IGNORED:
+    def warn_of_ignored(self) -> None:
+        """Says which options have no effect here, although they have one on the chip."""
+        for name in self.changed():
+            if OPTIONS[name].effect is Effect.IGNORED:
                 warn_once(
                     f"SessionOptions.{name} changes only memory and time on the chip; it has no "
                     "effect on the simulated IPU."

@@ -52,7 +52,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         if device is None:
             raise popart_exception("Must pass a valid deviceInfo.")
         patterns.check()
-        options.check()
+        options.warn_of_ignored()
         self._options, self._patterns = options.copied(), copy.deepcopy(patterns)
         self._device = device
         anchors = {name: data_flow.art(name) for name in data_flow.anchors()}

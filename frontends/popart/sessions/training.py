@@ -62,6 +62,7 @@ class TrainingSessionCore(SessionCore):
             userOptions.getGlobalReplicationFactor(),
             userOptions.enableGradientAccumulation,
             copy.deepcopy(scale) if scale.enabled else None,
+            userOptions.ensureFp32LossScaleTensor,
         )
         self._training.check()
         self._set_up(model, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)

@@ -8,7 +8,6 @@ import numpy as np
 import popart
 import pytest
 
-from tensorflow_ipu.frontends.popart.options.declarations import OPTIONS, Effect
 from tests.support import popart_models
 from tests.support import popart_training as models
 from tests.support.popart_training import Trained
@@ -58,11 +57,20 @@ def test_former_names_of_options_lead_to_the_new_ones():
     assert made.defaultBufferingDepth == 3 and made.bufferingDepthMap == {"x": 2}
 
 
-def test_options_that_are_refused_say_so():
-    refused = [name for name, option in OPTIONS.items() if option.effect is Effect.MISSING]
-    made = options(**{refused[0]: True})
-    with pytest.raises(popart.popart_exception, match=f"{refused[0]} is not supported"):
-        Trained(popart.SGD({}), options=made)
+def test_a_loss_scale_can_be_larger_than_float16_holds():
+    scale = 2.0**17
+    optimizer = popart.SGD({"defaultLearningRate": (0.5, False), "lossScaling": (scale, True)})
+    chosen = options(ensureFp32LossScaleTensor=True)
+    anchors = {"Gradient___w2": popart.AnchorReturnType("All")}
+    arguments = {"options": chosen, "dtype": np.float16, "anchors": anchors}
+    with Trained(optimizer, **arguments) as trained:
+        weights = {n: w.astype(np.float16).astype(float) for n, w in models.start().items()}
+        expected = models.summed(weights, trained.data.astype(float))["w2"]
+        trained.run()
+        found = trained.results["Gradient___w2"].astype(float) / scale
+        np.testing.assert_allclose(found, expected, 5e-3, 5e-3)
+        read = trained.read(w2=np.empty((4, 2), np.float16))["w2"]
+        np.testing.assert_allclose(read, weights["w2"] - 0.5 * expected, 5e-3, 5e-3)
 
 
 def test_options_reach_the_plan():
