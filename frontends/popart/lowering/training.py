@@ -14,6 +14,7 @@ from tensorflow_ipu.frontends.popart.enums import MeanReductionStrategy, Reducti
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import loss_scales
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
+from tensorflow_ipu.frontends.popart.ops import layouts
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     LOSS_SCALING_TENSOR,
     Optimizer,
@@ -153,7 +154,7 @@ def gradients(
         found = _scaled_in_float(lowering, training.loss, tensors, scaling)
     else:
         start = tf.fill(loss.shape, tf.cast(scaling, loss.dtype))
-        found = tf.gradients(loss, tensors, grad_ys=start)
+        found = layouts.gradients(loss, tensors, start)
     return {
         name: tf.convert_to_tensor(gradient)
         for name, gradient in zip(names, found)
@@ -176,10 +177,8 @@ def _scaled_in_float(lowering: Lowering, loss: str, tensors: list[Any], scaling:
     ]
     if not pairs:
         return [None] * len(tensors)
-    found: list[Any] = tf.gradients(
-        [source for source, _ in pairs], tensors, grad_ys=[start for _, start in pairs]
-    )
-    return found
+    starts = [start for _, start in pairs]
+    return layouts.gradients([source for source, _ in pairs], tensors, starts)
 
 
 def loss_scaling(training: Training, variables: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import gradients
+from tensorflow_ipu.frontends.popart.ops import gradients, layouts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, check
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
@@ -41,7 +41,8 @@ _SIMPLE = {
     "Atanh": (tf.atanh, (9,), False),
 }
 for _type, (_function, _versions, _folds) in _SIMPLE.items():
-    op(_type, *_versions, folds=_folds)(lambda x, *, _function=_function: _function(x))
+    _of_elements = layouts.elementwise(_function)
+    op(_type, *_versions, folds=_folds)(lambda x, *, _function=_of_elements: _function(x))
 
 
 def _round_away(x: Any) -> Any:
@@ -128,7 +129,7 @@ def _binary(type_: str, function: Any) -> None:
 
 
 for _type, _function in _ARITHMETIC.items():
-    _binary(_type, _function)
+    _binary(_type, layouts.elementwise(_function))
 
 
 def _graphcore_binary(type_: str, function: Any, gradient: Gradient = Gradient.DERIVED) -> None:

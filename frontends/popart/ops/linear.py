@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import windows
+from tensorflow_ipu.frontends.popart.ops import layouts, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import op
 
 
@@ -103,11 +103,12 @@ def _conv(
     ones = [1] * len(kernel)
     strides, dilations = list(strides or ones), list(dilations or ones)
     widths = windows.pads_of(pads, auto_pad, x.shape.as_list()[2:], kernel, strides, dilations)
-    result = convolution(x, weights, widths, strides, dilations)
-    return result if bias is None else result + tf.reshape(bias, [-1, *ones])
+    return convolution(x, weights, widths, strides, dilations, bias)
 
 
-def convolution(x: Any, weights: Any, widths: Any, strides: Any, dilations: Any) -> Any:
+def convolution(
+    x: Any, weights: Any, widths: Any, strides: Any, dilations: Any, bias: Any = None
+) -> Any:
     """Returns a convolution of ONNX's layout; TensorFlow's CPU kernels have channels last.
 
     Args:
@@ -116,6 +117,7 @@ def convolution(x: Any, weights: Any, widths: Any, strides: Any, dilations: Any)
         widths: padding before and after each spatial dimension.
         strides: of the window.
         dilations: of the window.
+        bias: [channels of the result]; None for zeros.
     """
     rank = len(strides)
     inner = list(range(2, rank + 2))
@@ -126,12 +128,17 @@ def convolution(x: Any, weights: Any, widths: Any, strides: Any, dilations: Any)
             [(0, 0), *widths],
             [1, *strides],
             [1, *dilations],
+            bias,
         )
         return tf.squeeze(image, 2)
-    data = tf.pad(tf.transpose(x, [0, *inner, 1]), [(0, 0), *widths, (0, 0)])
+    data = layouts.channels_last(x)
+    sizes, reach = data.shape.as_list()[1:-1], weights.shape.as_list()[2:]
+    padding = windows.padding_of(widths, sizes, reach, strides, dilations)
+    if padding == "VALID" and any(map(any, widths)):
+        data = tf.pad(data, [(0, 0), *widths, (0, 0)])
     kernel = tf.transpose(weights, [*inner, 1, 0])
-    result = tf.nn.convolution(data, kernel, strides, "VALID", dilations=dilations)
-    return tf.transpose(result, [0, rank + 1, *range(1, rank + 1)])
+    result = tf.nn.convolution(data, kernel, strides, padding, dilations=dilations)
+    return layouts.channels_second(result if bias is None else result + bias)
 
 
 @op("ConvTranspose", 1, 11)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import gradients
+from tensorflow_ipu.frontends.popart.ops import gradients, layouts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 
@@ -63,17 +63,22 @@ def _batch_normalization(
         raise popart_exception(
             f"batch norm requires a rank >= 3 tensor. Received the shape {x.shape.as_list()}."
         )
+    last = layouts.last_of(x) if spatial else None
     axes = [0, *range(2, x.shape.rank)] if spatial else [0]
     shape = [1, -1, *[1] * (x.shape.rank - 2)] if spatial else [1, *x.shape.as_list()[1:]]
+    if last is not None:
+        x, axes, shape = last, list(range(x.shape.rank - 1)), [*[1] * (x.shape.rank - 1), -1]
+    finished = layouts.channels_second if last is not None else tf.identity
     scale, bias = tf.reshape(scale, shape), tf.reshape(bias, shape)
     if outputs == 1:
         mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
         result = _normalized(x, mean, variance, scale, bias, epsilon)
-        return gradients.refused(
+        refused = gradients.refused(
             result,
             "BatchNormalization has 1 output, which means it is in inference mode, and has no "
             "gradient. Give it 5 outputs to train.",
         )
+        return finished(refused)
     found, spread = _moments(x, axes)
     result = _normalized(x, found, spread, scale, bias, epsilon)
     count = np.prod([x.shape[axis] for axis in axes])
@@ -83,7 +88,7 @@ def _batch_normalization(
         tf.cast(momentum * tf.cast(old, tf.float32) + (1 - momentum) * new, old.dtype)
         for old, new in zip((mean, variance), saved)
     ]
-    return [result, *running, *(tf.cast(value, mean.dtype) for value in saved)]
+    return [finished(result), *running, *(tf.cast(value, mean.dtype) for value in saved)]
 
 
 @op("BatchNormalization", 6)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import windows
+from tensorflow_ipu.frontends.popart.ops import layouts, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import op
 
 
@@ -75,16 +75,17 @@ def _pool(
             (low, high + _missing(size, low, high, window, stride))
             for (low, high), size, window, stride in zip(widths, sizes, kernel, strides)
         ]
-    padded = tf.pad(x, [(0, 0), (0, 0), *widths], constant_values=tf.cast(value, x.dtype))
-    inner = list(range(2, len(sizes) + 2))
-    data = tf.transpose(padded, [0, *inner, 1])
+    data = layouts.channels_last(x)
+    if any(map(any, widths)):
+        around = [(0, 0), *widths, (0, 0)]
+        data = tf.pad(data, around, constant_values=tf.cast(value, x.dtype))
     if any(stride > window for stride, window in zip(strides, kernel)):
         # TensorFlow refuses windows that leave out data between them.
         every = (slice(None), *(slice(None, None, stride) for stride in strides))
         result = tf.nn.pool(data, kernel, kind, ones, "VALID")[every]
     else:
         result = tf.nn.pool(data, kernel, kind, strides, "VALID")
-    return tf.transpose(result, [0, len(sizes) + 1, *range(1, len(sizes) + 1)])
+    return layouts.channels_second(result)
 
 
 def _missing(size: int, low: int, high: int, window: int, stride: int) -> int:

@@ -53,6 +53,32 @@ def parts(values: Sequence[Any], counts: Sequence[int]) -> list[list[Any]]:
     return [list(values[end - count : end]) for count, end in zip(counts, ends)]
 
 
+def padding_of(
+    widths: Sequence[tuple[int, int]],
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> str:
+    """Returns "SAME" where TensorFlow's padding of that name has these widths, else "VALID".
+
+    Args:
+        widths: padding before and after each spatial dimension.
+        sizes: of the data.
+        kernel: sizes of the window.
+        strides: of the window.
+        dilations: of the window.
+    """
+    for (low, high), size, window, stride, dilation in zip(
+        widths, sizes, kernel, strides, dilations
+    ):
+        count = -(-size // stride)
+        total = max(0, (count - 1) * stride + (window - 1) * dilation + 1 - size)
+        if (low, high) != (total // 2, total - total // 2):
+            return "VALID"
+    return "SAME" if any(map(any, widths)) else "VALID"
+
+
 def check(
     type_: str,
     sizes: Sequence[int],
