@@ -112,68 +112,89 @@ def differentiate(model, loss, inputs, tensors, anchors=(), options=None, replic
 
 
 def check_op(add, arrays, reference, opset=11, differentiable=None, rtol=1e-4, atol=1e-5):
-    """Compares values and gradients of an op with those of TensorFlow in float32.
+    """Compares values and gradients of an op; see `check_ops`."""
+    check_ops({"op": (add, arrays, reference, differentiable)}, opset, rtol, atol)
+
+
+def check_ops(cases, opset=11, rtol=1e-4, atol=1e-5):
+    """Compares values and gradients of ops with those of TensorFlow in float32, in one session.
 
     Args:
-        add: takes the ops of ONNX, those of ai.graphcore, and ids of inputs; returns those of
-            outputs.
-        arrays: the inputs; integers and booleans are constants.
-        reference: takes the inputs as eager tensors, and returns the outputs.
+        cases: by name, for each op:
+            a function that takes the ops of ONNX, those of ai.graphcore, and ids of inputs, and
+            returns those of outputs;
+            the inputs; integers and booleans are constants;
+            a function that takes the inputs as eager tensors, and returns the outputs;
+            positions of the inputs whose gradients are compared; None for those of all floats.
         opset: version of ONNX.
-        differentiable: positions of the inputs whose gradients are compared; those of all floats by
-            default.
         rtol: allowed relative difference.
         atol: allowed absolute difference.
     """
     builder = popart.Builder(opsets={"ai.onnx": opset, "ai.graphcore": 1})
-    is_float = [array.dtype.kind == "f" for array in arrays]
-    ids = [
-        builder.addInitializedInputTensor(array) if own else builder.aiOnnx.constant(array)
-        for array, own in zip(arrays, is_float)
-    ]
-    outputs = add(builder.aiOnnx, builder.aiGraphcore, ids)
-    outputs = [outputs] if isinstance(outputs, str) else outputs
-    wide = [a.astype(np.float32) if own else a for a, own in zip(arrays, is_float)]
-    tensors = [tf.constant(array) for array in wide]
-    with tf.GradientTape() as tape:
-        tape.watch([t for t, own in zip(tensors, is_float) if own])
-        expected = reference(*tensors)
-        expected = list(expected) if isinstance(expected, (list, tuple)) else [expected]
-        random = np.random.RandomState(0)
-        scales = [np.asarray(random.rand(*value.shape) - 0.5) for value in expected]
-        total = tf.add_n(
-            [
-                tf.reduce_sum(value * scale)
-                for value, scale in zip(expected, scales)
-                if value.dtype.is_floating
-            ]
-        )
-    chosen = [i for i, own in enumerate(is_float) if own]
-    chosen = chosen if differentiable is None else list(differentiable)
-    parts = [
-        builder.aiGraphcore.identityloss(
-            [builder.aiOnnx.mul([name, _constant(builder, scale, arrays)])],
-            popart.ReductionType.Sum,
-        )
-        for name, value, scale in zip(outputs, expected, scales)
-        if value.dtype.is_floating
-    ]
-    loss = builder.aiOnnx.sum(parts)
-    found = differentiate(
-        builder.getModelProto(), loss, {}, [ids[i] for i in chosen], outputs[: len(expected)]
-    )
-    for name, value in zip(outputs, expected):
-        np.testing.assert_allclose(found[name].astype(value.numpy().dtype), value, rtol, atol)
-    for position, gradient in zip(chosen, tape.gradient(total, [tensors[i] for i in chosen])):
-        np.testing.assert_allclose(
-            found[ids[position]].astype(np.float32),
-            tf.convert_to_tensor(gradient),
-            rtol,
-            atol,
-            err_msg=f"gradient of input {position}",
-        )
+    checks = [_Check(builder, name, *case) for name, case in cases.items()]
+    losses = [part for check in checks for part in check.losses]
+    loss = losses[0] if len(losses) == 1 else builder.aiOnnx.sum(losses)
+    tensors = [name for check in checks for name in check.differentiated]
+    anchors = [name for check in checks for name in check.outputs]
+    found = differentiate(builder.getModelProto(), loss, {}, tensors, anchors)
+    for check in checks:
+        check.compare(found, rtol, atol)
 
 
-def _constant(builder, scale, arrays):
-    dtype = next(array.dtype for array in arrays if array.dtype.kind == "f")
+class _Check:
+    """One op of a model, and what it is to compute."""
+
+    def __init__(self, builder, name, add, arrays, reference, differentiable=None):
+        self.name = name
+        floats = [i for i, array in enumerate(arrays) if array.dtype.kind == "f"]
+        ids = [
+            builder.addInitializedInputTensor(array)
+            if i in floats
+            else builder.aiOnnx.constant(array)
+            for i, array in enumerate(arrays)
+        ]
+        made = add(builder.aiOnnx, builder.aiGraphcore, ids)
+        outputs = [made] if isinstance(made, str) else made
+        chosen = floats if differentiable is None else differentiable
+        tensors = [
+            tf.constant(array.astype(np.float32) if i in floats else array)
+            for i, array in enumerate(arrays)
+        ]
+        with tf.GradientTape() as tape:
+            tape.watch([tensors[i] for i in floats])
+            expected = reference(*tensors)
+            expected = list(expected) if isinstance(expected, (list, tuple)) else [expected]
+            random = np.random.RandomState(0)
+            scales = [np.asarray(random.rand(*value.shape) - 0.5) for value in expected]
+            weighed = [i for i, value in enumerate(expected) if value.dtype.is_floating]
+            total = tf.add_n([tf.reduce_sum(expected[i] * scales[i]) for i in weighed])
+        gradients = tape.gradient(total, [tensors[i] for i in chosen])
+        self.differentiated = {ids[i]: gradient for i, gradient in zip(chosen, gradients)}
+        self.outputs = dict(zip(outputs, expected))
+        dtype = arrays[floats[0]].dtype
+        self.losses = [
+            builder.aiGraphcore.identityloss(
+                [builder.aiOnnx.mul([outputs[i], _constant(builder, scales[i], dtype)])],
+                popart.ReductionType.Sum,
+            )
+            for i in weighed
+        ]
+
+    def compare(self, found, rtol, atol):
+        """Compares what a session has computed."""
+        for name, value in self.outputs.items():
+            result = found[name].astype(value.numpy().dtype)
+            np.testing.assert_allclose(result, value, rtol, atol, err_msg=self.name)
+        for name, gradient in self.differentiated.items():
+            result = found[name].astype(np.float32)
+            np.testing.assert_allclose(
+                result,
+                tf.convert_to_tensor(gradient),
+                rtol,
+                atol,
+                err_msg=f"{self.name}: gradient of {name}",
+            )
+
+
+def _constant(builder, scale, dtype):
     return builder.aiOnnx.constant(scale.astype(dtype))

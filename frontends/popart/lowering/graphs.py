@@ -154,6 +154,8 @@ class Lowering:
             return [constant(v) for v in self._known_results(kind, node, inputs, attributes)]
         tensors = [self.tensor(name) if name else None for name in node.input]
         found = _compute(kind, node, self._arguments(kind, node, tensors), attributes)
+        if kind.of_shapes:
+            return [constant(tf.get_static_value(tensor)) for tensor in found]
         known: Sequence[Any] = [None] * len(found)
         if kind.folds and _are_known(inputs):
             known = self._known_results(kind, node, inputs, attributes)
@@ -183,6 +185,11 @@ class Lowering:
     def _known(self, node: onnx.NodeProto, position: int) -> Any:
         """Returns the value of an input that has to be known."""
         value = self.value(node.input[position])
+        if value.known is None and node.op_type == "Clip":
+            raise popart_exception(
+                "Clip currently only supports constant min/max parameters. Make "
+                f"'{node.input[position]}' a constant ({nodes.named(node)})."
+            )
         if value.known is None:
             raise popart_exception(
                 f"Need the value of the {node.op_type} input '{node.input[position]}' to determine "

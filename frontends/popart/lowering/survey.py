@@ -75,14 +75,16 @@ def make(
         for name, array in model.weights.items():
             lowering.values[name] = _weight(model, name, array, replicas)
         lowering.run(model.nodes)
-        if trained is not None:
-            _check_flow(lowering, model, trained.loss, differentiated)
-        weights = _trained(lowering, model, trained) if trained else {}
         infos = {name: _info(value) for name, value in lowering.values.items()}
-        known = [name for name in differentiated if name in infos]
-        found = training.gradients(lowering, trained, known, 1.0) if trained else {}
-        infos.update({training.GRADIENT + name: infos[name] for name in found})
+        floating = [name for name, array in model.weights.items() if array.dtype.kind == "f"]
+        found: dict[str, Any] = {}
+        if trained is not None:
+            wanted = [*floating, *(name for name in differentiated if name in infos)]
+            found = _gradients(lowering, model, trained, wanted)
+        kept = [name for name in differentiated if name in found]
+        infos.update({training.GRADIENT + name: infos[name] for name in kept})
         tracked = _tracked(lowering, model, trained) if trained else ()
+    weights = [name for name in floating if name in found]
     return Survey(infos, tuple(weights), tracked, services.needs_seed)
 
 
@@ -104,24 +106,20 @@ def _tracked(lowering: Lowering, model: Model, trained: training.Training) -> tu
     return tuple(training.gradients(lowering, trained, names, 1.0))
 
 
-def _check_flow(lowering: Lowering, model: Model, loss: str, differentiated: Sequence[str]) -> None:
-    """Refuses ops without a gradient between the loss and what is trained."""
-
-    def type_of(name: str) -> Any:
-        return lowering.values[name].dtype if name in lowering.values else None
-
-    floating = [name for name, array in model.weights.items() if array.dtype.kind == "f"]
-    flow.check(model.nodes, model.opsets, loss, [*floating, *differentiated], type_of)
-
-
-def _trained(lowering: Lowering, model: Model, trained: training.Training) -> dict[str, tf.Tensor]:
-    """Returns gradients of the loss by weight."""
+def _gradients(
+    lowering: Lowering, model: Model, trained: training.Training, wanted: Sequence[str]
+) -> dict[str, Any]:
+    """Returns gradients of the loss by tensor, without those that do not lead to it."""
     if trained.loss not in lowering.values:
         raise popart_exception(
             f"Could not find loss tensor '{trained.loss}' in main graph tensors."
         )
-    floating = [name for name, array in model.weights.items() if array.dtype.kind == "f"]
-    return training.gradients(lowering, trained, floating, 1.0)
+
+    def type_of(name: str) -> Any:
+        return lowering.values[name].dtype if name in lowering.values else None
+
+    flow.check(model.nodes, model.opsets, trained.loss, wanted, type_of)
+    return training.gradients(lowering, trained, wanted, 1.0)
 
 
 def _info(value: Value) -> TensorInfo:

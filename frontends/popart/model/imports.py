@@ -134,6 +134,11 @@ def read(
     opsets = loading.opsets(model)
     wanted = frozenset(wanted)
     nodes = _needed(graph, wanted)
+    if not nodes and wanted <= {*names, *weights}:
+        raise popart_exception(
+            "All operations in the main graph were pruned, nothing to compute: none makes what is "
+            "anchored, or leads to the loss."
+        )
     for node in nodes:
         _check_version(node, opsets, strict)
     taken = {name for node in nodes for name in taken_by(node)} | wanted

@@ -49,6 +49,7 @@ class OpKind:
             arrays.
         gradient: How gradients flow through it.
         folds: Whether it is computed on the host if its inputs are constants.
+        of_shapes: Whether it is a function of shapes alone, and so always computed on the host.
         takes_context: Whether `compute` takes `context`, what is known of the session.
     """
 
@@ -59,6 +60,7 @@ class OpKind:
     known: tuple[int, ...] = ()
     gradient: Gradient = Gradient.DERIVED
     folds: bool = False
+    of_shapes: bool = False
     takes_context: bool = False
 
     def __repr__(self) -> str:
@@ -68,6 +70,13 @@ class OpKind:
     def attributes(self) -> frozenset[str]:
         """Names of the attributes that it takes."""
         return frozenset(self._parameters)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of its inputs, as `compute` calls them."""
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = inspect.signature(self.compute).parameters.values()
+        return tuple(p.name for p in parameters if p.kind is not keyword)
 
     def parameter(self, attribute: str) -> str:
         """Returns the parameter of `compute` for an attribute.
@@ -209,6 +218,7 @@ def op(
     known: tuple[int, ...] = (),
     gradient: Gradient = Gradient.DERIVED,
     folds: bool = False,
+    of_shapes: bool = False,
 ) -> Callable[[Compute], Compute]:
     """Enters what a function computes into the table.
 
@@ -222,6 +232,7 @@ def op(
         known: as in `OpKind`.
         gradient: as in `OpKind`.
         folds: as in `OpKind`.
+        of_shapes: as in `OpKind`.
 
     Raises:
         ValueError: If the op is in the table.
@@ -234,7 +245,7 @@ def op(
             if since in entries:
                 raise ValueError(f"There is an op {type_} of version {since} already.")
             entries[since] = OpKind(
-                domain, type_, since, compute, known, gradient, folds, takes_context
+                domain, type_, since, compute, known, gradient, folds, of_shapes, takes_context
             )
         return compute
 

@@ -38,14 +38,14 @@ def reduced(values: Any, reduction: str, count: Any = None) -> Any:
     return tf.cast(total, values.dtype)
 
 
-@op("IdentityLoss", 1, domain=GRAPHCORE)
+@op("IdentityLoss", 1, domain=GRAPHCORE, folds=True)
 def _identity_loss(x: Any, *, reduction: str = "Mean") -> Any:
     return reduced(x, reduction)
 
 
 @op("L1", 1, domain=GRAPHCORE)
 def _l1(x: Any, *, lambda_: float, reduction: str = "Mean") -> Any:
-    if x.shape.rank == 0 and reduction != "NoReduction":
+    if x.shape.rank == 0:
         raise popart_exception("L1 loss is not valid for rank-0 tensors.")
     return reduced(tf.cast(lambda_, x.dtype) * tf.abs(x), reduction)
 

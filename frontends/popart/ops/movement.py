@@ -35,7 +35,7 @@ def _init(*, shape: Any, data_type: int, init_type: int, batch_axis: int = -1) -
     return tf.zeros(list(shape), type_.tf)
 
 
-@op("Shape", 1, folds=True, gradient=Gradient.NONE)
+@op("Shape", 1, folds=True, of_shapes=True, gradient=Gradient.NONE)
 def _shape(x: Any) -> Any:
     return tf.constant(x.shape.as_list(), tf.int64)
 
