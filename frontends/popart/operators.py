@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import onnx
 from onnx import defs
 
+from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.ops import kinds
 
-_DOMAIN = "ai.onnx"
-_ANY_TEXT, _NUMBER = ".*", r"[-+]?\d*\.?\d+"
+_DEVICE_TYPES = tuple(type_ for type_ in datatypes.TYPES if type_.tf is not None)
+_EVERY_TYPE = tuple(type_.member for type_ in _DEVICE_TYPES)
 
 
 class OperatorIdentifier(NamedTuple):
@@ -28,51 +29,66 @@ class OperatorIdentifier(NamedTuple):
     version: int
 
 
-@dataclasses.dataclass(frozen=True)
-class OpInput:
-    """An input or output of an op.
+class OpInput(NamedTuple):
+    """An input of an op.
 
     Args:
         name: its name.
-        supportedTensors: types of tensors that it takes.
-        constant: whether it has to be known when a session is made.
+        supportedTensors: the types that it can have.
+        constant: whether its value has to be known when a session is made.
     """
 
     name: str
-    supportedTensors: tuple[str, ...]
-    constant: bool = False
+    supportedTensors: tuple[DataType, ...]
+    constant: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class OpAttribute:
+class OpOutput(NamedTuple):
+    """An output of an op.
+
+    Args:
+        name: its name.
+        supportedTensors: the types that it can have.
+    """
+
+    name: str
+    supportedTensors: tuple[DataType, ...]
+
+
+class OpAttribute(NamedTuple):
     """An attribute of an op.
 
     Args:
-        supportedValuesRegex: what its values look like.
+        supportedValuesRegex: what its text has to match.
     """
 
     supportedValuesRegex: str
 
 
 class OpDefinition:
-    """What an op takes and makes; only the functions below make them."""
+    """What an op takes and makes; `getSupportedOperationsDefinition` returns them.
+
+    Attributes:
+        inputs: Its inputs.
+        outputs: Its outputs.
+        attributes: Its attributes by name.
+    """
 
     inputs: tuple[OpInput, ...]
-    outputs: tuple[OpInput, ...]
-    attributes: Mapping[str, OpAttribute]
+    outputs: tuple[OpOutput, ...]
+    attributes: dict[str, OpAttribute]
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Refuses to make one.
 
         Raises:
             TypeError: Always.
         """
-        raise TypeError(
-            "OpDefinition: No constructor defined! Use getSupportedOperationsDefinition."
-        )
+        raise TypeError("OpDefinition: No constructor defined!")
 
     def __repr__(self) -> str:
-        return f"OpDefinition[{len(self.inputs)} inputs, {len(self.outputs)} outputs]"
+        inputs, outputs = (", ".join(p.name for p in part) for part in (self.inputs, self.outputs))
+        return f"OpDefinition[({inputs}) -> ({outputs})]"
 
 
 def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
@@ -108,47 +124,45 @@ def getUnsupportedOperations(opsetVersion: int) -> list[OperatorIdentifier]:
         for schema in defs.get_all_schemas_with_history()
         if schema.domain == "" and schema.since_version <= opsetVersion
     }
-    return [OperatorIdentifier(_DOMAIN, name, opsetVersion) for name in sorted(names - supported)]
+    return [OperatorIdentifier("ai.onnx", name, opsetVersion) for name in sorted(names - supported)]
 
 
 def _identifier(kind: kinds.OpKind) -> OperatorIdentifier:
-    return OperatorIdentifier(kind.domain or _DOMAIN, kind.type, kind.since)
+    return OperatorIdentifier(kind.domain or "ai.onnx", kind.type, kind.since)
 
 
 def _definition(kind: kinds.OpKind) -> OpDefinition:
-    found = object.__new__(OpDefinition)
+    made = OpDefinition.__new__(OpDefinition)
+    made.attributes = {name: OpAttribute(".*") for name in sorted(kind.attributes)}
     schema = _schema(kind)
-    found.inputs = tuple(
-        OpInput(part.name, _types(schema, part), position in kind.known)
-        for position, part in enumerate(schema.inputs if schema else ())
+    if schema is None:
+        made.inputs = tuple(
+            OpInput(name, _EVERY_TYPE, position in kind.known)
+            for position, name in enumerate(kind.inputs)
+        )
+        made.outputs = (OpOutput("output", _EVERY_TYPE),)
+        return made
+    made.inputs = tuple(
+        OpInput(part.name, _types(part), position in kind.known)
+        for position, part in enumerate(schema.inputs)
     )
-    found.outputs = tuple(
-        OpInput(part.name, _types(schema, part)) for part in (schema.outputs if schema else ())
-    )
-    found.attributes = {name: OpAttribute(_regex(schema, name)) for name in sorted(kind.attributes)}
-    return found
+    made.outputs = tuple(OpOutput(part.name, _types(part)) for part in schema.outputs)
+    return made
 
 
 def _schema(kind: kinds.OpKind) -> Any:
-    """Returns ONNX's schema of an op; None if it has none."""
+    """Returns the schema of an op of ONNX."""
     try:
         return None if kind.domain else defs.get_schema(kind.type, kind.since, "")
     except defs.SchemaError:
         return None
 
 
-def _types(schema: Any, part: Any) -> tuple[str, ...]:
-    """Returns the types of an input or output, in the spelling of `TensorInfo`."""
-    allowed = {
-        constraint.type_param_str: constraint.allowed_type_strs
-        for constraint in schema.type_constraints
-    }
-    names = allowed.get(part.type_str, [part.type_str])
-    found = (name[len("tensor(") : -1].upper() for name in names if name.startswith("tensor("))
-    return tuple(sorted(found))
-
-
-def _regex(schema: Any, name: str) -> str:
-    attribute = schema.attributes.get(name) if schema else None
-    is_number = attribute is not None and attribute.type.name in ("INT", "FLOAT")
-    return _NUMBER if is_number else _ANY_TEXT
+def _types(part: Any) -> tuple[DataType, ...]:
+    """Returns the types of an input or output that the device has."""
+    names = {name[len("tensor(") : -1] for name in part.types}
+    return tuple(
+        type_.member
+        for type_ in _DEVICE_TYPES
+        if onnx.TensorProto.DataType.Name(type_.onnx).lower() in names
+    )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import onnx
 import tensorflow as tf
-from tensorflow.python.framework import func_graph as func_graph_lib
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
-from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, Subgraph, op
+from tensorflow_ipu.frontends.popart.ops.iterations import iterated, types_of
+from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 from tensorflow_ipu.ops.functional_ops import outlined_function
 
 _COUNTS = ("int32", "int64", "uint32", "uint64")
@@ -25,7 +26,7 @@ def _if(
 ) -> Any:
     _check_condition("If", condition)
     branches = [context.subgraph(graph) for graph in (then_branch, else_branch)]
-    types = [_types_of(branch, []) for branch in branches]
+    types = [types_of(functools.partial(branch, [])) for branch in branches]
     if types[0] != types[1]:
         raise popart_exception(
             f"If: the outputs of its branches differ: {types[0]} and {types[1]}. They must have "
@@ -100,52 +101,7 @@ def _loop(
 
     begins = tf.constant(True) if condition is None else tf.reshape(condition, [])
     most = min(int(count.reshape(-1)[0]), _MOST_ITERATIONS)
-    return _iterated("Loop", step, most, begins, carried)
-
-
-def _iterated(type_: str, step: Any, count: int, begins: Any, carried: Sequence[Any]) -> list[Any]:
-    """Runs a step again and again, while its first result is true.
-
-    Args:
-        type_: the op, for errors.
-        step: takes the number of the iteration, whether it goes on, and the values that are
-            carried; returns whether to go on, these values, and others to stack.
-        count: the largest number of iterations.
-        begins: whether there is a first one.
-        carried: the values before it.
-
-    Returns:
-        The values after the last iteration; and of the others, for each a tensor with a new first
-        dimension of `count`, zero where there was no iteration.
-    """
-    types = _traced(lambda: step(tf.constant(0), begins, carried))[1:]
-    for tensor, (dtype, shape) in zip(carried, types):
-        if (tensor.dtype.name, tensor.shape.as_list()) != (dtype, shape):
-            raise popart_exception(
-                f"{type_}: a tensor that is carried is {tensor.dtype.name} "
-                f"{tensor.shape.as_list()} before an iteration, and {dtype} {shape} after it."
-            )
-    arrays = [
-        tf.TensorArray(dtype, count, element_shape=shape) for dtype, shape in types[len(carried) :]
-    ]
-
-    def iterate(i: Any, goes_on: Any, values: Any, stacked: Any) -> Any:
-        goes_on, *results = step(i, goes_on, values)
-        kept, others = results[: len(values)], results[len(values) :]
-        return i + 1, goes_on, kept, [a.write(i, value) for a, value in zip(stacked, others)]
-
-    _, _, values, stacked = tf.while_loop(
-        lambda i, goes_on, *_: goes_on,
-        iterate,
-        (tf.constant(0), begins, list(carried), arrays),
-        maximum_iterations=count,
-        parallel_iterations=1,
-    )
-    shapes = [shape for _, shape in types[len(carried) :]]
-    return [
-        *values,
-        *(tf.ensure_shape(array.stack(), [count, *s]) for array, s in zip(stacked, shapes)),
-    ]
+    return iterated("Loop", step, most, begins, carried)
 
 
 @op("Scan", 9, 11, gradient=Gradient.NONE)
@@ -179,7 +135,7 @@ def _scan(
         elements = [t[count - 1 - i if back else i] for t, back in zip(scanned, backwards)]
         return [goes_on, *subgraph([*values, *elements], i)]
 
-    results = _iterated("Scan", step, count, tf.constant(True), inputs[:states])
+    results = iterated("Scan", step, count, tf.constant(True), inputs[:states])
     stacked = results[states:]
     out_axes = scan_output_axes or [0] * len(stacked)
     turned = scan_output_directions or [0] * len(stacked)
@@ -206,95 +162,12 @@ def _back(tensor: Any, axis: int) -> Any:
     return tf.transpose(tensor, order) if axis else tensor
 
 
-@op("PackedDataBlock", 1, domain=GRAPHCORE)
-def _packed_data_block(
-    *inputs: Any,
-    maxSequenceLengths: Any,
-    resultSize: int,
-    callbackBatchSize: int,
-    callback: onnx.GraphProto,
-    context: Any,
-) -> Any:
-    if len(inputs) % 3 != 2 or len(inputs) // 3 != len(maxSequenceLengths):
-        raise popart_exception(
-            "PackedDataBlock takes data, offsets and lengths for each of its "
-            f"{len(maxSequenceLengths)} maxSequenceLengths, then offsets and lengths of the "
-            f"result. Received: {len(inputs)} inputs"
-        )
-    *given, offsets, lengths = inputs
-    sequences = offsets.shape[0]
-    if sequences % callbackBatchSize:
-        raise popart_exception(
-            f"PackedDataBlock: the number of sequences, {sequences}, must be a multiple of "
-            f"callbackBatchSize, {callbackBatchSize}."
-        )
-    batches = sequences // callbackBatchSize
-    unpacked = []
-    for i, longest in enumerate(maxSequenceLengths):
-        data, first, counts = given[3 * i : 3 * i + 3]
-        rows = _unpacked(data, first, counts, longest)
-        shape = [batches, callbackBatchSize, *rows.shape[1:]]
-        unpacked.append(tf.reshape(rows, shape))
-    subgraph = context.subgraph(callback)
-
-    def step(i: Any, goes_on: Any, _: Sequence[Any]) -> list[Any]:
-        return [goes_on, *subgraph([rows[i] for rows in unpacked], i)]
-
-    (results,) = _iterated("PackedDataBlock", step, batches, tf.constant(True), [])
-    rows = tf.reshape(results, [sequences, *results.shape[2:]])
-    return _packed(rows, offsets, lengths, resultSize)
-
-
-def _rows_of(offsets: Any, lengths: Any, longest: int) -> tuple[Any, Any]:
-    """Returns the row of each element of sequences, and whether there is one."""
-    steps = tf.range(longest)
-    rows = tf.cast(offsets, tf.int32)[:, tf.newaxis] + steps
-    return rows, steps < tf.cast(lengths, tf.int32)[:, tf.newaxis]
-
-
-def _unpacked(data: Any, offsets: Any, lengths: Any, longest: int) -> Any:
-    """Returns sequences one beside the other, with zeros after their ends."""
-    rows, inside = _rows_of(offsets, lengths, longest)
-    found = tf.gather(data, tf.where(inside, rows, 0))
-    mask = tf.reshape(inside, [*inside.shape, *[1] * (data.shape.rank - 1)])
-    return tf.where(mask, found, tf.zeros_like(found))
-
-
-def _packed(sequences: Any, offsets: Any, lengths: Any, size: int) -> Any:
-    """Returns sequences one after the other; rows that belong to none are zero."""
-    rows, inside = _rows_of(offsets, lengths, sequences.shape[1])
-    # What is after the end of a sequence goes to a row that is cut off.
-    places = tf.where(inside, rows, size)
-    shape = [size + 1, *sequences.shape[2:]]
-    packed = tf.tensor_scatter_nd_update(
-        tf.zeros(shape, sequences.dtype), places[..., tf.newaxis], sequences
-    )
-    return packed[:size]
-
-
 def _check_condition(type_: str, condition: Any) -> None:
     if condition.dtype != tf.bool or condition.shape.num_elements() != 1:
         raise popart_exception(
             f"The condition of {type_} must be a BOOL scalar. Received: {condition.dtype.name} "
             f"{condition.shape.as_list()}"
         )
-
-
-def _types_of(subgraph: Subgraph, tensors: Sequence[Any]) -> list[tuple[str, list[int]]]:
-    return _traced(lambda: subgraph(tensors))
-
-
-def _traced(function: Any) -> list[tuple[str, list[int]]]:
-    """Returns types and shapes of what a function makes, by putting it where it never runs."""
-    found: list[tuple[str, list[int]]] = []
-
-    def build() -> list[Any]:
-        results = function()
-        found.extend((result.dtype.name, result.shape.as_list()) for result in results)
-        return []
-
-    func_graph_lib.func_graph_from_py_func("types", build, [], {})
-    return found
 
 
 def _fit(name: str) -> str:

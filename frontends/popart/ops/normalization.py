@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import gradients, layouts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
@@ -55,7 +56,13 @@ def _normalized(x: Any, mean: Any, variance: Any, scale: Any, bias: Any, epsilon
 
 
 def _batch_normalization(
-    inputs: Any, epsilon: float, momentum: float, unbiased: bool, spatial: bool, outputs: int
+    inputs: Any,
+    epsilon: float,
+    momentum: float,
+    unbiased: bool,
+    spatial: bool,
+    outputs: int,
+    context: Any,
 ) -> Any:
     """Returns the outputs of batch normalization: the result alone, or the statistics too."""
     x, scale, bias, mean, variance = inputs
@@ -71,6 +78,12 @@ def _batch_normalization(
     finished = layouts.channels_second if last is not None else tf.identity
     scale, bias = tf.reshape(scale, shape), tf.reshape(bias, shape)
     if outputs == 1:
+        if context.is_training:
+            warn_once(
+                "The BatchNormalization %s has 1 output, which means it is in inference mode, "
+                "though the session trains.",
+                context.node.output[0],
+            )
         mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
         result = _normalized(x, mean, variance, scale, bias, epsilon)
         refused = gradients.refused(
@@ -101,7 +114,7 @@ def _batch_normalization_6(
     context: Any,
 ) -> Any:
     count = 1 if is_test else context.output_count
-    return _batch_normalization(inputs, epsilon, momentum, False, bool(spatial), count)
+    return _batch_normalization(inputs, epsilon, momentum, False, bool(spatial), count, context)
 
 
 @op("BatchNormalization", 7)
@@ -109,7 +122,7 @@ def _batch_normalization_7(
     *inputs: Any, epsilon: float = 1e-5, momentum: float = 0.9, spatial: int = 1, context: Any
 ) -> Any:
     return _batch_normalization(
-        inputs, epsilon, momentum, False, bool(spatial), context.output_count
+        inputs, epsilon, momentum, False, bool(spatial), context.output_count, context
     )
 
 
@@ -117,14 +130,18 @@ def _batch_normalization_7(
 def _batch_normalization_9(
     *inputs: Any, epsilon: float = 1e-5, momentum: float = 0.9, context: Any
 ) -> Any:
-    return _batch_normalization(inputs, epsilon, momentum, False, True, context.output_count)
+    return _batch_normalization(
+        inputs, epsilon, momentum, False, True, context.output_count, context
+    )
 
 
 @op("BatchNormalization", 1, domain=GRAPHCORE)
 def _batch_normalization_graphcore(
     *inputs: Any, epsilon: float = 1e-5, momentum: float = 0.9, context: Any
 ) -> Any:
-    return _batch_normalization(inputs, epsilon, momentum, True, True, context.output_count)
+    return _batch_normalization(
+        inputs, epsilon, momentum, True, True, context.output_count, context
+    )
 
 
 @op("InstanceNormalization", 1, 6)

@@ -1,6 +1,8 @@
-"""Subgraphs: If, Loop, Scan, calls and packed data."""
+"""Subgraphs: If, Loop, Scan and calls."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import popart
@@ -120,28 +122,6 @@ def test_scans_of_other_lengths_are_refused():
     raises(builder, scan(builder, *ids)[0], "Number of iterations required by the inputs do not")
 
 
-def test_packed_sequences_are_computed_and_differentiated():
-    builder = popart.Builder()
-    data = np.arange(14, dtype=np.float32).reshape(7, 2)
-    x = builder.addInitializedInputTensor(data)
-    offsets, lengths, places = (
-        builder.aiOnnx.constant(np.array(values, np.uint32))
-        for values in ([0, 3, 4, 5], [3, 1, 1, 2], [0, 4, 6, 7])
-    )
-    callback = builder.createSubgraphBuilder()
-    rows = callback.addInputTensor("FLOAT", [2, 3, 2])
-    callback.addOutputTensor(callback.aiOnnx.mul([rows, rows]))
-    y = builder.aiGraphcore.packedDataBlock(
-        [x, offsets, lengths, places, lengths], [3], 9, 2, callback
-    )
-    loss = builder.aiGraphcore.identityloss([y], SUM)
-    found = popart_models.differentiate(builder.getModelProto(), loss, {}, [x], [y])
-    expected = np.zeros((9, 2))
-    expected[[0, 1, 2, 4, 6, 7, 8]] = data**2
-    np.testing.assert_allclose(found[y], expected)
-    np.testing.assert_allclose(found[x], 2 * data)
-
-
 def test_calls_that_do_not_fit_are_refused():
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2])
@@ -158,3 +138,25 @@ def test_calls_that_do_not_fit_are_refused():
     raises(builder, builder.aiOnnx.logical_if([x], 1, *branches)[0], "must be a BOOL scalar")
     c = builder.aiOnnx.constant(np.array(True))
     raises(builder, builder.aiOnnx.logical_if([c], 1, *branches)[0], "outputs of its branches")
+
+
+def test_graphs_run_on_the_ipu_of_what_calls_them():
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [3])
+    callee = builder.createSubgraphBuilder()
+    callee.addOutputTensor(callee.aiOnnx.exp([callee.addInputTensor("FLOAT", [3])]))
+    with builder.virtualGraph(0):
+        y = builder.aiOnnx.add([x, x])
+    with builder.virtualGraph(1):
+        (z,) = builder.aiGraphcore.call([y], 1, callee)
+    options = popart.SessionOptions()
+    options.virtualGraphMode = popart.VirtualGraphMode.Manual
+    with popart_models.device(2) as info:
+        session = popart.InferenceSession(
+            builder.getModelProto(), popart.DataFlow(1, [z]), info, userOptions=options
+        )
+        session.prepareDevice()
+        found = popart_models.run(session, {x: W})
+        summary = session.getSummaryReport()
+    np.testing.assert_allclose(found[z], np.exp(2 * W), 1e-5)
+    assert re.search(r"Exp/Exp +Exp +1 ", summary), "Exp is not on IPU 1"
