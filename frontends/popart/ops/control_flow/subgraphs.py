@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
-from tensorflow_ipu.frontends.popart.ops.iterations import iterated, types_of
+from tensorflow_ipu.frontends.popart.ops.control_flow.iterations import iterated, types_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 from tensorflow_ipu.ops.functional_ops import outlined_function
 

@@ -9,7 +9,7 @@ import onnx
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.iterations import iterated
+from tensorflow_ipu.frontends.popart.ops.control_flow.iterations import iterated
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 
 

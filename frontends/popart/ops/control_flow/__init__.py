@@ -1,0 +1,1 @@
+"""Ops with graphs: branches, loops, calls, packed data."""

@@ -1,0 +1,1 @@
+"""Ops of layers of networks: recurrence, resizing, sequences, several convolutions at once."""
