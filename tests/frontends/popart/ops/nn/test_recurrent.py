@@ -12,7 +12,6 @@ import tensorflow as tf
 from tests.support import popart_models
 
 T, N, SIZE, H = 3, 2, 4, 5
-TOLERANCES = {np.float32: (1e-4, 1e-5), np.float16: (2e-2, 1e-2)}
 
 
 def arrays(dtype, *shapes):
@@ -67,73 +66,67 @@ def add(method, outputs, attributes, onnx, _, ids):
 SWISH = {"activations": ["Relu", "Swish", "Swish"]}
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
-def test_layers_of_onnx(dtype):
-    rtol, atol = TOLERANCES[dtype]
-    shapes = {
-        gates: [(T, N, SIZE), (1, gates * H, SIZE), (1, gates * H, H), (1, 2 * gates * H)]
-        for gates in (1, 3, 4)
-    }
-    state = (1, N, H)
+def sequences(x, w, r, lengths):
+    """An LSTM over sequences of one and three steps."""
+    (y, _, whole), (_, _, short) = (lstm(tf.sigmoid, tf.tanh, part, w, r) for part in (x, x[:1]))
+    inside = np.arange(T)[:, None, None, None] < lengths.numpy()[:, None]
+    return y * inside, (y * inside)[-1], tf.stack([whole[:, 0], short[:, 1]], 1)
+
+
+def graphcore(is_whole, x, weights, bias, initial):
+    """The LSTM of ai.graphcore: gates in the order f, i, candidate, o."""
+    order = [1, 3, 0, 2]
+    w = tf.concat([tf.transpose(weights[gate, :SIZE]) for gate in order], 0)
+    r = tf.concat([tf.transpose(weights[gate, SIZE:]) for gate in order], 0)
+    b = tf.concat([bias[gate] for gate in order] + [tf.zeros(4 * H)], 0)
+    y, _, c = lstm(tf.sigmoid, tf.tanh, x, w[None], r[None], b[None], initial[:1], initial[1:])
+    return (y[:, 0] if is_whole else y[-1, 0]), c[0]
+
+
+def layer(method, gates, outputs, states, attributes, reference):
+    """A case of `check_ops`."""
+    shapes = [(T, N, SIZE), (1, gates * H, SIZE), (1, gates * H, H), (1, 2 * gates * H)]
+    adds = functools.partial(add, method, outputs, attributes)
+    return adds, arrays(np.float32, *shapes, *[(1, N, H)] * states), reference
+
+
+OWN = arrays(np.float32, (T, N, SIZE), (4, SIZE + H, H), (4, H), (2, N, H))
+BOTH = {
+    "lstm": layer("lstm", 4, 3, 2, {}, functools.partial(lstm, tf.sigmoid, tf.tanh)),
+    "gru": layer("gru", 3, 2, 1, {"linear_before_reset": 1}, functools.partial(gru, True)),
+    "rnn": layer("rnn", 1, 2, 0, {"activations": ["Relu"]}, functools.partial(rnn, tf.nn.relu)),
+    "last of graphcore": (
+        lambda _, own, ids: own.lstm(ids, 0),
+        OWN,
+        functools.partial(graphcore, False),
+    ),
+}
+CASES = {
+    **BOTH,
+    "lstm, swish": layer("lstm", 4, 3, 0, SWISH, functools.partial(lstm, tf.nn.relu, tf.nn.silu)),
+    "gru, reset before": layer("gru", 3, 2, 1, {}, functools.partial(gru, False)),
+    "lengths": (
+        lambda onnx, _, ids: onnx.lstm([*ids[:3], "", ids[3]], 3),
+        [
+            *arrays(np.float32, (T, N, SIZE), (1, 4 * H, SIZE), (1, 4 * H, H)),
+            np.array([3, 1], np.int32),
+        ],
+        sequences,
+    ),
+    "graphcore": (lambda _, own, ids: own.lstm(ids), OWN, functools.partial(graphcore, True)),
+}
+
+
+def test_layers_follow_their_equations():
+    popart_models.check_ops(CASES)
+
+
+def test_layers_in_float16():
     cases = {
-        "lstm": (4, 3, 2, {}, functools.partial(lstm, tf.sigmoid, tf.tanh)),
-        "lstm, swish": (4, 3, 0, SWISH, functools.partial(lstm, tf.nn.relu, tf.nn.silu)),
-        "gru": (3, 2, 1, {"linear_before_reset": 1}, functools.partial(gru, True)),
-        "gru, before": (3, 2, 1, {}, functools.partial(gru, False)),
-        "rnn": (1, 2, 0, {"activations": ["Relu"]}, functools.partial(rnn, tf.nn.relu)),
+        name: (adds, [array.astype(np.float16) for array in given], reference)
+        for name, (adds, given, reference) in BOTH.items()
     }
-    wanted = cases if dtype is np.float32 else ("lstm", "gru", "rnn")
-    for name in wanted:
-        gates, outputs, states, attributes, reference = cases[name]
-        popart_models.check_op(
-            functools.partial(add, name.split(",")[0], outputs, attributes),
-            arrays(dtype, *shapes[gates], *[state] * states),
-            reference,
-            rtol=rtol,
-            atol=atol,
-        )
-
-
-def test_sequences_end_with_zeros():
-    x, w, r = arrays(np.float32, (T, N, SIZE), (1, 4 * H, SIZE), (1, 4 * H, H))
-    lengths = np.array([3, 1], np.int32)
-
-    def reference(x, w, r, lengths):
-        y, _, _ = lstm(tf.sigmoid, tf.tanh, x, w, r)
-        inside = np.arange(T)[:, None, None, None] < lengths.numpy()[:, None]
-        _, _, short = lstm(tf.sigmoid, tf.tanh, x[:1], w, r)
-        _, _, whole = lstm(tf.sigmoid, tf.tanh, x, w, r)
-        y = y * inside
-        return y, y[-1], tf.stack([whole[:, 0], short[:, 1]], 1)
-
-    popart_models.check_op(
-        lambda onnx, _, ids: onnx.lstm([*ids[:3], "", ids[3]], 3), [x, w, r, lengths], reference
-    )
-
-
-@pytest.mark.parametrize("dtype", TOLERANCES)
-def test_lstm_of_graphcore(dtype):
-    given = arrays(dtype, (T, N, SIZE), (4, SIZE + H, H), (4, H), (2, N, H))
-    rtol, atol = TOLERANCES[dtype]
-
-    def reference(x, weights, bias, initial):
-        # Gates in the order f, i, candidate, o.
-        order = [1, 3, 0, 2]
-        w = tf.concat([tf.transpose(weights[gate, :SIZE]) for gate in order], 0)
-        r = tf.concat([tf.transpose(weights[gate, SIZE:]) for gate in order], 0)
-        b = tf.concat([bias[gate] for gate in order] + [tf.zeros(4 * H)], 0)
-        y, _, c = lstm(tf.sigmoid, tf.tanh, x, w[None], r[None], b[None], initial[:1], initial[1:])
-        return y[:, 0], c[0]
-
-    is_whole = dtype is np.float32
-
-    def wanted(*tensors):
-        y, c = reference(*tensors)
-        return (y if is_whole else y[-1]), c
-
-    popart_models.check_op(
-        lambda _, own, ids: own.lstm(ids, int(is_whole)), given, wanted, rtol=rtol, atol=atol
-    )
+    popart_models.check_ops(cases, rtol=2e-2, atol=1e-2)
 
 
 def test_what_layers_lack_is_refused():
