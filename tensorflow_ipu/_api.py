@@ -238,7 +238,10 @@ POPXL_ADDONS_MODULES = {
 # Public module `popart`, and those below it -> module of `tensorflow_ipu`.
 POPART_MODULES = {
     "": "frontends.popart",
-    **{name: f"frontends.popart.{name}" for name in ("builder", "session", "tensorinfo", "writer")},
+    **{
+        name: f"frontends.popart.{name}"
+        for name in ("builder", "custom_ops", "session", "tensorinfo", "writer")
+    },
     "_internal": "frontends.popart.internal",
     "_internal.ir": "frontends.popart.internal.ir",
 }

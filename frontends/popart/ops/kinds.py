@@ -252,6 +252,18 @@ def op(
     return enter
 
 
+def replace(domain: str, type_: str, compute: Compute) -> None:
+    """Enters an op of any version of a domain, also if the table has it.
+
+    Args:
+        domain: the domain.
+        type_: the type.
+        compute: as in `OpKind`.
+    """
+    _TABLE.pop((domain, type_), None)
+    op(type_, 1, domain=domain)(compute)
+
+
 def find(domain: str, type_: str, version: int) -> OpKind:
     """Returns the kind of an op in a version of its domain.
 
