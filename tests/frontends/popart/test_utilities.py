@@ -52,7 +52,8 @@ def test_definitions_say_what_ops_take():
     )
     conv = found[key]
     assert [part.name for part in conv.inputs] == ["X", "W", "B"]
-    assert "FLOAT16" in conv.inputs[0].supportedTensors and not conv.inputs[0].constant
+    types = conv.inputs[0].supportedTensors
+    assert popart.DataType.FLOAT16 in types and not conv.inputs[0].constant
     assert re.fullmatch(conv.attributes["group"].supportedValuesRegex, "4")
     with pytest.raises(TypeError):
         popart.OpDefinition()
