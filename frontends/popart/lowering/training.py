@@ -170,9 +170,11 @@ def _scaled_in_float(lowering: Lowering, loss: str, tensors: list[Any], scaling:
     """
     sources = [lowering.tensor(name) for name in lowering.sources_of(loss)]
     sources = [source for source in sources if source.dtype.is_floating]
+    made = lowering.tensor(loss)
+    found = layouts.gradients(made, sources, tf.ones_like(made))
     pairs = [
         (source, tf.cast(tf.cast(gradient, tf.float32) * scaling, source.dtype))
-        for source, gradient in zip(sources, tf.gradients(lowering.tensor(loss), sources))
+        for source, gradient in zip(sources, found)
         if gradient is not None
     ]
     if not pairs:
