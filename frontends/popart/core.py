@@ -12,11 +12,16 @@ from tensorflow_ipu.frontends.popart.building.core import BuilderCore
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS as _OPSETS
 from tensorflow_ipu.frontends.popart.dataflow import AnchorReturnType, DataFlow, InputSettings
-from tensorflow_ipu.frontends.popart.debug import DebugContext, DebugInfo, SourceLocation
-from tensorflow_ipu.frontends.popart.debug_files import (
+from tensorflow_ipu.frontends.popart.debugging.context import (
+    DebugContext,
+    DebugInfo,
+    SourceLocation,
+)
+from tensorflow_ipu.frontends.popart.debugging.files import (
     closePoplarDebugInfo,
     initializePoplarDebugInfo,
 )
+from tensorflow_ipu.frontends.popart.debugging.logs import Logger
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.devices import DeviceManager
 from tensorflow_ipu.frontends.popart.locations import (
@@ -24,7 +29,6 @@ from tensorflow_ipu.frontends.popart.locations import (
     TensorLocationSettings,
     VariableSettings,
 )
-from tensorflow_ipu.frontends.popart.logs import Logger
 from tensorflow_ipu.frontends.popart.model import reserved as _reserved
 from tensorflow_ipu.frontends.popart.operators import (
     OpDefinition,

@@ -23,7 +23,7 @@ from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGra
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS, OnnxOpset
 from tensorflow_ipu.frontends.popart.dataflow import InputSettings
-from tensorflow_ipu.frontends.popart.debug import (
+from tensorflow_ipu.frontends.popart.debugging.context import (
     LINE,
     DebugContext,
     DebugContextLike,

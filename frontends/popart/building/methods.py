@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.frontends.popart import datatypes, enums
-from tensorflow_ipu.frontends.popart.debug import as_context
+from tensorflow_ipu.frontends.popart.debugging.context import as_context
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popart.building.core import BuilderCore

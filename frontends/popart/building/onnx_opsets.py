@@ -11,7 +11,7 @@ from onnx import defs, numpy_helper
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN
 from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node, onnx_number
-from tensorflow_ipu.frontends.popart.debug import as_context
+from tensorflow_ipu.frontends.popart.debugging.context import as_context
 
 VERSIONS = (6, 7, 8, 9, 10, 11)
 DEFAULT_VERSION = 10

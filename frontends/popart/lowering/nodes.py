@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from tensorflow_ipu.frontends.popart.debug import LINE, SourceLocation, line_of
+from tensorflow_ipu.frontends.popart.debugging.context import LINE, SourceLocation, line_of
 
 
 def named(node: onnx.NodeProto) -> str:

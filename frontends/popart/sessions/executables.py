@@ -21,7 +21,7 @@ import onnx
 from tensorflow_ipu import archives, private_files
 from tensorflow_ipu.compiler import store
 from tensorflow_ipu.configs.notices import warn_once
-from tensorflow_ipu.frontends.popart.debug import remove_lines
+from tensorflow_ipu.frontends.popart.debugging.context import remove_lines
 from tensorflow_ipu.frontends.popart.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import (
     OutOfMemoryError,

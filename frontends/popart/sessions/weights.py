@@ -10,7 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.frontends.popart.debug import remove_lines
+from tensorflow_ipu.frontends.popart.debugging.context import remove_lines
 from tensorflow_ipu.frontends.popart.errors import (
     popart_internal_exception,
     popart_runtime_error,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.frontends.popart import debug
+from tensorflow_ipu.frontends.popart.debugging import context
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
 # The file to write when it is closed, if there is one.
@@ -46,6 +46,6 @@ def closePoplarDebugInfo() -> None:
                 "functionName": line.functionName,
             },
         }
-        for number, line in debug.all_lines().items()
+        for number, line in context.all_lines().items()
     ]
     private_files.write_text(_open.pop(), json.dumps({"contexts": contexts}))

@@ -1,0 +1,1 @@
+"""Where nodes of models come from, files that say so, and loggers of PopART."""
