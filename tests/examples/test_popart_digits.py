@@ -1,4 +1,4 @@
-"""Tests that the PopART example trains on real digits, and that its ONNX file is right."""
+"""Tests that the PopART examples train on real digits, and that their ONNX files are right."""
 
 from __future__ import annotations
 
@@ -25,3 +25,11 @@ def test_trains_to_96_percent_and_writes_what_onnx_computes_alike(run_python, re
     assert float(re.search(r"test accuracy: ([\d.]+)%", output).group(1)) >= 96.0
     assert float(re.search(r"evaluator: (\S+)", output).group(1)) < 1e-4
     assert re.search(rf"Replicas +{replicas}\n", output) and "The program fits" in output
+
+
+def test_an_onnx_file_is_run_trained_and_written(run_python):
+    code = RUN.format(folder=str(EXAMPLES), path=str(EXAMPLES / "popart_onnx_file.py"))
+    output = run_python(code, timeout=300).stdout
+    assert float(re.search(r"evaluator: (\S+)\n", output).group(1)) < 1e-5
+    assert float(re.search(r"evaluator: ([\d.]+)%", output).group(1)) >= 94.0
+    assert "The program fits" in output

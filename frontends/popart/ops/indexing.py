@@ -17,9 +17,21 @@ def _signed(indices: Any) -> Any:
     return indices if indices.dtype in (tf.int32, tf.int64) else tf.cast(indices, tf.int32)
 
 
+def _counted(indices: Any, size: int) -> Any:
+    """Returns indices, with constants that count from the end as exporters write them replaced.
+
+    The device reads indices as unsigned numbers, so this is for those that a model has itself.
+    """
+    known = tf.get_static_value(indices)
+    if known is None or not (known < 0).any():
+        return _signed(indices)
+    return tf.constant(np.where(known < 0, known + size, known), tf.int32)
+
+
 @op("Gather", 1, 11, folds=True)
 def _gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    return tf.gather(x, _signed(indices), axis=axis_of(axis, x.shape.rank))
+    number = axis_of(axis, x.shape.rank)
+    return tf.gather(x, _counted(indices, x.shape[number]), axis=number)
 
 
 @op("GroupedGather", 1, domain=GRAPHCORE)

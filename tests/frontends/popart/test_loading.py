@@ -40,6 +40,12 @@ def test_models_of_each_opset_run(opset, tmp_path):
     np.testing.assert_allclose(found, np.maximum(X @ W, 0).reshape(2, 2, 1))
 
 
+def test_constants_may_count_from_the_end_as_indices():
+    indices = numpy_helper.from_array(np.array([-1, 0], np.int64))
+    made = model([node("Constant", output="i", value=indices), node("Gather", "x", "i", axis=1)])
+    np.testing.assert_array_equal(popart_models.infer(made, {"x": X}, ["y"])["y"], X[:, [-1, 0]])
+
+
 def test_models_of_the_builder_are_started_from():
     first = popart.Builder()
     x = first.addInputTensor("FLOAT", [2, 2])
