@@ -14,6 +14,8 @@ _FEED_ATTRIBUTE = "feed_id"
 # `tf.custom_gradient` get a fresh name each time.
 _GRADIENT_ATTRIBUTE = "_gradient_op_type"
 _SEED_ATTRIBUTES = ("seed", "seed2")
+# How TensorFlow is configured in the process that made a call: which of several it is, too.
+_CONFIGURATION_ATTRIBUTE = "config_proto"
 
 
 def fingerprint(program: Program, key: bytes) -> str:
@@ -61,7 +63,7 @@ def _keep_all(node: node_def_pb2.NodeDef) -> None:
 
 
 def _drop_values(node: node_def_pb2.NodeDef) -> None:
-    """Leaves of a constant its type and shape, and of a random op what it draws."""
+    """Leaves of a constant its type and shape, of a random op what it draws, of a call what."""
     if node.op == "Const":
         node.attr["value"].tensor.CopyFrom(
             tensor_pb2.TensorProto(
@@ -69,7 +71,7 @@ def _drop_values(node: node_def_pb2.NodeDef) -> None:
                 tensor_shape=node.attr["value"].tensor.tensor_shape,
             )
         )
-    for name in _SEED_ATTRIBUTES:
+    for name in (*_SEED_ATTRIBUTES, _CONFIGURATION_ATTRIBUTE):
         node.attr.pop(name, None)
 
 

@@ -84,3 +84,20 @@ def test_the_structure_is_the_same_whatever_constants_and_seeds_are():
     assert _hash(drawn(2.0, 1)) != _hash(drawn(3.0, 1))
     assert structure(drawn(2.0, 1)) != structure(drawn([2.0], 1))
     assert structure(drawn(2.0, 1)) != structure(program_of(lambda x: x - 2.0, SCALAR))
+
+
+def test_processes_with_calls_run_the_same_program():
+    """A call has the configuration of its process, with the index among others."""
+
+    def called_in(process):
+        @tf.function
+        def double(x):
+            return x * 2.0
+
+        program = program_of(lambda x: double(x) + 1.0, SCALAR)
+        (call,) = (node for _, node in program.nodes() if "config_proto" in node.attr)
+        call.attr["config_proto"].s = process
+        return program
+
+    first, second = called_in(b"task 0"), called_in(b"task 1")
+    assert structural_fingerprint(first, b"") == structural_fingerprint(second, b"")

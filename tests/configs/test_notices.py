@@ -16,6 +16,8 @@ _WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_
 # Warnings that are no `warn_once`, each with what they are said once for.
 SAID_ONCE_FOR = {
     "configs/notices.py": "a text, in a process",
+    "frontends/popxl_addons/module/module.py": "a call of a module that is to warn of it",
+    "frontends/popxl_addons/task_session.py": "a checkpoint that is loaded so that it warns",
     "keras_layers/padded_losses.py": "a model, which remembers it",
     "keras_layers/pipelining/statistics.py": "a model, which remembers it",
     "tensorflow_ipu/compiler/store.py": "a damaged file, which is replaced",
