@@ -154,7 +154,7 @@ def _configured(numbers: list[int], sizes: list[int], instances: Instances | Non
         distribution.process_count = instances.count if instances.count > 1 else 0
         distribution.process_index = instances.index
     try:
-        config.configure_ipu_system()
+        system.reconfigure(config)
     except tf.errors.OpError:
         return False
     return True

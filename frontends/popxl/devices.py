@@ -106,7 +106,7 @@ def _configure(ipus: int, instances: Instances) -> int:
         config.select_ipus = []
         config.auto_select_ipus = wanted
         try:
-            config.configure_ipu_system()
+            system.reconfigure(config)
         except tf.errors.OpError as error:
             failure = error
         else:

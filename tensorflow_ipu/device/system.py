@@ -149,24 +149,45 @@ def configure_ipu_system(
         tf.errors.FailedPreconditionError: an unsupported number of IPUs, or an earlier
             configuration while `reset_configuration` is False.
     """
-    process.use()
     if not isinstance(device, str):
         raise TypeError(f"`device` must be a device name such as 'cpu'; received {device!r}.")
+
+    def check_replaced() -> None:
+        if not reset_configuration:
+            raise errors.failed_precondition(
+                "IPU system configuration has already been set in this process with other "
+                "settings. Call `reset_ipu_configuration()` first, or leave "
+                "`reset_configuration` on."
+            )
+        logging.warning("Resetting existing IPU configuration before applying new configuration.")
+
+    _apply(config, check_replaced)
+
+
+def reconfigure(config: IPUConfig) -> None:
+    """Attaches IPUs as `configure_ipu_system` does, without a word about those in force.
+
+    That is for front ends whose sessions and devices choose IPUs themselves.
+
+    Args:
+        config: the configuration.
+
+    Raises:
+        Exception: As `configure_ipu_system` does.
+    """
+    _apply(config, lambda: None)
+
+
+def _apply(config: IPUConfig | IpuOptions, replacing: Callable[[], None]) -> None:
+    """Attaches devices, after calling a function if others are attached."""
+    process.use()
     poplar_options.check_environment()
     with _state.change:
         system = build(_options(config), flags.parsed(), _state.generation + 1)
         if _state.configured is not None:
             if system.same_settings(_state.configured):
                 return
-            if not reset_configuration:
-                raise errors.failed_precondition(
-                    "IPU system configuration has already been set in this process with other "
-                    "settings. Call `reset_ipu_configuration()` first, or leave "
-                    "`reset_configuration` on."
-                )
-            logging.warning(
-                "Resetting existing IPU configuration before applying new configuration."
-            )
+            replacing()
             _state.replace(None)
         _warn_about_ignored(system)
         _state.replace(system)

@@ -175,6 +175,12 @@ def test_other_settings_replace_the_attached_ones(caplog):
     assert "Resetting existing IPU configuration before applying new configuration" in caplog.text
 
 
+def test_front_ends_replace_settings_without_a_warning(caplog):
+    configure(auto_select_ipus=2)
+    system.reconfigure(config_with(auto_select_ipus=4))
+    assert system.device(0).num_ipus == 4 and caplog.text == ""
+
+
 def test_other_settings_are_refused_without_reset():
     before = configure(auto_select_ipus=2)
     with pytest.raises(
