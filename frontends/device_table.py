@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.configs.machine import MachineConfiguration
 from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed.instances import Instances
@@ -124,6 +125,19 @@ def add(ipus: int, number: int | None = None, instances: Instances | None = None
     return None
 
 
+def set_instances(config: IPUConfig, instances: Instances) -> None:
+    """Writes into a configuration which of the processes this is; one is no distribution.
+
+    Args:
+        config: the configuration, to be changed.
+        instances: the processes that share the replicas of programs.
+    """
+    several = instances.count > 1
+    distribution = config.experimental.multi_replica_distribution
+    distribution.process_count = instances.count if several else 0
+    distribution.process_index = instances.index if several else 0
+
+
 def _kept() -> int:
     """Returns how many devices, from the first on, have to stay."""
     return max((entry.ordinal for entry in _taken.values()), default=-1) + 1
@@ -150,9 +164,7 @@ def _configured(numbers: list[int], sizes: list[int], instances: Instances | Non
     config.select_ipus, config.auto_select_ipus = [], []
     config.select_ipus, config.auto_select_ipus = numbers, sizes
     if instances is not None:
-        distribution = config.experimental.multi_replica_distribution
-        distribution.process_count = instances.count if instances.count > 1 else 0
-        distribution.process_index = instances.index
+        set_instances(config, instances)
     try:
         system.reconfigure(config)
     except tf.errors.OpError:

@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.configs.ipu_config import IPUConfig
 from tensorflow_ipu.device import system
 from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed.instances import Instances
@@ -98,9 +97,9 @@ def _configure(ipus: int, instances: Instances) -> int:
             "the first `with session:`, or leave that session."
         )
     if not device_table.is_free():
-        return _add(ipus)
+        return _add(ipus, instances)
     config = copy.deepcopy(system.current().settings)
-    _set_instances(config, instances)
+    device_table.set_instances(config, instances)
     sizes = sorted(_needed.values())
     for wanted in (sizes, [ipus]):
         config.select_ipus = []
@@ -114,19 +113,11 @@ def _configure(ipus: int, instances: Instances) -> int:
     raise RuntimeError(f"Failed to acquire device: {failure.message}") from failure
 
 
-def _add(ipus: int) -> int:
+def _add(ipus: int, instances: Instances) -> int:
     """Configures one device more: those of other front ends keep their places."""
-    found = device_table.add(ipus)
+    found = device_table.add(ipus, instances=instances)
     if found is None:
         raise RuntimeError(
             f"Failed to acquire device: {ipus} IPU(s) are not free. Detach the devices of PopART."
         )
     return found
-
-
-def _set_instances(config: IPUConfig, instances: Instances) -> None:
-    """Writes into a configuration which of the processes this is; one is no distribution."""
-    distribution = config.experimental.multi_replica_distribution
-    several = instances.count > 1
-    distribution.process_count = instances.count if several else 0
-    distribution.process_index = instances.index if several else 0
