@@ -31,6 +31,13 @@ __all__ = [
 ]
 
 
+# The programs of a session besides that of `run`, which has the ops of all other contexts.
+_OF_WEIGHTS = (
+    ExecutionContext.WeightsFromHostFragment,
+    ExecutionContext.WeightsToHostFragment,
+)
+
+
 class _Context:
     """The open contexts, innermost last. There is one stack of each kind in a process."""
 
@@ -173,12 +180,13 @@ def execution_context(execution_context: ExecutionContext) -> Iterator[None]:
 
     Args:
         execution_context: `WeightsFromHostFragment` for ops that run with each `weights_from_host`,
-            `WeightsToHostFragment` for each `weights_to_host`, `Normal` for each `run`.
+            `WeightsToHostFragment` for each `weights_to_host`; all others for each `run`.
 
     Yields:
         Nothing.
     """
-    with _pushed(_context.execution_contexts, execution_context):
+    part = execution_context if execution_context in _OF_WEIGHTS else ExecutionContext.Normal
+    with _pushed(_context.execution_contexts, part):
         yield
 
 

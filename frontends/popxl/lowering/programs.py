@@ -50,9 +50,6 @@ class Program:
         Args:
             ir: the Ir, which no longer changes.
             ordinal: of the TensorFlow device.
-
-        Raises:
-            NotImplementedError: If an op is in a part of the program that there is not.
         """
         self._ordinal = ordinal
         self.device = f"/device:IPU:{ordinal}"

@@ -395,3 +395,17 @@ def test_what_a_session_has_goes_with_it(replicas):
     gc.collect()
     assert [reference() for reference in gone] == [None, None]
     assert native.counts() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["AccumulateOuterFragment", "OptimizerFromHostFragment", "Subgraph", "Normal"]
+)
+def test_ops_of_other_contexts_run_with_each_run(name):
+    ir = popxl.Ir()
+    with ir.main_graph:
+        v = popxl.variable(np.ones(2, np.float32))
+        with popxl.context._execution_context(popxl.ExecutionContext[name]):
+            ops.add_(v, popxl.constant([1.0, 2.0], popxl.float32))
+    with popxl.Session(ir) as session:
+        session.run()
+        np.testing.assert_array_equal(session.get_tensor_data(v), [2.0, 3.0])
