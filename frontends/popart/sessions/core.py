@@ -129,7 +129,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
 
         Args:
             *args: a program handle, if any; what inputs are read from and anchors are written to;
-                and a name for reports.
+                and a name of the run, which has no effect: reports are of programs, not of runs.
             **kwargs: the same by name: `programHandle`, `stepio`, `debugName`.
 
         Raises:
