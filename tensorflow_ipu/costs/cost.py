@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.costs.partition import Partition
 
 # Bytes of an element in the chip's memory. 64-bit integers and floats exist on the host only, but
 # programs may hold them, so they count what they are; strings and handles take no room.
@@ -197,6 +198,8 @@ class Cost:
         vertex_state: Bytes of vertex descriptions per tile.
         exchange_code: Bytes of exchange code per tile.
         label: How far the cycles can be trusted.
+        partition: How it is divided over the tiles, where that was chosen; of several steps that of
+            the longest one.
     """
 
     compute: float = 0.0
@@ -207,6 +210,7 @@ class Cost:
     vertex_state: int = 0
     exchange_code: int = 0
     label: Label = Label.MODELLED
+    partition: Partition | None = None
 
     @property
     def cycles(self) -> float:
@@ -215,6 +219,7 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         """The cost of one after the other."""
+        longest = max((self, other), key=lambda cost: (cost.partition is not None, cost.cycles))
         return Cost(
             self.compute + other.compute,
             self.exchange + other.exchange,
@@ -224,6 +229,7 @@ class Cost:
             self.vertex_state + other.vertex_state,
             self.exchange_code + other.exchange_code,
             worst((self.label, other.label)),
+            longest.partition,
         )
 
     def times(self, count: int) -> Cost:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.planner.plan import (
     Category,
     IpuMemory,
@@ -22,15 +23,8 @@ from tensorflow_ipu.planner.plan import (
 from tensorflow_ipu.schedule.timing import Timing
 
 _PLAIN = {int, float, str, bool, type(None)}
-_COST_FIELDS = (
-    "compute",
-    "exchange",
-    "sync",
-    "temporary",
-    "codelets",
-    "vertex_state",
-    "exchange_code",
-    "label",
+_COST_FIELDS = tuple(
+    "compute exchange sync temporary codelets vertex_state exchange_code label".split()
 )
 
 
@@ -122,11 +116,28 @@ def timeline_to_dict(timeline: Timeline) -> dict[str, Any]:
             "runs": [time.runs for time in timeline.ops],
             "cost": [costs[id(time.cost)] for time in timeline.ops],
         },
-        "costs": [{name: getattr(cost, name) for name in _COST_FIELDS} for cost in listed],
+        "costs": [_cost_to_dict(cost) for cost in listed],
         "segments": columns(Segment._fields, timeline.segments),
         "transfers": columns(Transfer._fields, timeline.transfers),
         "schedule": _schedule_to_dict(timeline.schedule),
     }
+
+
+def _cost_to_dict(cost: Cost) -> dict[str, Any]:
+    """A cost as data; a partition only if it has one, as in files of earlier releases."""
+    data = {name: getattr(cost, name) for name in _COST_FIELDS}
+    return data | ({"partition": cost.partition._asdict()} if cost.partition else {})
+
+
+def _cost_from_dict(data: Mapping[str, Any]) -> Cost:
+    """The cost that `_cost_to_dict` made data of."""
+    partition = data.get("partition")
+    if partition is not None:
+        parts = tuple((name, count) for name, count in partition["parts"])
+        partition = Partition(**{**partition, "parts": parts})
+    fields = {name: data[name] for name in _COST_FIELDS}
+    fields |= {"codelets": tuple(data["codelets"]), "label": Label(data["label"])}
+    return Cost(**fields, partition=partition)
 
 
 def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
@@ -135,10 +146,7 @@ def timeline_from_dict(data: Mapping[str, Any]) -> Timeline:
     Args:
         data: what `timeline_to_dict` returned.
     """
-    costs = [
-        Cost(**{**cost, "codelets": tuple(cost["codelets"]), "label": Label(cost["label"])})
-        for cost in data["costs"]
-    ]
+    costs = [_cost_from_dict(cost) for cost in data["costs"]]
     ops = data["ops"]
     _check_indices("costs", ops["cost"], len(costs))
     segments = rows(Segment._fields, data["segments"])

@@ -181,6 +181,13 @@ _MEMORY = _object(
         ),
     }
 )
+_PARTITION = _object(
+    {
+        "parts": _list(_tuple(_TEXT, _TILES)),
+        "serial": _whole(1),
+        "partials": _TEXT,
+    }
+)
 _COST = _object(
     {
         "compute": _CYCLES,
@@ -191,7 +198,8 @@ _COST = _object(
         "vertex_state": _BYTES,
         "exchange_code": _BYTES,
         "label": _LABEL,
-    }
+    },
+    partition=_PARTITION,
 )
 _SEGMENTS = _columns(
     {

@@ -23,6 +23,7 @@ from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, blo
 from tensorflow_ipu.costs.cost import Cost, Resources
 from tensorflow_ipu.costs.figures import label_of
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.partition import Partition
 
 # A reduction: 33 for the supervisor, 20 + 10 per worker. Source: poplibs.
 _REDUCTION_CYCLES, _REDUCTION_WORKER_CYCLES = 33, 30
@@ -59,9 +60,20 @@ def best(product: Product, resources: Resources) -> Cost:
     exchange = parts * received + sent + (starts + phases) * chip.exchange_overhead
     sync = (2 * starts + phases) * chip.sync_cycles
     chosen = int(np.argmin(compute + exchange + sync))
-    cycles = Cost(float(compute[chosen]), float(exchange[chosen]), float(sync[chosen]))
-    cycles = dataclasses.replace(cycles, label=_label(unit, chip))
+    cycles = Cost(
+        float(compute[chosen]),
+        float(exchange[chosen]),
+        float(sync[chosen]),
+        label=_label(unit, chip),
+        partition=_partition(splits, chosen, int(starts[chosen]), product.partials),
+    )
     return partition_memory.with_memory(cycles, product, unit, resources)
+
+
+def _partition(splits: Splits, chosen: int, serial: int, partials: str) -> Partition:
+    """The partition at a place of the arrays."""
+    parts = tuple((name, int(counts[chosen])) for name, counts in splits._asdict().items())
+    return Partition(parts, serial, partials)
 
 
 def _label(unit: Unit, chip: Chip) -> Label:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from tensorflow_ipu.costs.contractions import partition_memory
 from tensorflow_ipu.costs.contractions.contraction import SIZES, area
 from tensorflow_ipu.costs.contractions.conv_geometry import Geometry, windows
 from tensorflow_ipu.costs.cost import Cost, Resources, TensorType
+from tensorflow_ipu.costs.partition import Partition
 
 # Ways to split vectors of channels over the tiles; field positions take the tiles that remain.
 _VECTOR_SPLITS = (1, 2, 4, 8, 16, 32, 64, 92, 128, 184, 368, 736, 1472)
@@ -69,7 +71,10 @@ def depthwise(shape: Geometry, types: tuple[str, str], resources: Resources) -> 
     exchange = received / chip.exchange_rate
     chosen = int(np.argmin(compute + exchange))
     temporary = _temporary(shape, width, SIZES[dtype], resources)
-    return _phases(shape, float(compute[chosen]), float(exchange[chosen]), temporary, types, chip)
+    cost = _phases(shape, float(compute[chosen]), float(exchange[chosen]), temporary, types, chip)
+    parts = ("channels", int(across[chosen])), ("positions", int(along[chosen]))
+    added = partials if shape.kind == "filter" else ""
+    return dataclasses.replace(cost, partition=Partition(parts, partials=added))
 
 
 def _phases(

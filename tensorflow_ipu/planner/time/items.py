@@ -88,6 +88,7 @@ def labeled(cost: Cost, label: Label) -> Cost:
         cost.vertex_state,
         cost.exchange_code,
         both,
+        cost.partition,
     )
 
 
