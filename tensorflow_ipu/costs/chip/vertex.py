@@ -83,10 +83,19 @@ def phase(
         sync=sync_cycles(1, chip),
         temporary=math.ceil(temporary),
         codelets=(codelet,) if codelet else (),
-        vertex_state=_VERTEX_BYTES + _OPERAND_BYTES * operands if codelet else 0,
+        vertex_state=vertex_state(operands) if codelet else 0,
         exchange_code=exchange_code(received),
         label=label,
     )
+
+
+def vertex_state(operands: int) -> int:
+    """Returns the bytes of a vertex: its own word, and pointer and length of each operand.
+
+    Args:
+        operands: pointers that the vertex has.
+    """
+    return _VERTEX_BYTES + _OPERAND_BYTES * operands
 
 
 def exchange_code(received: float) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorflow_ipu.configs.chips import Chip
-from tensorflow_ipu.costs.chip import amp
+from tensorflow_ipu.costs.chip import amp, partial_sums
 from tensorflow_ipu.costs.chip.amp import Number, Unit
 from tensorflow_ipu.costs.contractions import methods, partition_memory
 from tensorflow_ipu.costs.contractions.contraction import Product
@@ -23,14 +23,11 @@ from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, blo
 from tensorflow_ipu.costs.cost import Cost, Resources
 from tensorflow_ipu.costs.figures import label_of
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.memory_bound import bound
 from tensorflow_ipu.costs.partition import Partition
 
-# A reduction: 33 for the supervisor, 20 + 10 per worker. Source: poplibs.
-_REDUCTION_CYCLES, _REDUCTION_WORKER_CYCLES = 33, 30
 # A cast: 19 per worker besides one cycle per vector. Source: poplibs.
 _CAST_WORKER_CYCLES = 19
-# Reductions of so many partial sums and more take a second and a third stage. Source: poplibs.
-_TWO_STAGES, _THREE_STAGES = 16, 125
 
 
 def best(product: Product, resources: Resources) -> Cost:
@@ -116,7 +113,7 @@ def _serial(
     worker at a time. Measured on Mk1, convolutions of 4 channels become 27 to 36 times slower there
     (lbm-graphcore, effect-of-mem-on-convolution).
     """
-    limit = partition_memory.bound(resources)
+    limit = bound(resources)
     parts = np.ceil(block.temporary / limit)
     vertices = methods.vertex_cycles(product, unit, splits, block)
     little = methods.least_bytes(product, unit, block) > limit
@@ -146,16 +143,14 @@ def _sums(
 ) -> tuple[Number, Number, Number]:
     """Cycles to add or cast partial sums, to exchange them, and the number of phases.
 
-    Each tile receives its part of the sums of all others, and adds 16 bytes per cycle. Source:
-    poplibs.
+    Each tile receives its part of the sums of all others.
     """
     several = splits.inputs > 1
-    stages = several * (1 + (splits.inputs >= _TWO_STAGES) + (splits.inputs >= _THREE_STAGES))
     sent = block.sums * (1 - 1 / splits.inputs) / chip.exchange_rate
-    start = _REDUCTION_CYCLES + chip.workers_per_tile * _REDUCTION_WORKER_CYCLES
-    added = block.sums / chip.load_rate + stages * (start + chip.compute_set_cycles)
+    stages = partial_sums.stages(splits.inputs)
+    added = partial_sums.adding_cycles(block.sums, splits.inputs, chip)
     if product.partials == product.dtype:
-        return np.where(several, added, 0), sent, stages
+        return added, sent, stages
     cast = block.sums / product.partial_size / chip.float_vector_width
     cast = cast + chip.workers_per_tile * _CAST_WORKER_CYCLES + chip.compute_set_cycles
     return np.where(several, added, cast), sent, stages

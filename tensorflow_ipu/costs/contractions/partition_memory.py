@@ -14,10 +14,9 @@ from typing import NamedTuple
 from tensorflow_ipu.costs.chip.amp import Unit
 from tensorflow_ipu.costs.chip.vertex import exchange_code
 from tensorflow_ipu.costs.contractions.contraction import Product
-from tensorflow_ipu.costs.cost import Cost, Resources, UnknownCostError
+from tensorflow_ipu.costs.cost import Cost, Resources
+from tensorflow_ipu.costs.memory_bound import bound
 
-# The least part of a tile's memory that temporaries can be bound to.
-_LEAST_PROPORTION = 1 / 64
 # State of a vertex: fields and worklists; a pointer for each block of operands and result. Assumed.
 _VERTEX_BYTES, _POINTER_BYTES = 64, 4
 
@@ -36,23 +35,6 @@ class Sides(NamedTuple):
     positions: float
     inputs: float
     outputs: float
-
-
-def bound(resources: Resources) -> float:
-    """Returns the bytes of a tile that temporaries of an op should not exceed.
-
-    Proportion x bytes per tile (`availableMemoryProportion`). Source: poplibs.
-
-    Raises:
-        UnknownCostError: the proportion is negative.
-    """
-    if not resources.memory_proportion >= 0:
-        raise UnknownCostError(
-            f"Expected a memory proportion of 0 or more, such as 0.6; received "
-            f"{resources.memory_proportion}."
-        )
-    proportion = max(resources.memory_proportion, _LEAST_PROPORTION)
-    return proportion * resources.chip.memory_per_tile
 
 
 def level(volume: float, sides: Sequence[float]) -> float:

@@ -10,10 +10,10 @@ import numpy as np
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.chip import lanes
 from tensorflow_ipu.costs.chip.vertex import exchange_code, phase, share
-from tensorflow_ipu.costs.contractions import partition_memory
 from tensorflow_ipu.costs.contractions.contraction import SIZES, area
 from tensorflow_ipu.costs.contractions.conv_geometry import Geometry, windows
 from tensorflow_ipu.costs.cost import Cost, Resources, TensorType
+from tensorflow_ipu.costs.memory_bound import bound
 from tensorflow_ipu.costs.partition import Partition
 
 # Ways to split vectors of channels over the tiles; field positions take the tiles that remain.
@@ -37,7 +37,7 @@ def multiply(outputs: int, length: int, dtype: str, resources: Resources) -> Cos
     size = max(TensorType(dtype, ()).element_size, 1)
     each = share(outputs, size, resources.tiles)
     received = 2 * math.sqrt(each) * length * size
-    temporary = int(min(received, partition_memory.bound(resources)))
+    temporary = int(min(received, bound(resources)))
     cycles = float(lanes.vector_macs(chip, each * length))
     return phase(cycles, f"multiply_{dtype}", chip, received, temporary)
 
@@ -107,4 +107,4 @@ def _temporary(shape: Geometry, width: int, size: int, resources: Resources) -> 
     field = max(vectors * shape.positions / resources.tiles, 1.0)
     block = float(area(windows(shape), min(field, shape.positions), shape.stored))
     natural = block * max(field / shape.positions, 1.0) * width * size
-    return int(min(math.ceil(natural), partition_memory.bound(resources)))
+    return int(min(math.ceil(natural), bound(resources)))

@@ -8,7 +8,8 @@ from tensorflow_ipu.costs.cost import FREE, Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
-from tensorflow_ipu.costs.rules.slicing import indexed
+from tensorflow_ipu.costs.rules.slice_partition import lookup
+from tensorflow_ipu.costs.rules.slicing import table_of
 from tensorflow_ipu.costs.rules.sorting import sorting
 
 # Cycles of a worker for each vector: a worker's instruction draws 64 random bits (128 bits a tile
@@ -50,10 +51,10 @@ def _shuffle(spec: OpSpec, resources: Resources) -> Cost:
     """Rows in random order: their numbers are sorted by random keys, then the rows are taken."""
     whole = spec.input(0)
     count = whole.shape[0] if whole.shape else 1
-    row = TensorType(whole.dtype, whole.shape[1:])
+    table = table_of(whole, whole, count)
     keys = TensorType("float32", (count,))
     drawn = _drawn("Uniform", _UNIFORM).cost(OpSpec("", (), (keys,), {}), resources)
-    return drawn + sorting(keys, resources) + indexed("MultiSlice", count, row, resources, False)
+    return drawn + sorting(keys, resources) + lookup(count, table, resources)
 
 
 def _categorical(spec: OpSpec, resources: Resources) -> Cost:

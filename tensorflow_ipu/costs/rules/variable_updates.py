@@ -13,6 +13,7 @@ from tensorflow_ipu.costs.rules import slicing
 from tensorflow_ipu.costs.rules.data_movement import local_copy, rearrangement
 from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
 from tensorflow_ipu.costs.rules.elementwise_table import expression_label
+from tensorflow_ipu.costs.rules.slice_partition import lookup, update
 
 # Scaled add: cycles besides the workers, of a worker, and of each vector. Source: `popops`.
 _SCALED, _SCALED_WORKER, _SCALED_VECTOR = 38, 21, 3
@@ -85,12 +86,12 @@ def _sparse(names: tuple[str, ...]) -> Rule:
         if not integers:
             raise UnknownCostError(f"{spec.type}: expected an input of integers, the indices.")
         gradient, count = spec.input(integers[0] - 1), spec.input(integers[0]).elements
-        row = TensorType(gradient.dtype, (-(-gradient.elements // max(count, 1)),))
+        table = slicing.table_of(spec.input(0), gradient, count)
         changed = OpSpec(spec.type, (gradient,), (), {})
         return (
-            slicing.indexed("MultiSlice", count, row, resources, scatters=False)
+            lookup(count, table, resources)
             + _by_equations(names, changed, resources)
-            + slicing.indexed("MultiUpdate", count, row, resources, scatters=True)
+            + update(count, table, resources)
         )
 
     return Rule(cost)

@@ -56,8 +56,3 @@ def test_memory_by_hand():
         partition_memory.Cost(), product, unit, Resources(tiles, 64, 0.1)
     )
     assert narrow.temporary == int(0.1 * 624 * 1024)
-
-
-@pytest.mark.parametrize("proportion", [0.0, 0.001])
-def test_the_bound_is_at_least_a_64th_of_a_tile(proportion):
-    assert partition_memory.bound(Resources(BOW, 1472, proportion)) == 624 * 1024 / 64

@@ -1,4 +1,4 @@
-"""Rearrangements, slices, gathers and scatters, pooling, against the library's formulas by hand."""
+"""Rearrangements and pooling, against the library's formulas by hand."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.catalogue import cost_of
 from tensorflow_ipu.costs.cost import FREE, Resources
-from tensorflow_ipu.costs.rules import data_movement, pooling, slicing
-from tests.support.op_specs import f16, f32, i32, op
+from tensorflow_ipu.costs.rules import data_movement, pooling
+from tests.support.op_specs import f16, i32, op
 
 ALL = Resources(BOW, BOW.tiles)
 MIB = 1 << 20  # 720 bytes on the fullest of 1,472 tiles
@@ -50,40 +50,6 @@ def test_a_transpose_moves_words_or_elements(axes, shape, per_byte):
 
 def test_local_copies_take_eight_bytes_a_cycle():
     assert data_movement.local_copy(MIB, ALL).compute == 720 / 8 + BOW.compute_set_cycles
-
-
-@pytest.mark.parametrize(
-    ("elements", "size", "slices", "cycles"),
-    [
-        (1024, 4, 1, 25 + 6 * (39 + 24 + 2 * 86)),
-        (1024, 2, 10, 25 + 6 * (39 + (24 + 2 * 43) * 10)),
-    ],
-)
-def test_dynamic_slice_cycles_by_hand(elements, size, slices, cycles):
-    assert slicing.slice_cycles(elements, size, slices, BOW) == cycles
-
-
-@pytest.mark.parametrize(
-    ("size", "per_row"),
-    # 12 columns: 2 for each worker; a vector has 2 elements of 4 or 2 bytes, 4 of 1 byte.
-    [(4, 19 + 2), (2, 19 + 2), (1, 19 + 3), (8, 19 + 4)],
-)
-def test_multi_slice_cycles_by_hand(size, per_row):
-    assert slicing.gather_cycles(10, 90, 12, size, BOW) == 6 * (30 + 10 * per_row + 90 * 8)
-
-
-def test_multi_update_cycles_by_hand():
-    assert slicing.scatter_cycles(10, 90, 12, BOW) == 11 + 6 * (12 + 3 * 10 * 2 + 5 * 90)
-
-
-def test_a_gather_takes_the_cheapest_split():
-    # All of a row on one tile: 1,472 parts by rows.
-    whole = cost_of(op("GatherV2", (f32(1472, 2), i32(1472), i32()), f32(1472, 2)), ALL)
-    by_rows = slicing.gather_cycles(1, 1471, 2, 4, BOW) + BOW.compute_set_cycles
-    by_columns = slicing.gather_cycles(1472 // 736, 1470, 1, 4, BOW) + BOW.compute_set_cycles
-    assert whole.compute <= min(by_rows, by_columns)
-    # Each tile receives 1,472 indices and 32 elements of rows, the 128 bytes that it has at least.
-    assert whole.exchange == 1472 + 32 + BOW.exchange_overhead
 
 
 @pytest.mark.parametrize(
