@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from measured import page, report
+from measured import distinct, page, report
 from measured.predict import Outcome, predict
 from measured.rows import OWN, read
 
@@ -45,7 +45,12 @@ def main() -> int:
     if target is not None:
         target.write_text(page.page(outcome), encoding="utf-8")
     print(report.text(outcome, len(complaints), every_row=arguments.all))
-    return 0
+    if arguments.rows != OWN:
+        return 0
+    complaints = distinct.out_of_date(outcome.predictions)
+    for complaint in complaints:
+        print(f"accuracy.py: {complaint}", file=sys.stderr)
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

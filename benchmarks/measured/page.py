@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip, Status
 
-from . import report, training, whole_models
+from . import distinct, report, training, whole_models
 from .configuration import RESNET, configuration
 from .predict import Outcome
 from .prediction import Prediction
@@ -29,6 +29,19 @@ same columns, `--all` prints every row.
 * A row is **expressible** if its own text says enough. Rules decide, from workload, parameters,
   metric and unit. No rule knows a measured value.
 * The file leaves out what is not of the chip: the host's compile times, power, software models.
+"""
+
+_CONFIGURATIONS = """\
+Rows of whole models with the same chip, replicas, micro-batch, counts and model are one
+configuration, whatever their framework, its version or their metric. Each counts once here:
+"""
+
+_INTERVALS = """\
+## Intervals
+
+Of ten configurations, one was measured below `low` and one above `high` times the predicted time.
+`tensorflow_ipu/costs/intervals.py` has the same table. Reports, `tensorflow-ipu report`, `whatif`
+and `split` show the interval with every throughput: that of whole models for programs.
 """
 
 _METHOD = """\
@@ -99,6 +112,11 @@ def page(outcome: Outcome) -> str:
         "## Result\n",
         _table(report.HEAD, report.table(outcome.predictions)),
         f"In the words of the script: {report.summary(outcome)}.\n",
+        f"{report.off_the_line(outcome).capitalize()}.\n",
+        _CONFIGURATIONS,
+        _table(report.CONFIGURATIONS, report.configurations(outcome.predictions)),
+        _INTERVALS,
+        _table(report.INTERVALS, report.interval_cells(distinct.measured(outcome.predictions))),
         _METHOD,
         _calibration(),
         _CHECK,

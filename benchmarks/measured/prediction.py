@@ -20,6 +20,8 @@ class Prediction(NamedTuple):
         value: the prediction, in the row's unit.
         fitted: whether figures of the chip were fitted to a group of rows that has it; the others
             are the check.
+        configuration: what tells it from other rows of its kind, for the model; empty for the whole
+            text of the row.
     """
 
     row: Row
@@ -27,6 +29,7 @@ class Prediction(NamedTuple):
     chip: Chip
     value: float
     fitted: bool = False
+    configuration: str = ""
 
     @property
     def ratio(self) -> float:

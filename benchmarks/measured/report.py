@@ -6,12 +6,22 @@ import collections
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from tensorflow_ipu.costs.intervals import Interval
+
+from . import distinct, whole_models
 from .predict import Outcome
 from .prediction import Prediction
 from .statistics import Statistics, statistics
 
 #: Head of the table of groups.
 HEAD = ("group", "rows", "predicted / measured", "median error", "90th percentile", "rank corr.")
+
+#: Head of the table of configurations.
+CONFIGURATIONS = ("group", "rows", "configurations", "median error", "90th percentile")
+#: Head of the table of intervals.
+INTERVALS = ("kind", "low", "high", "configurations")
 
 
 def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
@@ -26,12 +36,14 @@ def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
     if every_row:
         parts.append("\n".join(_line(prediction) for prediction in outcome.predictions))
     parts.append(_aligned([HEAD, *table(outcome.predictions)]))
+    parts.append(_aligned([CONFIGURATIONS, *configurations(outcome.predictions)]))
     parts.append(_aligned([HEAD, *checks(outcome.predictions)]))
+    parts.append(_aligned([INTERVALS, *interval_cells(distinct.measured(outcome.predictions))]))
     reasons = by_reason(outcome)
     if reasons:
         lines = [f"  {count:4}  {reason}" for reason, count in reasons]
         parts.append("not expressible:\n" + "\n".join(lines))
-    parts.append(summary(outcome, malformed))
+    parts.append(off_the_line(outcome) + "\n" + summary(outcome, malformed))
     return "\n\n".join(parts)
 
 
@@ -43,6 +55,50 @@ def summary(outcome: Outcome, malformed: int = 0) -> str:
         f"rank correlation {found.correlation:.2f} over {found.rows} rows "
         f"({len(outcome.refused) + malformed} not expressible)"
     )
+
+
+def off_the_line(outcome: Outcome) -> str:
+    """Returns the line that says the same without the straight line of products on a tile."""
+    found = statistics(distinct.off_the_line(outcome.predictions))
+    return (
+        f"without the straight line: median error {_percent(found.median)}, "
+        f"90th percentile {_percent(found.percentile)}, "
+        f"rank correlation {found.correlation:.2f} over {found.rows} rows"
+    )
+
+
+def configurations(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
+    """Returns the errors of each group, every configuration counted once, and of all."""
+    found = []
+    for name, members in (*groups(predictions).items(), *_sums(predictions)):
+        once = distinct.distinct(members)
+        errors = np.array([one.error for one in once] or [np.nan])
+        found.append(
+            (
+                name,
+                str(len(members)),
+                str(len(once)),
+                _percent(float(np.median(errors))),
+                _percent(float(np.percentile(errors, 90))),
+            )
+        )
+    return found
+
+
+def _sums(predictions: Sequence[Prediction]) -> list[tuple[str, list[Prediction]]]:
+    """Groups of groups."""
+    models = [one for one in predictions if whole_models.is_whole_model(one)]
+    return [
+        ("whole models", models),
+        ("all but the straight line", distinct.off_the_line(predictions)),
+    ]
+
+
+def interval_cells(found: Iterable[Interval]) -> list[tuple[str, ...]]:
+    """Returns the rows of the table of intervals."""
+    return [
+        (one.kind, f"{one.low:.2f}", f"{one.high:.2f}", f"{one.configurations}") for one in found
+    ]
 
 
 def groups(predictions: Iterable[Prediction]) -> dict[str, list[Prediction]]:

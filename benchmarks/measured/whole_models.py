@@ -37,7 +37,8 @@ def predict(row: Row) -> Prediction | None:
 
 def _prediction(row: Row, config: Configuration, kind: str, value: float) -> Prediction:
     group = f"{config.model}, {GROUP[kind]}"
-    return Prediction(row, group, config.chip, value, fitted=config.chip.name == FITTED_CHIP)
+    fitted = config.chip.name == FITTED_CHIP
+    return Prediction(row, group, config.chip, value, fitted, str(config))
 
 
 def _seconds(config: Configuration) -> float:

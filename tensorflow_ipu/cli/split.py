@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
+from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import stage_split, stage_text
 from tensorflow_ipu.planner.alternatives.stage_split import Split
@@ -57,6 +58,7 @@ def to_dict(split: Split, plan: Plan) -> dict[str, Any]:
         "label": split.label.value,
         "fits": plan.fits,
         "cycles": plan.timeline.cycles,
+        "cycles_range": list(intervals.of_program().of_time(plan.timeline.cycles)),
         "stages": [
             {
                 "layers": list(stage.layers),
@@ -90,11 +92,13 @@ def text(split: Split, plan: Plan) -> str:
                 *(f"{memory.worst_bytes:,} B", "yes" if memory.fits else "no"),
             )
         )
+    low, high = intervals.of_program().of_time(plan.timeline.cycles)
     return "\n".join(
         [
             *aligned(rows, right=range(2, 7)),
             f"{split.schedule}, {split.count} mini-batches for one update: balance "
             f"{split.balance:.0%} (mean / slowest stage), bubbles {split.bubble_share:.1%}, "
-            f"{plan.timeline.cycles:,.0f} cycles a launch ({split.label.value})",
+            f"{plan.timeline.cycles:,.0f} cycles a launch ({split.label.value}; {low:,.0f} to "
+            f"{high:,.0f} by the spread of measurements)",
         ]
     )

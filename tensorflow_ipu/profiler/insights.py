@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time import rates
+from tensorflow_ipu.planner.time.throughput import range_per_second
 from tensorflow_ipu.profiler.breakdown import tensors_at_peak
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
         "io_bound": io_bound(plan),
         "host_cycles": host_cycles(plan),
         "items_per_second": found.items_per_second,
+        "range_per_second": None
+        if found.items_per_second is None
+        else list(range_per_second(plan)),
         "flops_per_second": found.flops_per_second,
         "utilisation": found.utilisation,
         "share_by_label": {

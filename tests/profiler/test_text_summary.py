@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.compiler.ir.records import ArgumentSpec, OpRecord, TensorRecord
 from tensorflow_ipu.configs.ipu_config import IPUConfig
+from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.device import system
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
@@ -69,6 +70,7 @@ def _describe(num_ipus: int | list[int], *programs: Program) -> list[str]:
 
 def test_a_device_is_listed_with_its_program() -> None:
     lines = _describe(2, Program())
+    measured = intervals.of_program()
     attached = system.current().devices[0]
     assert lines[0].startswith(f"/device:IPU:0: 2 simulated {attached.chip.title}")
     assert lines[1].strip().startswith(f"{2 * attached.chip.tiles} tiles, ")
@@ -79,7 +81,8 @@ def test_a_device_is_listed_with_its_program() -> None:
         "ops: 3 (1 MatMul, 1 Tanh, 1 Bincount)",
         "flops of one launch of one replica: 10 k (5 modelled; 1 ops without a formula left out)",
         "memory: fits; the fullest tile is tile 0 of IPU 0 with 1.37 KiB of 624 KiB (0.2 %)",
-        "a launch takes the chip 1,000 cycles, 0.755 us (modelled)",
+        f"a launch takes the chip 1,000 cycles, 0.755 us (modelled; {0.7547 * measured.low:.3f} us "
+        f"to {0.7547 * measured.high:.3f} us by the spread of measurements)",
         "launches: 4, 2.000 s of the host's wall time (500.000 ms each; not a prediction for "
         "hardware)",
     ]

@@ -33,6 +33,7 @@ class Outcome:
         cycles: Of one launch.
         seconds: Of one launch.
         items_per_second: Elements of data of all replicas per second.
+        range_per_second: Range of these in which eight of ten measured programs lie.
         ipus: IPUs of all replicas, with those that a device has to have besides.
         bubble_share: Which share of the IPUs' time a pipeline is idle, 0 to 1; None without one.
         label: How far the numbers can be trusted.
@@ -46,6 +47,7 @@ class Outcome:
     cycles: float | None = None
     seconds: float | None = None
     items_per_second: float | None = None
+    range_per_second: tuple[float, float] | None = None
     ipus: int | None = None
     bubble_share: float | None = None
     label: Label = Label.MODELLED
@@ -114,7 +116,7 @@ def to_text(found: Sequence[Outcome]) -> str:
     if not found:
         return ""
     names = list(found[0].changes)
-    figures = ["IPUs", "worst tile", "fits", "cycles", "ms", "items/s", "bubble", "label"]
+    figures = ["IPUs", "worst tile", "fits", "cycles", "ms", "items/s", "range", "bubble", "label"]
     rows = [[*names, *figures]]
     notes: list[str] = []
     for outcome in found:
@@ -126,7 +128,7 @@ def to_text(found: Sequence[Outcome]) -> str:
             rows.append([*cells, "", why, *[""] * (len(figures) - 2)])
         else:
             rows.append([*cells, *_figures(outcome)])
-    right = [len(names) + place for place in (0, 1, 3, 4, 5, 6)]
+    right = [len(names) + place for place in (0, 1, 3, 4, 5, 6, 7)]
     lines = aligned(rows, right)
     return "\n".join([*lines, *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
 
@@ -160,6 +162,7 @@ def _outcome(changes: Mapping[str, Any], plan: Plan) -> Outcome:
         plan.timeline.cycles,
         plan.timeline.seconds,
         throughput.items_per_second(plan),
+        throughput.range_per_second(plan),
         throughput.reserved_ipus(plan.workload.ipus) * plan.settings.replicas,
         None if schedule is None else schedule.bubble_share,
         worst([throughput.memory_label(plan), plan.timeline.label]),
@@ -175,6 +178,7 @@ def _figures(outcome: Outcome) -> list[str]:
         f"{outcome.cycles or 0:,.0f}",
         f"{1000 * (outcome.seconds or 0):.3f}",
         f"{outcome.items_per_second or 0:,.1f}",
+        "{:,.0f} - {:,.0f}".format(*(outcome.range_per_second or (0, 0))),
         bubble,
         outcome.label.value,
     ]

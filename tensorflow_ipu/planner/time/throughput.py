@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.sections import mini_batches
@@ -36,6 +37,15 @@ def items_per_second(plan: Plan) -> float:
         return 0.0
     items = items_per_launch(plan.workload) * plan.settings.replicas
     return items / plan.timeline.seconds
+
+
+def range_per_second(plan: Plan) -> tuple[float, float]:
+    """Returns the range of `items_per_second` in which eight of ten measured programs lie.
+
+    Args:
+        plan: of the program.
+    """
+    return intervals.of_program().of_rate(items_per_second(plan))
 
 
 def cycles_per_item(plan: Plan) -> float:

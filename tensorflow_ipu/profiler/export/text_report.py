@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner.plan import IpuMemory
-from tensorflow_ipu.planner.time import rates
+from tensorflow_ipu.planner.time import rates, throughput
 from tensorflow_ipu.profiler.export import text_tables
 from tensorflow_ipu.profiler.export.text_tables import (
     TOP,
@@ -154,6 +155,7 @@ def _execution(report: Report) -> list[str]:
         for label, cycles in timeline.by_label.items()
         if cycles
     )
+    measured = intervals.of_program()
     host = "never launched"
     if executions.launches:
         each = executions.host_seconds / executions.launches
@@ -167,6 +169,8 @@ def _execution(report: Report) -> list[str]:
         f"({timeline.label.value})",
         *_rates(report),
         *([f"How far the cycles can be trusted: {labels}"] if labels else []),
+        f"Eight of ten measured programs took {measured.low:.2f} to {measured.high:.2f} of the "
+        f"predicted time ({measured.configurations} configurations)",
         *table(rows, right=(1, 2)),
         f"So far: {host}",
     ]
@@ -179,7 +183,11 @@ def _rates(report: Report) -> list[str]:
         return []
     items = ""
     if found.items_per_second is not None:
-        items = f"{found.items_per_second:,.0f} elements of data a second on all replicas, "
+        low, high = throughput.range_per_second(report.plan)
+        items = (
+            f"{found.items_per_second:,.0f} elements of data a second on all replicas "
+            f"({low:,.0f} to {high:,.0f}), "
+        )
     return [
         f"Rates: {items}{human_count(round(found.flops_per_second))}flop/s of a replica, "
         f"{100 * found.utilisation:.1f} % of its matrix units' peak ({found.label.value})"
