@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.memory import lifetimes, replica
+from tensorflow_ipu.planner.memory.details import MemoryDetails
 from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.plan import IpuMemory, Plan, Timeline
@@ -14,7 +18,8 @@ from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.structure import Structure, structure
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import timeline
+from tensorflow_ipu.planner.time import timeline, work
+from tensorflow_ipu.planner.time.items import Item
 from tensorflow_ipu.planner.workload import Workload
 
 
@@ -86,6 +91,23 @@ class Planner:
         """
         costs = costs_of(self.workload, settings)
         return replica.mappings(self._find_lifetimes(settings), settings, costs)
+
+    def details(
+        self, settings: Settings, costs: Sequence[Cost]
+    ) -> tuple[tuple[Item, ...], np.ndarray, tuple[MemoryDetails, ...]]:
+        """Returns what memory and time are made of.
+
+        Args:
+            settings: what the program is planned for.
+            costs: cost of each op with these settings.
+
+        Returns:
+            What takes time in the order of the program; indices of the ops in the order in which
+            they are executed; the memory of each IPU tensor by tensor.
+        """
+        found = self._find_lifetimes(settings)
+        items = work.items(self._place(settings), settings, costs)
+        return tuple(items), found.order.ops, replica.details(found, settings, costs)
 
     def timeline(self, settings: Settings) -> Timeline:
         """Times one launch.

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorflow_ipu.costs.cost import Cost, TensorType
+from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.memory import always_live, code_size, liveness, tile_mapping
+from tensorflow_ipu.planner.memory import always_live, code_size, liveness
 from tensorflow_ipu.planner.memory.always_live import STREAMED
+from tensorflow_ipu.planner.memory.details import MemoryDetails, Stretch
 from tensorflow_ipu.planner.memory.liveness import Intervals, Order
 from tensorflow_ipu.planner.memory.peak import Transients
 from tensorflow_ipu.planner.memory.resident_layout import ResidentLayout
 from tensorflow_ipu.planner.memory.stash import StageStash
-from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer
 from tensorflow_ipu.planner.program import counted_ops
 from tensorflow_ipu.planner.program.accesses import INPUT_KIND, Accesses
@@ -67,14 +67,14 @@ def planned(program: MemoryInputs, ipu: int) -> IpuMemory:
     return _best(program, ipu).memory()
 
 
-def mapping(program: MemoryInputs, ipu: int) -> dict[int, tuple[Interval, ...]]:
-    """Returns the tiles and elements of each buffer that an IPU has at some time.
+def details(program: MemoryInputs, ipu: int) -> MemoryDetails:
+    """Returns which tensors one IPU has on which tiles, and from when to when.
 
     Args:
         program: what it is planned from.
         ipu: the IPU.
     """
-    return _best(program, ipu).mapping()
+    return _best(program, ipu).details()
 
 
 def _best(program: MemoryInputs, ipu: int) -> _Ipu:
@@ -171,17 +171,31 @@ class _Ipu:
             at_peak=tuple(sorted(self._at_peak(), key=lambda b: -b.num_bytes)),
         )
 
-    def mapping(self) -> dict[int, tuple[Interval, ...]]:
-        """Returns the tiles and elements of each buffer."""
-        buffers = self._program.workload.buffers
-        found = self._layout.mapping([buffer.type.element_size for buffer in buffers])
-        transient = self._program.accesses.instance_buffer[self._instance].tolist()
-        for index in (*transient, *self._loads[:, 1].tolist()):
-            if index not in found:
-                buffer = buffers[index]
-                whole = TensorType(buffer.dtype, (buffer.entries, *buffer.shape))
-                found[index] = tile_mapping.linear(whole, self._tiles)
-        return found
+    def details(self) -> MemoryDetails:
+        """Returns what there is, tensor by tensor."""
+        program, points, transients = self._program, self._work.points, self._transients
+        # Positions are those of all IPUs' ops; what is there between two ops of this one is not
+        # seen by either.
+        births = np.searchsorted(points, transients.start, "left")
+        deaths = np.searchsorted(points, transients.stop, "right") - 1
+        buffers = np.concatenate(
+            [program.accesses.instance_buffer[self._instance], self._loads[:, 1]]
+        )
+        columns = (buffers, transients.category, transients.num_bytes, births, deaths)
+        stretches = [
+            Stretch(buffer, _TRANSIENT[category], size, birth, death)
+            for buffer, category, size, birth, death in zip(*(c.tolist() for c in columns))
+            if birth <= death and size
+        ]
+        return MemoryDetails(
+            self._work.ipu,
+            tuple(self._layout.placed()),
+            program.order.ops[points],
+            tuple(stretches),
+            transients.temporary[points],
+            self._tiles,
+            program.settings.chip.tiles,
+        )
 
     def _transient(self, found: Intervals) -> Transients:
         """What is not always there."""

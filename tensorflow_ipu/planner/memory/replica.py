@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tensorflow_ipu.costs.cost import Cost
-from tensorflow_ipu.planner.memory.ipu import MemoryInputs, mapping, planned
+from tensorflow_ipu.planner.memory.details import MemoryDetails
+from tensorflow_ipu.planner.memory.ipu import MemoryInputs, planned
+from tensorflow_ipu.planner.memory.ipu import details as details_of_ipu
 from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.plan import IpuMemory
@@ -33,6 +35,20 @@ def plan(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> tup
     return tuple(planned(program, ipu) for ipu in range(program.placement.ipus))
 
 
+def details(
+    lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]
+) -> tuple[MemoryDetails, ...]:
+    """Returns the memory of each IPU of a replica tensor by tensor.
+
+    Args:
+        lifetimes: the program, and when its memory is needed.
+        settings: what it is planned for.
+        costs: cost of each op with these settings.
+    """
+    program = _program(lifetimes, settings, costs)
+    return tuple(details_of_ipu(program, ipu) for ipu in range(program.placement.ipus))
+
+
 def mappings(
     lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]
 ) -> tuple[Mapping[int, tuple[Interval, ...]], ...]:
@@ -47,8 +63,8 @@ def mappings(
         For each IPU of a replica, by index of the buffer, the tiles that have something of it with
         the number of elements. Of what is put aside for several mini-batches, the mapping of one.
     """
-    program = _program(lifetimes, settings, costs)
-    return tuple(mapping(program, ipu) for ipu in range(program.placement.ipus))
+    buffers = lifetimes.placed.workload.buffers
+    return tuple(each.mapping(buffers) for each in details(lifetimes, settings, costs))
 
 
 def _program(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> MemoryInputs:

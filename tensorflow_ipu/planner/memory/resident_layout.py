@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.memory.always_live import Resident
 from tensorflow_ipu.planner.memory.code_size import Part
-from tensorflow_ipu.planner.memory.tile_mapping import Interval, Layout, intervals
+from tensorflow_ipu.planner.memory.details import PlacedResident
+from tensorflow_ipu.planner.memory.tile_mapping import Layout
 from tensorflow_ipu.planner.plan import Category
 from tensorflow_ipu.planner.settings import Settings
 
@@ -77,20 +78,17 @@ class ResidentLayout:
                 found.append(Category(part.name, True, tiles, part.label))
         return found
 
-    def mapping(self, element_sizes: Sequence[int]) -> dict[int, tuple[Interval, ...]]:
-        """Returns the tiles and elements of each buffer.
-
-        Args:
-            element_sizes: bytes of an element of each buffer.
-        """
-        found: dict[int, tuple[Interval, ...]] = {}
+    def placed(self) -> Iterator[PlacedResident]:
+        """Yields all that was laid out with its bytes on each tile of the IPU, code last."""
         for resident, offset, counts in self._places:
-            if resident.buffer is not None:
-                placed = intervals(counts, max(element_sizes[resident.buffer], 1))
-                found[resident.buffer] = tuple(
-                    Interval(tile + offset, elements) for tile, elements in placed
-                )
-        return found
+            tiles = np.zeros(self._all, np.int64)
+            tiles[offset : offset + len(counts)] = counts
+            yield PlacedResident(resident, tiles)
+        for part in self._parts:
+            if part.num_bytes:
+                tiles = np.full(self._all, part.num_bytes, np.int64)
+                whole = Resident(part.name, part.name, int(tiles.sum()), part.label)
+                yield PlacedResident(whole, tiles)
 
     def _sums(self) -> Mapping[str, np.ndarray]:
         """Bytes on each tile by category."""

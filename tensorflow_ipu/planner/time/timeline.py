@@ -5,29 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.plan import OpTime, Segment, Timeline
-from tensorflow_ipu.planner.program import counted_ops
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.time import (
-    host_traffic,
-    link_traffic,
-    replica_traffic,
-    sequence,
-    streaming_traffic,
-)
-from tensorflow_ipu.planner.time.items import IDLE, Item, op_items
-from tensorflow_ipu.planner.time.pipeline_costs import Parts, body, recomputing, stage_costs
-from tensorflow_ipu.planner.time.pipeline_time import PipelineTime, pipeline_time
-from tensorflow_ipu.planner.time.recompute_time import recomputed
-from tensorflow_ipu.planner.time.transfers import Subject, Traffic
+from tensorflow_ipu.planner.time import sequence, work
+from tensorflow_ipu.planner.time.items import IDLE, Item
+from tensorflow_ipu.planner.time.pipeline_costs import Parts, body, stage_costs
+from tensorflow_ipu.planner.time.pipeline_time import pipeline_time
+from tensorflow_ipu.planner.time.transfers import Traffic
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription, Timing
 
@@ -48,20 +37,12 @@ def plan(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> T
         The timeline. Of a pipeline with more than `pipeline_time.MOST_ENTRIES` entries in a launch
         only the first and last ones have segments; all sums are of all entries.
     """
-    workload = placed.relocated
-    subject = Subject(workload, settings)
-    traffic = Traffic()
-    for module in (host_traffic, replica_traffic, link_traffic, streaming_traffic):
-        module.add(subject, traffic)
-    items = op_items(workload, costs, op_names.TRANSFERS) + traffic.items
-    items = _taken(workload, items)
+    workload, chip = placed.relocated, settings.chip
+    traffic, items = work.collect(placed, settings, costs)
     if placed.pipeline is None:
-        again = recomputed(placed, items) if settings.recompute else items
-        parts = _sequential(workload, again)
-    else:
-        pipeline = recomputing(placed.pipeline) if settings.recompute else placed.pipeline
-        parts = _pipelined(workload, pipeline, items, settings.chip)
-    return _timeline(workload, settings.chip, traffic, parts)
+        return _timeline(workload, chip, traffic, _sequential(workload, items))
+    pipeline = work.as_run(placed.pipeline, settings)
+    return _timeline(workload, chip, traffic, _pipelined(workload, pipeline, items, chip))
 
 
 @dataclasses.dataclass
@@ -89,28 +70,11 @@ class _Made:
         return self.waited.get(ipu, self.end)
 
 
-def _taken(workload: Workload, items: Sequence[Item]) -> list[Item]:
-    """The items without those of branches that are not counted."""
-    if not any(op.branch for op in workload.ops):
-        return list(items)
-    cycles = np.zeros(len(workload.ops))
-    for item in items:
-        if 0 <= item.position < len(cycles):
-            cycles[item.position] += item.cycles
-    counted = counted_ops.taken(workload, cycles)
-    return [
-        item for item in items if not 0 <= item.position < len(counted) or counted[item.position]
-    ]
-
-
 def _sequential(workload: Workload, items: Sequence[Item]) -> _Made:
     """The timeline of a program without a pipeline."""
     track = sequence.schedule(workload, items)
-    ops = tuple(
-        OpTime(item.op, item.ipu, item.cost, item.runs) for item in items if item.op is not None
-    )
     segments = sequence.with_gaps(track.segments, range(workload.ipus), 0.0, track.end)
-    return _Made(segments, track.end, _sums(track.segments), ops)
+    return _Made(segments, track.end, _sums(track.segments), _op_times(items))
 
 
 def _pipelined(
@@ -118,12 +82,8 @@ def _pipelined(
 ) -> _Made:
     """The timeline of a program with a pipeline."""
     begin, end = body(workload)
-    # What has a stage but is made nowhere in the program, such as a variable, is copied inside.
-    items = [
-        item._replace(position=begin) if item.stage is not None and item.position < 0 else item
-        for item in items
-    ]
-    inside = [item for item in items if begin <= item.position < end]
+    items = work.in_body(items, begin)
+    inside = work.between(items, (begin, end))
     pipeline = pipeline_time(stage_costs(workload, description, inside, chip))
     before = sequence.schedule(workload, [item for item in items if item.position < begin])
     middle = before.end + pipeline.total
@@ -139,25 +99,16 @@ def _pipelined(
         ],
         after.end,
         by_ipu,
-        _op_times(workload, items, pipeline, (begin, end)),
+        _op_times(work.counted(items, pipeline.stages, (begin, end))),
         pipeline.timing,
     )
 
 
-def _op_times(
-    workload: Workload, items: Sequence[Item], pipeline: PipelineTime, inside: tuple[int, int]
-) -> tuple[OpTime, ...]:
-    """The time of each op, with the runs that the pipeline as it is now makes of it."""
-    made = []
-    for item in items:
-        if item.op is not None:
-            runs = item.runs
-            if inside[0] <= item.position < inside[1]:
-                if pipeline.stages.is_counter(item):
-                    continue
-                runs = pipeline.stages.runs(item)
-            made.append(OpTime(item.op, item.ipu, item.cost, runs))
-    return tuple(made)
+def _op_times(items: Sequence[Item]) -> tuple[OpTime, ...]:
+    """The time of each op."""
+    return tuple(
+        OpTime(item.op, item.ipu, item.cost, item.runs) for item in items if item.op is not None
+    )
 
 
 def _sums(segments: Sequence[Segment]) -> dict[int, Parts]:

@@ -1,0 +1,90 @@
+"""`details`: what the numbers of a Plan are the sums of, op by op and tensor by tensor."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from tensorflow_ipu import op_names
+from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.planner.memory.details import MemoryDetails
+from tensorflow_ipu.planner.plan import IpuMemory, Plan
+from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.program.resources import costs_of
+from tensorflow_ipu.planner.time.items import Item
+
+# Numbers of a cost that memory and time rest on.
+_NUMBERS = ("compute", "exchange", "sync", "temporary", "vertex_state", "exchange_code")
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """What the memory and the time of a Plan are made of.
+
+    Attributes:
+        items: What takes time in a launch, in the order of the program.
+        order: Indices of the ops in the order in which they are executed, int32.
+        costs: Cost of one run of each op, with the split that was chosen for it.
+        memory: Of each IPU, tensor by tensor.
+        exact: For each IPU, whether `memory` adds up to the memory of the plan. It does unless the
+            plan was saved by a version that planned memory otherwise.
+    """
+
+    items: tuple[Item, ...]
+    order: np.ndarray
+    costs: tuple[Cost, ...]
+    memory: tuple[MemoryDetails, ...]
+    exact: tuple[bool, ...]
+
+    __repr__ = shows(
+        lambda self: {
+            "items": len(self.items),
+            "ops": len(self.order),
+            "memory": list(self.memory),
+            "exact": all(self.exact),
+        }
+    )
+
+
+def details(plan: Plan) -> Details:
+    """Finds what a plan is made of, from its program and settings.
+
+    Costs are those of the plan, also if it was saved by an earlier version; what else there was is
+    planned again.
+
+    Args:
+        plan: memory and time of a program.
+    """
+    planner = Planner(plan.workload)
+    costs = _costs(plan)
+    items, order, memory = planner.details(plan.settings, costs)
+    exact = tuple(_adds_up(*pair) for pair in zip(memory, plan.memory))
+    return Details(items, order, costs, memory, exact)
+
+
+def _costs(plan: Plan) -> tuple[Cost, ...]:
+    """Costs of the ops as the rules have them, and those of the plan where they differ."""
+    ops = plan.workload.ops
+    found = list(costs_of(plan.workload, plan.settings))
+    for time in plan.timeline.ops:
+        op = ops[time.op]
+        if op.ipu is None or op.type in op_names.TRANSFERS:
+            continue  # its cost is that of the transfer
+        if any(getattr(found[time.op], n) != getattr(time.cost, n) for n in _NUMBERS):
+            found[time.op] = time.cost
+    return tuple(found)
+
+
+def _adds_up(detail: MemoryDetails, memory: IpuMemory) -> bool:
+    """Whether what there is of an IPU makes the curve of its plan, and its always live bytes."""
+    if not np.array_equal(detail.steps, memory.live_ops):
+        return False
+    change = np.zeros(len(detail.steps) + 1, np.int64)
+    for stretch in detail.stretches:
+        change[stretch.birth] += stretch.num_bytes
+        change[stretch.death + 1] -= stretch.num_bytes
+    curve = np.cumsum(change[:-1]) + detail.temporaries * detail.compute_tiles
+    always = sum(placed.resident.num_bytes for placed in detail.residents)
+    return np.array_equal(curve, memory.live_bytes) and always == memory.always_live

@@ -1,0 +1,142 @@
+"""`MemoryDetails`: which tensors an IPU has on which tiles, and from when to when."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorflow_ipu.configs.short_repr import shows
+from tensorflow_ipu.costs.cost import TensorType
+from tensorflow_ipu.planner.memory import tile_mapping
+from tensorflow_ipu.planner.memory.always_live import Resident
+from tensorflow_ipu.planner.memory.tile_mapping import Interval
+from tensorflow_ipu.planner.workload import Buffer
+
+
+class PlacedResident(NamedTuple):
+    """What is always live on an IPU, and where.
+
+    Args:
+        resident: the tensor, buffer or code.
+        tiles: bytes on each tile, int64.
+    """
+
+    resident: Resident
+    tiles: np.ndarray
+
+
+class Stretch(NamedTuple):
+    """A tensor that is on an IPU for some steps, spread evenly from tile 0.
+
+    Args:
+        buffer: index into `Workload.buffers`.
+        category: name of its category.
+        num_bytes: on all tiles.
+        birth: first step at which it takes memory.
+        death: last one.
+    """
+
+    buffer: int
+    category: str
+    num_bytes: int
+    birth: int
+    death: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryDetails:
+    """The memory of one IPU tensor by tensor: what `IpuMemory` has the sums of.
+
+    Steps are the ops of the IPU in the order in which they run. At a step there are all residents,
+    the stretches with `birth <= step <= death`, and the temporaries of its op.
+
+    Attributes:
+        ipu: IPU within the replica.
+        residents: What is always live, code included.
+        steps: Op of each step, int32 indices into `Workload.ops`.
+        stretches: What is not always live.
+        temporaries: Bytes that each compute tile needs at each step besides, int64.
+        compute_tiles: Tiles, from tile 0, over which stretches are spread.
+        tiles: Tiles of the IPU; those that do not compute are I/O tiles.
+    """
+
+    ipu: int
+    residents: tuple[PlacedResident, ...]
+    steps: np.ndarray
+    stretches: tuple[Stretch, ...]
+    temporaries: np.ndarray
+    compute_tiles: int
+    tiles: int
+
+    __repr__ = shows(
+        lambda self: {
+            "ipu": self.ipu,
+            "residents": len(self.residents),
+            "steps": len(self.steps),
+            "stretches": len(self.stretches),
+        }
+    )
+
+    def live(self, step: int) -> tuple[Stretch, ...]:
+        """Returns what is not always live, but at a step; the temporaries of its op besides.
+
+        Args:
+            step: number of the step.
+
+        Raises:
+            IndexError: there is no such step.
+        """
+        if not 0 <= step < len(self.steps):
+            raise IndexError(
+                f"IPU {self.ipu} has the steps 0 to {len(self.steps) - 1}; received {step}."
+            )
+        return tuple(each for each in self.stretches if each.birth <= step <= each.death)
+
+    def on_tile(self, tile: int, step: int) -> dict[int, int]:
+        """Returns the bytes that a tile has of each tensor that has a buffer, at a step.
+
+        Args:
+            tile: number of the tile.
+            step: number of the step.
+
+        Returns:
+            Bytes by index into `Workload.buffers`, for tensors that have something on the tile.
+
+        Raises:
+            IndexError: there is no such tile or step.
+        """
+        if not 0 <= tile < self.tiles:
+            raise IndexError(
+                f"IPU {self.ipu} has the tiles 0 to {self.tiles - 1}; received {tile}."
+            )
+        found: dict[int, int] = {}
+        for resident, tiles in self.residents:
+            if resident.buffer is not None and tiles[tile]:
+                found[resident.buffer] = found.get(resident.buffer, 0) + int(tiles[tile])
+        for stretch in self.live(step) if tile < self.compute_tiles else ():
+            share = tile_mapping.spread(stretch.num_bytes, self.compute_tiles)
+            size = int(tile_mapping.share_bytes(share, self.compute_tiles)[tile])
+            if size:
+                found[stretch.buffer] = found.get(stretch.buffer, 0) + size
+        return found
+
+    def mapping(self, buffers: Sequence[Buffer]) -> dict[int, tuple[Interval, ...]]:
+        """Returns the tiles and elements of each buffer that the IPU has at some time.
+
+        Args:
+            buffers: those of the program.
+        """
+        found: dict[int, tuple[Interval, ...]] = {}
+        for resident, tiles in self.residents:
+            if resident.buffer is not None:
+                size = buffers[resident.buffer].type.element_size
+                found[resident.buffer] = tile_mapping.intervals(tiles, max(size, 1))
+        for index in dict.fromkeys(stretch.buffer for stretch in self.stretches):
+            if index not in found:
+                buffer = buffers[index]
+                whole = TensorType(buffer.dtype, (buffer.entries, *buffer.shape))
+                found[index] = tile_mapping.linear(whole, self.compute_tiles)
+        return found

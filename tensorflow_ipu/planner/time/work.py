@@ -1,0 +1,135 @@
+"""Collects what takes time in a launch: ops and transfers with their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorflow_ipu import op_names
+from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.planner.program import counted_ops
+from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import (
+    host_traffic,
+    link_traffic,
+    replica_traffic,
+    streaming_traffic,
+)
+from tensorflow_ipu.planner.time.items import Item, in_order, op_items
+from tensorflow_ipu.planner.time.pipeline_costs import StageCosts, body, recomputing, stage_costs
+from tensorflow_ipu.planner.time.recompute_time import recomputed
+from tensorflow_ipu.planner.time.transfers import Subject, Traffic
+from tensorflow_ipu.planner.workload import Workload
+from tensorflow_ipu.schedule import PipelineDescription
+
+
+def items(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> list[Item]:
+    """Returns what takes time in a launch, in the order of the program.
+
+    Args:
+        placed: the program.
+        settings: what it is planned for.
+        costs: cost of each op with these settings.
+
+    Returns:
+        Ops and transfers with all their runs in a launch; in a pipeline without what recomputes,
+        and without what only counts mini-batches. Of transfers that go on beside the computation
+        only the run that is waited for.
+    """
+    _, found = collect(placed, settings, costs)
+    if placed.pipeline is not None:
+        workload, pipeline = placed.relocated, as_run(placed.pipeline, settings)
+        inside = body(workload)
+        found = in_body(found, inside[0])
+        stages = stage_costs(workload, pipeline, between(found, inside), settings.chip)
+        found = counted(found, stages, inside)
+    return in_order(found)
+
+
+def collect(
+    placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]
+) -> tuple[Traffic, list[Item]]:
+    """Returns the transfers of a launch, and all that takes time in it.
+
+    Args:
+        placed: the program.
+        settings: what it is planned for.
+        costs: cost of each op with these settings.
+    """
+    workload = placed.relocated
+    subject, traffic = Subject(workload, settings), Traffic()
+    for module in (host_traffic, replica_traffic, link_traffic, streaming_traffic):
+        module.add(subject, traffic)
+    found = op_items(workload, costs, op_names.TRANSFERS) + traffic.items
+    found = _taken(workload, found)
+    if placed.pipeline is None and settings.recompute:
+        found = recomputed(placed, found)
+    return traffic, found
+
+
+def as_run(description: PipelineDescription, settings: Settings) -> PipelineDescription:
+    """Returns a pipeline as it is run: settings may want activations to be computed again.
+
+    Args:
+        description: the pipeline.
+        settings: what it is planned for.
+    """
+    return recomputing(description) if settings.recompute else description
+
+
+def in_body(items: Sequence[Item], begin: int) -> list[Item]:
+    """Returns items, those of a stage that are made nowhere in the program in the pipeline's loop.
+
+    Such as copies of variables.
+
+    Args:
+        items: of the whole program.
+        begin: position of the loop's first op.
+    """
+    return [
+        item._replace(position=begin) if item.stage is not None and item.position < 0 else item
+        for item in items
+    ]
+
+
+def between(items: Sequence[Item], inside: tuple[int, int]) -> list[Item]:
+    """Returns the items at some positions.
+
+    Args:
+        items: of the whole program.
+        inside: first position, and one past the last.
+    """
+    return [item for item in items if inside[0] <= item.position < inside[1]]
+
+
+def counted(items: Sequence[Item], stages: StageCosts, inside: tuple[int, int]) -> list[Item]:
+    """Returns items with the runs in a launch that the pipeline as it is now makes of them.
+
+    Args:
+        items: of the whole program.
+        stages: costs of the pipeline's stages.
+        inside: positions of the ops of its loop.
+    """
+    made = []
+    for item in items:
+        if not inside[0] <= item.position < inside[1]:
+            made.append(item)
+        elif not stages.is_counter(item):
+            made.append(item._replace(runs=stages.runs(item)))
+    return made
+
+
+def _taken(workload: Workload, items: Sequence[Item]) -> list[Item]:
+    """The items without those of branches that are not counted."""
+    if not any(op.branch for op in workload.ops):
+        return list(items)
+    cycles = np.zeros(len(workload.ops))
+    for item in items:
+        if 0 <= item.position < len(cycles):
+            cycles[item.position] += item.cycles
+    counted = counted_ops.taken(workload, cycles)
+    return [
+        item for item in items if not 0 <= item.position < len(counted) or counted[item.position]
+    ]
