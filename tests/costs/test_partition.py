@@ -65,6 +65,30 @@ def test_products_use_no_more_tiles_than_there_are(spec, tiles, chip):
     assert tiles < 100 or partition.tiles > tiles / 2
 
 
+@pytest.mark.parametrize(
+    ("spec", "most"),
+    [
+        # The matrix unit takes 16 channels of float16 at a time, and makes 8 with float32 sums; rows
+        # of the left or columns of the right operand stream through it.
+        (op("MatMul", (f16(5, 48), f16(48, 20)), f16(5, 20)), max(5 * 3 * 3, 20 * 3 * 1)),
+        (op("BatchMatMulV2", (f16(3, 2, 16), f16(3, 16, 8)), f16(3, 2, 8)), 3 * max(2, 8)),
+        (
+            op(
+                "DepthwiseConv2dNative",
+                (f32(1, 3, 3, 2), f32(1, 1, 2, 1)),
+                f32(1, 3, 3, 2),
+                strides=[1, 1, 1, 1],
+            ),
+            3 * 3,
+        ),
+    ],
+    ids=lambda value: getattr(value, "type", None),
+)
+def test_parts_are_those_that_have_something(spec, most):
+    partition = cost_of(spec, Resources(BOW, BOW.tiles)).partition
+    assert partition.tiles <= most
+
+
 def test_serial_parts_are_as_many_as_the_memory_asks_for():
     spec = op("MatMul", (f16(4096, 4096), f16(4096, 4096)), f16(4096, 4096))
     few, many = (

@@ -62,15 +62,21 @@ def best(product: Product, resources: Resources) -> Cost:
         float(exchange[chosen]),
         float(sync[chosen]),
         label=_label(unit, chip),
-        partition=_partition(splits, chosen, int(starts[chosen]), product.partials),
+        partition=_partition(product, unit, block, chosen, int(starts[chosen])),
     )
     return partition_memory.with_memory(cycles, product, unit, resources)
 
 
-def _partition(splits: Splits, chosen: int, serial: int, partials: str) -> Partition:
-    """The partition at a place of the arrays."""
-    parts = tuple((name, int(counts[chosen])) for name, counts in splits._asdict().items())
-    return Partition(parts, serial, partials)
+def _partition(product: Product, unit: Unit, block: Block, chosen: int, serial: int) -> Partition:
+    """The partition at a place of the arrays: the parts that have something."""
+    sizes = (
+        ("positions", product.positions, block.positions),
+        ("inputs", -(-product.inputs // unit.input_channels), block.input_groups),
+        ("outputs", -(-product.outputs // unit.output_channels), block.output_groups),
+        ("groups", product.groups, block.groups),
+    )
+    parts = tuple((name, -(-total // int(of_tile[chosen]))) for name, total, of_tile in sizes)
+    return Partition(parts, serial, product.partials)
 
 
 def _label(unit: Unit, chip: Chip) -> Label:

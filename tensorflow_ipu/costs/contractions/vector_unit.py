@@ -72,7 +72,10 @@ def depthwise(shape: Geometry, types: tuple[str, str], resources: Resources) -> 
     chosen = int(np.argmin(compute + exchange))
     temporary = _temporary(shape, width, SIZES[dtype], resources)
     cost = _phases(shape, float(compute[chosen]), float(exchange[chosen]), temporary, types, chip)
-    parts = ("channels", int(across[chosen])), ("positions", int(along[chosen]))
+    parts = (
+        ("channels", -(-vectors // int(each[chosen]))),
+        ("positions", -(-shape.positions // int(positions[chosen]))),
+    )
     added = partials if shape.kind == "filter" else ""
     return dataclasses.replace(cost, partition=Partition(parts, partials=added))
 
