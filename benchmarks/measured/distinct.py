@@ -10,8 +10,9 @@ import numpy as np
 from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.costs.intervals import Interval
 
-from . import on_tile, stencils, whole_models
+from . import on_tile, whole_models
 from .prediction import Prediction
+from .stencil import library
 
 
 class Distinct(NamedTuple):
@@ -70,7 +71,7 @@ def off_the_line(predictions: Iterable[Prediction]) -> list[Prediction]:
 # What is of a kind, by the name that the product has for it.
 _KINDS: dict[str, Callable[[Prediction], bool]] = {
     intervals.WHOLE_MODELS.kind: whole_models.is_whole_model,
-    intervals.PRODUCTS.kind: lambda one: one.group == stencils.CONVOLUTION,
+    intervals.PRODUCTS.kind: lambda one: one.group == library.CONVOLUTION,
     intervals.ALL.kind: lambda one: not is_straight_line(one),
 }
 # Shares of configurations below and above an interval, in percent.

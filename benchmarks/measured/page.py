@@ -54,6 +54,12 @@ _METHOD = """\
 * **Library convolution**: 200 convolutions of an image of four channels, each with the copy of its
   result back to the input. The sizes of the images are those that the program printed. On several
   IPUs each has a part of the rows, and they exchange the rows at their borders.
+* **Hand-written stencil**: the division of the image over IPUs, tiles and workers is that of the
+  published program. A worker takes one of its turns for each instruction of the published vertex:
+  nine loads, eleven operations and a store for each vector of channels, six for the loop; the
+  earlier program, of the rows of `minRowsPerTile`, adds three indices for each vector. Around the
+  vertices are the copies and the exchange of borders. Rows of `bytes per cell` are of the same
+  program. Rows of phases do not name their image: the largest, whose program takes their sum.
 * **Training throughput**: a training step is compiled (forward, backward, gradient accumulation,
   sum over replicas, update) and planned for the row's chip, replicas and counts. Throughput =
   samples of one update / time of one update.

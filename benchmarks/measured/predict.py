@@ -7,15 +7,17 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Optional
 
-from . import memory, on_tile, stencils, whole_models
+from . import memory, on_tile, whole_models
 from .prediction import Prediction
 from .rows import NotExpressible, Row
+from .stencil import hand_written, library
 
 Predictor = Callable[[Row], Optional[Prediction]]
 
 _PREDICTORS: tuple[Predictor, ...] = (
     on_tile.predict,
-    stencils.predict,
+    library.predict,
+    hand_written.predict,
     memory.predict,
     whole_models.predict,
 )

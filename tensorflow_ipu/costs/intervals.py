@@ -45,7 +45,7 @@ WHOLE_MODELS = Interval("whole models", 0.88, 1.16, 32)
 #: Convolutions and matrix products that the library splits over the tiles.
 PRODUCTS = Interval("library convolutions", 0.77, 1.15, 62)
 #: Any kind: all measurements but the straight line of matrix products on a tile.
-ALL = Interval("all but the straight line", 0.78, 1.15, 103)
+ALL = Interval("all but the straight line", 0.82, 1.15, 212)
 
 #: All kinds.
 INTERVALS = (WHOLE_MODELS, PRODUCTS, ALL)

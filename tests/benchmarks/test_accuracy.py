@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measured import on_tile, page, report, stencils, units, whole_models
+from measured import on_tile, page, report, units, whole_models
 from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, configuration
 from measured.predict import Outcome, predict
 from measured.prediction import Prediction
 from measured.rows import COLUMNS, OWN, NotExpressible, Row, chip_of, parameters, read
 from measured.statistics import spearman, statistics
+from measured.stencil import library
 
 from tensorflow_ipu.configs.chips import BOW, MK1, MK2
 
@@ -239,7 +240,6 @@ def test_tiles_and_units_of_a_product_are_read():
         ("elementwise swap fp32", "8 values per tile", "not in the list"),
         ("3x3 library convolution stencil, image other", "dtype=half", "size of the image"),
         ("3x3 library convolution stencil, image leaf", "ipus=1", "type of the image"),
-        ("3x3 Gaussian blur stencil, image leaf", "dtype=half4;ipus=1", "hand-written"),
         ("a new program", "N=4", "no program"),
     ],
 )
@@ -251,7 +251,7 @@ def test_rows_that_lack_something_are_listed_with_the_reason(workload, options, 
 
 @pytest.mark.parametrize(
     ("group", "limit"),
-    [(on_tile.AMP, 0.2), (on_tile.ELEMENTWISE, 0.2), (stencils.CONVOLUTION, 0.3)],
+    [(on_tile.AMP, 0.2), (on_tile.ELEMENTWISE, 0.2), (library.CONVOLUTION, 0.3)],
 )
 def test_predictions_of_small_programs_meet_their_targets(group, limit):
     outcome = predict(one for one in ROWS if not is_whole_model(one))

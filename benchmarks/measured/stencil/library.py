@@ -1,4 +1,4 @@
-"""Rows of stencils on Mk1: those that the library computes as convolutions, and the sync of all.
+"""Rows of stencils on Mk1 that the library computes as convolutions.
 
 The program is `PoplibsStencil.cpp` of github.com/thorbenlouw/lbm-graphcore: it blurs an image of
 four channels with a 3x3 convolution, twice for each iteration, each time copying the result back
@@ -7,8 +7,6 @@ to where the input was. Its experiments made 100 iterations.
 
 from __future__ import annotations
 
-import re
-
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.chip.exchange import exchange_cycles
@@ -16,20 +14,16 @@ from tensorflow_ipu.costs.chip.links import link_cycles
 from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.costs.cost import OpSpec, Resources, TensorType
 
-from .prediction import Prediction
-from .rows import NotExpressible, Row, chip_of
-from .units import of_time
+from ..prediction import Prediction
+from ..rows import NotExpressible, Row, chip_of
+from ..units import of_time
+from .images import image_of
 
-CONVOLUTION, SYNC = "library convolution (Mk1)", "synchronisation (Mk1)"
-
-# Width and height in pixels, as the program prints them (raw_results.txt of the same repository).
-IMAGES = {"bricks": (499, 302), "leaf": (768, 1024), "cheese": (2200, 1122)}
+CONVOLUTION = "library convolution (Mk1)"
 
 _CHANNELS = 4
 _KERNEL = 3
 _ITERATIONS, _PER_ITERATION = 100, 2
-_IMAGE = re.compile(r"image[ =](\w+)")
-_SIZE = re.compile(r"(\d+)x(\d+)")
 _DTYPES = {"half": "float16", "float": "float32", "fp16": "float16", "fp32": "float32"}
 # Poplin's default proportion, for rows that give none.
 _PROPORTION = 0.6
@@ -39,19 +33,9 @@ def predict(row: Row) -> Prediction | None:
     """Returns the prediction of a row; None if it is none of these.
 
     Raises:
-        NotExpressible: it lacks something, or is of a hand-written stencil.
+        NotExpressible: it lacks something.
     """
-    workload = row.workload.lower()
-    if "convolution stencil" in workload:
-        return _convolution(row)
-    if "stencil" in workload and row.metric.lower() == "cycles in sync":
-        chip = chip_of(row)
-        seconds = sync_cycles(row.whole("ipus") or 1, chip) / chip.clock
-        return Prediction(row, SYNC, chip, of_time(seconds, row, chip), fitted=True)
-    if any(word in workload for word in ("stencil", "bytes per cell", "halo exchange")):
-        chip_of(row)
-        raise NotExpressible("cycles of the hand-written vertex are not given")
-    return None
+    return _convolution(row) if "convolution stencil" in row.workload.lower() else None
 
 
 def _convolution(row: Row) -> Prediction:
@@ -65,21 +49,9 @@ def _convolution(row: Row) -> Prediction:
         raise NotExpressible("availableMemoryProportion is not between 0 and 1")
     ipus = row.whole("ipus") or 1
     iterations = row.whole("iterations") or _ITERATIONS
-    cycles = _step(_image(row), dtype, ipus, proportion, chip) * iterations * _PER_ITERATION
+    cycles = _step(image_of(row), dtype, ipus, proportion, chip) * iterations * _PER_ITERATION
     value = of_time(cycles / chip.clock, row, chip)
     return Prediction(row, CONVOLUTION, chip, value, fitted=True)
-
-
-def _image(row: Row) -> tuple[int, int]:
-    """Width and height."""
-    text = row.text.lower()
-    match = _IMAGE.search(text)
-    if match and match[1] in IMAGES:
-        return IMAGES[match[1]]
-    size = _SIZE.search(row.parameters.get("image", ""))
-    if size is None:
-        raise NotExpressible("the size of the image is not given")
-    return int(size[1]), int(size[2])
 
 
 def _step(image: tuple[int, int], dtype: str, ipus: int, proportion: float, chip: Chip) -> float:
