@@ -76,6 +76,8 @@ DROPPED_CHECKS = frozenset({ASSERTION, "CheckNumerics", "CheckNumericsV2"})
 #: They call back into Python.
 PYTHON_CALLS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 INFEED, OUTFEED = "IpuInfeedDequeue", "IpuOutfeedEnqueue"
+#: Draws the seed of a random op from the device's generator.
+RANDOM_SEED = "IpuRandomSeed"
 #: They exchange elements with a queue of the host. Both name it with their attribute `feed_id`.
 FEEDS = frozenset({INFEED, OUTFEED})
 TABLE_LOOKUP, TABLE_UPDATE = "IpuHostEmbeddingLookup", "IpuHostEmbeddingUpdate"

@@ -6,6 +6,7 @@ import dataclasses
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, types_pb2
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir.program import OUTSIDE_ATTRIBUTE, Program
 from tensorflow_ipu.compiler.ir.target import Target
 
@@ -98,7 +99,7 @@ def _make_stateless(
     function: function_pb2.FunctionDef, node: node_def_pb2.NodeDef, stream: int
 ) -> None:
     sampler = _SAMPLERS[node.op]
-    seed = function.node_def.add(name=f"{node.name}/ipu_seed", op="IpuRandomSeed")
+    seed = function.node_def.add(name=f"{node.name}/ipu_seed", op=op_names.RANDOM_SEED)
     seed.attr["stream"].i = stream
     kept = {new: node.attr[old] for old, new in sampler.attributes.items() if old in node.attr}
     kept.update({key: value for key, value in node.attr.items() if key.startswith("_")})

@@ -43,13 +43,15 @@ def parts(
     exchange code  = internal_exchange_code + host_exchange_code + that of the ops
     vertex state   = that of the ops
 
-    With outlining, ops of the same type, operands and options are one op. The figures of the chip
-    are those of a program of one op, and what each further op adds, which is assumed.
+    With outlining, ops of the same type, operands and options are one op: the chip calls one
+    function for all of them, whose vertices are there once, like its code. What their operands are
+    copied to and from for these calls is not counted. The figures of the chip are those of a
+    program of one op, and what each further op adds, which is assumed.
 
     Args:
         ops: the ops of one IPU that do something there, with their costs.
         chip: the chip.
-        outlining: whether equal ops share code.
+        outlining: whether equal ops share code and vertices.
         host_exchange: whether the IPU talks to the host.
     """
     busy = [(op, cost) for op, cost in ops if cost is not FREE]
@@ -65,7 +67,7 @@ def parts(
         Part(CONTROL, control, assumed if more_ops else modelled),
         Part(VERTEX, vertex, assumed if more_codelets else modelled),
         Part(EXCHANGE, exchange + sum(cost.exchange_code for cost in counted), modelled),
-        Part(STATE, sum(cost.vertex_state for _, cost in busy), modelled),
+        Part(STATE, sum(cost.vertex_state for cost in counted), modelled),
         Part(STACK, chip.stack_per_tile, modelled),
         Part(HEADERS, chip.packet_headers_per_tile, modelled),
         Part(GAPS, chip.gap_per_tile, assumed),

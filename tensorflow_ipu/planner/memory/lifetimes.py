@@ -84,6 +84,7 @@ class Lifetimes:
     def _pipelined(self, pipeline: PipelineDescription, recompute: bool) -> Intervals:
         """When each instance is live in a pipeline."""
         return recomputation.pipelined(
+            self.placed.workload,
             self._accesses,
             self.order,
             self._base,

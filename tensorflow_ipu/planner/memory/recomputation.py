@@ -12,7 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tensorflow_ipu.planner.memory.liveness import ELEMENTWISE, Intervals, Order
-from tensorflow_ipu.planner.memory.stash import Phases, StageStash, times
+from tensorflow_ipu.planner.memory.stash import (
+    Phases,
+    StageStash,
+    checkpoints,
+    driven_by_gradients,
+    times,
+)
 from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
 from tensorflow_ipu.planner.program.structure import BACKWARD, FORWARD, UPDATE
 from tensorflow_ipu.planner.workload import Workload
@@ -64,6 +70,7 @@ class _Splits:
 
 
 def pipelined(
+    workload: Workload,
     accesses: Accesses,
     order: Order,
     base: Intervals,
@@ -76,9 +83,13 @@ def pipelined(
 
     What is put aside leaves the stage's memory at the end of its forward pass, and comes back at
     the start of its backward pass. What is computed again leaves after its last use in the forward
-    pass.
+    pass. It comes back with all that is made between the same two checkpoints, when a gradient
+    first needs something of that: a stage without checkpoints is one such part. What the backward
+    pass makes of activations alone, such as their squares, waits until then, wherever the program
+    has it.
 
     Args:
+        workload: the program.
         accesses: who uses what.
         order: order of the ops.
         base: the stretches without pipeline.
@@ -94,11 +105,13 @@ def pipelined(
     last_forward = np.maximum.reduceat(np.where(backward, -1, at), accesses.first)
     nowhere = len(order.ops) + 1
     first_backward = np.minimum.reduceat(np.where(backward, at, nowhere), accesses.first)
+    parts = _Parts(workload, accesses, order, phases)
     for stash in stashes:
         stage = when[stash.stage]
         kept = stash.kept(recompute)
-        for instance in np.setdiff1d(stash.saved, kept).tolist():
-            resume = int(first_backward[instance])
+        made = np.setdiff1d(stash.saved, kept)
+        resumes = parts.resumes(stash.stage, made, last_forward)
+        for instance, resume in zip(made.tolist(), resumes.tolist()):
             resume = min(resume, stage.backward_start) if at_once else resume
             splits.split(instance, int(last_forward[instance]), resume)
         for instance in kept.tolist():
@@ -110,6 +123,44 @@ def pipelined(
                 pause = max(int(last_forward[instance]), stage.forward_end)
                 splits.split(instance, pause, stage.backward_start)
     return splits.result()
+
+
+class _Parts:
+    """The parts of the stages' forward passes between checkpoints."""
+
+    def __init__(
+        self, workload: Workload, accesses: Accesses, order: Order, phases: Phases
+    ) -> None:
+        marks = checkpoints(workload) & (phases.phase == 0)
+        self._marks = {
+            stage: np.sort(order.position[marks & (phases.stage == stage)])
+            for stage in np.unique(phases.stage[marks]).tolist()
+        }
+        self._first = accesses.first
+        self._stage = phases.stage[accesses.op]
+        self._at = order.position[accesses.op].astype(np.int64)
+        self._at[~driven_by_gradients(accesses, phases)[accesses.op]] = len(order.ops) + 1
+
+    def resumes(self, stage: int, made: np.ndarray, last_forward: np.ndarray) -> np.ndarray:
+        """Returns when what a stage makes again has to be there, int64.
+
+        What is made before a checkpoint for ops after it, such as a cast of a weight, belongs to
+        the part of these. What another stage uses too has to be there for that as well.
+
+        Args:
+            stage: the stage.
+            made: instances that it makes again.
+            last_forward: position of the last op of the forward pass that uses each instance.
+        """
+        marks = self._marks.get(stage, np.zeros(0, np.int64))
+        part = np.searchsorted(marks, last_forward[made])
+        here = np.where(self._stage == stage, self._at, self._at.max(initial=0))
+        first = np.full(len(marks) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(first, part, np.minimum.reduceat(here, self._first)[made])
+        found: np.ndarray = np.minimum(
+            first[part], np.minimum.reduceat(self._at, self._first)[made]
+        )
+        return found
 
 
 def local(

@@ -3,9 +3,10 @@
 While a stage works on a mini-batch, those that passed through it before and are not back yet are in
 its stash: `depth` of them, which the schedule tells. Of each there is what the stage's forward pass
 made and its backward pass uses; with recomputation only what the stage cannot make again: what it
-was given by other stages and feeds, and the results of random ops and checkpoints. The last stage
-goes backward at once, so it makes nothing again. A stash is always live. Of a pipeline that does
-not train there is what ops ask for: a front end may have backward passes in stages of their own.
+was given by other stages and feeds, and the results of checkpoints. Random ops make the same again
+from the seed that the device drew for them, of some bytes. The last stage goes backward at once,
+so it makes nothing again. A stash is always live. Of a pipeline that does not train there is what
+ops ask for: a front end may have backward passes in stages of their own.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.program.accesses import TENSOR_KIND, Accesses
-from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription
 from tensorflow_ipu.schedule.slots import stash_depths
 
-# Ops whose results cannot be made again, or are not to be.
-_STATEFUL = ("Infeed", "Random", "Dropout", "Multinomial", "TruncatedNormal")
+# Ops whose results cannot be made again.
+_STATEFUL = frozenset({op_names.INFEED, op_names.RANDOM_SEED})
 # Default name of the ops of `pipelining_ops.recomputation_checkpoint`.
 _CHECKPOINT = "recomputation_checkpoint"
 _NONE = np.iinfo(np.int32).max
@@ -94,8 +96,8 @@ def find(
     stage, phase = phases.stage[accesses.op], phases.phase[accesses.op]
     backward = np.minimum.reduceat(np.where(phase == 1, stage, _NONE), accesses.first)
     backward[~forward_made] = _NONE
-    stateful = np.array([_is_stateful(op) for op in workload.ops], dtype=bool)
-    marks = np.array([_CHECKPOINT in op.name for op in workload.ops], dtype=bool)
+    stateful = np.array([op.type in _STATEFUL for op in workload.ops], dtype=bool)
+    marks = checkpoints(workload)
     marked = np.zeros(len(accesses.first), bool)
     marked[accesses.instance[marks[accesses.op] & accesses.write]] = True
     depths = stash_depths(description)
@@ -132,8 +134,30 @@ def num_bytes(stash: StageStash, accesses: Accesses, recompute: bool) -> int:
     return stash.depth * int(accesses.num_bytes[stash.kept(recompute)].sum())
 
 
-def _is_stateful(op: Op) -> bool:
-    return any(part in op.type for part in _STATEFUL)
+def checkpoints(workload: Workload) -> np.ndarray:
+    """Returns whether each op is a checkpoint of recomputation, bool."""
+    return np.array([_CHECKPOINT in op.name for op in workload.ops], dtype=bool)
+
+
+def driven_by_gradients(accesses: Accesses, phases: Phases) -> np.ndarray:
+    """Returns whether each op is of a backward pass and works with what came from its later stages.
+
+    Args:
+        accesses: who uses what.
+        phases: stage and phase of each op.
+    """
+    phase, stage = phases.phase.tolist(), phases.stage.tolist()
+    maker = accesses.maker[accesses.buffer]
+    made = ~accesses.write & (maker >= 0)
+    made[made] &= phases.phase[maker[made]] == 1
+    made &= phases.phase[accesses.op] == 1
+    found = [False] * len(phase)
+    # Ops come after the makers of what they use.
+    for index in np.flatnonzero(made)[np.argsort(accesses.op[made], kind="stable")].tolist():
+        op, source = int(accesses.op[index]), int(maker[index])
+        if stage[op] != stage[source] or found[source]:
+            found[op] = True
+    return np.array(found, dtype=bool)
 
 
 class Times(NamedTuple):

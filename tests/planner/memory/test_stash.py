@@ -92,15 +92,72 @@ def test_stash_is_always_live_and_names_its_tensors():
     assert all(entry.source.startswith("model.py:") for entry in entries)
 
 
-def test_random_results_are_kept(monkeypatch):
+def test_random_results_are_made_again_from_their_seeds(monkeypatch):
     monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
-    found = [stashes(_with_dropout(kind), recompute=True)[0] for kind in ("Relu", "IpuDropout")]
-    assert found == [2 * TENSOR, 2 * (TENSOR + TENSOR)]
+    kinds = ("Relu", "StatelessRandomUniform")
+    found = [stashes(_with_dropout(kind), recompute=True)[0] for kind in kinds]
+    assert found == [2 * TENSOR, 2 * TENSOR]
 
 
 def test_checkpoints_are_kept(monkeypatch):
     monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
     assert stashes(_with_dropout("Relu", checkpoint=True), recompute=True)[0] == 2 * 2 * TENSOR
+
+
+@pytest.mark.parametrize(("every", "most"), [(None, 10), (4, 6), (2, 6), (1, 10)])
+def test_what_is_between_two_checkpoints_is_made_again_at_once(monkeypatch, every, most):
+    # With two gradients there are: of eight layers, the checkpoints whose gradient is not made yet,
+    # and the other layers of one part. Of parts of four that is one checkpoint and three layers.
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
+    assert _most_in_backward(_layers(8, every)) == most
+
+
+def test_recomputing_first_makes_all_of_a_stage_again(monkeypatch):
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
+    then = RecomputationMode.RecomputeThenBackpropagate
+    assert _most_in_backward(_layers(8, 2, mode=then)) == 10
+
+
+def _most_in_backward(workload):
+    """Most live tensors of the first IPU in its backward pass."""
+    (found, _) = Planner(workload).memory(Settings(recompute=True))
+    back = [workload.ops[op].phase == "backward" for op in found.live_ops.tolist()]
+    return found.live_bytes[back].max() / TENSOR
+
+
+def test_squares_of_activations_do_not_bring_them_back_early(monkeypatch):
+    # A square in the backward pass needs no gradient, so programs may have it anywhere.
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: FREE)
+    peaks = []
+    for squares in (False, True):
+        (found, _) = Planner(_layers(8, 2, squares)).memory(Settings(recompute=True))
+        peaks.append(found.live_bytes.max())
+    assert peaks[1] <= peaks[0] + TENSOR
+
+
+def _layers(
+    count, every, squares=False, mode=RecomputationMode.RecomputeAndBackpropagateInterleaved
+):
+    """Two stages; the first one has layers with a checkpoint after `every` so many."""
+    make = Builder(2)
+    start = make.begin("While", trip_count=8)
+    shape, first = (32, 128), {"ipu": 0, "stage": 0}
+    x = make.op("IpuInfeedDequeue", [], shape, **first)
+    made = []
+    for number in range(count):
+        x = make.op("MatMul", [x], shape, name=f"layer_{number}", **first)
+        made.append(x)
+        if every and (number + 1) % every == 0:
+            make.op("Identity", [x], alias=x, name=f"recomputation_checkpoint_{number}", **first)
+    y = make.op("MatMul", [x], shape, ipu=1, stage=1)
+    back = {"phase": "backward"}
+    g = make.op("MatMul", [y, x], shape, name="loss_grad", ipu=1, stage=1, **back)
+    if squares:
+        made[0] = make.op("MatMul", [made[0]], shape, name="square", **first, **back)
+    for number, saved in reversed(list(enumerate(made))):
+        g = make.op("MatMul", [g, saved], shape, name=f"grad_{number}", **first, **back)
+    make.end(start)
+    return make.workload(pipeline=PipelineDescription((0, 1), 8, recomputation=mode))
 
 
 def _with_dropout(kind, checkpoint=False):
