@@ -35,6 +35,7 @@ PAGES = (
     "parallelism.md",
     "popart.md",
     "popxl.md",
+    "pva.md",
     "reports.md",
     "serving.md",
 )

@@ -4,9 +4,9 @@ Most public modules exist under names that no file stands for (`tensorflow.pytho
 options are attributes that no class names. So this writes, into `stubs/packages/`:
 
 * `tensorflow-stubs`, `ipu_tensorflow_addons-stubs`, `popdist-stubs`, `popxl-stubs`,
-  `popxl_addons-stubs`, `popart-stubs`, `popart_core-stubs` and `tensorflow_ipu-stubs`: for each
-  module of the tables in `tensorflow_ipu/_api.py` a file that leads to the module which has the
-  code, and for each package one that names what is in it.
+  `popxl_addons-stubs`, `popart-stubs`, `popart_core-stubs`, `pva-stubs` and
+  `tensorflow_ipu-stubs`: for each module of the tables in `tensorflow_ipu/_api.py` a file that
+  leads to the module which has the code, and for each package one that names what is in it.
 * `tensorflow_ipu-stubs/configs/ipu_config.pyi`: each option of `IPUConfig`, with its type and
   docstring.
 """
@@ -65,6 +65,7 @@ def make() -> Files:
         **_modules(f"{_api.POPXL_ADDONS}-stubs", _api.POPXL_ADDONS, _api.POPXL_ADDONS_MODULES),
         **_modules(f"{_api.POPART}-stubs", _api.POPART, _api.POPART_MODULES),
         **_modules(f"{_api.POPART_CORE}-stubs", _api.POPART_CORE, _api.POPART_CORE_MODULES),
+        **_modules(f"{_api.PVA}-stubs", _api.PVA, _api.PVA_MODULES),
     }
     return dict(sorted(files.items()))
 

@@ -21,6 +21,7 @@ POPXL = "popxl"
 POPXL_ADDONS = "popxl_addons"
 POPART = "popart"
 POPART_CORE = "popart_core"
+PVA = "pva"
 
 # The modules of Keras that have the attribute `ipu`: that of `import keras`, what `tf.keras` is,
 # and that of `import tensorflow.keras`, which is made of the same file once more.
@@ -246,6 +247,9 @@ POPART_MODULES = {
     "_internal.ir": "frontends.popart.internal.ir",
 }
 POPART_CORE_MODULES = {"": "frontends.popart.core"}
+
+# Public module `pva` -> module of `tensorflow_ipu`.
+PVA_MODULES = {"": "frontends.pva"}
 
 
 def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":

@@ -26,6 +26,7 @@ from tensorflow_ipu._api import (
     POPXL,
     POPXL_ADDONS,
     PUBLIC,
+    PVA,
 )
 
 TYPE_CHECKING = False
@@ -53,12 +54,13 @@ _ROOTS = {
     POPXL_ADDONS: ("", _api.POPXL_ADDONS_MODULES),
     POPART: ("", _api.POPART_MODULES),
     POPART_CORE: ("", _api.POPART_CORE_MODULES),
+    PVA: ("", _api.PVA_MODULES),
     **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
 }
 
 # What the names begin with that are looked at; others pass at once.
 _BEGINNINGS = (
-    *(PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, POPXL, POPART),
+    *(PACKAGE + ".", PUBLIC, PLUGIN, ADDONS, POPDIST, POPXL, POPART, PVA),
     *(name + ".ipu" for name in KERAS),
 )
 

@@ -24,6 +24,7 @@ PAGES = [
     ("capacity.md", 0, None),
     ("command_line.md", -1, None),
     ("migration.md", 0, None),
+    ("pva.md", 4, None),
 ]
 
 

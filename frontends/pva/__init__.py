@@ -1,0 +1,42 @@
+"""The package `pva`: reads reports of programs as the PopVision analysis library does."""
+
+from tensorflow_ipu.frontends.pva.compilation import CompilationReport
+from tensorflow_ipu.frontends.pva.compute_sets import ComputeSet, ComputeSetVertices, VertexType
+from tensorflow_ipu.frontends.pva.execution import (
+    ActiveCycles,
+    CycleRange,
+    ExecutionReport,
+    ExecutionStep,
+    Run,
+    StepIpu,
+)
+from tensorflow_ipu.frontends.pva.instrumentation import InstrumentationSettings
+from tensorflow_ipu.frontends.pva.liveness import (
+    LivenessProgramStep,
+    NotAlwaysLiveMemory,
+    Variable,
+)
+from tensorflow_ipu.frontends.pva.memory import (
+    CategoryMemory,
+    CompilationTile,
+    MemoryCategories,
+    MemoryTotal,
+    TileMemory,
+)
+from tensorflow_ipu.frontends.pva.objects import NotModelledError
+from tensorflow_ipu.frontends.pva.opening import Report, openReport
+from tensorflow_ipu.frontends.pva.programs import (
+    CallProgram,
+    DoExchangeProgram,
+    GlobalExchangeProgram,
+    IfProgram,
+    OnTileExecuteProgram,
+    Program,
+    ProgramVisitor,
+    RepeatProgram,
+    SequenceProgram,
+    StreamCopyMidProgram,
+    SyncProgram,
+)
+from tensorflow_ipu.frontends.pva.target import Graph, Target
+from tensorflow_ipu.frontends.pva.versions import PoplarVersion, ProfileReportVersion
