@@ -10,9 +10,14 @@ from tensorflow_ipu.costs.chip import amp, lanes
 from tensorflow_ipu.costs.chip.amp import Number, Unit
 from tensorflow_ipu.costs.contractions.contraction import Product
 from tensorflow_ipu.costs.contractions.partition_block import Block, Splits, parts
+from tensorflow_ipu.costs.rules.data_movement import REARRANGEMENT_CYCLES, cycles_per_byte
 
 # Cycles of a rearrangement for each word that is stored: 5 for 4 words. Source: poplibs' planner.
 CYCLES_PER_WORD = 5 / 4
+# Bytes that move together in a rearrangement of whole positions.
+_WORD = 8
+# Kernel rows that can share the input channels of the matrix unit in float16.
+_ROWS_AT_ONCE = (1, 2, 4)
 
 
 def vertex_cycles(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
@@ -27,7 +32,7 @@ def vertex_cycles(product: Product, unit: Unit, splits: Splits, block: Block) ->
         return _without_kernel(product, unit, block)
     methods = [
         _kernel_rows(product, unit, splits, block, rows)
-        for rows in ((1, 2, 4) if unit.half else (1,))
+        for rows in (_ROWS_AT_ONCE if unit.half else (1,))
     ]
     methods.append(_side_by_side(product, unit, splits, block))
     return functools.reduce(np.minimum, methods)
@@ -71,9 +76,22 @@ def _side_by_side(product: Product, unit: Unit, splits: Splits, block: Block) ->
     return vertices + copied * CYCLES_PER_WORD / unit.store_rate
 
 
+def _pass_channels(product: Product, unit: Unit) -> int:
+    """Input channels of a pass that there are, with zeros up to what a pass can take.
+
+    With a kernel in float16 that is a multiple of a fourth of the unit's: rows share them.
+    """
+    rows = _ROWS_AT_ONCE[-1] if product.kernel > 1 and unit.half else 1
+    granule = unit.input_channels // rows
+    return min(-(-product.inputs // granule) * granule, unit.input_channels)
+
+
 def least_bytes(product: Product, unit: Unit, block: Block) -> Number:
-    """Returns the bytes of a block for one group of input and of output channels at a time."""
-    inputs = np.minimum(unit.input_channels, product.inputs)
+    """Returns the bytes of a block for one group of input and of output channels at a time.
+
+    Input channels that a pass of the matrix unit takes are there, if need be as zeros.
+    """
+    inputs = _pass_channels(product, unit)
     first = product.input_elements(block.positions, inputs) * product.size
     second = product.kernel * inputs * unit.output_channels * product.size
     sums = product.result_elements(block.positions, unit.output_channels) * product.partial_size
@@ -81,7 +99,10 @@ def least_bytes(product: Product, unit: Unit, block: Block) -> Number:
 
 
 def one_by_one(product: Product, unit: Unit, block: Block) -> Number:
-    """Returns the cycles of n x 1 vertices with one position for each worker at a time."""
+    """Returns the cycles of n x 1 vertices with one position for each worker at a time.
+
+    The inputs of each such piece are brought together first, with zeros for missing channels.
+    """
     once = amp.vertex_nx1(
         unit,
         unit.workers,
@@ -91,4 +112,6 @@ def one_by_one(product: Product, unit: Unit, block: Block) -> Number:
         block.output_groups,
         block.groups,
     )
-    return parts(block.positions, unit.workers) * once
+    window = product.input_elements(unit.workers, _pass_channels(product, unit)) * product.size
+    gathered = REARRANGEMENT_CYCLES + cycles_per_byte(_WORD) * window
+    return parts(block.positions, unit.workers) * (once + gathered)

@@ -70,4 +70,21 @@ def test_least_bytes_by_hand():
 def test_one_by_one_gathers_the_window_by_hand():
     product = Product("float16", "float16", 600, 16, 16, windows=WINDOWS)
     block = block_of(product, UNIT, WHOLE)
-    assert methods.one_by_one(product, UNIT, block)[0] == 100 * amp.vertex_nx1(UNIT, 6, 1, 9)
+    # The window of 6 positions, a square, with its halo: 16 channels of 2 bytes.
+    window = (6**0.5 + 2) ** 2 * 16 * 2
+    once = amp.vertex_nx1(UNIT, 6, 1, 9) + 587 + 0.44 * window
+    assert methods.one_by_one(product, UNIT, block)[0] == pytest.approx(100 * once)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "inputs", "channels"),
+    # float32 takes 8 at a time; in float16 four kernel rows share 16.
+    [("float32", 4, 8), ("float32", 20, 8), ("float16", 3, 4), ("float16", 9, 12)],
+)
+def test_missing_channels_of_a_pass_take_room_as_zeros(dtype, inputs, channels):
+    unit = amp.unit(BOW, dtype, "float32")
+    product = Product(dtype, "float32", 400, inputs, 8, windows=WINDOWS, stored=10_000)
+    block = block_of(product, unit, WHOLE)
+    least = 22 * 22 * channels * product.size + 9 * channels * unit.output_channels * product.size
+    sums = 400 * unit.output_channels * 4
+    assert methods.least_bytes(product, unit, block)[0] == pytest.approx(least + sums)
