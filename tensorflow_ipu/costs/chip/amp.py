@@ -36,6 +36,8 @@ class Unit(NamedTuple):
         lanes: elements of a vector instruction, for what is done without the unit.
         launch: cycles to start a vertex on all workers.
         store_rate: bytes per cycle to local memory.
+        wide_lanes: elements of a vector instruction in float32, for casts of sums.
+        compute_set: cycles to enter and leave a compute set.
     """
 
     input_channels: int
@@ -48,6 +50,8 @@ class Unit(NamedTuple):
     lanes: int
     launch: int
     store_rate: int
+    wide_lanes: int
+    compute_set: int
 
     @property
     def position_cycles(self) -> float:
@@ -91,8 +95,20 @@ def unit(chip: Chip, dtype: str, partials: str) -> Unit:
     inputs = chip.quarter_input_channels if quarter else inputs
     load = inputs * outputs * (1 if quarter else 2 if half else 4) / chip.weight_load_rate
     lanes = chip.half_vector_width if half else chip.float_vector_width
-    workers, launch, store = chip.workers_per_tile, chip.vertex_launch_cycles, chip.store_rate
-    return Unit(inputs, outputs, macs, load, half, half_partials, workers, lanes, launch, store)
+    return Unit(
+        inputs,
+        outputs,
+        macs,
+        load,
+        half,
+        half_partials,
+        chip.workers_per_tile,
+        lanes,
+        chip.vertex_launch_cycles,
+        chip.store_rate,
+        chip.float_vector_width,
+        chip.compute_set_cycles,
+    )
 
 
 def _table_1x1(unit: Unit, zeroing: bool) -> list[int]:

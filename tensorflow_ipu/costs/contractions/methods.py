@@ -14,6 +14,8 @@ from tensorflow_ipu.costs.rules.data_movement import REARRANGEMENT_CYCLES, cycle
 
 # Cycles of a rearrangement for each word that is stored: 5 for 4 words. Source: poplibs' planner.
 CYCLES_PER_WORD = 5 / 4
+# A cast: 19 per worker besides one cycle per vector. Source: poplibs.
+_CAST_WORKER_CYCLES = 19
 # Bytes that move together in a rearrangement of whole positions.
 _WORD = 8
 # Kernel rows that can share the input channels of the matrix unit in float16.
@@ -29,20 +31,37 @@ def vertex_cycles(product: Product, unit: Unit, splits: Splits, block: Block) ->
     in float32 (lbm-graphcore, effect-of-mem-on-convolution): 9 x 8, so no rows at once.
     """
     if product.kernel == 1:
-        return _without_kernel(product, unit, block)
+        return _without_kernel(product, unit, splits, block)
     methods = [
         _kernel_rows(product, unit, splits, block, rows)
         for rows in (_ROWS_AT_ONCE if unit.half else (1,))
     ]
     methods.append(_side_by_side(product, unit, splits, block))
-    return functools.reduce(np.minimum, methods)
+    return functools.reduce(np.minimum, methods) + cast_cycles(product, unit, splits, block)
 
 
-def _without_kernel(product: Product, unit: Unit, block: Block) -> Number:
-    """Cycles of 1x1 vertices, dot products or, with nothing to add up, outer products."""
+def cast_cycles(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
+    """Returns the cycles to bring sums of the matrix unit to the type of the result.
+
+    19 for each worker and one for each vector; none where the sums of several tiles are added up,
+    which writes the type of the result. That of 8-bit floats is float16. Source: poplibs.
+    """
+    if product.partials == ("float16" if product.dtype == "float8" else product.dtype):
+        return 0.0
+    vectors = block.sums / product.partial_size / unit.wide_lanes
+    each = vectors + unit.workers * _CAST_WORKER_CYCLES + unit.compute_set
+    return np.where(splits.inputs > 1, 0.0, each)
+
+
+def _without_kernel(product: Product, unit: Unit, splits: Splits, block: Block) -> Number:
+    """Cycles of 1x1 vertices, dot products or, with nothing to add up, outer products.
+
+    The latter two have their sums in registers, and write them in the type of the result.
+    """
     one = amp.vertex_1x1(
         unit, block.positions, block.input_groups, block.output_groups, block.groups
     )
+    one = one + cast_cycles(product, unit, splits, block)
     inputs = np.minimum(block.input_groups * unit.input_channels, product.inputs)
     outputs = np.minimum(block.output_groups * unit.output_channels, product.outputs)
     cycles = np.minimum(one, lanes.hmac(unit, block.groups * block.positions * outputs, inputs))

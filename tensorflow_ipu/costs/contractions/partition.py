@@ -26,9 +26,6 @@ from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.memory_bound import bound
 from tensorflow_ipu.costs.partition import Partition
 
-# A cast: 19 per worker besides one cycle per vector. Source: poplibs.
-_CAST_WORKER_CYCLES = 19
-
 
 def best(product: Product, resources: Resources) -> Cost:
     """Returns the cost of a product with the cheapest partition.
@@ -42,16 +39,28 @@ def best(product: Product, resources: Resources) -> Cost:
     If one group of channels at a time exceeds the bound, so that parts must be of the field, it is
     done with as little memory as can be: see `_serial`.
 
+    What one pass of the matrix unit adds up may have float16 sums though wider ones are asked for:
+    they are rounded once, when they are written, as the result would be.
+
     Args:
         product: the product.
         resources: what it has at its disposal.
     """
+    ways = [product]
+    single = product.kernel == 1 and product.inputs <= resources.chip.half_input_channels
+    if single and (product.dtype, product.partials) == ("float16", "float32"):
+        ways.append(product._replace(partials="float16"))
+    return cheapest([_best(way, resources) for way in ways])
+
+
+def _best(product: Product, resources: Resources) -> Cost:
+    """The cost of a product with the cheapest partition, with sums of its type."""
     chip, splits = resources.chip, candidates(resources.tiles)
     unit = amp.unit(chip, product.dtype, product.partials)
     block = block_of(product, unit, splits)
     parts, starts, vertices = _serial(product, unit, splits, block, resources)
     received = operand_cycles(splits, block, chip)
-    after, sent, phases = _sums(product, splits, block, chip)
+    after, sent, phases = _sums(splits, block, chip)
     setup = starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
     compute = vertices + setup + after + rearrangement(product, resources)
     exchange = parts * received + sent + (starts + phases) * chip.exchange_overhead
@@ -144,22 +153,14 @@ def operand_cycles(splits: Splits, block: Block, chip: Chip) -> Number:
     return first + second
 
 
-def _sums(
-    product: Product, splits: Splits, block: Block, chip: Chip
-) -> tuple[Number, Number, Number]:
-    """Cycles to add or cast partial sums, to exchange them, and the number of phases.
+def _sums(splits: Splits, block: Block, chip: Chip) -> tuple[Number, Number, Number]:
+    """Cycles to add partial sums, to exchange them, and the number of phases.
 
     Each tile receives its part of the sums of all others.
     """
-    several = splits.inputs > 1
     sent = block.sums * (1 - 1 / splits.inputs) / chip.exchange_rate
     stages = partial_sums.stages(splits.inputs)
-    added = partial_sums.adding_cycles(block.sums, splits.inputs, chip)
-    if product.partials == product.dtype:
-        return added, sent, stages
-    cast = block.sums / product.partial_size / chip.float_vector_width
-    cast = cast + chip.workers_per_tile * _CAST_WORKER_CYCLES + chip.compute_set_cycles
-    return np.where(several, added, cast), sent, stages
+    return partial_sums.adding_cycles(block.sums, splits.inputs, chip), sent, stages
 
 
 def rearrangement(product: Product, resources: Resources) -> float:

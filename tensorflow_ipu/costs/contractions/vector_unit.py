@@ -54,8 +54,22 @@ def depthwise(shape: Geometry, types: tuple[str, str], resources: Resources) -> 
         types: of operands and sums.
         resources: what it has at its disposal.
     """
+    chip = resources.chip
+    widths = {chip.float_vector_width: 0}
+    if types[0] == "float16":
+        widths[chip.half_vector_width] = 0
+    ways = [_of_vectors(shape, types, width, resources) for width in widths]
+    # What is the least may change with the number of tiles, and memory should not rise with it.
+    return dataclasses.replace(
+        min(ways, key=lambda cost: cost.cycles),
+        temporary=max(cost.temporary for cost in ways),
+        exchange_code=max(cost.exchange_code for cost in ways),
+    )
+
+
+def _of_vectors(shape: Geometry, types: tuple[str, str], width: int, resources: Resources) -> Cost:
+    """A depthwise convolution with so many channels to a vector, all its lanes or half of them."""
     chip, (dtype, partials) = resources.chip, types
-    width = chip.half_vector_width if dtype == "float16" else chip.float_vector_width
     vectors = -(-shape.groups * shape.outputs // width)
     across = np.array([split for split in _VECTOR_SPLITS if split <= resources.tiles])
     along = resources.tiles // across

@@ -88,3 +88,13 @@ def test_missing_channels_of_a_pass_take_room_as_zeros(dtype, inputs, channels):
     least = 22 * 22 * channels * product.size + 9 * channels * unit.output_channels * product.size
     sums = 400 * unit.output_channels * 4
     assert methods.least_bytes(product, unit, block)[0] == pytest.approx(least + sums)
+
+
+def test_sums_in_registers_are_written_in_the_type_of_the_result():
+    unit = amp.unit(BOW, "float16", "float32")
+    _, dots = computed(Product("float16", "float32", 1, 64, 2), unit)
+    assert dots == lanes.hmac(unit, 2, 64)
+    _, products = computed(Product("float16", "float32", 600, 64, 64), unit)
+    # 64 outputs of 600 positions, two of which are cast in a cycle.
+    cast = 6 * 19 + 600 * 64 / 2 + BOW.compute_set_cycles
+    assert products == amp.vertex_1x1(unit, 600, 4, 8) + cast
