@@ -17,6 +17,7 @@ from tensorflow_ipu.costs.chip.vertex import (
 )
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.costs.rule import Rule, rules
 from tensorflow_ipu.costs.rules.elementwise import computed_type, is_float, vertex_cycles
 
@@ -28,6 +29,8 @@ _SUMMED = {"float16": 8, "bfloat16": 8, "float32": 4}
 _OTHERS_SUMMED = 1
 # Partial results are kept in 32 bits.
 _PARTIAL_BYTES = 4
+# Bytes that move together: words of the exchange.
+_WORD = 4
 # Most partial results that are added up in one stage, and in two. Source: `poplin`.
 _LAST_OF_STAGES = (15, 124)
 
@@ -72,12 +75,13 @@ def tile_cycles(elements: int, results: int, dtype: str, chip: Chip) -> float:
 def reduction(
     name: str, source: TensorType, results: int, trailing: bool, resources: Resources
 ) -> Cost:
-    """Returns the cost of a reduction.
+    """Returns the cost of a reduction, in place or after moving the data, whichever takes less.
 
-    Formula: a vertex over the elements of a tile; exchange of the partial results of 4 bytes; a
+    In place: a vertex over the elements of a tile; exchange of the partial results of 4 bytes; a
     vertex over those. When the last dimensions are reduced, a tile has all of a result but for the
     first and the last, so it has `ceil(results / tiles) + 1` partial results and receives those
     and `n x p^(1/n)` of n stages. Else it has one for each result at most, and receives as many.
+    Moving: tiles receive all of some results each, in whole words, and one vertex reduces them.
 
     Args:
         name: name of the operation, for the vertex.
@@ -86,9 +90,39 @@ def reduction(
         trailing: whether the last dimensions are reduced, so that a result's elements are together.
         resources: what it has at its disposal.
     """
+    results = max(min(results, source.elements), 1)
+    in_place = _in_place(name, source, results, trailing, resources)
+    if trailing:
+        return in_place
+    moved = _moved(name, source, results, resources)
+    return min(in_place, moved, key=lambda cost: cost.cycles)
+
+
+def _moved(name: str, source: TensorType, results: int, resources: Resources) -> Cost:
+    """A reduction of elements that are brought together first."""
+    chip = resources.chip
+    grain = max(_WORD // max(source.element_size, 1), 1)
+    words = -(-results // grain)
+    each = min(-(-words // resources.tiles) * grain, results)
+    elements = each * -(-source.elements // results)
+    received = elements * source.element_size
+    cost = phase(
+        tile_cycles(elements, each, source.dtype, chip),
+        f"Reduce{name}_{type_name(source.dtype)}",
+        chip,
+        received=received,
+        temporary=received,
+        operands=2,
+    )
+    return dataclasses.replace(cost, partition=Partition((("columns", -(-results // each)),)))
+
+
+def _in_place(
+    name: str, source: TensorType, results: int, trailing: bool, resources: Resources
+) -> Cost:
+    """A reduction on the tiles that have the data, and of the partial results."""
     chip = resources.chip
     on_tile = share(source.elements, source.element_size, resources.tiles)
-    results = max(min(results, source.elements), 1)
     partials = min(-(-results // resources.tiles) + 1 if trailing else results, on_tile)
     users = -(-source.num_bytes // LEAST_BYTES)
     messages = received_messages(min(users, resources.tiles))

@@ -6,7 +6,7 @@ import pytest
 
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.catalogue import cost_of
-from tensorflow_ipu.costs.cost import Resources
+from tensorflow_ipu.costs.cost import Resources, TensorType
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.rules import reduction, softmax
 from tests.support.op_specs import f16, f32, i32, op
@@ -67,10 +67,28 @@ def test_sum_of_rows_by_hand():
 
 
 def test_sum_of_columns_brings_a_partial_result_for_each():
-    rows = cost_of(op("Sum", (f32(4096, 1024), i32(1)), f32(4096), axes=[1]), ALL)
-    columns = cost_of(op("Sum", (f32(4096, 1024), i32(1)), f32(1024), axes=[0]), ALL)
-    assert columns.temporary == 1024 * 4
-    assert columns.exchange > 5 * rows.exchange
+    columns = cost_of(op("Sum", (f32(409_600, 128), i32(1)), f32(128), axes=[0]), ALL)
+    assert columns.temporary == 128 * 4
+    # Those and 3 x cbrt(1472) = 35 messages.
+    assert columns.exchange == 128 + 35 + BOW.exchange_overhead
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_sums_of_many_columns_move_the_data_first(dtype):
+    # In place, each tile has a partial result of all 30,528 columns: 158,000 cycles.
+    source = TensorType(dtype, (2048, 30_528))
+    result = TensorType(dtype, (30_528,))
+    cost = cost_of(op("Sum", (source, i32(1)), result, axes=[0]), ALL)
+    # 22 columns of 2 bytes, whole words, or 21 of 4.
+    columns, size, width = (22, 2, 8) if dtype == "float16" else (21, 4, 4)
+    moved = 2048 * columns * size
+    elements, loops = -(-2048 * columns // 6), -(-4 // width)
+    vertex = 33 + 6 * (32 + -(-elements // width) + 10 * loops)
+    assert cost.exchange == moved / 4 + BOW.exchange_overhead
+    assert cost.compute == vertex + BOW.compute_set_cycles
+    assert cost.temporary == moved
+    assert str(cost.partition).startswith("columns 1")
+    assert cost.cycles < 30_000 * (size / 2)
 
 
 def test_an_argument_takes_twice_the_data():
