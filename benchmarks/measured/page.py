@@ -78,6 +78,11 @@ _METHOD = """\
   384; as many tokens at other lengths), or the largest below that divides the batch of a replica.
 * Packed rows count unpacked sequences. How many are in a pack follows from the row's batch sizes.
   Where it gives none they are 2 at length 512 (Krell et al., arXiv:2107.02027).
+* **Time to train**: the samples to the target are those of MLPerf. For BERT they are the fewest,
+  mean and most of the runs of the reference at the same batch, for ResNet-50 the epochs in the
+  published logs. Evaluations of MLPerf's rules count as forward passes. Checkpoints and what else
+  the host does between epochs are in the measurements only, so these rows do not count as whole
+  models.
 * **Time of an epoch or block of training**: an epoch of ResNet-50 is the 1,281,167 images of
   ImageNet. A block of BERT is what the rules of MLPerf say: 0.05 x (230.23 x batch + 3,000,000)
   sequences, down to a multiple of 25,000 and up to whole batches.

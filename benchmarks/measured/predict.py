@@ -25,7 +25,6 @@ _PREDICTORS: tuple[Predictor, ...] = (
 # What the chip has no part in, or what the model does not claim to know, by words of the metric.
 _NOT_MODELLED = {
     "compile time": "time of the host's compiler",
-    "time to train": "the number of epochs is not given",
     "power": "power is not modelled",
     "latency": "the latency of a single access or message is not modelled",
     "share of cycles": "the program is not given",

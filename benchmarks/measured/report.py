@@ -122,7 +122,7 @@ def checks(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
         members = [prediction for prediction in predictions if prediction.fitted is kind]
         by_chip: dict[str, list[Prediction]] = {}
         for prediction in members:
-            models = any(word in prediction.group for word in ("throughput", "time of"))
+            models = whole_models.is_whole_model(prediction)
             what = "whole models" if models else prediction.group
             by_chip.setdefault(f"{what}, {prediction.chip.title}", []).append(prediction)
         found += [cells(name + key, statistics(rows)) for key, rows in by_chip.items()]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
-
-from . import training
+from . import convergence, training
 from .configuration import RESNET, Configuration, configuration
 from .prediction import Prediction
 from .rows import NotExpressible, Row
 from .units import is_rate, of_time
 
-GROUP = {"throughput": "training throughput", "time": "time of an epoch or block of training"}
+GROUP = {
+    "throughput": "training throughput",
+    "time": "time of an epoch or block of training",
+}
+# Not one of these: besides the chip's work it has checkpoints, evaluations and their input.
+TO_TARGET = "time to train"
 # The collectives' share of the link rate was fitted to rows of this chip; the others check it.
 FITTED_CHIP = "mk2"
-
-# Images of ImageNet's training set, ILSVRC 2012.
-_IMAGENET = 1_281_167
 
 
 def predict(row: Row) -> Prediction | None:
@@ -29,16 +29,18 @@ def predict(row: Row) -> Prediction | None:
         return None
     if is_rate(row) and "throughput" in row.metric.lower():
         rate = config.items / _seconds(config)
-        return _prediction(row, config, "throughput", rate)
+        return _prediction(row, config, GROUP["throughput"], rate)
     samples = _samples(row, config)
     seconds = samples * _seconds(config) / config.items
-    return _prediction(row, config, "time", of_time(seconds, row, config.chip))
+    kind = TO_TARGET if TO_TARGET in row.metric.lower() else GROUP["time"]
+    return _prediction(row, config, kind, of_time(seconds, row, config.chip))
 
 
 def _prediction(row: Row, config: Configuration, kind: str, value: float) -> Prediction:
-    group = f"{config.model}, {GROUP[kind]}"
+    group = f"{config.model}, {kind}"
     fitted = config.chip.name == FITTED_CHIP
-    return Prediction(row, group, config.chip, value, fitted, str(config))
+    name = f"{config}, {TO_TARGET}" if kind == TO_TARGET else str(config)
+    return Prediction(row, group, config.chip, value, fitted, name)
 
 
 def _seconds(config: Configuration) -> float:
@@ -57,22 +59,14 @@ def _samples(row: Row, config: Configuration) -> float:
     """Samples that are trained on in the time that a row gives."""
     metric = row.metric.lower()
     if "epoch time" in metric and config.model == RESNET:
-        return _IMAGENET
+        return convergence.IMAGENET
     if "block time" in metric and config.model != RESNET:
-        return _block(config.items)
+        return convergence.block(config.items)
+    if TO_TARGET in metric:
+        return convergence.to_target(row, config)
     raise NotExpressible(f"what '{row.metric}' comprises is not given")
 
 
-def _block(batch: float) -> float:
-    """Sequences between two evaluations of BERT in MLPerf, in whole batches.
-
-    Formula: 0.05 x (230.23 x batch + 3,000,000), down to a multiple of 25,000, up to whole batches.
-    Source: the rules of MLPerf Training, as submissions implement them.
-    """
-    interval = math.floor(0.05 * (230.23 * batch + 3_000_000) / 25_000) * 25_000
-    return math.ceil(interval / batch) * batch
-
-
 def is_whole_model(prediction: Prediction) -> bool:
-    """Whether a prediction is one of these."""
+    """Whether a prediction is of steps of training, which only the chip takes part in."""
     return any(prediction.group.endswith(kind) for kind in GROUP.values())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measured import on_tile, page, report, units, whole_models
+from measured import convergence, on_tile, page, report, units
 from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, configuration
 from measured.predict import Outcome, predict
 from measured.prediction import Prediction
@@ -166,8 +166,8 @@ def test_rates_of_something_else_are_no_throughput(unit):
 
 def test_blocks_of_bert_are_those_of_mlperf():
     # 0.05 x (230.23 x 3072 + 3e6) = 185,363, down to 175,000, which is 57 batches of 3072.
-    assert whole_models._block(3072) == 57 * 3072
-    assert whole_models._block(6912) == 33 * 6912
+    assert convergence.block(3072) == 57 * 3072
+    assert convergence.block(6912) == 33 * 6912
 
 
 # Predictions.
