@@ -368,7 +368,7 @@ def test_errors_and_remedies_are_in_the_words_of_popxl(tmp_path) -> None:
     Report.from_executable(executable).save(tmp_path / "report.json")
     workload = Report.load(tmp_path / "report.json").workload
     # On tiles that hold next to nothing the program is too large.
-    small = dataclasses.replace(executable.settings.chip, memory_per_tile=25_600)
+    small = dataclasses.replace(executable.settings.chip, memory_per_tile=25_000)
     plan = Planner(workload).plan(executable.settings.replace(chip=small))
     assert not plan.fits
     text = capacity_text.report(plan, True, remedies(plan))
