@@ -9,14 +9,17 @@ from typing import Any
 from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import files
 from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
+from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES
 from tensorflow_ipu.profiler.report import Report
 
+_TRACE = "trace"
 _FORMATS: Mapping[str, Callable[[Report], str]] = {
     "text": text_report.text,
     "json": Report.to_json,
     "html": html_report.page,
-    "trace": chrome_trace.to_json,
+    _TRACE: chrome_trace.to_json,
 }
+_LEAST_SLICES = 100
 
 
 def add(commands: Any) -> None:
@@ -33,16 +36,33 @@ def add(commands: Any) -> None:
         default="text",
         help="text (default), json, html (one file with plots), trace (for ui.perfetto.dev)",
     )
+    parser.add_argument(
+        "--slices",
+        type=int,
+        metavar="N",
+        help=f"slices that a track of a trace has at most (default {MOST_SLICES:,})",
+    )
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file, not the screen")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints or writes the report."""
-    shown = _FORMATS[options.format](files.load(options.file))
+    shown = _shown(files.load(options.file), options.format, options.slices)
     if options.output:
         private_files.write_text(options.output, shown)
         print(f"wrote {options.output}")
     else:
         print(shown)
     return 0
+
+
+def _shown(report: Report, form: str, slices: int | None) -> str:
+    """The report in a form."""
+    if slices is None:
+        return _FORMATS[form](report)
+    if form != _TRACE:
+        raise ValueError(f"--slices is for --format trace; received --format {form}.")
+    if slices < _LEAST_SLICES:
+        raise ValueError(f"--slices: expected {_LEAST_SLICES} or more; received {slices}.")
+    return chrome_trace.to_json(report, most_slices=slices)

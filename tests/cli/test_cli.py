@@ -88,6 +88,15 @@ class TestReport:
         assert run(capsys, "report", report, "--format", form, "-o", str(path))[0] == 0
         assert path.read_text().lower().startswith(begin.lower())
 
+    def test_slices_bound_a_trace(self, capsys, report):
+        code, out = run(capsys, "report", report, "--format", "trace", "--slices", "100")
+        assert code == 0 and json.loads(out)["otherData"]["short_slices_merged"] >= 0
+
+    @pytest.mark.parametrize("form, slices", [("html", "100"), ("trace", "3")])
+    def test_slices_that_no_trace_has_are_an_error(self, capsys, report, form, slices):
+        assert main(["report", report, "--format", form, "--slices", slices]) == 2
+        assert "--slices" in capsys.readouterr().err
+
     def test_a_folder_stands_for_the_report_in_it(self, capsys, report, tmp_path):
         assert run(capsys, "report", str(tmp_path))[0] == 0
         assert run(capsys, "report", str(tmp_path.parent))[0] in (0, 2)

@@ -1,47 +1,63 @@
 """Exports a report as a trace for Chrome and Perfetto.
 
-One process for each IPU of a replica: a track of what it does, in microseconds of its clock, and a
-counter of its memory. Further processes hold the transfers with the host and with streaming memory.
+One process for each IPU of a replica, in nanoseconds of its clock: its layers nested, what its
+slowest tile does, what its mean tile does beside that, and counters of its memory and of the tiles
+that compute. Another process holds the transfers with the host and with streaming memory. All of
+that is modelled; what the host did was measured, and has a process and a clock of its own.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorflow_ipu.planner.op_groups import group
-from tensorflow_ipu.planner.plan import IpuMemory, Segment, Timeline, Transfer
+from tensorflow_ipu.planner.plan import IpuMemory, Timeline, Transfer
+from tensorflow_ipu.profiler.export.trace import chip
+from tensorflow_ipu.profiler.export.trace.chip import IpuTracks
+from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track, bounded
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
 
-_MICROSECONDS = 1e6
-_WORK, _ITEMS = 0, 1  # threads of the process of an IPU
+_NANOSECONDS = 1e9
+# Threads of the process of an IPU. They are shown in the order of `_SHOWN`.
+_SLOWEST, _ITEMS, _LAYERS, _MEAN = range(4)
+_SHOWN = (_LAYERS, _SLOWEST, _MEAN)
 _COUNTER_POINTS = 2000
 
+Event = dict[str, Any]
 
-def trace(report: Report, launches: int = 1) -> dict[str, Any]:
+
+def trace(report: Report, launches: int = 1, most_slices: int = MOST_SLICES) -> Event:
     """Returns a report as trace events.
 
     Args:
         report: the report.
         launches: how many launches to show, one after the other; all are alike.
+        most_slices: how many slices a track may have, at least 4 for each launch; short ones become
+            one with their neighbors.
 
     Returns:
         Data for JSON.
     """
     timeline = report.plan.timeline
-    events = list(_metadata(report))
+    most = max(most_slices // launches, 4)
+    tracks = chip.tracks(report.plan, most)
+    transfers = _transfer_tracks(report.plan.timeline, launches, most_slices)
+    events = list(_metadata(report, transfers))
     for launch in range(launches):
-        start = launch * timeline.seconds * _MICROSECONDS
-        for segment in timeline.segments:
-            events.append(_slice(segment, timeline, start, report))
+        start = launch * _ns(timeline.cycles, timeline)
+        for ipu in tracks:
+            events += _ipu_events(ipu, timeline, start)
         for memory in report.plan.memory:
-            events += _counter(memory, timeline, start)
-        events += _transfers(report, launch)
+            events += _memory_counter(memory, timeline, start)
+    for thread, track in enumerate(transfers):
+        events += _slices(track, io_process(report), thread, timeline, 0)
+    hidden = sum(t.hidden for ipu in tracks for t in (ipu.layers, ipu.slowest, ipu.mean))
     return {
         "traceEvents": events,
         "displayTimeUnit": "ns",
@@ -51,13 +67,15 @@ def trace(report: Report, launches: int = 1) -> dict[str, Any]:
             "clock": timeline.clock,
             "label": timeline.label.value,
             "made_by": "tensorflow_ipu: a model of the chip, not a measurement",
+            "short_slices_merged": hidden + sum(track.hidden for track in transfers),
+            "ipus": [{"ipu": ipu.ipu, **ipu.waits._asdict()} for ipu in tracks],
         },
     }
 
 
-def to_json(report: Report, launches: int = 1) -> str:
+def to_json(report: Report, launches: int = 1, most_slices: int = MOST_SLICES) -> str:
     """Returns a report as the text of a trace file; arguments as of `trace`."""
-    return json.dumps(trace(report, launches), separators=(",", ":"))
+    return json.dumps(trace(report, launches, most_slices), separators=(",", ":"))
 
 
 def io_process(report: Report) -> int:
@@ -65,42 +83,76 @@ def io_process(report: Report) -> int:
     return report.workload.ipus
 
 
-def _metadata(report: Report) -> Iterator[dict[str, Any]]:
-    """Names of processes and threads."""
-    ipus = report.workload.ipus
-    for ipu in range(ipus):
-        yield _name("process_name", ipu, 0, f"IPU {ipu} (each replica)")
-        yield _name("thread_name", ipu, _WORK, "work")
-    yield _name("process_name", io_process(report), 0, "Host and memory I/O")
-    for thread, (kind, ipu) in enumerate(_transfer_tracks(report)):
-        yield _name("thread_name", io_process(report), thread, f"{kind}, IPU {ipu}")
+def _metadata(report: Report, transfers: list[Track]) -> Iterator[Event]:
+    """Names of processes and threads, and the order in which threads are shown."""
+    names = {_LAYERS: chip.LAYERS, _SLOWEST: chip.SLOWEST, _MEAN: chip.MEAN}
+    for ipu in range(report.workload.ipus):
+        yield _about("process_name", ipu, 0, name=f"IPU {ipu} (each replica), modelled")
+        for place, thread in enumerate(_SHOWN):
+            yield _about("thread_name", ipu, thread, name=names[thread])
+            yield _about("thread_sort_index", ipu, thread, sort_index=place)
+    process = io_process(report)
+    yield _about("process_name", process, 0, name="Host and memory I/O, modelled")
+    for thread, track in enumerate(transfers):
+        yield _about("thread_name", process, thread, name=track.name)
 
 
-def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    """The event that names a process or thread."""
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+def _about(what: str, process: int, thread: int, **args: Any) -> Event:
+    """The event that says something of a process or thread."""
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": args}
 
 
-def _slice(segment: Segment, timeline: Timeline, start: float, report: Report) -> dict[str, Any]:
-    """The event of a segment."""
-    scale = _MICROSECONDS / timeline.clock
-    details: dict[str, Any] = {"cycles": segment.cycles, "label": segment.label.value}
-    if segment.op is not None:
-        op = report.workload.ops[segment.op]
-        details.update({"type": op.type, "layer": group(op), "source": op.source, "runs": op.runs})
-    if segment.stage is not None:
-        details.update({"stage": segment.stage, "phase": segment.phase or "forward"})
-    if segment.mini_batch is not None:
-        details["mini_batch"] = segment.mini_batch
+def _ns(cycles: float, timeline: Timeline) -> int:
+    """A time in whole nanoseconds: what ends where something begins does so here, too."""
+    return round(round(cycles * _NANOSECONDS / timeline.clock, 3))
+
+
+def microseconds(nanoseconds: int) -> float:
+    """Returns a time as trace files have it, such that a reader that cuts off finds it again.
+
+    Args:
+        nanoseconds: the time.
+    """
+    found = nanoseconds / 1000
+    return found if int(found * 1000) == nanoseconds else math.nextafter(found, math.inf)
+
+
+def _ipu_events(ipu: IpuTracks, timeline: Timeline, start: int) -> Iterator[Event]:
+    """The events of an IPU in a launch."""
+    for thread, track in ((_LAYERS, ipu.layers), (_SLOWEST, ipu.slowest), (_MEAN, ipu.mean)):
+        yield from _slices(track, ipu.ipu, thread, timeline, start)
+    for cycles, tiles in ipu.used:
+        args = {"tiles": tiles}
+        yield _count("tiles that compute", ipu.ipu, start + _ns(cycles, timeline), args)
+
+
+def _slices(
+    track: Track, process: int, thread: int, timeline: Timeline, start: int
+) -> Iterator[Event]:
+    """The events of a track."""
+    for one in track.slices:
+        begin, end = _ns(one.start, timeline), _ns(one.end, timeline)
+        yield {
+            "ph": "X",
+            "name": one.name,
+            "cat": one.kind,
+            "pid": process,
+            "tid": thread,
+            "ts": microseconds(start + begin),
+            "dur": microseconds(end - begin),
+            "args": one.details,
+        }
+
+
+def _count(name: str, process: int, at: int, args: dict[str, Any]) -> Event:
+    """The event of a counter."""
     return {
-        "ph": "X",
-        "name": segment.name or segment.kind,
-        "cat": segment.kind,
-        "pid": segment.ipu,
-        "tid": _WORK,
-        "ts": start + segment.start * scale,
-        "dur": segment.cycles * scale,
-        "args": details,
+        "ph": "C",
+        "name": name,
+        "pid": process,
+        "tid": _ITEMS,
+        "ts": microseconds(at),
+        "args": args,
     }
 
 
@@ -127,19 +179,13 @@ def live_times(memory: IpuMemory, timeline: Timeline) -> np.ndarray:
     return np.maximum.accumulate(np.maximum(times, 0.0))
 
 
-def _counter(memory: IpuMemory, timeline: Timeline, start: float) -> Iterator[dict[str, Any]]:
+def _memory_counter(memory: IpuMemory, timeline: Timeline, start: int) -> Iterator[Event]:
     """The memory of an IPU over a launch, thinned out to what can be seen."""
-    times = live_times(memory, timeline) * (_MICROSECONDS / timeline.clock)
+    times = live_times(memory, timeline)
     always = int(memory.always_live)
     for index in thinned(memory.live_bytes, _COUNTER_POINTS):
-        yield {
-            "ph": "C",
-            "name": "memory",
-            "pid": memory.ipu,
-            "tid": _ITEMS,
-            "ts": start + float(times[index]),
-            "args": {"always live": always, "not always live": int(memory.live_bytes[index])},
-        }
+        args = {"always live": always, "not always live": int(memory.live_bytes[index])}
+        yield _count("memory", memory.ipu, start + _ns(float(times[index]), timeline), args)
 
 
 def thinned(values: np.ndarray, most: int) -> np.ndarray:
@@ -156,43 +202,31 @@ def thinned(values: np.ndarray, most: int) -> np.ndarray:
     return np.array([a + int(np.argmax(values[a:b])) for a, b in zip(edges[:-1], edges[1:])])
 
 
-def _transfer_tracks(report: Report) -> list[tuple[str, int]]:
-    """Kinds of transfers with their IPUs, a track for each."""
-    return list(dict.fromkeys((t.kind, t.ipu) for t in report.plan.timeline.transfers))
-
-
-def _transfers(report: Report, launch: int) -> Iterator[dict[str, Any]]:
-    """The transfers of each kind back to back, as if each had the launch to itself."""
-    timeline = report.plan.timeline
-    tracks = {track: index for index, track in enumerate(_transfer_tracks(report))}
-    sums = dict.fromkeys(tracks, 0.0)
+def _transfer_tracks(timeline: Timeline, launches: int, most: int) -> list[Track]:
+    """The transfers of each kind and IPU back to back, as if each had the launch to itself."""
+    by_track: dict[tuple[str, int], list[Transfer]] = {}
     for transfer in timeline.transfers:
-        sums[transfer.kind, transfer.ipu] += transfer.cycles * transfer.runs
-    # What takes longer than a launch keeps the next launch's transfers waiting.
-    at = {track: launch * max(timeline.cycles, cycles) for track, cycles in sums.items()}
-    scale = _MICROSECONDS / timeline.clock
-    for transfer in timeline.transfers:
-        track = (transfer.kind, transfer.ipu)
-        yield _transfer_event(transfer, io_process(report), tracks[track], at[track], scale)
-        at[track] += transfer.cycles * transfer.runs
+        by_track.setdefault((transfer.kind, transfer.ipu), []).append(transfer)
+    found = []
+    for (kind, ipu), transfers in by_track.items():
+        needed = sum(transfer.cycles * transfer.runs for transfer in transfers)
+        # What takes longer than a launch keeps the next launch's transfers waiting.
+        every = max(timeline.cycles, needed)
+        slices = [one for launch in range(launches) for one in _in_a_row(transfers, launch * every)]
+        found.append(bounded(f"{kind}, IPU {ipu}", slices, most))
+    return found
 
 
-def _transfer_event(
-    transfer: Transfer, process: int, thread: int, at: float, scale: float
-) -> dict[str, Any]:
-    """The event of all runs of a transfer."""
-    return {
-        "ph": "X",
-        "name": transfer.name,
-        "cat": transfer.kind,
-        "pid": process,
-        "tid": thread,
-        "ts": at * scale,
-        "dur": transfer.cycles * transfer.runs * scale,
-        "args": {
+def _in_a_row(transfers: list[Transfer], start: float) -> Iterator[Slice]:
+    """All runs of each transfer, one transfer after the other."""
+    for transfer in transfers:
+        cycles = transfer.cycles * transfer.runs
+        details = {
             "bytes_each": transfer.num_bytes,
             "runs": transfer.runs,
             "overlapped": transfer.overlapped,
             "label": transfer.label.value,
-        },
-    }
+            "cycles": cycles,
+        }
+        yield Slice(transfer.name, transfer.kind, start, cycles, details)
+        start += cycles

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from tensorflow_ipu.planner.op_groups import group
-from tensorflow_ipu.planner.plan import Segment
+from tensorflow_ipu.planner.time.items import IDLE
+from tensorflow_ipu.profiler.export.trace import chip
+from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
@@ -15,42 +17,51 @@ if TYPE_CHECKING:
 _PICOSECONDS = 1e12
 # TensorFlow shows the planes of devices whose names begin so.
 _PLANE = "/device:CUSTOM:IPU:"
-_STATISTICS = ("kind", "label", "source", "layer")
+_STATISTICS = ("kind", "label", "source", "layer", "scope", "op", "tiles")
 
 
-def space(report: Report) -> xplane_pb2.XSpace:
+def space(report: Report, most_slices: int = MOST_SLICES) -> xplane_pb2.XSpace:
     """Returns the timeline of one launch.
 
     Args:
         report: the report.
+        most_slices: how many slices a track may have, at least 4.
     """
     result = xplane_pb2.XSpace()
-    for ipu in range(report.workload.ipus):
-        segments = [s for s in report.plan.timeline.segments if s.ipu == ipu and s.kind != "idle"]
-        _fill(result.planes.add(id=ipu, name=f"{_PLANE}{ipu}"), segments, report)
+    for ipu in chip.tracks(report.plan, most_slices):
+        plane = result.planes.add(id=ipu.ipu, name=f"{_PLANE}{ipu.ipu}")
+        _fill(plane, (ipu.layers, ipu.slowest, ipu.mean), _PICOSECONDS / report.plan.timeline.clock)
     return result
 
 
-def _fill(plane: xplane_pb2.XPlane, segments: list[Segment], report: Report) -> None:
-    """Adds what an IPU does to its plane."""
+def _fill(plane: xplane_pb2.XPlane, tracks: tuple[Track, ...], scale: float) -> None:
+    """Adds what an IPU does to its plane, a line for each track."""
     for number, name in enumerate(_STATISTICS, 1):
         plane.stat_metadata[number].id = number
         plane.stat_metadata[number].name = name
-    line = plane.lines.add(id=0, name="work")
-    scale = _PICOSECONDS / report.plan.timeline.clock
     names: dict[str, int] = {}
-    for segment in segments:
-        name = segment.name or segment.kind
-        event = line.events.add(
-            metadata_id=names.setdefault(name, len(names) + 1),
-            offset_ps=round(segment.start * scale),
-            duration_ps=round(segment.cycles * scale),
-        )
-        op = None if segment.op is None else report.workload.ops[segment.op]
-        origin = ("", "") if op is None else (op.source, group(op))
-        for number, value in enumerate((segment.kind, segment.label.value, *origin), 1):
-            if value:
+    for place, track in enumerate(tracks):
+        line = plane.lines.add(id=place, name=f"{track.name} (modelled)")
+        for one in track.slices:
+            if one.kind == IDLE:
+                continue
+            begin, end = round(one.start * scale), round(one.end * scale)
+            event = line.events.add(
+                metadata_id=names.setdefault(one.name, len(names) + 1),
+                offset_ps=begin,
+                duration_ps=end - begin,
+            )
+            for number, value in _statistics(one):
                 event.stats.add(metadata_id=number, str_value=value)
     for name, number in names.items():
         plane.event_metadata[number].id = number
         plane.event_metadata[number].name = name
+
+
+def _statistics(one: Slice) -> Iterator[tuple[int, str]]:
+    """What is said of a slice, by the number of the statistic."""
+    known = {"kind": one.kind, **one.details}
+    for number, name in enumerate(_STATISTICS, 1):
+        value = known.get(name)
+        if value:
+            yield number, str(value)

@@ -20,6 +20,7 @@ PLANS = {
     "oom": plans.plan(scale=1000),
 }
 each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+LAYERS = 2  # the thread of nested slices
 _VOID = {"meta", "br", "line", "rect"}
 
 
@@ -181,7 +182,9 @@ def test_slices_of_a_track_do_not_overlap(plan: Plan, launches: int) -> None:
     trace = json.loads(chrome_trace.to_json(Report.from_plan(plan), launches))
     tracks = _slices(trace)
     assert {process for process, _ in tracks} >= set(range(plan.workload.ipus))
-    for slices in tracks.values():
+    for (_, thread), slices in tracks.items():
+        if thread == LAYERS:
+            continue  # they are nested
         ordered = sorted(slices, key=lambda s: s[:2])
         for (_, end, _), (start, _, _) in zip(ordered, ordered[1:]):
             assert start >= end - 1e-6
@@ -196,17 +199,21 @@ def test_the_trace_has_the_cycles_of_the_plan(plan: Plan, launches: int) -> None
         slices = _slices(trace)[ipu, 0]
         for kind in {s.kind for s in plan.timeline.segments}:
             cycles = sum(s.cycles for s in plan.timeline.segments if (s.ipu, s.kind) == (ipu, kind))
-            shown = sum(end - start for start, end, event in slices if event["cat"] == kind)
-            assert shown == pytest.approx(launches * cycles * scale)
+            found = [(end - start, event) for start, end, event in slices if event["cat"] == kind]
+            exact = sum(event["args"]["cycles"] for _, event in found)
+            assert exact == pytest.approx(launches * cycles)
+            shown = sum(length for length, _ in found)
+            assert shown == pytest.approx(launches * cycles * scale, abs=1e-3 * len(found))
     last = max(end for (pid, _), s in _slices(trace).items() for _, end, _ in s if pid != 2)
-    assert last <= launches * plan.timeline.seconds * 1e6 + 1e-6 or not plan.workload.pipeline
+    assert last <= launches * (plan.timeline.seconds * 1e6 + 1e-3) or not plan.workload.pipeline
 
 
 @each_plan
 def test_the_trace_counts_memory(plan: Plan) -> None:
     trace = json.loads(chrome_trace.to_json(Report.from_plan(plan)))
     for memory in plan.memory:
-        points = [e for e in trace["traceEvents"] if e["ph"] == "C" and e["pid"] == memory.ipu]
+        counted = [e for e in trace["traceEvents"] if e["ph"] == "C" and e["pid"] == memory.ipu]
+        points = [e for e in counted if e["name"] == "memory"]
         assert [p["args"]["not always live"] for p in points] == memory.live_bytes.tolist()
         assert {p["args"]["always live"] for p in points} == {memory.always_live}
         times = [p["ts"] for p in points]
@@ -229,7 +236,9 @@ def test_transfers_longer_than_a_launch_still_do_not_overlap() -> None:
     long = plan.timeline.transfers[0]._replace(runs=100)
     timeline = dataclasses.replace(plan.timeline, transfers=(long, *plan.timeline.transfers[1:]))
     report = Report.from_plan(dataclasses.replace(plan, timeline=timeline))
-    for slices in _slices(chrome_trace.trace(report, launches=3)).values():  # type: ignore[arg-type]
+    for (_, thread), slices in _slices(chrome_trace.trace(report, launches=3)).items():  # type: ignore[arg-type]
+        if thread == LAYERS:
+            continue
         ordered = sorted(slices, key=lambda s: s[:2])
         assert all(b[0] >= a[1] - 1e-6 for a, b in zip(ordered, ordered[1:]))
 

@@ -80,7 +80,12 @@ def test_the_trace_of_the_profile_has_the_cycles_of_the_plan(plan: Plan, tmp_pat
     trace = trace_events_pb2.Trace.FromString(data)
     for ipu in range(plan.workload.ipus):
         (number,) = [n for n, d in trace.devices.items() if d.name.endswith(f"IPU:{ipu}")]
-        slices = [event for event in trace.trace_events if event.device_id == number]
+        names = {
+            r: trace.devices[number].resources[r].name for r in trace.devices[number].resources
+        }
+        (line,) = [r for r, name in names.items() if name == "slowest tile (modelled)"]
+        own = [event for event in trace.trace_events if event.device_id == number]
+        slices = [event for event in own if event.resource_id == line]
         wanted = [s for s in plan.timeline.segments if s.ipu == ipu and s.kind != "idle"]
         assert [event.name for event in slices] == [segment.name for segment in wanted]
         assert [event.args["kind"] for event in slices] == [segment.kind for segment in wanted]
