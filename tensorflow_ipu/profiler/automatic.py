@@ -18,6 +18,7 @@ from absl import logging
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.profiler import flag_outputs, report_directory, report_options
+from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 from tensorflow_ipu.profiler.tracking import Tracker
@@ -42,6 +43,7 @@ class _Automatic:
     def __init__(self) -> None:
         self.tracker = Tracker(on_reset=self.renew)
         self.written: dict[str, _Written] = {}
+        self.recorder: Recorder | None = None
         atexit.register(self.renew)
 
     def add(self, executable: Executable, options: ReportOptions) -> None:
@@ -52,10 +54,14 @@ class _Automatic:
             report_directory.write(report, path, options)
             logging.info("The report of %s is in %s.", executable.name, path)
             self.tracker.watch(executable)
+            if self.recorder is None and options.execution:
+                self.recorder = Recorder()  # the compilation that made this report is noted, too
             self.written[executable.id] = _Written(report, path, options)
 
     def renew(self) -> None:
-        """Writes the numbers of executions into the reports, and forgets the programs."""
+        """Writes executions and what the host did into the reports, and forgets the programs."""
+        recorder, self.recorder = self.recorder, None
+        host = None if recorder is None else recorder.stop()
         for executable in self.tracker.executables:
             entry = self.written.get(executable.id)
             done = self.tracker.executions(executable)
@@ -63,7 +69,7 @@ class _Automatic:
                 continue
             with _not_fatal("Reports", entry.options.directory):
                 renewed = entry.report.with_executions(done)
-                report_directory.write(renewed, entry.path, entry.options)
+                report_directory.write(renewed, entry.path, entry.options, host)
         self.tracker.clear()
         self.written.clear()
 

@@ -14,6 +14,7 @@ from tensorflow_ipu.compiler import gc_pause
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.profiler import schema
 from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
+from tensorflow_ipu.profiler.host.activity import HostActivity
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 
@@ -45,18 +46,21 @@ def make(parent: str) -> Path:
     raise FileExistsError(f"No free name for a directory of reports in {parent}.")
 
 
-def write(report: Report, path: Path, options: ReportOptions) -> None:
+def write(
+    report: Report, path: Path, options: ReportOptions, host: HostActivity | None = None
+) -> None:
     """Writes the files of a report, over those that are there.
 
     Args:
         report: the report.
         path: the directory.
         options: what to write.
+        host: what the host did, for the trace.
 
     Raises:
         OSError: a file cannot be written.
     """
-    for name, build in _files(report, options):
+    for name, build in _files(report, options, host):
         with gc_pause.without_collections():
             text = build()
         size = len(text.encode())
@@ -71,7 +75,9 @@ def write(report: Report, path: Path, options: ReportOptions) -> None:
         private_files.write_text(path / name, text)
 
 
-def _files(report: Report, options: ReportOptions) -> Iterator[tuple[str, Callable[[], str]]]:
+def _files(
+    report: Report, options: ReportOptions, host: HostActivity | None
+) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yields the name of each file with what makes it."""
     yield "summary.txt", lambda: text_report.text(report)
     yield "framework.json", lambda: json.dumps(_framework(report), indent=1, sort_keys=True)
@@ -82,7 +88,7 @@ def _files(report: Report, options: ReportOptions) -> Iterator[tuple[str, Callab
     yield "profile.pop", data
     yield "report.html", lambda: html_report.page(report)
     if options.execution:
-        yield "trace.json", lambda: chrome_trace.to_json(report, options.launches)
+        yield "trace.json", lambda: chrome_trace.to_json(report, options.launches, host=host)
 
 
 def _framework(report: Report) -> dict[str, object]:

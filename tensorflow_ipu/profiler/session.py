@@ -16,6 +16,8 @@ from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.poplar_options import SHOWN_LAUNCHES
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.profiler import report_directory
+from tensorflow_ipu.profiler.host.activity import HostActivity
+from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 from tensorflow_ipu.profiler.tracking import Tracker
@@ -30,7 +32,8 @@ class profile:  # noqa: N801 - used like a function
             model.fit(dataset)
         print(profiled.reports[0])
 
-    Nothing is modelled inside the block unless options ask for it: reports are made at its end.
+    Nothing is modelled inside the block unless options ask for it: reports are made at its end. If
+    they are written, the host's compilations, launches and transfers are timed for the traces.
 
     Args:
         directory: where each program gets a directory with its report; None writes no files.
@@ -54,6 +57,8 @@ class profile:  # noqa: N801 - used like a function
         self._tracker: Tracker | None = None
         self._compiled: list[Executable] = []
         self._found: list[tuple[Executable, Executions]] = []
+        self._recorder: Recorder | None = None
+        self._host: HostActivity | None = None
         #: Directories that were written, one for each report.
         self.directories: list[Path] = []
 
@@ -66,6 +71,8 @@ class profile:  # noqa: N801 - used like a function
         for executable in cache.executables():
             self._tracker.watch(executable)
         observers.observe(self._on_compile)
+        written = self._directory is not None or self._tensorboard is not None
+        self._recorder = Recorder() if written else None
         return self
 
     def __exit__(
@@ -82,6 +89,8 @@ class profile:  # noqa: N801 - used like a function
         if tracker is None:
             raise RuntimeError("This profile was not entered. Use it in a `with` statement.")
         observers.forget(self._on_compile)
+        self._host = self._recorder.stop() if self._recorder is not None else None
+        self._recorder = None
         tracker.freeze()
         self._found = self._done(tracker)
         try:
@@ -149,13 +158,14 @@ class profile:  # noqa: N801 - used like a function
 
             with _warned("Reports for TensorBoard", self._tensorboard):
                 for report in self.reports:
-                    tensorboard.write(report, self._tensorboard)
+                    tensorboard.write(report, self._tensorboard, host=self._host)
 
     def _write_reports(self, parent: str) -> None:
         """Writes each report into a directory of its own."""
         for report in self.reports:
             path = report_directory.make(parent)
-            report_directory.write(report, path, ReportOptions(parent, launches=self._launches))
+            options = ReportOptions(parent, launches=self._launches)
+            report_directory.write(report, path, options, self._host)
             self.directories.append(path)
 
 

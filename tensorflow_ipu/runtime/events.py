@@ -2,7 +2,7 @@
 
 Recorded only while the configuration asks for events. The compiler's events are appended here, the
 engine keeps its own; both are put in order of time when they are read. Their JSON texts are made
-then, too, so that recording costs next to nothing.
+then, too, so that recording costs next to nothing. Observers are told the same, in times alone.
 """
 
 from __future__ import annotations
@@ -34,6 +34,16 @@ class Engine(Protocol):
         """Returns and forgets the engine's events, oldest first."""
 
 
+class Observer(Protocol):
+    """Who is told what the host does. Its methods are called with a lock held: they only note."""
+
+    def compiled(self, name: str, ordinal: int, began: float, ended: float) -> None:
+        """Notes a compilation: the program, its device, and times in seconds since the epoch."""
+
+    def happened(self, event: native.EngineEvent, name: str) -> None:
+        """Notes an event of the engine, with the name of its program."""
+
+
 class _Entry(NamedTuple):
     """An event that is made when it is read."""
 
@@ -55,11 +65,62 @@ class EventStore:
         self._entries: list[_Entry] = []
         # By identifier, those of the configuration in force: the engine knows no more of them.
         self._programs: dict[str, event_payloads.Outline] = {}
+        self._observers: list[Observer] = []
 
     @property
     def enabled(self) -> bool:
         """Whether events are being recorded."""
         return self._enabled
+
+    @property
+    def observed(self) -> bool:
+        """Whether anybody is told what the host does."""
+        return bool(self._observers)
+
+    def observe(self, observer: Observer) -> None:
+        """Tells an observer what the host does from now on.
+
+        The engine's events reach it when somebody reads them, or calls `collect`.
+
+        Args:
+            observer: who is told.
+        """
+        with self._lock:
+            self._collect()
+            self._observers.append(observer)
+            self._engine.enable_events(True)
+
+    def forget(self, observer: Observer) -> None:
+        """Ends what `observe` began, after telling what has happened until now.
+
+        Args:
+            observer: who was told; nothing is done for another.
+        """
+        with self._lock:
+            if observer not in self._observers:
+                return
+            self._collect()
+            self._observers.remove(observer)
+            if not (self._enabled or self._observers):
+                self._engine.enable_events(False)
+
+    def collect(self) -> None:
+        """Tells the observers what the engine has done until now."""
+        with self._lock:
+            self._collect()
+
+    def compiled(self, name: str, ordinal: int, began: float, ended: float) -> None:
+        """Tells the observers of a compilation.
+
+        Args:
+            name: of the program.
+            ordinal: TensorFlow device it was compiled for.
+            began: when, in seconds since the epoch.
+            ended: when it ended.
+        """
+        with self._lock:
+            for observer in self._observers:
+                observer.compiled(name, ordinal, began, ended)
 
     def enable(self, enabled: bool) -> None:
         """Turns recording on or off and forgets the programs; events recorded so far are kept.
@@ -68,10 +129,10 @@ class EventStore:
             enabled: whether to record from now on.
         """
         with self._lock:
-            if enabled or self._enabled:
+            if enabled or self._enabled or self._observers:
                 self._collect()
                 self._enabled = enabled
-                self._engine.enable_events(enabled)
+                self._engine.enable_events(enabled or bool(self._observers))
             self._programs.clear()
 
     def append(self, build: Callable[[], IpuTraceEvent], timestamp: float | None = None) -> None:
@@ -95,7 +156,7 @@ class EventStore:
         Args:
             program: what the engine will call by `program.id`.
         """
-        if self._enabled:
+        if self._enabled or self._observers:
             with self._lock:
                 self._programs[program.id] = event_payloads.Outline.of(program)
 
@@ -109,11 +170,15 @@ class EventStore:
 
     def _collect(self) -> None:
         """Takes over the engine's events while their programs are known. Call with the lock."""
-        if not self._enabled:
+        if not (self._enabled or self._observers):
             return
         for event in self._engine.drain_events():
             program = self._programs.get(event.executable)
-            self._entries.append(_engine_entry(event, program))
+            for observer in self._observers:
+                known = program or event_payloads.Outline.unknown(event.executable)
+                observer.happened(event, known.name)
+            if self._enabled:
+                self._entries.append(_engine_entry(event, program))
 
 
 STORE = EventStore(native)
@@ -153,7 +218,7 @@ def compiling(
         A function to call with the finished program.
     """
     store = STORE if store is None else store
-    if not (store.enabled and on_device):
+    if not ((store.enabled or store.observed) and on_device):
         yield lambda program: None
         return
     finished: list[Traced] = []
@@ -162,6 +227,7 @@ def compiling(
     yield finished.append
     ended = time.time()
     duration = round((ended - start) * _MICROSECONDS)
+    store.compiled(name, ordinal, start, ended)
     for program in finished:
         store.remember(program)
         build = _compile_end_builder(program, ordinal, ended, duration, max_report_bytes)

@@ -100,6 +100,51 @@ def test_nothing_is_recorded_while_off(engine: Engine) -> None:
     assert engine.reads == 0
 
 
+class Noting:
+    """An observer that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, ...]] = []
+
+    def compiled(self, name: str, ordinal: int, began: float, ended: float) -> None:
+        assert began <= ended
+        self.told.append(("compiled", name, str(ordinal)))
+
+    def happened(self, event: EngineEvent, name: str) -> None:
+        self.told.append((IpuTraceEvent.Type.Name(event.type), name))
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_observers_are_told_and_readers_lose_nothing(engine: Engine, enabled: bool) -> None:
+    store, noting, program = events.EventStore(engine), Noting(), Program()
+    store.enable(enabled)
+    store.observe(noting)
+    assert engine.enabled and store.observed
+    with events.compiling(program.name, 3, store=store) as finished:
+        finished(program)
+    engine.pending = [EngineEvent(IpuTraceEvent.EXECUTE, 3, 1e10, False, program.id)]
+    store.collect()
+    engine.pending = [EngineEvent(IpuTraceEvent.EXECUTE, 3, 1e10 + 1, False, "other.3")]
+    store.forget(noting)
+    assert noting.told == [
+        ("compiled", program.name, "3"),
+        ("EXECUTE", program.name),
+        ("EXECUTE", "other"),
+    ]
+    assert engine.enabled == enabled and not store.observed
+    assert [event.type for event in _parsed(store)] == ([0, 1, 5, 5] if enabled else [])
+    store.forget(noting)  # once is enough
+
+
+def test_a_new_configuration_leaves_observers_what_they_have(engine: Engine) -> None:
+    store, noting = events.EventStore(engine), Noting()
+    store.observe(noting)
+    engine.pending = [EngineEvent(IpuTraceEvent.LOAD_ENGINE, 0, 1.0, False, "a.1")]
+    store.enable(False)
+    assert engine.enabled and noting.told == [("LOAD_ENGINE", "a")]
+    assert store.drain() == []
+
+
 def test_reading_empties_the_store(store: events.EventStore) -> None:
     store.append(lambda: event_messages.execute("a", 1, 2.0))
     assert len(store.drain()) == 1

@@ -9,16 +9,17 @@ that is modelled; what the host did was measured, and has a process and a clock 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorflow_ipu.planner.plan import IpuMemory, Timeline, Transfer
-from tensorflow_ipu.profiler.export.trace import chip
+from tensorflow_ipu.profiler.export.trace import chip, host_events
 from tensorflow_ipu.profiler.export.trace.chip import IpuTracks
+from tensorflow_ipu.profiler.export.trace.event_format import Event, about, microseconds
 from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES, Slice, Track, bounded
+from tensorflow_ipu.profiler.host.activity import HostActivity
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
@@ -29,10 +30,13 @@ _SLOWEST, _ITEMS, _LAYERS, _MEAN = range(4)
 _SHOWN = (_LAYERS, _SLOWEST, _MEAN)
 _COUNTER_POINTS = 2000
 
-Event = dict[str, Any]
 
-
-def trace(report: Report, launches: int = 1, most_slices: int = MOST_SLICES) -> Event:
+def trace(
+    report: Report,
+    launches: int = 1,
+    most_slices: int = MOST_SLICES,
+    host: HostActivity | None = None,
+) -> Event:
     """Returns a report as trace events.
 
     Args:
@@ -40,6 +44,7 @@ def trace(report: Report, launches: int = 1, most_slices: int = MOST_SLICES) -> 
         launches: how many launches to show, one after the other; all are alike.
         most_slices: how many slices a track may have, at least 4 for each launch; short ones become
             one with their neighbors.
+        host: what the host did, if it was recorded.
 
     Returns:
         Data for JSON.
@@ -57,6 +62,7 @@ def trace(report: Report, launches: int = 1, most_slices: int = MOST_SLICES) -> 
             events += _memory_counter(memory, timeline, start)
     for thread, track in enumerate(transfers):
         events += _slices(track, io_process(report), thread, timeline, 0)
+    events += host_events.events(host, io_process(report) + 1)
     hidden = sum(t.hidden for ipu in tracks for t in (ipu.layers, ipu.slowest, ipu.mean))
     return {
         "traceEvents": events,
@@ -69,13 +75,19 @@ def trace(report: Report, launches: int = 1, most_slices: int = MOST_SLICES) -> 
             "made_by": "tensorflow_ipu: a model of the chip, not a measurement",
             "short_slices_merged": hidden + sum(track.hidden for track in transfers),
             "ipus": [{"ipu": ipu.ipu, **ipu.waits._asdict()} for ipu in tracks],
+            "host": host_events.about(host),
         },
     }
 
 
-def to_json(report: Report, launches: int = 1, most_slices: int = MOST_SLICES) -> str:
+def to_json(
+    report: Report,
+    launches: int = 1,
+    most_slices: int = MOST_SLICES,
+    host: HostActivity | None = None,
+) -> str:
     """Returns a report as the text of a trace file; arguments as of `trace`."""
-    return json.dumps(trace(report, launches, most_slices), separators=(",", ":"))
+    return json.dumps(trace(report, launches, most_slices, host), separators=(",", ":"))
 
 
 def io_process(report: Report) -> int:
@@ -87,34 +99,19 @@ def _metadata(report: Report, transfers: list[Track]) -> Iterator[Event]:
     """Names of processes and threads, and the order in which threads are shown."""
     names = {_LAYERS: chip.LAYERS, _SLOWEST: chip.SLOWEST, _MEAN: chip.MEAN}
     for ipu in range(report.workload.ipus):
-        yield _about("process_name", ipu, 0, name=f"IPU {ipu} (each replica), modelled")
+        yield about("process_name", ipu, 0, name=f"IPU {ipu} (each replica), modelled")
         for place, thread in enumerate(_SHOWN):
-            yield _about("thread_name", ipu, thread, name=names[thread])
-            yield _about("thread_sort_index", ipu, thread, sort_index=place)
+            yield about("thread_name", ipu, thread, name=names[thread])
+            yield about("thread_sort_index", ipu, thread, sort_index=place)
     process = io_process(report)
-    yield _about("process_name", process, 0, name="Host and memory I/O, modelled")
+    yield about("process_name", process, 0, name="Host and memory I/O, modelled")
     for thread, track in enumerate(transfers):
-        yield _about("thread_name", process, thread, name=track.name)
-
-
-def _about(what: str, process: int, thread: int, **args: Any) -> Event:
-    """The event that says something of a process or thread."""
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": args}
+        yield about("thread_name", process, thread, name=track.name)
 
 
 def _ns(cycles: float, timeline: Timeline) -> int:
     """A time in whole nanoseconds: what ends where something begins does so here, too."""
     return round(round(cycles * _NANOSECONDS / timeline.clock, 3))
-
-
-def microseconds(nanoseconds: int) -> float:
-    """Returns a time as trace files have it, such that a reader that cuts off finds it again.
-
-    Args:
-        nanoseconds: the time.
-    """
-    found = nanoseconds / 1000
-    return found if int(found * 1000) == nanoseconds else math.nextafter(found, math.inf)
 
 
 def _ipu_events(ipu: IpuTracks, timeline: Timeline, start: int) -> Iterator[Event]:

@@ -19,6 +19,7 @@ from tensorflow_ipu.profiler.export import svg, text_report, xplane
 from tensorflow_ipu.profiler.export.chrome_trace import thinned
 
 if TYPE_CHECKING:
+    from tensorflow_ipu.profiler.host.activity import HostActivity
     from tensorflow_ipu.profiler.report import Report
 
 _POINTS = 150
@@ -27,13 +28,19 @@ _UNSAFE = re.compile(r"[^\w.-]")
 _PAPER, _LIMIT = (255, 255, 255), (180, 35, 24)
 
 
-def write(report: Report, directory: str | os.PathLike[str], step: int = 0) -> Path:
+def write(
+    report: Report,
+    directory: str | os.PathLike[str],
+    step: int = 0,
+    host: HostActivity | None = None,
+) -> Path:
     """Writes a report into a log directory, in a run with the name of the program.
 
     Args:
         report: the report.
         directory: the log directory, for `tensorboard --logdir`.
         step: of what is one number, such as the cycles of a launch.
+        host: what the host did, for the trace.
 
     Returns:
         The directory of the run.
@@ -46,7 +53,7 @@ def write(report: Report, directory: str | os.PathLike[str], step: int = 0) -> P
         _summaries(report, run, step)
     except tf.errors.OpError as error:
         raise OSError(errno.EIO, error.message, os.fspath(run)) from error
-    _trace(report, run)
+    _trace(report, run, host)
     private_files.restrict(run)  # the writer of summaries is TensorFlow's
     return run
 
@@ -122,8 +129,8 @@ def picture(memory: IpuMemory) -> np.ndarray:
     return pixels
 
 
-def _trace(report: Report, run: Path) -> None:
+def _trace(report: Report, run: Path, host: HostActivity | None) -> None:
     """The file that the profile plugin looks for."""
     folder = private_files.make_folder(run / "plugins" / "profile" / "launch")
-    data = xplane.space(report).SerializeToString()
+    data = xplane.space(report, host=host).SerializeToString()
     private_files.write_bytes(folder / f"{socket.gethostname()}.xplane.pb", data)

@@ -14,6 +14,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export import chrome_trace
+from tensorflow_ipu.profiler.export.trace.event_format import microseconds
 from tensorflow_ipu.profiler.report import Report
 from tests.support import plans, workloads
 
@@ -102,7 +103,7 @@ def test_traces_of_random_pipelines_keep_the_rules(workload) -> None:
 
 @pytest.mark.parametrize("value", [0, 1, 999, 1001, 1003, 8_191, 10**9 + 7, 10**15 + 1])
 def test_readers_that_cut_off_find_the_nanoseconds(value) -> None:
-    assert int(json.loads(json.dumps(chrome_trace.microseconds(value))) * 1000) == value
+    assert int(json.loads(json.dumps(microseconds(value))) * 1000) == value
 
 
 @pytest.mark.parametrize("most", [4, 10, 100])

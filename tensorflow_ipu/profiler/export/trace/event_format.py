@@ -1,0 +1,31 @@
+"""The trace event format: names of processes and threads, and times."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+#: An event, as data for JSON.
+Event = dict[str, Any]
+
+
+def about(what: str, process: int, thread: int, **args: Any) -> Event:
+    """Returns the event that says something of a process or thread.
+
+    Args:
+        what: such as `thread_name`.
+        process: id of the process.
+        thread: id of the thread.
+        **args: what is said.
+    """
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": args}
+
+
+def microseconds(nanoseconds: int) -> float:
+    """Returns a time as trace files have it, such that a reader that cuts off finds it again.
+
+    Args:
+        nanoseconds: the time.
+    """
+    found = nanoseconds / 1000
+    return found if int(found * 1000) == nanoseconds else math.nextafter(found, math.inf)

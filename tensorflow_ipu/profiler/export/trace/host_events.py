@@ -1,0 +1,94 @@
+"""The process of the host in a trace: compilations, launches, loads and transfers, measured."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+from tensorflow_ipu.profiler.export.trace.event_format import Event, microseconds
+from tensorflow_ipu.profiler.export.trace.event_format import about as _about
+from tensorflow_ipu.profiler.host.activity import (
+    COMPILE,
+    LAUNCH,
+    LOAD,
+    NOT_RECORDED,
+    TO_DEVICE,
+    TO_HOST,
+    HostActivity,
+    HostSpan,
+)
+
+_NANOSECONDS = 1e9
+_CLOCK = "wall time of the host since recording began; it says nothing of the chip"
+
+
+def threads(host: HostActivity) -> dict[str, list[HostSpan]]:
+    """Returns what each thread of the host did, by its name.
+
+    Args:
+        host: what was recorded.
+    """
+    found = {COMPILE: host.of(COMPILE)}
+    for ordinal in sorted({span.ordinal for span in host.of(LAUNCH, LOAD, TO_DEVICE, TO_HOST)}):
+        device = f"/device:IPU:{ordinal}"
+        found[f"launches, {device}"] = [s for s in host.of(LAUNCH) if s.ordinal == ordinal]
+        moved = [s for s in host.of(LOAD, TO_DEVICE, TO_HOST) if s.ordinal == ordinal]
+        found[f"loads and transfers, {device}"] = moved
+    return found
+
+
+def events(host: HostActivity | None, process: int) -> Iterator[Event]:
+    """Yields the events of the host; none if nothing was recorded.
+
+    Args:
+        host: what was recorded.
+        process: id of the process that they are in.
+    """
+    if host is None:
+        return
+    yield _about("process_name", process, 0, name="Host, measured")
+    for thread, (name, spans) in enumerate(threads(host).items()):
+        yield _about("thread_name", process, thread, name=name)
+        yield _about("thread_sort_index", process, thread, sort_index=thread)
+        for span in spans:
+            yield _event(span, process, thread)
+
+
+def about(host: HostActivity | None) -> dict[str, Any] | None:
+    """Returns what a reader should know of the host's process.
+
+    Args:
+        host: what was recorded.
+    """
+    if host is None:
+        return None
+    began = datetime.datetime.fromtimestamp(host.began).astimezone()
+    not_recorded = [*NOT_RECORDED, *(["what came after that"] if host.full else [])]
+    return {
+        "clock": _CLOCK,
+        "began": began.isoformat(timespec="microseconds"),
+        "seconds": host.seconds,
+        "not recorded": not_recorded,
+    }
+
+
+def _event(span: HostSpan, process: int, thread: int) -> Event:
+    """The event of something that the host did."""
+    begin = round(span.begin * _NANOSECONDS)
+    named = span.name if span.kind in (COMPILE, LAUNCH) else f"{span.kind}: {span.name}"
+    event: Event = {
+        "ph": "i",
+        "s": "t",
+        "name": named,
+        "cat": span.kind,
+        "pid": process,
+        "tid": thread,
+        "ts": microseconds(begin),
+        "args": {"kind": span.kind, "label": "measured"},
+    }
+    if span.end is not None:
+        length = max(round(span.end * _NANOSECONDS) - begin, 0)
+        del event["s"]
+        event |= {"ph": "X", "dur": microseconds(length)}
+    return event

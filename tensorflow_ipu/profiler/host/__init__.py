@@ -1,0 +1,1 @@
+"""Measures what the host does while programs run: compilations, launches, transfers."""
