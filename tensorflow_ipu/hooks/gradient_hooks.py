@@ -1,4 +1,4 @@
-"""Patches TensorFlow so that gradient ops know the forward op that they belong to.
+"""Patches TensorFlow's gradients: ops know their forward op, and zeros are known to be zeros.
 
 In programs they know it, which says what layer and what line of the user they are for. And once a
 program has shards or stages, they are on the same IPU and in the same pipeline stage.
@@ -16,7 +16,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import backprop, record
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import gradients_util
+from tensorflow.python.ops import control_flow_state, gradients_util
 
 from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.compiler.ir.program import (
@@ -59,10 +59,28 @@ def install() -> None:
             return tape_gradient(name, attributes, num_inputs, inputs, outputs, *args)
 
     gradients_util._MaybeCompile = graph_following
+    control_flow_state.ZerosLike = _knowing_zeros(control_flow_state.ZerosLike)
     backprop._gradient_function = tape_following
     pywrap_tfe.TFE_Py_RegisterGradientFunction(tape_following)
     record.record_operation = _recording(record.record_operation)
     record.record_operation_backprop_only = _recording(record.record_operation_backprop_only)
+
+
+def _knowing_zeros(zeros_like: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes the zeros that stand for a missing gradient in loops of programs known as zeros.
+
+    Gradients of ops with several results leave out what such zeros contribute, as those of tapes
+    do: for a classification loss in a pipeline that is another softmax and a product.
+    """
+
+    @functools.wraps(zeros_like)
+    def known_zeros(op: ops.Operation, index: int) -> Any:
+        zeros = zeros_like(op, index)
+        if trace.in_cluster() and zeros is not None and zeros.op.type == "Const":
+            zeros._is_zeros_tensor = True
+        return zeros
+
+    return known_zeros
 
 
 def _is_following() -> bool:

@@ -36,6 +36,7 @@ _REPLACED = """
     eager.record.record_operation
     eager.record.record_operation_backprop_only
     framework.func_graph.FuncGraph.__init__
+    ops.control_flow_state.ZerosLike
     ops.control_flow_util.EnableControlFlowV2
     ops.control_flow_v2_func_graphs.ControlFlowFuncGraph.__init__
     ops.gen_nn_ops.fused_batch_norm_v3

@@ -59,6 +59,16 @@ def attention() -> Any:
     return tf.keras.Model(x, layers.Dense(CLASSES)(pooled))
 
 
+def encoder() -> Any:
+    """Embedding, attention and a block of dense layers, with residual connections."""
+    words = layers.Input((6,), dtype="int32")
+    x = layers.Embedding(50, 24)(words)
+    x = layers.LayerNormalization()(x + layers.MultiHeadAttention(3, 8)(x, x))
+    x = layers.LayerNormalization()(x + layers.Dense(24)(layers.Dense(48, "relu")(x)))
+    pooled = layers.GlobalAveragePooling1D()(x)
+    return tf.keras.Model(words, layers.Dense(CLASSES)(pooled))
+
+
 def residual() -> Any:
     """Residual blocks, in which gradients of activations meet in sums."""
     x = layers.Input((8, 8, 3))
@@ -80,37 +90,64 @@ MODELS: dict[str, Callable[[], Any]] = {
     "mlp": mlp,
     "cnn": cnn,
     "attention": attention,
+    "encoder": encoder,
     "residual": residual,
     "lstm": lstm,
 }
 
 
 @functools.cache
-def workload(name: str, batch: int, replicas: int = 1) -> Workload:
+def workload(
+    name: str,
+    batch: int,
+    replicas: int = 1,
+    count: int = 1,
+    cut: tuple[tuple[str, ...], ...] = (),
+) -> Workload:
     """Returns the training program of a model.
 
     Args:
         name: of the model.
         batch: elements of a mini-batch.
         replicas: how many copies of it.
+        count: mini-batches of an update.
+        cut: names of the layers of each pipeline stage; those in none are in that of the layer
+            before. None without a pipeline.
     """
     system.reset_ipu_configuration()
     config = IPUConfig()
-    config.auto_select_ipus = replicas
+    config.auto_select_ipus = replicas * max(len(cut), 1)
     config.configure_ipu_system()
+    tf.keras.backend.reset_uids()  # layers have the same names each time
+    steps = (STEPS if count == 1 else count) * replicas
     with ipu_strategy.IPUStrategy().scope():
         model = MODELS[name]()
+        if cut:
+            _pipeline(model, cut, count)
+        elif count > 1:
+            model.set_gradient_accumulation_options(count)
         model.compile(
             tf.keras.optimizers.SGD(0.1, 0.9),
             tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            steps_per_execution=STEPS * replicas,
+            steps_per_execution=steps,
         )
-        shape = (batch, *model.input_shape[1:])
-        element = (np.zeros(shape, np.float32), np.zeros(batch, np.int32))
-        dataset = tf.data.Dataset.from_tensors(element).repeat(STEPS * replicas)
-        model.fit(dataset, verbose=0)
+        shape, dtype = (batch, *model.input_shape[1:]), model.inputs[0].dtype.as_numpy_dtype
+        element = (np.zeros(shape, dtype), np.zeros(batch, np.int32))
+        model.fit(tf.data.Dataset.from_tensors(element).repeat(steps), verbose=0)
     executable = max(cache.executables(), key=lambda e: len(e.variables))
     return describe.workload(executable)
+
+
+def _pipeline(model: Any, cut: tuple[tuple[str, ...], ...], count: int) -> None:
+    """Puts the layers of a model into pipeline stages."""
+    stages = {layer: stage for stage, names in enumerate(cut) for layer in names}
+    stage = 0
+    assignment = model.get_pipeline_stage_assignment()
+    for element in assignment:
+        stage = max(stage, stages.get(element.layer.name, stage))
+        element.pipeline_stage = stage
+    model.set_pipeline_stage_assignment(assignment)
+    model.set_pipelining_options(gradient_accumulation_steps_per_replica=count)
 
 
 def stack(depth: int, stages: tuple[int, ...] = (), count: int = 1) -> Executable:

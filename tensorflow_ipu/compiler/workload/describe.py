@@ -14,6 +14,7 @@ from tensorflow_ipu.compiler.ir.records import ArgumentSpec, CopyRecord, OpRecor
 from tensorflow_ipu.compiler.listing import variable_placement
 from tensorflow_ipu.compiler.workload import ops as describe_ops
 from tensorflow_ipu.compiler.workload.buffers import HANDLES, Value
+from tensorflow_ipu.compiler.workload.draft import UPDATE, Draft
 from tensorflow_ipu.compiler.workload.settings import settings_of
 from tensorflow_ipu.compiler.workload.walk import WorkloadWalk
 from tensorflow_ipu.costs.label import Label
@@ -81,7 +82,7 @@ def _workload(executable: Executable) -> Workload:
                 variables, roles, buffers
             )  # theirs are the first buffers
         ),
-        copies=_copies(executable.copies, executable.ops),
+        copies=_copies(executable.copies, walk.drafts),
         ipus=executable.ipus_used,
         pipeline=None if pipeline is None else pipeline.schedule.description,
         stage_names=() if pipeline is None else tuple("+".join(s) for s in pipeline.stages),
@@ -150,22 +151,31 @@ def _batch(ops: Sequence[OpRecord], arguments: Sequence[ArgumentSpec]) -> int | 
     return next((shape[0] for shape in fed if shape and shape[0] is not None), None)
 
 
-def _copies(copies: Sequence[CopyRecord], ops: Sequence[OpRecord]) -> tuple[Copy, ...]:
-    """The copies between IPUs."""
-    makers = {(op.function, op.name): op for op in ops} if copies else {}
+def _copies(copies: Sequence[CopyRecord], drafts: Sequence[Draft]) -> tuple[Copy, ...]:
+    """The copies between IPUs.
+
+    What an op makes is copied in its stage and phase. A variable is copied for the function that
+    uses it: in that of the weight update, as often as weights are updated.
+    """
+    if not copies:
+        return ()
+    makers = {(draft.record.function, draft.record.name): draft for draft in drafts}
+    updates = {draft.record.function: draft.every for draft in drafts if draft.phase == UPDATE}
     found = []
     for copy in copies:
         maker = makers.get((copy.function, copy.tensor.split(":")[0]))
-        exact = copy.label == Label.EXACT.value
+        every = updates.get(copy.function, 1)
+        exact = copy.label == Label.EXACT.value or (every > 1 and copy.bytes is not None)
+        phase = UPDATE if every > 1 else ""
         found.append(
             Copy(
                 tensor=copy.tensor,
                 source=copy.source,
                 destination=copy.destination,
                 num_bytes=copy.bytes or 0,
-                runs=1 if copy.runs is None else copy.runs,
-                stage=None if maker is None else maker.stage,
-                phase="" if maker is None else maker.phase,
+                runs=1 if copy.runs is None else copy.runs // every,
+                stage=None if maker is None else maker.record.stage,
+                phase=phase if maker is None else maker.phase,
                 label=Label.EXACT if exact else Label.ASSUMED,
             )
         )

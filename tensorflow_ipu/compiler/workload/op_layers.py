@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import LayerNames, path
 from tensorflow_ipu.compiler.ir.records import OpRecord
-from tensorflow_ipu.compiler.listing.variable_placement import OPTIMIZER_STATE
+from tensorflow_ipu.compiler.listing.variable_placement import ACCUMULATOR, OPTIMIZER_STATE
 from tensorflow_ipu.compiler.sources.frames import OPTIMIZER
 from tensorflow_ipu.compiler.workload import phases
 from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
@@ -49,7 +49,8 @@ def assign(drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Vari
     }
     _assign_update_layers(drafts, layers)
     scopes = _update_scopes(drafts, layers, variables)
-    phases.assign(drafts, scopes, makers)
+    accumulators = frozenset(v.name for v in variables if v.role == ACCUMULATOR)
+    phases.assign(drafts, scopes, makers, accumulators)
     # The values of variables are in the first buffers.
     found = (layers.of_variable(variable.name) for variable in variables)
     of_values: dict[int | None, str] = {i: layer for i, layer in enumerate(found) if layer}

@@ -17,18 +17,26 @@ from tensorflow_ipu.compiler.workload.draft import BACKWARD, UPDATE, Draft
 
 # What tapes and functions do with gradients outside of the scopes that they have names for.
 _PASSES = ("AddN", "Identity")
+# What makes a whole gradient of the rows that a lookup has one for: it takes them first.
+_WHOLE = "UnsortedSegmentSum"
 
 # The op that makes each buffer.
 Makers = Mapping[int | None, int]
 
 
-def assign(drafts: Sequence[Draft], scopes: frozenset[str], makers: Makers) -> None:
+def assign(
+    drafts: Sequence[Draft],
+    scopes: frozenset[str],
+    makers: Makers,
+    accumulators: frozenset[str] = frozenset(),
+) -> None:
     """Finds out what of a training step each op is part of.
 
     Args:
         drafts: what is known of the ops, in order.
         scopes: the name scopes of optimizers.
         makers: the op that makes each buffer.
+        accumulators: names of the variables in which gradients of mini-batches are added up.
     """
     for draft in drafts:
         phase = draft.record.phase or _phase(draft.record, scopes)
@@ -36,7 +44,7 @@ def assign(drafts: Sequence[Draft], scopes: frozenset[str], makers: Makers) -> N
             phase = drafts[draft.caller].phase
         draft.phase = phase
     _find_kept_lists(drafts, makers)
-    _find_updates(drafts, makers)
+    _find_updates(drafts, makers, accumulators)
 
 
 def _phase(record: OpRecord, update_scopes: frozenset[str]) -> str:
@@ -66,24 +74,41 @@ def _find_kept_lists(drafts: Sequence[Draft], makers: Makers) -> None:
                 maker.phase = ""
 
 
-def _find_updates(drafts: Sequence[Draft], makers: Makers) -> None:
+def _find_updates(drafts: Sequence[Draft], makers: Makers, accumulators: frozenset[str]) -> None:
     """Finds what a program that updates its weights by hand does with gradients.
 
-    That are the ops whose data come from gradients, unless gradients come from them again. Sums of
-    gradients that tapes make are gradients, and so is what a call of a gradient function returns.
+    What gradients come from again, and what adds them up over mini-batches, is part of the backward
+    pass, and so is what works on gradients in a stage of a pipeline. Sums of gradients that tapes
+    make are gradients, and so is what a call of a gradient function returns. All else whose data
+    come from gradients is part of the update.
     """
     callers = {d.caller for d in drafts if d.phase == BACKWARD and d.caller is not None}
     for position, draft in enumerate(drafts):
         if not draft.phase and _passes_gradients(drafts, position, callers, makers):
             draft.phase = BACKWARD
-    before = {p for p, draft in enumerate(drafts) if draft.phase == BACKWARD}
+    before = {
+        position
+        for position, draft in enumerate(drafts)
+        if draft.phase == BACKWARD or _adds_up(draft, accumulators)
+    }
     for position in range(len(drafts) - 1, -1, -1):
         if position in before:
             before.update(sources(drafts, position, makers))
     for position in _after_gradients(drafts, before, makers):
-        if not drafts[position].phase and drafts[position].record.stage is None:
-            drafts[position].phase = UPDATE
+        draft = drafts[position]
+        if not draft.phase:
+            backward = position in before or draft.record.stage is not None
+            draft.phase = BACKWARD if backward else UPDATE
     _find_prepared(drafts, before)
+
+
+def _adds_up(draft: Draft, accumulators: frozenset[str]) -> bool:
+    """Whether an op adds gradients of a mini-batch to a sum that lasts longer."""
+    return (
+        not draft.phase
+        and op_names.is_update(draft.record.type)
+        and not accumulators.isdisjoint(draft.variables)
+    )
 
 
 def _passes_gradients(
@@ -91,6 +116,9 @@ def _passes_gradients(
 ) -> bool:
     """Whether an op adds gradients up, passes one on, or calls a function of gradients."""
     kind = drafts[position].record.type
+    if kind == _WHOLE:
+        maker = makers.get(drafts[position].inputs[0].buffer, position)
+        return maker < position and drafts[maker].phase == BACKWARD
     if kind not in _PASSES and not (position in callers and op_names.is_call(kind)):
         return False
     made = [drafts[source].phase == BACKWARD for source in sources(drafts, position, makers)]
@@ -108,9 +136,11 @@ def _after_gradients(drafts: Sequence[Draft], before: set[int], makers: Makers) 
             for source in sources(drafts, position, makers)
         )
         found = found or any(operand.buffer in state for operand in draft.inputs)
-        if not found or position in before or draft.record.type == op_names.OUTFEED:
+        if not found or draft.record.type == op_names.OUTFEED:
             continue
         after.add(position)
+        if position in before:
+            continue
         if draft.variables and op_names.is_update(draft.record.type):
             state.update({draft.inputs[0].buffer} - weights)
     return after
