@@ -38,6 +38,7 @@ class Settings:
         prefetch: Whether infeed data is fetched while the program runs.
         stage_devices: IPU of each pipeline stage, to move stages; None leaves them.
         offload_activations: Whether the stashes of a pipeline are in streaming memory.
+        minimum_remote_bytes: Least size of a variable that a change puts in streaming memory.
     """
 
     chip: Chip = chips.DEFAULT
@@ -61,6 +62,7 @@ class Settings:
     prefetch: bool = True
     stage_devices: tuple[int, ...] | None = None
     offload_activations: bool = False
+    minimum_remote_bytes: int = 128
 
     def __repr__(self) -> str:
         """Chip, replicas, and what differs from the defaults."""

@@ -369,6 +369,7 @@ _SETTINGS = _object(
     prefetch=_FLAG,
     stage_devices=_optional(_list(_IPU)),
     offload_activations=_FLAG,
+    minimum_remote_bytes=_whole(0, 2**63 - 1),
 )
 
 #: The schema, in the words of JSON Schema (draft 7).

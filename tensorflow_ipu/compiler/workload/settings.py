@@ -48,6 +48,7 @@ def settings_of(
         outlining=config.optimizations.enable_graph_outlining,
         merged_bytes={name: getattr(config.optimizations, name) for name in MERGING},
         prefetch=config.optimizations.prefetch_data_streams,
+        minimum_remote_bytes=config.optimizations.minimum_remote_tensor_size,
         **_proportions(config),
         **_partials(system),
     )

@@ -1,12 +1,15 @@
-"""Adds gradient accumulation to a Workload that is made into a pipeline."""
+"""Adds gradient accumulation to a Workload, in a pipeline or without one."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 
+from tensorflow_ipu.planner.alternatives import workload_edits
 from tensorflow_ipu.planner.program.sections import BACKWARD, UPDATE
-from tensorflow_ipu.planner.program.structure import ACCUMULATOR
+from tensorflow_ipu.planner.program.structure import ACCUMULATOR, Structure
 from tensorflow_ipu.planner.workload import (
     TENSOR,
     VARIABLE,
@@ -17,96 +20,197 @@ from tensorflow_ipu.planner.workload import (
     Workload,
 )
 
+# TensorFlow makes zeros of up to so many elements a constant; more are filled in when needed.
+_CONSTANT_ZEROS = 1000
+# Stands before the names of what counts mini-batches.
+_NAME = "gradient_accumulation"
+
 
 def accumulating(workload: Workload) -> Workload:
-    """Returns a pipeline that adds up its gradients, if it does not yet.
+    """Returns a program that adds up its gradients, if it does not yet.
 
     What the backward pass makes for the weight update is added to a variable for each mini-batch,
-    and the update reads that.
+    and the update reads that and sets it to zero. A number counts the mini-batches.
 
     Args:
-        workload: the program. Its ops have phases.
+        workload: the program. Its ops have phases, and run as often as they will.
     """
     makers = _gradients(workload)
     if not makers:
         return workload
-    sums = {buffer: len(workload.buffers) + i for i, buffer in enumerate(makers)}
-    variables: list[Variable] = []
-    buffers: list[Buffer] = []
-    for buffer in makers:
-        gradient = workload.buffers[buffer]
-        name, place = f"{gradient.name}/sum", len(workload.variables) + len(variables)
-        ipu = gradient.ipu or 0
-        variables.append(Variable(name, gradient.dtype, gradient.shape, ACCUMULATOR, ipu))
-        buffers.append(Buffer(name, gradient.dtype, gradient.shape, VARIABLE, ipu, variable=place))
+    sums = {buffer: len(workload.buffers) + place for place, buffer in enumerate(makers)}
+    counter = len(workload.buffers) + len(sums)
+    made = [_sum(workload.buffers[buffer]) for buffer in makers]
+    made.append(Variable(f"{_NAME}/mini_batch", "int32", (), "other", 0))
+    first = len(workload.variables)
+    buffers = tuple(
+        Buffer(kept.name, kept.dtype, kept.shape, VARIABLE, kept.ipu, variable=first + place)
+        for place, kept in enumerate(made)
+    )
     return dataclasses.replace(
         workload,
-        ops=_with_sums(workload, makers, sums),
-        variables=(*workload.variables, *variables),
+        ops=_with_sums(workload, makers, sums, counter),
+        variables=(*workload.variables, *made),
         buffers=(*workload.buffers, *buffers),
     )
 
 
+def with_count(workload: Workload, found: Structure, count: int, minimum_bytes: int) -> Workload:
+    """Returns a program without a pipeline that updates its weights once for some mini-batches.
+
+    A launch has about as many mini-batches as before, in whole updates. What only the update uses
+    goes to streaming memory if the program had an update for each mini-batch.
+
+    Args:
+        workload: the program.
+        found: what its parts are for.
+        count: mini-batches of an update.
+        minimum_bytes: least size of a variable in streaming memory.
+
+    Raises:
+        ValueError: the program does not train.
+    """
+    if not found.trained or BACKWARD not in found.sections:
+        raise ValueError(
+            f"{workload.name} has no gradients and updates, so there is nothing to accumulate. Ask "
+            "for a count of programs that train."
+        )
+    updates = max(1, round(found.mini_batches / count))
+    batches = updates * count
+    scaled = dataclasses.replace(
+        workload,
+        ops=tuple(
+            _rescaled(op, section, found, batches, updates)
+            for op, section in zip(workload.ops, found.sections)
+        ),
+        copies=tuple(
+            copy._replace(runs=found.runs(copy.runs, copy.phase, batches, updates))
+            for copy in workload.copies
+        ),
+    )
+    if found.accumulated:
+        return scaled
+    return accumulating(workload_edits.offloaded_from(scaled, found.state, minimum_bytes))
+
+
+def _rescaled(op: Op, section: str, found: Structure, batches: int, updates: int) -> Op:
+    """An op of a program with other numbers of mini-batches and updates."""
+    if section:
+        return dataclasses.replace(op, runs=found.runs(op.runs, section, batches, updates))
+    if op.trip_count == found.mini_batches > 1:
+        return dataclasses.replace(op, trip_count=batches)
+    return op
+
+
 def _gradients(workload: Workload) -> dict[int, int]:
-    """Tensors that the backward pass makes and the update reads, with the last op to make each."""
+    """Tensors that the backward pass makes and the update reads, with the last op to make each.
+
+    What a loop or a call returns is made by that, not by what it runs.
+    """
     makers: dict[int, int] = {}
     for index, op in enumerate(workload.ops):
         for operand in op.outputs if op.phase == BACKWARD else ():
-            if operand.buffer is not None and operand.type.elements > 1:
-                if workload.buffers[operand.buffer].kind == TENSOR:
-                    makers[operand.buffer] = index
+            buffer = operand.buffer
+            if buffer is None or operand.type.elements == 1:
+                continue
+            inside = buffer in makers and index < workload.ops[makers[buffer]].end
+            if workload.buffers[buffer].kind == TENSOR and not inside:
+                makers[buffer] = index
     read = {o.buffer for op in workload.ops if op.phase == UPDATE for o in op.inputs}
     return {buffer: index for buffer, index in makers.items() if buffer in read}
 
 
+def _sum(gradient: Buffer) -> Variable:
+    """The variable in which a gradient is added up."""
+    name, ipu = f"{gradient.name}/sum", gradient.ipu or 0
+    return Variable(name, gradient.dtype, gradient.shape, ACCUMULATOR, ipu)
+
+
 def _with_sums(
-    workload: Workload, makers: Mapping[int, int], sums: Mapping[int, int]
+    workload: Workload, makers: Mapping[int, int], sums: Mapping[int, int], counter: int
 ) -> tuple[Op, ...]:
-    """The ops, with one that adds to the sum after each that makes a gradient."""
-    ops = workload.ops
+    """The ops, with those that add to the sums, count, and set the sums to zero."""
+    ops = tuple(
+        dataclasses.replace(op, inputs=_summed(op, sums)) if op.phase == UPDATE else op
+        for op in workload.ops
+    )
     added: dict[int, list[Op]] = {}
     for buffer, maker in makers.items():
-        added.setdefault(ops[maker].end, []).append(_addition(workload, maker, buffer, sums))
-    # Ops that are added after the last one a function runs belong to it too.
-    inside = [0] * len(ops)
-    for index, op in enumerate(ops):
-        if op.end > index + 1:
-            inside[index] = sum(index < m and ops[m].end <= op.end for m in makers.values())
-    made: list[Op] = []
-    for index, op in enumerate(ops):
-        made += added.get(index, ())
-        end = len(made) + (op.end - index) + inside[index]
-        made.append(dataclasses.replace(op, inputs=_summed(op, sums), end=end))
-    made += added.get(len(ops), ())
-    return tuple(
-        dataclasses.replace(op, end=index + 1) if op.end < 0 else op
-        for index, op in enumerate(made)
-    )
+        kept, by = workload.buffers[buffer], ops[maker]
+        operands = [Operand(kept.dtype, kept.shape, index) for index in (sums[buffer], buffer)]
+        added.setdefault(maker, []).append(_op(by, "sum", "AssignAddVariableOp", operands))
+    last = max(makers.values())
+    added[last] += _counting(ops[last], counter)
+    end = max(index for index, op in enumerate(ops) if op.phase == UPDATE)
+    for buffer, place in sums.items():
+        kept, maker_op = workload.buffers[buffer], ops[makers[buffer]]
+        there = {name: getattr(maker_op, name) for name in ("name", "layer", "ipu", "stage")}
+        by = dataclasses.replace(ops[end], **there)
+        added.setdefault(end, []).extend(_reset(by, Operand(kept.dtype, kept.shape, place)))
+    return _inserted(ops, added)
 
 
-def _addition(workload: Workload, maker: int, buffer: int, sums: Mapping[int, int]) -> Op:
-    """The op that adds a gradient to its sum; where it ends is not known yet."""
-    kept, by = workload.buffers[buffer], workload.ops[maker]
+def _counting(by: Op, counter: int) -> list[Op]:
+    """What counts the mini-batches, and compares them with those of an update."""
+    number, limit = Operand("int32", (), counter), Operand("int32", (), None)
+    shared = dataclasses.replace(by, name=_NAME, layer="", stage=None, phase=UPDATE, ipu=0)
+    result = limit._replace(dtype="bool")
+    return [
+        _op(shared, "is_last", "Equal", [number, limit], [result]),
+        _op(shared, "next", "AddV2", [number, limit], [limit]),
+        _op(shared, "count", "AssignVariableOp", [number, limit]),
+    ]
+
+
+def _reset(by: Op, kept: Operand) -> list[Op]:
+    """What sets a sum to zero."""
+    zeros = kept._replace(buffer=None)
+    number = Operand(kept.dtype, (), None)
+    shape = Operand("int32", (len(kept.shape),), None)
+    filled = [_op(by, "zeros", "Fill", [shape, number], [zeros])]
+    assigned = [_op(by, "reset", "AssignVariableOp", [kept, zeros])]
+    return assigned if kept.type.elements < _CONSTANT_ZEROS else filled + assigned
+
+
+def _op(
+    by: Op, name: str, op_type: str, inputs: Sequence[Operand], outputs: Sequence[Operand] = ()
+) -> Op:
+    """An op beside another; where it ends is not known yet."""
     return dataclasses.replace(
         by,
-        name=f"{by.name}/sum",
-        type="AssignAddVariableOp",
-        inputs=tuple(Operand(kept.dtype, kept.shape, index) for index in (sums[buffer], buffer)),
-        outputs=(),
+        name=f"{by.name}/{name}",
+        type=op_type,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
         attributes={},
-        end=-1,
         flops=None,
         trip_count=None,
     )
 
 
 def _summed(op: Op, sums: Mapping[int, int]) -> tuple[Operand, ...]:
-    """The inputs of an op; an update reads sums in place of gradients."""
-    if op.phase != UPDATE:
-        return op.inputs
+    """The inputs of an op of the update, which reads sums in place of gradients."""
     return tuple(
         operand
         if operand.buffer is None
         else operand._replace(buffer=sums.get(operand.buffer, operand.buffer))
         for operand in op.inputs
     )
+
+
+def _inserted(ops: tuple[Op, ...], added: Mapping[int, Sequence[Op]]) -> tuple[Op, ...]:
+    """The ops, with others right after some of them, inside of the same functions."""
+    after = sorted(added)
+    before = [0, *itertools.accumulate(len(added[index]) for index in after)]
+    placed: dict[int, list[Op]] = {}
+    for index in reversed(after):  # what is in a function comes before what follows its call
+        placed.setdefault(ops[index].end, []).extend(added[index])
+    made: list[Op] = []
+    for index in range(len(ops) + 1):
+        for new in placed.get(index, ()):
+            made.append(dataclasses.replace(new, end=len(made) + 1))
+        for op in ops[index : index + 1]:
+            inside = before[bisect_left(after, op.end)] - before[bisect_right(after, index)]
+            end = len(made) + (op.end - index) + inside
+            made.append(dataclasses.replace(op, end=end))
+    return tuple(made)

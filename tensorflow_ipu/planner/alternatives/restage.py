@@ -117,17 +117,14 @@ class _Places:
         ipu = stage if op.ipu is not None else None
         if description is None:
             return dataclasses.replace(op, ipu=ipu)
-        before = self._found.mini_batches
-        after = description.mini_batches * description.repeat_count
-        if section == UPDATE:
-            before = self._found.updates
-            after = description.repeat_count
+        updates = description.repeat_count
+        batches = description.mini_batches * updates
         return dataclasses.replace(
             op,
             ipu=ipu,
             stage=stage,
             phase="" if section == FORWARD else section,
-            runs=max(1, op.runs * after // before),
+            runs=self._found.runs(op.runs, section, batches, updates),
         )
 
     def buffers(self) -> tuple[Buffer, ...]:

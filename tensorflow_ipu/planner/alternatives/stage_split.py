@@ -128,7 +128,8 @@ class Splitter:
         """The program as it is cut: a new pipeline has its optimizer state in streaming memory."""
         if self._original.pipeline is not None:
             return self._original
-        return workload_edits.offloaded(self._original, self._found.state)
+        minimum = self._settings.minimum_remote_bytes
+        return workload_edits.offloaded_from(self._original, self._found.state, minimum)
 
     @functools.cached_property
     def _table(self) -> LayerTable:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorflow_ipu.configs import chips, partials
-from tensorflow_ipu.planner.alternatives import replication, stage_split
+from tensorflow_ipu.planner.alternatives import accumulation, replication, stage_split
 from tensorflow_ipu.planner.alternatives.batch import with_batch
+from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import (
@@ -27,7 +28,7 @@ NAMES: Mapping[str, str] = {
     "batch": "elements of a mini-batch of one replica",
     "stages": "number of pipeline stages",
     "schedule": "pipeline schedule: grouped, interleaved or sequential",
-    "count": "mini-batches for one update (gradient accumulation) in a pipeline",
+    "count": "mini-batches for one update (gradient accumulation)",
     "recompute": "whether activations may be computed again",
     "io_tiles": "number of I/O tiles of an IPU",
     "proportion": "availableMemoryProportion of convolutions, products and slices",
@@ -91,7 +92,7 @@ def changed_program(
         )
         workload = split.workload
     elif "schedule" in changes or "count" in changes:
-        workload = _rescheduled(workload, changes)
+        workload = _rescheduled(workload, target, changes)
     if "recompute" in changes:
         workload = _recomputed(workload, changes["recompute"])
     if settings.replicas == 1 < target.replicas:
@@ -161,14 +162,17 @@ def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings
     return target
 
 
-def _rescheduled(workload: Workload, changes: Mapping[str, Any]) -> Workload:
-    """A pipeline with another schedule or another count."""
+def _rescheduled(workload: Workload, target: Settings, changes: Mapping[str, Any]) -> Workload:
+    """A pipeline with another schedule or another count, or any program with another count."""
     before = workload.pipeline
-    if before is None:
+    if before is None and "schedule" in changes:
         raise ValueError(
-            f"{workload.name} has no pipeline, so it has no schedule and no count: say how many "
-            "stages it is to have."
+            f"{workload.name} has no pipeline, so it has no schedule: say how many stages it is to "
+            "have."
         )
+    if before is None:
+        found, least = structure.structure(workload), target.minimum_remote_bytes
+        return accumulation.with_count(workload, found, changes["count"], least)
     schedule = stage_split.schedule_named(changes.get("schedule", before.schedule.name))
     after = dataclasses.replace(before, schedule=schedule, count=changes.get("count", before.count))
     stage_split.check_count(after)

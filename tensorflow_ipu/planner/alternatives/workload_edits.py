@@ -52,6 +52,18 @@ def offloaded(workload: Workload, variables: Collection[int], split: int | None 
     return dataclasses.replace(workload, variables=changed)
 
 
+def offloaded_from(workload: Workload, variables: Collection[int], minimum_bytes: int) -> Workload:
+    """Returns the program with some variables in streaming memory, but for small ones.
+
+    Args:
+        workload: the program.
+        variables: their indices.
+        minimum_bytes: least size of a variable that is put there.
+    """
+    large = [i for i in variables if workload.variables[i].num_bytes >= minimum_bytes]
+    return offloaded(workload, large)
+
+
 def _is_full(workload: Workload, tensor: str) -> bool:
     """Whether a tensor that is copied is float32."""
     return any(buffer.name == tensor and buffer.dtype == FULL for buffer in workload.buffers)

@@ -18,12 +18,14 @@ from tensorflow_ipu.planner.program.sections import (
     sections_of,
     variables_of,
 )
-from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.planner.workload import Op, Operand, Workload
 
 __all__ = ["ACCUMULATOR", "BACKWARD", "FORWARD", "UPDATE", "Structure", "structure"]
 
 _OPTIMIZER_STATE = "optimizer state"
 ACCUMULATOR = "accumulator"
+_SUM = "AddN"
+_WHOLE_NUMBERS = ("int32", "int64", "uint32", "uint64", "bool")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Structure:
         sections: Of each op: `forward`, `backward`, `update`, or empty outside of the loop over
             mini-batches.
         layers: Names of the layers of the forward pass, in the order of their first op.
-        layer_of: Of each op, the index of its layer; -1 if it has none.
+        layer_of: Of each op, the index of its layer; -1 if it has none, as outside of the loop over
+            mini-batches, and what counts these.
         trained: Indices of the variables that the forward pass uses and the update changes.
         state: Indices of the variables that only the update uses.
         accumulated: Whether gradients are summed in variables already.
@@ -50,6 +53,20 @@ class Structure:
     accumulated: bool
     mini_batches: int
     updates: int
+
+    def runs(self, runs: int, section: str, mini_batches: int, updates: int) -> int:
+        """Returns how often an op runs in a launch with other numbers of mini-batches and updates.
+
+        Args:
+            runs: how often it runs now.
+            section: its section, or its phase. What counts mini-batches for the update runs with
+                each of them.
+            mini_batches: of a launch.
+            updates: of a launch.
+        """
+        each_batch = section != UPDATE or runs >= self.mini_batches > self.updates
+        before = self.mini_batches if each_batch else self.updates
+        return max(1, runs * (mini_batches if each_batch else updates) // before)
 
 
 def structure(workload: Workload) -> Structure:
@@ -95,10 +112,42 @@ def _layers(workload: Workload, sections: Sequence[str]) -> tuple[tuple[str, ...
     names = tuple(order)[: last + 1] if last >= 0 else tuple(order)
     place = {name: min(order[whole.get(name, name)], len(names) - 1) for name in trained}
     known = [
-        place.get(_layer_name(workload, op), -1) if section else -1
+        place.get(_layer_name(workload, op), -1) if section and not _joins(op, section) else -1
         for op, section in zip(workload.ops, sections)
     ]
-    return names, tuple(_spread(workload, sections, known))
+    layer_of = _spread(workload, sections, known)
+    for index in _counters(workload, sections):
+        layer_of[index] = -1
+    return names, tuple(layer_of)
+
+
+def _joins(op: Op, section: str) -> bool:
+    """Whether an op adds up gradients of a tensor that several layers use.
+
+    It is where they go to, by whatever layer its name has been given.
+    """
+    return section == BACKWARD and op.type == _SUM
+
+
+def _counters(workload: Workload, sections: Sequence[str]) -> list[int]:
+    """Ops in no layer that count the runs of the loop over mini-batches: they handle whole numbers.
+
+    A pipeline has none of them: its schedule is fixed when it is compiled.
+    """
+    index = next((i for i, section in enumerate(sections) if section), len(sections))
+    found = []
+    while index < len(sections):
+        op = workload.ops[index]
+        operands = (*op.inputs, *op.outputs)
+        counts = sections[index] == FORWARD and not op.layer and op.stage is None
+        if counts and operands and all(_is_whole_number(operand) for operand in operands):
+            found.append(index)
+        index = max(op.end, index + 1)
+    return found
+
+
+def _is_whole_number(operand: Operand) -> bool:
+    return operand.type.elements == 1 and operand.dtype in _WHOLE_NUMBERS
 
 
 def _layer_name(workload: Workload, op: Op) -> str:
@@ -172,13 +221,13 @@ def _tensors(op: Op) -> Iterable[int]:
 
 
 def _filled(sections: Sequence[str], known: list[int]) -> list[int]:
-    """Gives what is left the layer of the op before it."""
+    """Gives what is left the layer of the op before it, and numbers of the update the first one."""
     before = 0
     for index, layer in enumerate(known):
         if layer >= 0:
             before = layer
         elif sections[index]:
-            known[index] = before
+            known[index] = 0 if sections[index] == UPDATE else before
     return known
 
 

@@ -53,18 +53,6 @@ def test_gradients_of_weights_are_summed_and_none_of_activations(name):
     assert [op.inputs[0].type.num_bytes for op in sums(larger)] == summed
 
 
-@pytest.mark.parametrize("name", ["residual", "lstm"])
-@pytest.mark.parametrize(("change", "batch", "replicas"), [("replicas", 8, 2), ("batch", 16, 1)])
-def test_what_if_equals_the_program_that_is_really_compiled(name, change, batch, replicas):
-    values = {"replicas": replicas, "batch": batch}
-    alone = real_programs.workload(name, 8)
-    (found,) = what_if.outcomes(alone, Settings(), {change: [values[change]]})
-    compiled = real_programs.workload(name, batch, replicas)
-    planned = planning.plan(compiled, Settings(replicas=replicas))
-    assert found.cycles == pytest.approx(planned.timeline.cycles, rel=0.01)
-    assert found.worst == pytest.approx(planned.fullest.worst_bytes, rel=0.01)
-
-
 def test_a_program_that_has_collectives_or_does_not_train_stays():
     once = replication.with_sums(workloads.training_step())
     assert replication.with_sums(once) is once

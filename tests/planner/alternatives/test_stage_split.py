@@ -14,7 +14,7 @@ from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import stage_split
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.planner.workload import VARIABLE
+from tensorflow_ipu.planner.workload import VARIABLE, Variable
 from tensorflow_ipu.schedule import PipelineSchedule
 from tests.support import real_programs
 from tests.support.layered_workloads import dense, named
@@ -70,29 +70,41 @@ def test_stages_of_the_program_that_comes_of_it():
     assert after.ipus == 3
     assert after.pipeline.device_mapping == (0, 1, 2)
     assert after.stage_names == ("dense0", "dense1", "dense2")
+    counts = [op for op in after.ops if op.stage is None]
+    assert [(op.type, op.phase, op.ipu) for op in counts] == [
+        ("Equal", "update", 0), ("AddV2", "update", 0), ("AssignVariableOp", "update", 0),
+    ]  # fmt: skip
     for op in after.ops:
         layer = next((int(c) for c in op.name if c.isdigit()), 2)
-        assert op.stage == op.ipu == layer
-    for variable in after.variables:
+        assert op in counts or op.stage == op.ipu == layer
+    *tensors, mini_batch = after.variables
+    assert mini_batch == Variable("gradient_accumulation/mini_batch", "int32", (), "other", 0)
+    for variable in tensors:
         assert variable.ipu == int(re.search(r"dense(\d)", variable.name).group(1))
         assert variable.offloaded == (variable.role == "optimizer state")
     sums = [variable for variable in after.variables if variable.role == "accumulator"]
     assert [variable.shape for variable in sums] == [(16, 8), (64, 16), (32, 64)]
     owners = {b.variable: b.ipu for b in after.buffers if b.kind == VARIABLE}
     assert owners == {index: v.ipu for index, v in enumerate(after.variables)}
-    kinds = [(op.type, op.phase) for op in after.ops if "dense1" in op.name]
+    kinds = [(op.type, op.phase) for op in after.ops if op.stage == 1]
     assert kinds == [
         ("MatMul", ""),
         ("MatMul", "backward"),
         ("AssignAddVariableOp", "backward"),
         ("MatMul", "backward"),
         ("ResourceApplyMomentum", "update"),
+        ("Fill", "update"),
+        ("AssignVariableOp", "update"),
     ]
-    reads = [op.inputs[-1].buffer for op in after.ops if op.phase == "update"]
-    assert [after.buffers[buffer].kind for buffer in reads] == [VARIABLE] * 3
+    updates = [op for op in after.ops if op.type == "ResourceApplyMomentum"]
+    read = [op.inputs[-1].buffer for op in updates]
+    assert [after.buffers[buffer].kind for buffer in read] == [VARIABLE] * 3
+    resets = [op for op in after.ops if op.type == "AssignVariableOp" and op.stage is not None]
+    assert {op.inputs[0].buffer for op in resets} == set(read)
     assert [op.end for op in after.ops] == list(range(1, 1 + len(after.ops)))
-    runs = {op.phase: op.runs for op in after.ops}
+    runs = {op.phase: op.runs for op in after.ops if op.stage is not None}
     assert runs == {"": 12, "backward": 12, "update": 1}
+    assert {op.runs for op in counts} == {12}
 
 
 def test_activations_and_their_gradients_are_copied():
@@ -179,14 +191,18 @@ def test_sums_of_gradients_that_a_loop_makes():
     before = named(make.workload(batch=4))
     after = stage_split.split(before, SETTINGS, 1, count=2).workload
     assert [(op.name, op.end) for op in after.ops] == [
-        ("outer", 7),
+        ("outer", 11),
         ("dense0/MatMul", 2),
         ("gradients/dense0/zeros", 3),
         ("gradients/dense0/while", 5),
         ("gradients/dense0/MatMul", 5),
         ("gradients/dense0/while/sum", 6),
-        ("dense0/update", 7),
-        ("after", 8),
+        ("gradient_accumulation/is_last", 7),
+        ("gradient_accumulation/next", 8),
+        ("gradient_accumulation/count", 9),
+        ("dense0/update", 10),
+        ("gradients/dense0/while/reset", 11),
+        ("after", 12),
     ]
 
 

@@ -149,7 +149,7 @@ def test_a_combination_that_is_not_possible_spoils_no_other():
         ({"chip": "mk1", "tiles": 1300}, "has 1216 tiles"),
         ({"io_tiles": 64}, "none is left to compute"),
         ({"schedule": "grouped"}, "has no pipeline"),
-        ({"count": 8}, "say how many stages"),
+        ({"schedule": "grouped", "count": 8}, "say how many stages"),
         ({"stages": 9}, "received 9 stages for 4 layer"),
         ({"stages": 2, "count": 3}, "multiple of 4; received 3"),
         ({"batch": 33}, None),
