@@ -68,8 +68,8 @@ def test_products_use_no_more_tiles_than_there_are(spec, tiles, chip):
 @pytest.mark.parametrize(
     ("spec", "most"),
     [
-        # The matrix unit takes 16 channels of float16 at a time, and makes 8 with float32 sums; rows
-        # of the left or columns of the right operand stream through it.
+        # The matrix unit takes 16 channels of float16 at a time, and makes 8 with float32 sums.
+        # Rows of the left or columns of the right operand stream through it.
         (op("MatMul", (f16(5, 48), f16(48, 20)), f16(5, 20)), max(5 * 3 * 3, 20 * 3 * 1)),
         (op("BatchMatMulV2", (f16(3, 2, 16), f16(3, 16, 8)), f16(3, 2, 8)), 3 * max(2, 8)),
         (
