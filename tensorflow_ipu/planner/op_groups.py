@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.planner.memory.ipu import TEMPORARIES
+from tensorflow_ipu.planner.memory.details import TEMPORARIES
 from tensorflow_ipu.planner.workload import Op, Workload
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.op_groups import group
@@ -49,42 +49,18 @@ class LayerRow(NamedTuple):
         return self.forward_cycles + self.backward_cycles + self.update_cycles
 
 
-class OpRow(NamedTuple):
-    """Memory, work and cycles of an op in one launch, on all IPUs of a replica.
+class TypeRow(NamedTuple):
+    """Cycles of all ops of one type in a launch.
 
     Args:
-        name: of the op.
         type: op type of TensorFlow.
-        layer: the layer it is in, or what stands for one as in `LayerRow`.
-        ipu: the IPU it runs on.
-        phase: `forward`, `backward` or `update`.
-        runs: executions.
+        ops: number of ops.
+        runs: executions of all of them.
         cycles: of all runs.
         compute: part of it that tiles compute.
         exchange: part of it that tiles exchange data.
         sync: part of it that tiles wait for each other.
-        flops: of all runs, None without a formula.
-        source: line of the user's program.
-        label: how far the cycles can be trusted.
     """
-
-    name: str
-    type: str
-    layer: str
-    ipu: int
-    phase: str
-    runs: int
-    cycles: float
-    compute: float
-    exchange: float
-    sync: float
-    flops: int | None
-    source: str
-    label: str
-
-
-class TypeRow(NamedTuple):
-    """Memory, work and cycles of all ops of one type: see `OpRow`."""
 
     type: str
     ops: int
@@ -93,6 +69,34 @@ class TypeRow(NamedTuple):
     compute: float
     exchange: float
     sync: float
+
+
+class Timed(Protocol):
+    """An op with its cycles in a launch."""
+
+    @property
+    def type(self) -> str:
+        """Op type of TensorFlow."""
+
+    @property
+    def runs(self) -> int:
+        """Executions."""
+
+    @property
+    def cycles(self) -> float:
+        """Of all runs."""
+
+    @property
+    def compute(self) -> float:
+        """Part of it that tiles compute."""
+
+    @property
+    def exchange(self) -> float:
+        """Part of it that tiles exchange data."""
+
+    @property
+    def sync(self) -> float:
+        """Part of it that tiles wait for each other."""
 
 
 def tensors_at_peak(memory: IpuMemory) -> tuple[LiveBuffer, ...]:
@@ -110,36 +114,7 @@ def tensors_at_peak(memory: IpuMemory) -> tuple[LiveBuffer, ...]:
     )
 
 
-def op_rows(plan: Plan) -> tuple[OpRow, ...]:
-    """Returns the ops with a cost, the most expensive first.
-
-    Args:
-        plan: memory and time of a program.
-    """
-    found = []
-    for time in plan.timeline.ops:
-        op, cost = plan.workload.ops[time.op], time.cost
-        found.append(
-            OpRow(
-                op.name,
-                op.type,
-                group(op) or NO_LAYER,
-                time.ipu,
-                op.phase or "forward",
-                time.runs,
-                time.cycles,
-                cost.compute * time.runs,
-                cost.exchange * time.runs,
-                cost.sync * time.runs,
-                None if op.flops is None else op.flops * time.runs,
-                op.source,
-                worst((op.label, cost.label)).value,
-            )
-        )
-    return tuple(sorted(found, key=lambda row: -row.cycles))
-
-
-def type_rows(rows: Iterable[OpRow]) -> tuple[TypeRow, ...]:
+def type_rows(rows: Iterable[Timed]) -> tuple[TypeRow, ...]:
     """Returns what each type of op takes, the most expensive first.
 
     Args:
@@ -183,7 +158,7 @@ def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
         labels.setdefault(group(op) or NO_LAYER, set()).update((time.cost.label, op.label))
     for variable, layer in layers_of_variables(workload).items():
         of(layer)["variable_bytes"] += workload.variables[variable].share
-    for layer, num_bytes in _activations(workload):
+    for layer, num_bytes in activations(workload):
         of(layer)["activation_bytes"] += num_bytes
     return tuple(
         LayerRow(layer, **numbers, label=worst(labels.get(layer, ())).value)  # type: ignore[arg-type]
@@ -191,8 +166,12 @@ def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
     )
 
 
-def _activations(workload: Workload) -> Iterable[tuple[str, int]]:
-    """Yields the layer and the bytes of each tensor that a forward op makes."""
+def activations(workload: Workload) -> Iterable[tuple[str, int]]:
+    """Yields the layer, empty if there is none, and the bytes of each result of a forward op.
+
+    Args:
+        workload: a program.
+    """
     made: set[int] = set()
     for op in workload.ops:
         for operand in op.outputs:

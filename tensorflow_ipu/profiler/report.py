@@ -18,6 +18,12 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.profiler import breakdown, json_files, plan_data, schema
 from tensorflow_ipu.profiler.insights import insights, remedies_of
+from tensorflow_ipu.profiler.views import live_tensors
+from tensorflow_ipu.profiler.views.layer_tree import LayerNode
+from tensorflow_ipu.profiler.views.live_tensors import LiveTensor
+from tensorflow_ipu.profiler.views.operations import Operation
+from tensorflow_ipu.profiler.views.program_tree import ProgramNode
+from tensorflow_ipu.profiler.views.view import View
 
 if TYPE_CHECKING:
     from tensorflow_ipu.compiler.executable import Executable
@@ -119,17 +125,59 @@ class Report:
         """Returns cycles, bytes and work of each layer, in program order."""
         return self._layers
 
-    def ops(self) -> tuple[breakdown.OpRow, ...]:
+    def ops(self) -> tuple[Operation, ...]:
         """Returns the ops with a cost, the most expensive first."""
         return self._ops
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Returns the ops and the transfers with a cost, the most expensive first."""
+        return self.view.operations
+
+    def layer_tree(self) -> tuple[LayerNode, ...]:
+        """Returns the layers as nested name scopes; the first is the whole program."""
+        return self.view.layers
+
+    def program_tree(self) -> tuple[ProgramNode, ...]:
+        """Returns what is executed in a launch, in order; the first is the whole program."""
+        return self.view.program
+
+    def tensors_at(self, step: int, ipu: int = 0) -> tuple[LiveTensor, ...]:
+        """Returns the tensors that an IPU has at a step, the largest first.
+
+        Args:
+            step: number of the step: `plan.memory[ipu].live_ops` has the op of each.
+            ipu: IPU within the replica.
+
+        Raises:
+            IndexError: there is no such step or IPU.
+        """
+        return live_tensors.at_step(self.plan, self.view.details, step, ipu)
+
+    def tensors_on(self, tile: int, step: int | None = None, ipu: int = 0) -> dict[str, int]:
+        """Returns the bytes that a tile has of each tensor at a step, those with most first.
+
+        Args:
+            tile: number of the tile.
+            step: number of the step; that at which the fullest tile has most if left out.
+            ipu: IPU within the replica.
+
+        Raises:
+            IndexError: there is no such tile, step or IPU.
+        """
+        return live_tensors.on_tile(self.plan, self.view.details, tile, step, ipu)
+
+    @functools.cached_property
+    def view(self) -> View:
+        """The tables and trees of the report."""
+        return View(self.plan)
 
     @functools.cached_property
     def _layers(self) -> tuple[breakdown.LayerRow, ...]:
         return breakdown.layer_rows(self.plan)
 
     @functools.cached_property
-    def _ops(self) -> tuple[breakdown.OpRow, ...]:
-        return breakdown.op_rows(self.plan)
+    def _ops(self) -> tuple[Operation, ...]:
+        return tuple(row for row in self.operations() if row.op is not None)
 
     @property
     def target(self) -> dict[str, Any]:

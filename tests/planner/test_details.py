@@ -57,9 +57,8 @@ def test_tensors_of_the_fullest_tile_add_up_to_its_bytes(workload, chosen):
     step = int(memory.live_worst.argmax()) if len(memory.live_worst) else None
     if step is None or memory.worst_tile:
         return
-    without_buffer = sum(int(p.tiles[0]) for p in detail.residents if p.resident.buffer is None)
-    tensors = sum(detail.on_tile(0, step).values())
-    assert without_buffer + tensors + detail.temporaries[step] == memory.worst_bytes
+    there = detail.on_tile(0, step, [buffer.name for buffer in workload.buffers])
+    assert sum(size for _, size in there) == memory.worst_bytes
 
 
 @given(workload=workloads(ipus=1), chosen=SETTINGS)
@@ -99,7 +98,7 @@ def test_steps_and_tiles_that_are_not_there_are_errors():
     with pytest.raises(IndexError, match="steps 0 to 2; received 3"):
         memory.live(3)
     with pytest.raises(IndexError, match="tiles 0 to 1471; received 1472"):
-        memory.on_tile(1472, 0)
+        memory.on_tile(1472, 0, [])
 
 
 def test_costs_of_a_plan_count_also_if_rules_have_changed_since():

@@ -15,6 +15,9 @@ from tensorflow_ipu.planner.memory.always_live import Resident
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.workload import Buffer
 
+#: Category of what only an op needs while it runs.
+TEMPORARIES = "temporaries"
+
 
 class PlacedResident(NamedTuple):
     """What is always live on an IPU, and where.
@@ -95,15 +98,26 @@ class MemoryDetails:
             )
         return tuple(each for each in self.stretches if each.birth <= step <= each.death)
 
-    def on_tile(self, tile: int, step: int) -> dict[int, int]:
-        """Returns the bytes that a tile has of each tensor that has a buffer, at a step.
+    def worst(self, stretches: Sequence[Stretch]) -> list[int]:
+        """Returns the bytes that tile 0, the fullest, has of some stretches.
+
+        Args:
+            stretches: any of them.
+        """
+        sizes = np.array([stretch.num_bytes for stretch in stretches], np.int64)
+        found: list[int] = tile_mapping.fullest(sizes, self.compute_tiles).tolist()
+        return found
+
+    def on_tile(self, tile: int, step: int | None, names: Sequence[str]) -> list[tuple[str, int]]:
+        """Returns what a tile has at a step, with its bytes there.
 
         Args:
             tile: number of the tile.
-            step: number of the step.
+            step: number of the step; None for what is always live only.
+            names: of all buffers.
 
         Returns:
-            Bytes by index into `Workload.buffers`, for tensors that have something on the tile.
+            What has something on the tile: residents, stretches and temporaries.
 
         Raises:
             IndexError: there is no such tile or step.
@@ -112,16 +126,15 @@ class MemoryDetails:
             raise IndexError(
                 f"IPU {self.ipu} has the tiles 0 to {self.tiles - 1}; received {tile}."
             )
-        found: dict[int, int] = {}
-        for resident, tiles in self.residents:
-            if resident.buffer is not None and tiles[tile]:
-                found[resident.buffer] = found.get(resident.buffer, 0) + int(tiles[tile])
-        for stretch in self.live(step) if tile < self.compute_tiles else ():
-            share = tile_mapping.spread(stretch.num_bytes, self.compute_tiles)
-            size = int(tile_mapping.share_bytes(share, self.compute_tiles)[tile])
-            if size:
-                found[stretch.buffer] = found.get(stretch.buffer, 0) + size
-        return found
+        found = [(resident.name, int(tiles[tile])) for resident, tiles in self.residents]
+        live = () if step is None else self.live(step)
+        if tile < self.compute_tiles and step is not None:
+            for stretch in live:
+                share = tile_mapping.spread(stretch.num_bytes, self.compute_tiles)
+                size = int(tile_mapping.share_bytes(share, self.compute_tiles)[tile])
+                found.append((names[stretch.buffer], size))
+            found.append((TEMPORARIES, int(self.temporaries[step])))
+        return [(name, size) for name, size in found if size]
 
     def mapping(self, buffers: Sequence[Buffer]) -> dict[int, tuple[Interval, ...]]:
         """Returns the tiles and elements of each buffer that the IPU has at some time.

@@ -11,7 +11,7 @@ from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.memory import always_live, code_size, liveness
 from tensorflow_ipu.planner.memory.always_live import STREAMED
-from tensorflow_ipu.planner.memory.details import MemoryDetails, Stretch
+from tensorflow_ipu.planner.memory.details import TEMPORARIES, MemoryDetails, Stretch
 from tensorflow_ipu.planner.memory.liveness import Intervals, Order
 from tensorflow_ipu.planner.memory.peak import Transients
 from tensorflow_ipu.planner.memory.resident_layout import ResidentLayout
@@ -25,7 +25,6 @@ from tensorflow_ipu.planner.workload import Workload
 
 ACTIVATIONS = "activations"
 INPUTS = "inputs"
-TEMPORARIES = "temporaries"
 _TRANSIENT = (ACTIVATIONS, INPUTS, STREAMED)
 
 

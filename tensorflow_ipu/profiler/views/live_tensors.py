@@ -1,0 +1,112 @@
+"""The tensors that an IPU has at a step, and those on a tile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorflow_ipu.planner.details import Details
+from tensorflow_ipu.planner.memory.details import TEMPORARIES, MemoryDetails
+from tensorflow_ipu.planner.plan import Plan
+
+
+class LiveTensor(NamedTuple):
+    """A tensor that an IPU has at a step.
+
+    Args:
+        name: of the tensor; of an op's temporaries the name of the op.
+        category: of its memory, such as `variables`, `activations`, `temporaries`.
+        num_bytes: on all tiles.
+        worst_bytes: on the tile that has most of everything that comes and goes, which is tile 0.
+        born: first step at which it takes memory; None if it is always live.
+        dies: last such step; None if it is always live.
+    """
+
+    name: str
+    category: str
+    num_bytes: int
+    worst_bytes: int
+    born: int | None
+    dies: int | None
+
+
+def at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[LiveTensor, ...]:
+    """Returns what an IPU has at a step, the largest first; code and the like are left out.
+
+    Args:
+        plan: memory and time of a program.
+        details: what the plan is made of.
+        step: number of the step.
+        ipu: IPU within the replica.
+
+    Raises:
+        IndexError: there is no such step or IPU.
+    """
+    memory, buffers = _of_ipu(details, ipu), plan.workload.buffers
+    live = memory.live(step)
+    worst = memory.worst(live)
+    found = [
+        LiveTensor(buffers[s.buffer].name, s.category, s.num_bytes, bytes_, s.birth, s.death)
+        for s, bytes_ in zip(live, worst)
+    ]
+    for resident, tiles in memory.residents:
+        if resident.name != resident.category:
+            size = resident.num_bytes
+            found.append(
+                LiveTensor(resident.name, resident.category, size, int(tiles[0]), None, None)
+            )
+    temporary = int(memory.temporaries[step])
+    if temporary:
+        name, whole = plan.workload.ops[memory.steps[step]].name, temporary * memory.compute_tiles
+        found.append(LiveTensor(name, TEMPORARIES, whole, temporary, step, step))
+    return tuple(sorted(found, key=lambda tensor: -tensor.num_bytes))
+
+
+def on_tile(
+    plan: Plan, details: Details, tile: int, step: int | None = None, ipu: int = 0
+) -> dict[str, int]:
+    """Returns the bytes that a tile has of each tensor at a step, those with most first.
+
+    Args:
+        plan: memory and time of a program.
+        details: what the plan is made of.
+        tile: number of the tile.
+        step: number of the step; that at which the fullest tile has most if left out.
+        ipu: IPU within the replica.
+
+    Returns:
+        Bytes by name. They add up to those of the tile, with code by its kind, and the temporaries
+        of the op under `temporaries`.
+
+    Raises:
+        IndexError: there is no such tile, step or IPU.
+    """
+    memory = _of_ipu(details, ipu)
+    if step is None:
+        step = _fullest_step(memory)
+    found: dict[str, int] = {}
+    buffers = plan.workload.buffers
+    for name, size in memory.on_tile(tile, step, [buffer.name for buffer in buffers]):
+        found[name] = found.get(name, 0) + size
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _of_ipu(details: Details, ipu: int) -> MemoryDetails:
+    """The memory of an IPU."""
+    if not 0 <= ipu < len(details.memory):
+        raise IndexError(
+            f"A replica of the program has the IPUs 0 to {len(details.memory) - 1}; received {ipu}."
+        )
+    return details.memory[ipu]
+
+
+def _fullest_step(memory: MemoryDetails) -> int | None:
+    """The step at which tile 0 has most; None in an IPU without ops."""
+    if not len(memory.steps):
+        return None
+    change = np.zeros(len(memory.steps) + 1, np.int64)
+    for stretch, worst in zip(memory.stretches, memory.worst(memory.stretches)):
+        change[stretch.birth] += worst
+        change[stretch.death + 1] -= worst
+    return int((np.cumsum(change[:-1]) + memory.temporaries).argmax())

@@ -1,0 +1,117 @@
+"""Bytes, peak rates and fixed costs of ops: what rooflines and bounds are made of."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from tensorflow_ipu.costs import catalogue
+from tensorflow_ipu.costs.chip.vertex import share
+from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
+from tensorflow_ipu.costs.partition import Partition
+from tensorflow_ipu.costs.rules.elementwise import computed_type, vector_width
+from tensorflow_ipu.planner.program.resources import SLICE, ResourceTable, family
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import rates
+from tensorflow_ipu.planner.workload import Op
+
+# The dimension of a partition that only products in the matrix unit have.
+_MATRIX_DIMENSION = "outputs"
+
+
+class OpWork(NamedTuple):
+    """What one run of an op has to do at least, and what it costs.
+
+    Args:
+        flops: floating-point operations, 0 without a formula.
+        read: bytes of operands that it has to read.
+        written: bytes that it has to write.
+        tiles: tiles that have a part of it.
+        matrix: whether it is a product that the matrix units compute.
+        peak: floating-point operations of one tile per cycle at most, for its types and units.
+        fixed: cycles of compute that it takes on single elements: starting vertices.
+        cost: what it costs.
+    """
+
+    flops: int
+    read: int
+    written: int
+    tiles: int
+    matrix: bool
+    peak: float
+    fixed: float
+    cost: Cost
+
+
+class WorkTable:
+    """Finds the work of ops.
+
+    Args:
+        settings: what the program is planned for.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._resources = ResourceTable(settings)
+        self._fixed: dict[tuple[object, ...], float] = {}
+
+    def of(self, op: Op, cost: Cost, partition: Partition | None) -> OpWork:
+        """Returns the work of one run of an op on the IPU.
+
+        Args:
+            op: the op.
+            cost: what it costs.
+            partition: how it is divided over the tiles, where that was chosen.
+        """
+        spec, chip = op.spec, self._settings.chip
+        matrix = partition is not None and _MATRIX_DIMENSION in dict(partition.parts)
+        whole = computed_type(spec)
+        tiles = partition.tiles if partition else _tiles(whole, self._settings.compute_tiles)
+        if matrix:
+            peak = rates.peak_flops(op, self._settings) / chip.clock / chip.tiles
+        else:
+            peak = vector_width(whole.dtype, chip)
+        read, written = _bytes(spec)
+        fixed = min(self._fixed_cycles(op, spec), cost.compute)
+        return OpWork(op.flops or 0, read, written, tiles, matrix, peak, fixed, cost)
+
+    def _fixed_cycles(self, op: Op, spec: OpSpec) -> float:
+        """Cycles of compute of an op of the same kind whose operands have one element each."""
+        key = (op.type, op.stage, op.phase, *((t.dtype, len(t.shape)) for t in spec.inputs))
+        if key not in self._fixed:
+            single = spec._replace(
+                inputs=tuple(map(_single, spec.inputs)), outputs=tuple(map(_single, spec.outputs))
+            )
+            resources: Resources = self._resources.of(op)
+            self._fixed[key] = catalogue.cost_of(single, resources).compute
+        return self._fixed[key]
+
+
+def _single(tensor: TensorType) -> TensorType:
+    """A tensor of the same rank with one element."""
+    return TensorType(tensor.dtype, (1,) * len(tensor.shape))
+
+
+def _tiles(whole: TensorType, tiles: int) -> int:
+    """Tiles that have a part of a tensor which is spread evenly."""
+    if not whole.elements:
+        return 1
+    return math.ceil(whole.elements / share(whole.elements, whole.element_size, tiles))
+
+
+def _bytes(spec: OpSpec) -> tuple[int, int]:
+    """Bytes that an op has to read and write.
+
+    An op that takes or changes slices reads and writes as many bytes of a tensor as the slices
+    have: those of its result or, of an update, those of its largest operand but the first.
+    """
+    read = [tensor.num_bytes for tensor in spec.inputs]
+    written = [tensor.num_bytes for tensor in spec.outputs]
+    if family(spec.type) == SLICE and read:
+        scattered = "Scatter" in spec.type or "Update" in spec.type or "Assign" in spec.type
+        most = max(read[1:], default=0) if scattered or not written else max(written)
+        read = [min(size, most) for size in read]
+        written = [min(size, most) for size in written] or [most]
+    if not written and read:
+        written = read[:1]  # a variable, in its place
+    return sum(read), sum(written)
