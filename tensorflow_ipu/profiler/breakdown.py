@@ -185,7 +185,7 @@ def activations(workload: Workload) -> Iterable[tuple[str, int]]:
 
 
 def layers_of_variables(workload: Workload) -> dict[int, str]:
-    """Returns the layer of each variable: that of the first op which uses it and has one.
+    """Returns the layer of each variable: that of the first op which uses it itself and has one.
 
     Args:
         workload: a program.
@@ -194,9 +194,11 @@ def layers_of_variables(workload: Workload) -> dict[int, str]:
         Names of layers by index of the variable, empty for variables without a layer.
     """
     found = dict.fromkeys(range(len(workload.variables)), "")
-    for op in workload.ops:
+    for index, op in enumerate(workload.ops):
+        if not op.layer or op.end > index + 1:
+            continue  # the ops inside say more
         for operand in (*op.inputs, *op.outputs):
-            if operand.buffer is None or not op.layer:
+            if operand.buffer is None:
                 continue
             buffer = workload.buffers[operand.buffer]
             if buffer.kind == VARIABLE and buffer.variable is not None:
