@@ -90,7 +90,8 @@ class Chip:
     link_domain: int = _unit("IPUs that IPU-Links join; beyond are gateways")
     gateway_bandwidth: float = _unit("bytes/s per IPU and direction between groups of 64 IPUs")
     gateway_latency: float = _unit("s that a transfer through gateways takes besides its bytes")
-    host_bandwidth: float = _unit("bytes/s per direction between the IPU and its host")
+    host_bandwidth: float = _unit("bytes/s per direction between the IPU and its machine")
+    network_bandwidth: float = _unit("bytes/s per IPU and direction between machine and host")
     streaming_memory: int = _unit("bytes of streaming memory per IPU")
     streaming_bandwidth: float = _unit("bytes/s per IPU to or from streaming memory")
     transfer_chunk: int = _unit("bytes of the largest single remote buffer transfer")
@@ -213,6 +214,9 @@ _MLPERF_COLLECTIVES = Source(
     "24 rows of MLPerf Training v1.0 and v1.1 on GC200, ResNet-50 and BERT-Large", _C
 )
 _GATEWAY = Source("2 x 100 Gbit/s per machine (Bow-2000 datasheet) / 4 IPUs", _D)
+# The interface of the chip is PCIe Gen4 x16, 32 GB/s each way, but the gateway is in between.
+_PLANNED = Source("planning figure through the gateway (graphcore/examples, EfficientDet)", _P)
+_NETWORK = Source("one 100 GbE NIC per machine (IPU-POD DA build and test guide) / 4 IPUs", _D)
 _STREAMING = Source("20 GB/s per machine of 4 IPUs, recalled from vendor material", _U)
 # Measured minus the estimate of `costs.amp.vertex_1x1`, mean over the 82 rows of N = 16, 96, ...
 # 2048 of the series [N,16] x [16,16] in fp16: 37.6; smallest 36.3, largest 49.0 (at N = 16).
@@ -291,6 +295,7 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "store_rate": (8, Source("assumed as on Mk2", _U)),
         "pair_links": (6, Source("192 GB/s both ways in a C2 card (legacy README) / 2 / link", _D)),
         "host_bandwidth": (64e9, Source("2 x PCIe Gen4 x16 at 32 GB/s per direction", _D)),
+        "network_bandwidth": (64e9, Source("cards in the host: no network in between", _D)),
         "streaming_memory": (64 * _GB, Source("held in the host's memory; size assumed", _U)),
         "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + " (TensorFlow 1 guide)", _D)),
         "power_limit": (150.0, Source("C2 card: 300 W for 2 IPUs (legacy hardware README)", _D)),
@@ -310,7 +315,8 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "float_output_channels": (16, _POPLIBS),
         "weight_load_rate": (16, Source("as poplibs has it for Mk1; not published", _U)),
         "store_rate": (8, Source("47 TB/s (Hot Chips 33) / tiles / clock - 16 B loaded", _D)),
-        "host_bandwidth": (32e9, Source("PCIe Gen4 x16: 64 GB/s over both directions", _D)),
+        "host_bandwidth": (5.5e9, _PLANNED),
+        "network_bandwidth": (3.125e9, _NETWORK),
         "streaming_memory": (64 * _GB, _DATASHEET_MEMORY),
         "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + "; assumed as on Mk1", _U)),
         "power_limit": (300.0, _EENEWS),
@@ -330,7 +336,8 @@ _PER_CHIP: dict[str, dict[str, tuple[int | float, Source]]] = {
         "float_output_channels": (16, _POPLIBS),
         "weight_load_rate": (16, Source("assumed as on Mk2", _U)),
         "store_rate": (8, Source("same logic as Mk2", _U)),
-        "host_bandwidth": (32e9, Source("PCIe Gen4 x16, as Mk2", _D)),
+        "host_bandwidth": (5.5e9, _PLANNED),
+        "network_bandwidth": (3.125e9, _NETWORK),
         "streaming_memory": (64 * _GB, _DATASHEET_MEMORY),
         "reserved_memory_per_tile": (4356, Source(_FREE_PROGRAM + "; assumed as on Mk1", _U)),
         "power_limit": (300.0, Source("assumed as on Mk2", _U)),

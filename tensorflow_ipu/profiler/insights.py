@@ -126,7 +126,8 @@ def io_bound(plan: Plan) -> bool:
     """
     waiting = plan.timeline.by_kind
     work = plan.timeline.cycles - waiting.get("host", 0.0) - waiting.get("idle", 0.0)
-    return host_cycles(plan) > work
+    # What the host sends to a machine is waited for, and is in no transfer of an IPU.
+    return max(host_cycles(plan), waiting.get("host", 0.0)) > work
 
 
 def _largest_variables(plan: Plan) -> list[dict[str, Any]]:

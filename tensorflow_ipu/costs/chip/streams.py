@@ -11,27 +11,42 @@ from tensorflow_ipu.costs.label import Label
 _PARTNERS = 2
 
 
-def host_cycles(num_bytes: float, chip: Chip) -> float:
+def host_cycles(num_bytes: float, chip: Chip, ahead: bool = False) -> float:
     """Returns the cycles of one transfer between an IPU and its host.
 
-    Formula: `sync + bytes / bandwidth x clock`, one direction. Source: the chip's PCIe interface.
-    No measurement of it was found, and IPUs that share a host's interface may be slower.
+    Formula: `sync + bytes / bandwidth x clock`, one direction. The bandwidth is that of the slower
+    of two ways, between host and machine and between machine and IPU; of data that the machine has
+    already, that of the second. Source: the figures of the chip.
 
     Args:
         num_bytes: size of the transfer.
         chip: the chip.
+        ahead: whether the machine fetched the data ahead.
 
     Returns:
         Cycles; 0 when nothing is transferred.
     """
     if num_bytes <= 0:
         return 0.0
-    return sync_cycles(_PARTNERS, chip) + num_bytes / chip.host_bandwidth * chip.clock
+    bandwidth = chip.host_bandwidth
+    if not ahead:
+        bandwidth = min(bandwidth, chip.network_bandwidth)
+    return sync_cycles(_PARTNERS, chip) + num_bytes / bandwidth * chip.clock
+
+
+def network_cycles(num_bytes: float, chip: Chip) -> float:
+    """Returns the cycles that data take between the host and the machine of an IPU.
+
+    Args:
+        num_bytes: size of the data.
+        chip: the chip.
+    """
+    return num_bytes / chip.network_bandwidth * chip.clock
 
 
 def host_label(chip: Chip) -> Label:
     """Returns how far the cycles of a host transfer can be trusted."""
-    return label_of(chip, "host_bandwidth", "sync_hop_time")
+    return label_of(chip, "host_bandwidth", "network_bandwidth", "sync_hop_time")
 
 
 def streaming_cycles(num_bytes: float, chip: Chip) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.costs.chip.streams import host_cycles, host_label
+from tensorflow_ipu.costs.chip.streams import host_cycles, host_label, network_cycles
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.planner.program.counted_ops import is_container
 from tensorflow_ipu.planner.time.items import HOST, Item
@@ -14,9 +14,11 @@ from tensorflow_ipu.planner.workload import CONSTANT, INPUT, Op, Operand, Worklo
 def add(subject: Subject, traffic: Traffic) -> None:
     """Adds everything that goes between IPUs and host in a launch.
 
-    Infeeds are overlapped where they are fetched ahead or go through I/O tiles, outfeeds in the
-    latter case. What is one exchange waits for the host once. Arguments and results of ops on the
-    host are always waited for. Variables stay on the IPUs from launch to launch.
+    Feeds that go through I/O tiles are overlapped. Of other infeeds that are fetched ahead, what
+    the host does is: an IPU waits for what comes from its machine's memory, and a launch takes no
+    less than the way from the host to there. What is one exchange waits for the host once.
+    Arguments and results of ops on the host are always waited for. Variables stay on the IPUs from
+    launch to launch.
 
     Args:
         subject: what the transfers are for.
@@ -26,8 +28,9 @@ def add(subject: Subject, traffic: Traffic) -> None:
     workload = subject.workload
     for index, op in subject.live_ops():
         if op.type == op_names.INFEED:
-            ahead = subject.settings.prefetch or subject.overlaps(op)
-            _add(subject, traffic, index, op, HOST_IN, op.outputs, ahead)
+            beside = subject.overlaps(op)
+            ahead = subject.settings.prefetch and not beside
+            _add(subject, traffic, index, op, HOST_IN, op.outputs, beside, ahead)
         elif op.type == op_names.OUTFEED:
             _add(subject, traffic, index, op, HOST_OUT, op.inputs, subject.overlaps(op))
         elif op.type == op_names.TABLE_LOOKUP:
@@ -52,17 +55,20 @@ def _add(
     kind: str,
     operands: tuple[Operand, ...],
     overlapped: bool,
+    ahead: bool = False,
 ) -> None:
     """Adds what one op transfers."""
     num_bytes = size(operands)
     if not num_bytes:
         return
     chip = subject.settings.chip
-    cycles = host_cycles(num_bytes, chip) - subject.saved(op)
-    cost = moved(cycles, worst((host_label(chip), op.label)))
+    label = worst((host_label(chip), op.label))
+    cost = moved(host_cycles(num_bytes, chip, ahead) - subject.saved(op), label)
     ipu = _ipu(subject.workload, op, operands)
     item = Item(op.name, HOST, ipu, cost, op.runs, index, 0, index, op.stage, op.phase)
     traffic.add(item, kind, num_bytes, overlapped, len(subject.workload.ops))
+    if ahead:
+        traffic.hide(ipu, kind, moved(network_cycles(num_bytes, chip), label).times(op.runs))
 
 
 def _ipu(workload: Workload, op: Op, operands: tuple[Operand, ...]) -> int:

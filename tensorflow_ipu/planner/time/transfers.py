@@ -150,13 +150,23 @@ class Traffic:
             self.items.append(item)
             return
         inward = kind in (HOST_IN, STREAMING_IN)
-        key = item.ipu, kind
-        self.hidden[key] = self.hidden.get(key, FREE) + cost.times(runs - 1)
+        self.hide(item.ipu, kind, cost.times(runs - 1))
         # Outside of any pipeline, as it comes once.
         exposed = item._replace(
             runs=1, position=-1 if inward else last, after=0, stage=None, phase=""
         )
         self.items.append(exposed)
+
+    def hide(self, ipu: int, kind: str, cost: Cost) -> None:
+        """Adds what goes on beside the computation of an IPU.
+
+        Args:
+            ipu: the IPU.
+            kind: kind of transfer.
+            cost: of all runs.
+        """
+        key = ipu, kind
+        self.hidden[key] = self.hidden.get(key, FREE) + cost
 
 
 def moved(cycles: float, label: Label) -> Cost:

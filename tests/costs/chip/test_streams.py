@@ -8,6 +8,7 @@ from tensorflow_ipu.configs.chips import BOW, CHIPS, MK2
 from tensorflow_ipu.costs.chip.streams import (
     host_cycles,
     host_label,
+    network_cycles,
     streaming_cycles,
     streaming_label,
 )
@@ -16,8 +17,10 @@ from tensorflow_ipu.costs.label import Label
 
 
 def test_host_cycles_by_hand():
-    # 32 MB at 32 GB/s are 1 ms.
-    assert host_cycles(32e6, MK2) == pytest.approx(1.325e6 + sync_cycles(2, MK2))
+    # Four IPUs share 100 Gbit/s: 12.5 MB take each 4 ms. From its machine it gets 5.5 MB in 1 ms.
+    assert host_cycles(12.5e6, MK2) == pytest.approx(4 * 1.325e6 + sync_cycles(2, MK2))
+    assert host_cycles(5.5e6, MK2, ahead=True) == pytest.approx(1.325e6 + sync_cycles(2, MK2))
+    assert network_cycles(12.5e6, MK2) == pytest.approx(4 * 1.325e6)
 
 
 def test_streaming_cycles_by_hand():

@@ -197,7 +197,7 @@ def test_what_ops_ask_for_reaches_the_plan() -> None:
     # They wait for the host together: each for a fourth of the time.
     chip = settings.chip
     for transfer in stored:
-        bandwidth = transfer.num_bytes / chip.host_bandwidth * chip.clock
+        bandwidth = transfer.num_bytes / chip.network_bandwidth * chip.clock
         assert transfer.cycles == pytest.approx(bandwidth + sync_cycles(2, chip) / 4)
 
 
