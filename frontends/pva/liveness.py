@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.frontends.pva.memory import storage_category
 from tensorflow_ipu.frontends.pva.objects import NotModelledError, PvaObject
 from tensorflow_ipu.frontends.pva.program_tree import ProgramTree
 from tensorflow_ipu.frontends.pva.programs import Program
+from tensorflow_ipu.planner.details import Details, details
+from tensorflow_ipu.planner.memory.ipu import TEMPORARIES
 from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer, Plan
 
 
@@ -35,30 +38,34 @@ class NotAlwaysLiveMemory(PvaObject):
 
     Args:
         num_bytes: of all of it.
-        variables: what it is; None where the report does not say.
+        variables: lists what it is; None where the report does not say.
 
     Attributes:
         bytes: Bytes of all of it.
     """
 
-    def __init__(self, num_bytes: int, variables: tuple[Variable, ...] | None) -> None:
+    def __init__(
+        self, num_bytes: int, variables: Callable[[], tuple[Variable, ...] | None]
+    ) -> None:
         self.bytes = num_bytes
-        self._variables = variables
+        self._list = variables
 
-    @property
+    @functools.cached_property
     def variables(self) -> tuple[Variable, ...]:
-        """What it is, largest first.
+        """What it is, largest first; the temporaries of the step's op are one of them.
 
         Raises:
-            NotModelledError: the report lists it only where most is live on the IPU.
+            NotModelledError: this version plans other memory than the report has, which lists it
+                only for the step at which most is live on the IPU.
         """
-        if self._variables is None:
+        found = self._list()
+        if found is None:
             raise NotModelledError(
-                "A report lists the variables of the step at which most is live on an IPU; of the "
-                "others it has the bytes. Take max(steps, key=lambda s: "
-                "s.notAlwaysLiveMemory.bytes)."
+                "The report was made by a version that planned memory otherwise. It lists the "
+                "variables of the step at which most is live on an IPU, of others only the bytes: "
+                "take max(steps, key=lambda s: s.notAlwaysLiveMemory.bytes), or make it again."
             )
-        return self._variables
+        return found
 
     __repr__ = shows(lambda self: {"bytes": self.bytes})
 
@@ -85,7 +92,8 @@ def liveness_steps(plan: Plan, tree: ProgramTree) -> list[LivenessProgramStep]:
         plan: of the program.
         tree: its programs.
     """
-    return [step for memory in plan.memory for step in _steps(memory, tree)]
+    found = _Live(plan)
+    return [step for memory in plan.memory for step in _steps(memory, tree, found)]
 
 
 def always_live(plan: Plan) -> list[Variable]:
@@ -98,12 +106,45 @@ def always_live(plan: Plan) -> list[Variable]:
     return sorted(found, key=lambda variable: -variable.bytes)
 
 
-def _steps(memory: IpuMemory, tree: ProgramTree) -> Iterator[LivenessProgramStep]:
+class _Live:
+    """What is live at each step, found when it is first asked for.
+
+    Args:
+        plan: of the program.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @functools.cached_property
+    def _details(self) -> Details:
+        return details(self._plan)
+
+    def at(self, memory: IpuMemory, step: int) -> tuple[Variable, ...] | None:
+        """What is live at a step of an IPU; None if that is not known."""
+        if not self._details.exact[memory.ipu]:
+            known = memory.live_ops[step] == memory.peak_op
+            return tuple(_variables(memory, always=False)) if known else None
+        found = self._details.memory[memory.ipu]
+        names = self._plan.workload.buffers
+        live = [
+            Variable(names[each.buffer].name, each.num_bytes, storage_category(each.category))
+            for each in found.live(step)
+        ]
+        temporary = int(found.temporaries[step]) * found.compute_tiles
+        if temporary:
+            op = self._plan.workload.ops[int(memory.live_ops[step])]
+            category = storage_category(TEMPORARIES)
+            live.append(Variable(f"temporaries of {op.name}", temporary, category))
+        return tuple(sorted(live, key=lambda variable: -variable.bytes))
+
+
+def _steps(memory: IpuMemory, tree: ProgramTree, live: _Live) -> Iterator[LivenessProgramStep]:
     """The steps of an IPU."""
-    at_peak = tuple(_variables(memory, always=False))
-    for op, num_bytes in zip(memory.live_ops.tolist(), memory.live_bytes.tolist()):
-        known = at_peak if op == memory.peak_op else None
-        yield LivenessProgramStep(tree.of_op(op), NotAlwaysLiveMemory(num_bytes, known))
+    both = zip(memory.live_ops.tolist(), memory.live_bytes.tolist())
+    for step, (op, num_bytes) in enumerate(both):
+        variables = functools.partial(live.at, memory, step)
+        yield LivenessProgramStep(tree.of_op(op), NotAlwaysLiveMemory(num_bytes, variables))
 
 
 def _variables(memory: IpuMemory, always: bool) -> Iterator[Variable]:
