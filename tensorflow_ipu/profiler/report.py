@@ -21,7 +21,7 @@ from tensorflow_ipu.profiler.insights import insights, remedies_of
 from tensorflow_ipu.profiler.views import live_tensors
 from tensorflow_ipu.profiler.views.layer_tree import LayerNode
 from tensorflow_ipu.profiler.views.live_tensors import LiveTensor
-from tensorflow_ipu.profiler.views.operations import Operation
+from tensorflow_ipu.profiler.views.operation import Operation
 from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.view import View
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tensorflow_ipu.profiler import snapshot
 from tensorflow_ipu.profiler.views.layer_tree import LayerNode, path
-from tensorflow_ipu.profiler.views.operations import Operation
+from tensorflow_ipu.profiler.views.operation import Operation
 from tensorflow_ipu.profiler.views.page_data import VERSION, summary, timeline
 from tensorflow_ipu.profiler.views.tables import Texts, rounded
 

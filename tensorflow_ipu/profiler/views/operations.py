@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from tensorflow_ipu import op_names
-from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.planner.details import Details
 from tensorflow_ipu.planner.op_groups import group, groups_of_buffers
 from tensorflow_ipu.planner.plan import OpTime, Plan, Segment
 from tensorflow_ipu.planner.time import rates
-from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST, STREAMING, Item
+from tensorflow_ipu.planner.time.items import HOST, STREAMING, Item
 from tensorflow_ipu.planner.time.transfers import (
     HOST_IN,
     HOST_OUT,
@@ -23,90 +21,10 @@ from tensorflow_ipu.planner.time.transfers import (
 from tensorflow_ipu.planner.workload import Op
 from tensorflow_ipu.profiler.breakdown import NO_LAYER, layers_of_variables
 from tensorflow_ipu.profiler.views import bounds
+from tensorflow_ipu.profiler.views.operation import EMPTY, FORWARD, Operation, kind_of
 from tensorflow_ipu.profiler.views.work import WorkTable
 
-FORWARD = "forward"
 _KINDS_OF_WAITS = (HOST_IN, HOST_OUT, STREAMING_IN, STREAMING_OUT)
-
-
-class Operation(NamedTuple):
-    """What takes cycles in a launch of a replica: an op, or a transfer.
-
-    Args:
-        name: of the op; of a transfer that no op makes, what is transferred.
-        type: op type of TensorFlow; of a transfer that no op makes `host in`, `host out`,
-            `streaming in`, `streaming out`, `link` or `collective`.
-        layer: the layer it is in, or what stands for one as in `LayerRow`.
-        ipu: the IPU it runs on.
-        phase: `forward`, `backward` or `update`.
-        runs: executions.
-        cycles: of all runs: compute, exchange, sync and transfer.
-        compute: part of it that tiles compute.
-        exchange: part of it that tiles exchange data.
-        sync: part of it that tiles wait for each other.
-        transfer: part of it that data come or go: from and to host, streaming memory, other IPUs.
-        share: part of the cycles of all operations, 0 to 1.
-        bound: what it is bound by, one of `bounds.BOUNDS`: `AMP`, `vector`, `load/store`,
-            `exchange`, `sync`, `host`, `streaming`, `link`.
-        roofline: cycles at the roof / cycles taken, 0 to 1: see `bounds.roofline`; None for what
-            has no roof, such as a collective.
-        partition: how it is divided over the tiles, as `positions 46, outputs 32; partials
-            float32`; empty where nothing was chosen.
-        tiles: tiles that have a part of it.
-        temporary: bytes on the fullest tile that only it needs.
-        vertex_state: bytes of vertex descriptions per tile.
-        exchange_code: bytes of exchange code per tile.
-        flops: of all runs, None without a formula.
-        rate: operations a second while it runs.
-        peak_share: `rate` / peak of the IPU's matrix units for its types.
-        intensity: operations per byte of operands and results.
-        attainable: operations a second at the roof.
-        num_bytes: of one run of a transfer; None for what computes.
-        peer: IPU that a copy between IPUs goes to, and keeps as busy as the first; else None.
-        op: index into `Workload.ops`, None for a transfer that no op makes.
-        place: where it is in the program: index of an op, -1 at the start, and -1 before the op, 0
-            at it or 1 after it.
-        stage: pipeline stage, None outside of pipelines.
-        source: line of the user's program.
-        label: how far the cycles can be trusted.
-    """
-
-    name: str
-    type: str
-    layer: str
-    ipu: int
-    phase: str
-    runs: int
-    cycles: float
-    compute: float
-    exchange: float
-    sync: float
-    transfer: float
-    share: float
-    bound: str
-    roofline: float | None
-    partition: str
-    tiles: int
-    temporary: int
-    vertex_state: int
-    exchange_code: int
-    flops: int | None
-    rate: float | None
-    peak_share: float | None
-    intensity: float | None
-    attainable: float | None
-    num_bytes: int | None
-    peer: int | None
-    op: int | None
-    place: tuple[int, int]
-    stage: int | None
-    source: str
-    label: str
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Cycles between which eight of ten measurements of its kind lie: see `costs.intervals`."""
-        return intervals.of_op(self.type).of_time(self.cycles)
 
 
 def operations(plan: Plan, details: Details) -> tuple[Operation, ...]:
@@ -122,21 +40,7 @@ def operations(plan: Plan, details: Details) -> tuple[Operation, ...]:
     """
     table = _Table(plan, details)
     rows = [*table.ops(), *table.transfers(), *table.waits()]
-    total = sum(row.cycles for row in rows)
-    if total:
-        rows = [row._replace(share=row.cycles / total) for row in rows]
     return tuple(sorted(rows, key=lambda row: -row.cycles))
-
-
-def kind_of(op: Op) -> str:
-    """Returns the kind of the segments of an op; empty for one that computes on the tiles.
-
-    Args:
-        op: the op.
-    """
-    if op.ipu is None or op.type in op_names.FEEDS or op.type in op_names.TABLE_OPS:
-        return HOST
-    return COLLECTIVE if op.type in op_names.LINK_COLLECTIVES else ""
 
 
 class _Table:
@@ -150,6 +54,16 @@ class _Table:
         for transfer in plan.timeline.transfers:
             inward = transfer.kind in (HOST_IN, STREAMING_IN)
             self._sizes[transfer.name, transfer.ipu, inward] = transfer.num_bytes
+        self._items = [item for item in details.items if item.op is None]
+        self._waits = [
+            segment
+            for segment in plan.timeline.segments
+            if segment.op is None and segment.name in _KINDS_OF_WAITS
+        ]
+        self._total = sum(
+            sum(each.cycles for each in part)
+            for part in (plan.timeline.ops, self._items, self._waits)
+        )
 
     def ops(self) -> Iterator[Operation]:
         """Yields the rows of ops."""
@@ -161,15 +75,14 @@ class _Table:
     def transfers(self) -> Iterator[Operation]:
         """Yields the rows of transfers that no op makes."""
         workload = self._plan.workload
-        items = [item for item in self._details.items if item.op is None]
-        if not items:
+        if not self._items:
             return
         of_variables = {
             workload.variables[index].name: layer
             for index, layer in layers_of_variables(workload).items()
         }
         of_buffers = groups_of_buffers(workload)
-        for item in items:
+        for item in self._items:
             made = None
             if 0 <= item.position < len(workload.ops):
                 made = workload.ops[item.position]
@@ -179,10 +92,8 @@ class _Table:
             yield self._transfer(item, layer or (group(made) if made else ""), made)
 
     def waits(self) -> Iterator[Operation]:
-        """Yields the rows of transfers beside the computation that end after it."""
-        for segment in self._plan.timeline.segments:
-            if segment.op is None and segment.name in _KINDS_OF_WAITS:
-                yield self._wait(segment)
+        """Returns the rows of transfers beside the computation that end after it."""
+        return map(self._wait, self._waits)
 
     def _computing(self, time: OpTime, op: Op) -> Operation:
         """The row of an op on the tiles."""
@@ -191,7 +102,7 @@ class _Table:
         work = self._work.of(op, cost, partition)
         roof = bounds.roofline(work, chip)
         rate = op.flops / cost.cycles * chip.clock if op.flops and cost.cycles else None
-        return _row(
+        return self._row(
             op,
             time,
             compute=cost.compute * runs,
@@ -211,7 +122,7 @@ class _Table:
         """The row of an op that is a transfer."""
         inward = op.type == op_names.INFEED
         size = self._sizes.get((op.name, time.ipu, inward))
-        return _row(
+        return self._row(
             op,
             time,
             transfer=time.cycles,
@@ -226,7 +137,7 @@ class _Table:
         kinds = {HOST: (HOST_IN, HOST_OUT), STREAMING: (STREAMING_IN, STREAMING_OUT)}
         kind = kinds[item.kind][not inward] if item.kind in kinds else item.kind
         size = self._sizes.get((item.name, item.ipu, inward and item.kind in kinds))
-        return _EMPTY._replace(
+        return EMPTY._replace(
             name=item.name,
             type=kind,
             layer=layer or NO_LAYER,
@@ -234,6 +145,7 @@ class _Table:
             phase=item.phase or FORWARD,
             runs=item.runs,
             cycles=item.cycles,
+            share=self._part(item.cycles),
             transfer=item.cycles,
             bound=bounds.of_transfer(item.kind),
             roofline=self._share(item.kind, size, item.cost),
@@ -247,49 +159,48 @@ class _Table:
 
     def _wait(self, segment: Segment) -> Operation:
         """The row of what an IPU waits for at the end."""
-        return _EMPTY._replace(
+        return EMPTY._replace(
             name=f"wait for {segment.name}",
             type=segment.name,
             ipu=segment.ipu,
             cycles=segment.cycles,
+            share=self._part(segment.cycles),
             transfer=segment.cycles,
             bound=bounds.of_transfer(segment.kind),
             place=(len(self._plan.workload.ops), 1),
             label=segment.label.value,
         )
 
+    def _row(self, op: Op, time: OpTime, **numbers: object) -> Operation:
+        """The row of an op, with numbers that depend on what it does."""
+        fields: Mapping[str, object] = {
+            "name": op.name,
+            "type": op.type,
+            "layer": group(op) or NO_LAYER,
+            "ipu": time.ipu,
+            "phase": op.phase or FORWARD,
+            "runs": time.runs,
+            "cycles": time.cycles,
+            "share": self._part(time.cycles),
+            "temporary": time.cost.temporary,
+            "vertex_state": time.cost.vertex_state,
+            "exchange_code": time.cost.exchange_code,
+            "flops": None if op.flops is None else op.flops * time.runs,
+            "op": time.op,
+            "place": (time.op, 0),
+            "stage": op.stage,
+            "source": op.source,
+            "label": worst((op.label, time.cost.label)).value,
+            **numbers,
+        }
+        return EMPTY._replace(**fields)  # type: ignore[arg-type]
+
+    def _part(self, cycles: float) -> float:
+        """The part of the cycles of all operations."""
+        return cycles / self._total if self._total else 0.0
+
     def _share(self, kind: str, size: int | None, cost: Cost) -> float | None:
         """The share of its bandwidth that a transfer attains."""
         if size is None:
             return None
         return bounds.transfer_share(kind, size, cost.cycles, self._chip)
-
-
-_EMPTY = Operation(
-    "", "", NO_LAYER, 0, FORWARD, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, "", None, "", 0, 0, 0, 0,
-    None, None, None, None, None, None, None, None, (-1, 0), None, "", "",
-)  # fmt: skip
-
-
-def _row(op: Op, time: OpTime, **numbers: object) -> Operation:
-    """The row of an op, with numbers that depend on what it does."""
-    fields: Mapping[str, object] = {
-        "name": op.name,
-        "type": op.type,
-        "layer": group(op) or NO_LAYER,
-        "ipu": time.ipu,
-        "phase": op.phase or FORWARD,
-        "runs": time.runs,
-        "cycles": time.cycles,
-        "temporary": time.cost.temporary,
-        "vertex_state": time.cost.vertex_state,
-        "exchange_code": time.cost.exchange_code,
-        "flops": None if op.flops is None else op.flops * time.runs,
-        "op": time.op,
-        "place": (time.op, 0),
-        "stage": op.stage,
-        "source": op.source,
-        "label": worst((op.label, time.cost.label)).value,
-        **numbers,
-    }
-    return _EMPTY._replace(**fields)  # type: ignore[arg-type]

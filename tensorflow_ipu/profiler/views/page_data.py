@@ -13,7 +13,7 @@ from tensorflow_ipu.profiler.views import layer_tree
 from tensorflow_ipu.profiler.views.bounds import BOUNDS
 from tensorflow_ipu.profiler.views.layer_tree import LayerNode
 from tensorflow_ipu.profiler.views.memory_tables import memory_tables
-from tensorflow_ipu.profiler.views.operations import Operation
+from tensorflow_ipu.profiler.views.operation import Operation
 from tensorflow_ipu.profiler.views.program_tables import op_table, tensor_table
 from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.spans import MOST_SPANS, IpuSpans, LayerSpan, Span

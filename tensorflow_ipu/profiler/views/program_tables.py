@@ -9,7 +9,7 @@ from tensorflow_ipu.planner.op_groups import group, groups_of_buffers
 from tensorflow_ipu.planner.workload import Op, Operand, Workload
 from tensorflow_ipu.profiler.breakdown import NO_LAYER
 from tensorflow_ipu.profiler.views.layer_tree import path
-from tensorflow_ipu.profiler.views.operations import FORWARD, Operation
+from tensorflow_ipu.profiler.views.operation import FORWARD, Operation
 from tensorflow_ipu.profiler.views.tables import Texts
 
 

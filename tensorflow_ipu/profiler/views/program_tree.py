@@ -14,7 +14,7 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST
 from tensorflow_ipu.planner.time.transfers import HOST_IN, HOST_OUT
 from tensorflow_ipu.planner.workload import Op
-from tensorflow_ipu.profiler.views.operations import FORWARD, Operation, kind_of
+from tensorflow_ipu.profiler.views.operation import FORWARD, Operation, kind_of
 
 PROGRAM = "program"
 LOOP = "loop"
@@ -198,17 +198,19 @@ class _Tree:
     def _close(self, position: int, row: Operation | None = None) -> None:
         """Ends a part; one without anything in it that takes time is dropped."""
         cycles = self._labels.pop()
+        node, end = self.nodes[position], len(self.nodes)
         if row is not None:
             cycles = {Label(row.label): row.cycles}
-        elif len(self.nodes) == position + 1 and position:
+            self.nodes[position] = node._replace(end=end, cycles=row.cycles, label=row.label)
+        elif end == position + 1 and position:
             self.nodes.pop()
             return
-        self.nodes[position] = self.nodes[position]._replace(
-            end=len(self.nodes), cycles=sum(cycles.values()), label=median_label(cycles).value
-        )
-        for label, of_label in cycles.items() if self._labels else ():
+        else:
+            total, label = sum(cycles.values()), median_label(cycles).value
+            self.nodes[position] = node._replace(end=end, cycles=total, label=label)
+        for each, of_label in cycles.items() if self._labels else ():
             around = self._labels[-1]
-            around[label] = around.get(label, 0.0) + of_label
+            around[each] = around.get(each, 0.0) + of_label
 
 
 def _goes_on(first: Op, op: Op) -> bool:
