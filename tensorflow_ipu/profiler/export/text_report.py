@@ -43,7 +43,7 @@ def text(report: Report) -> str:
         ("Pipeline", _pipeline(report)),
         ("Host I/O", _host(report)),
         ("Largest tensors at the peak", text_tables.largest(report)),
-        ("Top ops", text_tables.top_ops(report)),
+        ("Top operations", text_tables.top_operations(report)),
         ("Top layers", text_tables.top_layers(report)),
         ("Remedies", [remedy_text(remedy) for remedy in report.insights["remedies"]]),
     )

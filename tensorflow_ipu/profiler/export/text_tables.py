@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.profiler import breakdown
+from tensorflow_ipu.profiler.views.bounds import BOUNDS
 from tensorflow_ipu.text import aligned, human_bytes, human_count
 
 if TYPE_CHECKING:
@@ -70,15 +71,36 @@ def largest(report: Report) -> list[str]:
     return table(rows, right=(2,))
 
 
-def top_ops(report: Report) -> list[str]:
-    """Returns the types and the ops that take most cycles.
+def top_operations(report: Report) -> list[str]:
+    """Returns what bounds the cycles; the types of ops, and the ops and transfers, that take most.
 
     Args:
         report: the report.
     """
-    total = sum(row.cycles for row in report.ops())
-    types = [("type", "ops", "runs", "cycles", "of all ops")]
-    types += [
+    tables = [each for each in (_bounds(report), _types(report), _operations(report)) if each]
+    return [line for number, each in enumerate(tables) for line in ([""] if number else []) + each]
+
+
+def _bounds(report: Report) -> list[str]:
+    """What the cycles of all operations are bound by."""
+    sums = dict.fromkeys(BOUNDS, 0.0)
+    for row in report.operations():
+        sums[row.bound] += row.cycles
+    total = sum(sums.values())
+    rows = [("bound by", "cycles", "share", "")]
+    rows += [
+        (bound, cycles_text(cycles), percent(cycles, total), BOUNDS[bound])
+        for bound, cycles in sorted(sums.items(), key=lambda item: -item[1])
+        if cycles
+    ]
+    return table(rows, right=(1, 2))
+
+
+def _types(report: Report) -> list[str]:
+    """The types of ops."""
+    total = sum(row.cycles for row in report.operations())
+    rows = [("type", "ops", "runs", "cycles", "share")]
+    rows += [
         (
             row.type,
             str(row.ops),
@@ -88,23 +110,31 @@ def top_ops(report: Report) -> list[str]:
         )
         for row in breakdown.type_rows(report.ops())[:TOP]
     ]
-    ops = [("op", "type", "IPU", "runs", "cycles", "of all ops", "label", "layer", "source")]
-    ops += [
+    return table(rows, right=(1, 2, 3, 4))
+
+
+def _operations(report: Report) -> list[str]:
+    """Ops and transfers, with what bounds them, their share of the roofline and their partition."""
+    names = ("cycles", "share", "bound by", "of roof", "type", "partition", "IPU", "runs", "label")
+    rows = [(*names, "operation", "layer", "source")]
+    rows += [
         (
-            row.name,
+            cycles_text(row.cycles),
+            percent(row.share, 1),
+            row.bound,
+            "-" if row.roofline is None else percent(row.roofline, 1),
             row.type,
+            row.partition or "-",
             str(row.ipu),
             f"{row.runs:,}",
-            cycles_text(row.cycles),
-            percent(row.cycles, total),
             row.label,
+            row.name,
             row.layer,
             row.source,
         )
-        for row in report.ops()[:TOP]
+        for row in report.operations()[:TOP]
     ]
-    tables = [table(types, right=(1, 2, 3, 4)), table(ops, right=(2, 3, 4, 5))]
-    return tables[0] + ([""] if tables[1] else []) + tables[1]
+    return table(rows, right=(0, 1, 3, 6, 7))
 
 
 def top_layers(report: Report) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from tensorflow_ipu.costs import catalogue
-from tensorflow_ipu.costs.chip.vertex import share
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.costs.rules.elementwise import computed_type, vector_width
+from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.program.resources import SLICE, ResourceTable, family
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.time import rates
@@ -66,7 +65,7 @@ class WorkTable:
         spec, chip = op.spec, self._settings.chip
         matrix = partition is not None and _MATRIX_DIMENSION in dict(partition.parts)
         whole = computed_type(spec)
-        tiles = partition.tiles if partition else _tiles(whole, self._settings.compute_tiles)
+        tiles = partition.tiles if partition else _tiles(spec, self._settings.compute_tiles)
         if matrix:
             peak = rates.peak_flops(op, self._settings) / chip.clock / chip.tiles
         else:
@@ -92,11 +91,10 @@ def _single(tensor: TensorType) -> TensorType:
     return TensorType(tensor.dtype, (1,) * len(tensor.shape))
 
 
-def _tiles(whole: TensorType, tiles: int) -> int:
-    """Tiles that have a part of a tensor which is spread evenly."""
-    if not whole.elements:
-        return 1
-    return math.ceil(whole.elements / share(whole.elements, whole.element_size, tiles))
+def _tiles(spec: OpSpec, tiles: int) -> int:
+    """Tiles that have a part of the largest operand or result, which is spread in blocks."""
+    most = max((tensor.num_bytes for tensor in (*spec.inputs, *spec.outputs)), default=0)
+    return max(tile_mapping.spread(most, tiles).last + 1, 1)
 
 
 def _bytes(spec: OpSpec) -> tuple[int, int]:

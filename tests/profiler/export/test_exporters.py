@@ -135,7 +135,7 @@ def test_text_has_all_sections_in_order(plan: Plan) -> None:
     text = text_report.text(Report.from_plan(plan))
     titles = re.findall(r"^(\w.*):$", text, re.MULTILINE)
     order = ["Target", "Graph", "Memory usage", "Execution", "Pipeline", "Host I/O"]
-    order += ["Largest tensors at the peak", "Top ops", "Top layers", "Remedies"]
+    order += ["Largest tensors at the peak", "Top operations", "Top layers", "Remedies"]
     assert titles == [title for title in order if title in titles]
     assert ("Pipeline" in titles) == (plan.workload.pipeline is not None)
     assert {"Target", "Graph", "Memory usage", "Execution"} <= set(titles)
