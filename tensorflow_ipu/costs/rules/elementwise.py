@@ -60,17 +60,37 @@ def vertex_cycles(op: str, elements: int, dtype: str, chip: Chip, operands: int 
 
 def expression_cycles(names: Sequence[str], elements: int, dtype: str, chip: Chip) -> float:
     """Returns the cycles of a vertex that computes several functions in a row."""
-    count = per_worker(elements * _PARTS.get(dtype, 1), chip)
-    return _cycles(names, count, dtype, _overhead("", dtype, 2), chip)
+    return map_cycles([(names, dtype)], elements, chip)
+
+
+def map_cycles(steps: Sequence[tuple[Sequence[str], str]], elements: int, chip: Chip) -> float:
+    """Returns the cycles of a vertex that computes an expression, as `popops::map` makes it.
+
+    Formula: as `tile_cycles`, without the compute set; the overhead of a worker is there once.
+
+    Args:
+        steps: functions of the table in a row, and the type that they are computed in.
+        elements: elements on the tile.
+        chip: the chip.
+    """
+    overhead = max((_overhead("", dtype, 2) for _, dtype in steps), default=table.UNARY_OVERHEAD)
+    work = sum(
+        _work(names, per_worker(elements * _PARTS.get(dtype, 1), chip), dtype, chip)
+        for names, dtype in steps
+    )
+    return chip.elementwise_cycles + supervised(overhead + work, chip)
 
 
 def _cycles(names: Sequence[str], count: int, dtype: str, overhead: int, chip: Chip) -> float:
     """Cycles of a vertex, from the functions on each of a worker's elements."""
+    return chip.elementwise_cycles + supervised(overhead + _work(names, count, dtype, chip), chip)
+
+
+def _work(names: Sequence[str], count: int, dtype: str, chip: Chip) -> int:
+    """Cycles of a worker for some functions on each of its elements."""
     if is_float(dtype):
-        work = sum(_vectors(name, count, dtype, chip) for name in names)
-    else:
-        work = count * _integer(names)
-    return chip.elementwise_cycles + supervised(overhead + work, chip)
+        return sum(_vectors(name, count, dtype, chip) for name in names)
+    return count * _integer(names)
 
 
 def _vectors(name: str, count: int, dtype: str, chip: Chip) -> int:

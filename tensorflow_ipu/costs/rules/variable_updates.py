@@ -11,7 +11,7 @@ from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType, Unkno
 from tensorflow_ipu.costs.rule import Rule, largest, rules
 from tensorflow_ipu.costs.rules import slicing
 from tensorflow_ipu.costs.rules.data_movement import local_copy, rearrangement
-from tensorflow_ipu.costs.rules.elementwise import expression_cycles, vector_width
+from tensorflow_ipu.costs.rules.elementwise import expression_cycles, is_float, vector_width
 from tensorflow_ipu.costs.rules.elementwise_table import expression_label
 from tensorflow_ipu.costs.rules.slice_partition import lookup, update
 
@@ -62,12 +62,13 @@ def scaled_add(tensor: TensorType, resources: Resources) -> Cost:
 
 
 def _by_equations(names: tuple[str, ...], spec: OpSpec, resources: Resources) -> Cost:
-    """An optimizer's rule as one vertex, on the largest of the variable, state and gradient."""
+    """An optimizer's rule as one map of its inputs, of the size of the largest of them."""
     whole = largest(spec.inputs)
     on_tile = share(whole.elements, whole.element_size, resources.tiles)
     cycles = expression_cycles(names, on_tile, whole.dtype, resources.chip)
     codelet = f"{spec.type}_{type_name(whole.dtype)}"
-    return phase(cycles, codelet, resources.chip, operands=4, label=expression_label(names))
+    label = expression_label(names)
+    return phase(cycles, codelet, resources.chip, operands=len(spec.inputs), label=label)
 
 
 def _dense(names: tuple[str, ...]) -> Rule:
@@ -87,7 +88,9 @@ def _sparse(names: tuple[str, ...]) -> Rule:
             raise UnknownCostError(f"{spec.type}: expected an input of integers, the indices.")
         gradient, count = spec.input(integers[0] - 1), spec.input(integers[0]).elements
         table = slicing.table_of(spec.input(0), gradient, count)
-        changed = OpSpec(spec.type, (gradient,), (), {})
+        # Rows of the variable and of the state, instead of all of them.
+        dense = [gradient if t.elements > 1 else t for t in spec.inputs if is_float(t.dtype)]
+        changed = OpSpec(spec.type, tuple(dense), (), {})
         return (
             lookup(count, table, resources)
             + _by_equations(names, changed, resources)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.planner.alternatives import restage
-from tensorflow_ipu.planner.program.resources import ResourceTable
+from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD, UPDATE
 from tensorflow_ipu.planner.program.structure import Structure
 from tensorflow_ipu.planner.settings import Settings
@@ -76,12 +76,12 @@ class LayerTable:
         self._cycles = {name: np.zeros(number) for name in (FORWARD, BACKWARD, UPDATE)}
         # A mini-batch runs an op of the loop over mini-batches once, those of inner loops often.
         labels = []
-        table = ResourceTable(settings)
+        costs = costs_of(workload, settings)
         for index, op in enumerate(workload.ops):
             section, layer = found.sections[index], found.layer_of[index]
             if layer < 0 or not section or op.end > index + 1:
                 continue
-            cost = table.cost(op)
+            cost = costs[index]
             runs = max(1, round(op.runs / found.mini_batches))
             self._cycles[section][layer] += cost.cycles * runs
             labels.append(cost.label)

@@ -105,9 +105,11 @@ def find(placed: PlacedWorkload, algorithm: str) -> Lifetimes:
     Raises:
         ValueError: there is no such algorithm.
     """
-    workload, accesses = placed.workload, placed.accesses
+    workload, accesses = placed.workload, placed.all_accesses
     pairs = liveness.in_place_pairs(workload, accesses)
     order = op_order.order(workload, accesses, pairs, placed.placement, algorithm)
+    if placed.accesses is not accesses:
+        pairs = liveness.in_place_pairs(workload, placed.accesses)
     return Lifetimes(placed, pairs, order)
 
 

@@ -53,6 +53,17 @@ class Accesses:
     end: np.ndarray
     parent: np.ndarray
 
+    def without(self, buffers: frozenset[int]) -> Accesses:
+        """Returns the same with some buffers that take no memory.
+
+        Args:
+            buffers: what stays in registers.
+        """
+        if not buffers:
+            return self
+        sizes = np.where(np.isin(self.instance_buffer, list(buffers)), 0, self.num_bytes)
+        return dataclasses.replace(self, num_bytes=sizes)
+
     def first_user(self, buffer: int) -> int:
         """Returns the first op that uses a buffer itself, -1 without one.
 

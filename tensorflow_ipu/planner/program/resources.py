@@ -9,6 +9,8 @@ from functools import lru_cache
 from tensorflow_ipu.configs import partials
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import FREE, Cost, Resources
+from tensorflow_ipu.planner.program import fused_maps
+from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Op, Workload
 
@@ -95,12 +97,17 @@ class ResourceTable:
         )
 
 
-def costs_of(workload: Workload, settings: Settings) -> tuple[Cost, ...]:
+def costs_of(
+    workload: Workload, settings: Settings, maps: FusedMaps | None = None
+) -> tuple[Cost, ...]:
     """Returns what one execution of each op of a program costs; nothing for those on the host.
+
+    The last op of a map costs what the map does, and the others nothing.
 
     Args:
         workload: the program.
         settings: what it is planned for.
+        maps: which ops are one map, if that is known already.
 
     Raises:
         ValueError: all tiles are I/O tiles.
@@ -112,10 +119,18 @@ def costs_of(workload: Workload, settings: Settings) -> tuple[Cost, ...]:
             f"{settings.io_tiles} are I/O tiles: have fewer of these."
         )
     table = ResourceTable(settings)
-    return tuple(
+    costs = [
         FREE if op.ipu is None or workload.moves_entry(op) else table.cost(op)
         for op in workload.ops
-    )
+    ]
+    maps = fused_maps.find(workload) if maps is None else maps
+    for last, indices in maps.ops.items():
+        members = [workload.ops[index] for index in indices]
+        cost = fused_maps.cost_of(members, [costs[i] for i in indices], table.of(members[-1]))
+        for index in indices:
+            costs[index] = FREE
+        costs[last] = cost
+    return tuple(costs)
 
 
 @lru_cache(maxsize=1024)

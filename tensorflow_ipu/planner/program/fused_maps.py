@@ -1,0 +1,166 @@
+"""Finds elementwise ops of updates that the chip computes as one map, as `popops::map` does.
+
+An op joins the only op that reads its result, if both are elementwise on one shape and are run
+together. So an optimizer written out in elementwise ops is a map for each variable that it writes.
+Frameworks hand the rule of an optimizer to the library as one expression, but the functions of
+layers one by one: only updates are fused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+
+from tensorflow_ipu.costs.cost import Cost, Resources, TensorType
+from tensorflow_ipu.costs.label import worst
+from tensorflow_ipu.costs.rules import fused_map
+from tensorflow_ipu.planner.program.counted_ops import UPDATE
+from tensorflow_ipu.planner.workload import TENSOR, Op, Operand, Workload
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedMaps:
+    """The maps of a program.
+
+    Attributes:
+        ops: The ops of each map in order, by its last one, which makes its result.
+        kept_in_registers: Buffers that take no memory: what an op of a map hands to the next, where
+            no operand has to wait for it.
+    """
+
+    ops: Mapping[int, tuple[int, ...]]
+    kept_in_registers: frozenset[int]
+
+
+def find(workload: Workload) -> FusedMaps:
+    """Finds the maps of a program.
+
+    Args:
+        workload: the program.
+    """
+    return _Search(workload).maps()
+
+
+class _Search:
+    """One pass over the ops, from the last to the first: an op joins the map of its reader."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._parents = _parents(workload.ops)
+        self._readers: dict[int, list[int]] = defaultdict(list)
+        self._makers: dict[int, list[int]] = defaultdict(list)
+        for index, op in enumerate(workload.ops):
+            for operands, found in ((op.inputs, self._readers), (op.outputs, self._makers)):
+                for buffer in _buffers(operands):
+                    found[buffer].append(index)
+        self._elements = [_map_elements(op) if op.phase == UPDATE else 0 for op in workload.ops]
+        self._last = list(range(len(workload.ops)))
+        # Of two ops with operands that are broadcast, a map has one: the tiles have both at once.
+        self._broadcasts: set[int] = set()
+
+    def maps(self) -> FusedMaps:
+        """Returns what was found."""
+        for index in range(len(self._last) - 1, -1, -1):
+            reader = self._joined(index)
+            if reader is not None:
+                self._last[index] = self._last[reader]
+            if self._elements[index] and _broadcasts(self._workload.ops[index]):
+                self._broadcasts.add(self._last[index])
+        ops: dict[int, list[int]] = defaultdict(list)
+        for index, last in enumerate(self._last):
+            ops[last].append(index)
+        several = {last: tuple(members) for last, members in ops.items() if len(members) > 1}
+        kept: set[int] = set()
+        for last, members in several.items():
+            for index in members[:-1]:
+                kept |= self._kept(index, last, kept)
+        return FusedMaps(several, frozenset(kept))
+
+    def _joined(self, index: int) -> int | None:
+        """The op whose map an op joins."""
+        op = self._workload.ops[index]
+        elements = self._elements[index]
+        if not elements or fused_map.is_assignment(op.type) or len(op.outputs) != 1:
+            return None
+        buffer = op.outputs[0].buffer
+        if buffer is None or self._workload.buffers[buffer].kind != TENSOR:
+            return None
+        readers = self._readers[buffer]
+        if len(readers) != 1 or self._makers[buffer] != [index]:
+            return None
+        reader = readers[0]
+        if self._elements[reader] != elements or self._context(reader) != self._context(index):
+            return None
+        if _broadcasts(op) and self._last[reader] in self._broadcasts:
+            return None
+        return reader
+
+    def _context(self, index: int) -> Hashable:
+        """What two ops of a map have in common: they are run together, for the same layer."""
+        op = self._workload.ops[index]
+        return op.ipu, op.stage, op.layer, op.runs, self._parents[index], op.branch
+
+    def _kept(self, index: int, last: int, kept: set[int]) -> set[int]:
+        """The result of an op of a map, unless an operand would be gone: it is in its place."""
+        for operand in self._workload.ops[index].inputs:
+            if operand.buffer is None or operand.buffer in kept or operand.type.elements <= 1:
+                continue
+            tensor = self._workload.buffers[operand.buffer].kind == TENSOR
+            if tensor and max(self._readers[operand.buffer]) < last:
+                return set()
+        return _buffers(self._workload.ops[index].outputs)
+
+
+def _buffers(operands: Sequence[Operand]) -> set[int]:
+    """The buffers of some operands, each once."""
+    return {operand.buffer for operand in operands if operand.buffer is not None}
+
+
+def _parents(ops: Sequence[Op]) -> list[int]:
+    """The innermost op that runs each op, -1 at the top: inner ops come later."""
+    found = [-1] * len(ops)
+    for index, op in enumerate(ops):
+        if op.end > index + 1:
+            found[index + 1 : op.end] = [index] * (op.end - index - 1)
+    return found
+
+
+def _map_elements(op: Op) -> int:
+    """Elements that an op of a map computes; 0 for an op that can be in none."""
+    if op.ipu is None or fused_map.functions(op.spec) is None:
+        return 0
+    tensors = [operand.type.elements for operand in (*op.inputs, *op.outputs)]
+    whole = max(tensors, default=0)
+    results = op.inputs[:1] if fused_map.is_assignment(op.type) else op.outputs
+    return whole if all(result.type.elements == whole for result in results) else 0
+
+
+def _broadcasts(op: Op) -> bool:
+    """Whether an op has an operand that tiles receive copies of."""
+    sizes = [operand.type.elements for operand in (*op.inputs, *op.outputs)]
+    return any(1 < size < max(sizes) for size in sizes)
+
+
+def cost_of(members: Sequence[Op], costs: Sequence[Cost], resources: Resources) -> Cost:
+    """Returns the cost of a map.
+
+    Args:
+        members: its ops in order.
+        costs: of these by themselves.
+        resources: what they have at their disposal.
+    """
+    made = {operand.buffer for op in members[:-1] for operand in op.outputs}
+    inputs: dict[Hashable, Operand] = {}
+    for op in members:
+        for operand in op.inputs:
+            if operand.buffer is None or operand.buffer not in made:
+                inputs[operand] = operand
+    types: tuple[TensorType, ...] = tuple(operand.type for operand in inputs.values())
+    return fused_map.fused(
+        tuple((op.type, op.spec.inputs, op.spec.outputs) for op in members),
+        types,
+        tuple(dict.fromkeys(name for cost in costs for name in cost.codelets)),
+        worst(cost.label for cost in costs),
+        resources,
+    )

@@ -1,0 +1,198 @@
+"""Which elementwise ops are one map, and that maps never cost more than their ops."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorflow_ipu.configs.chips import BOW, MK1
+from tensorflow_ipu.costs.cost import FREE
+from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.program import fused_maps
+from tensorflow_ipu.planner.program.fused_maps import FusedMaps
+from tensorflow_ipu.planner.program.resources import costs_of
+from tensorflow_ipu.planner.settings import Settings
+from tests.support.workloads import Builder
+
+SHAPE = (512, 512)
+NONE = FusedMaps({}, frozenset())
+SMALL = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def fused(make, op_type, inputs, shape=None):
+    """Adds an op of an update."""
+    return make.op(op_type, inputs, shape, phase="update")
+
+
+def adam():
+    """Adam written out, as Keras does: the first and second moment, and the weights."""
+    make = Builder()
+    weight, first, second = (make.variable(name, SHAPE) for name in ("w", "m", "v"))
+    one = make.constant("rate", ())
+    gradient = make.op("MatMul", [weight, weight], SHAPE)
+    for state in (first, second):
+        value = gradient if state == first else fused(make, "Square", [gradient], SHAPE)
+        difference = fused(make, "Sub", [value, state], SHAPE)
+        change = fused(make, "Mul", [difference, one], SHAPE)
+        fused(make, "AssignAddVariableOp", [state, change])
+    scaled = fused(make, "Mul", [first, one], SHAPE)
+    root = fused(make, "AddV2", [fused(make, "Sqrt", [second], SHAPE), one], SHAPE)
+    fused(make, "AssignSubVariableOp", [weight, fused(make, "RealDiv", [scaled, root], SHAPE)])
+    return make.workload()
+
+
+def test_an_optimizer_is_a_map_for_each_variable_it_writes():
+    workload = adam()
+    maps = fused_maps.find(workload)
+    types = {tuple(workload.ops[index].type for index in ops) for ops in maps.ops.values()}
+    assert types == {
+        ("Sub", "Mul", "AssignAddVariableOp"),
+        ("Square", "Sub", "Mul", "AssignAddVariableOp"),
+        ("Mul", "Sqrt", "AddV2", "RealDiv", "AssignSubVariableOp"),
+    }
+
+
+def test_a_map_costs_what_its_expression_does_at_its_last_op():
+    workload = adam()
+    costs = costs_of(workload, Settings(BOW))
+    by_themselves = costs_of(workload, Settings(BOW), NONE)
+    for last, members in fused_maps.find(workload).ops.items():
+        assert all(costs[index] is FREE for index in members[:-1])
+        assert costs[last].sync == BOW.sync_cycles
+        saved = sum(by_themselves[index].cycles for index in members) - costs[last].cycles
+        # Each op but one: its sync, compute set, start and the workers' overhead.
+        assert saved > (len(members) - 1) * 300
+
+
+def test_what_stays_in_registers_takes_no_memory():
+    workload = adam()
+    maps = fused_maps.find(workload)
+    names = {workload.buffers[buffer].name for buffer in maps.kept_in_registers}
+    # The second moment's are in the place of the gradient, which is gone after its square.
+    kinds = sorted(name.split("_")[0] for name in names)
+    assert kinds == ["AddV2", "Mul", "Mul", "RealDiv", "Sqrt", "Sub"]
+    peak = Planner(workload).memory(Settings(BOW))[0]
+    live = {item.name for item in peak.at_peak}
+    assert not live & names
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layer": "other"},
+        {"ipu": 1},
+        {"phase": "backward"},
+        {"runs": 2},
+        {"stage": 1},
+        {"branch": 1},
+    ],
+    ids=str,
+)
+def test_ops_that_are_not_run_together_are_no_map(change):
+    make = Builder(ipus=2)
+    x = make.input("x", SHAPE)
+    fused(make, "Mul", [fused(make, "AddV2", [x, x], SHAPE), x], SHAPE)
+    workload = make.workload()
+    assert fused_maps.find(workload).ops == {1: (0, 1)}
+    ops = (workload.ops[0], dataclasses.replace(workload.ops[1], **change))
+    assert not fused_maps.find(dataclasses.replace(workload, ops=ops)).ops
+
+
+def test_a_result_that_is_read_twice_is_made():
+    make = Builder()
+    x = make.input("x", SHAPE)
+    twice = fused(make, "AddV2", [x, x], SHAPE)
+    fused(make, "Mul", [twice, x], SHAPE)
+    fused(make, "Sub", [twice, x], SHAPE)
+    assert not fused_maps.find(make.workload()).ops
+
+
+def test_a_sum_or_another_shape_ends_a_map():
+    make = Builder()
+    x = make.input("x", SHAPE)
+    row = make.op("Sum", [fused(make, "Square", [x], SHAPE)], (512,))
+    fused(make, "AddV2", [x, fused(make, "Sqrt", [row], (512,))], SHAPE)
+    assert not fused_maps.find(make.workload()).ops
+
+
+def test_a_map_has_one_op_that_broadcasts():
+    make = Builder()
+    x, scale, offset = make.input("x", SHAPE), make.input("s", (512,)), make.input("o", (512,))
+    scaled = fused(make, "Mul", [x, scale], SHAPE)
+    fused(make, "AddV2", [scaled, offset], SHAPE)
+    assert not fused_maps.find(make.workload()).ops
+
+
+def test_ops_inside_and_outside_of_a_loop_are_no_map():
+    make = Builder()
+    x = make.input("x", SHAPE)
+    outside = fused(make, "Neg", [x], SHAPE)
+    start = make.begin("While", [], trip_count=1)
+    fused(make, "Abs", [outside], SHAPE)
+    make.end(start)
+    assert not fused_maps.find(make.workload()).ops
+
+
+_UNARY = ("Neg", "Sqrt", "Square", "Exp", "Cast", "Tanh", "Relu")
+_BINARY = ("AddV2", "Mul", "RealDiv", "Maximum", "SquaredDifference")
+_SHAPES = st.sampled_from([(), (64,), (33, 64), (300, 64)])
+
+
+@st.composite
+def elementwise_programs(draw):
+    """Random elementwise ops of several shapes and types, some assigned to variables."""
+    make = Builder()
+    values = [make.input(f"x{i}", draw(_SHAPES)) for i in range(3)]
+    values.append(make.op("MatMul", [values[0]], (300, 64)))
+    shapes = {value: make.workload().buffers[value].shape for value in values}
+    for _ in range(draw(st.integers(1, 16))):
+        # Mostly of what was made last, so that there are chains.
+        recent = st.sampled_from(values[-2:])
+        first = draw(recent)
+        second = draw(st.one_of(recent, st.sampled_from(values)))
+        shape = max(shapes[first], shapes[second], key=lambda s: (len(s), s))
+        if draw(st.booleans()):
+            shape = shapes[first]
+            made = fused(make, draw(st.sampled_from(_UNARY)), [first], shape)
+        else:
+            made = fused(make, draw(st.sampled_from(_BINARY)), [first, second], shape)
+        shapes[made] = shape
+        values.append(made)
+        if draw(st.integers(0, 3)) == 0:
+            kind = draw(st.sampled_from(["AssignVariableOp", "AssignSubVariableOp"]))
+            fused(make, kind, [make.variable(f"v{made}", shape), made])
+    return make.workload()
+
+
+@SMALL
+@given(
+    workload=elementwise_programs(), chip=st.sampled_from((MK1, BOW)), io=st.sampled_from((0, 64))
+)
+def test_a_map_never_costs_more_than_its_ops(workload, chip, io):
+    plan_of = Settings(chip, io_tiles=io)
+    costs, apart = costs_of(workload, plan_of), costs_of(workload, plan_of, NONE)
+    for last, members in fused_maps.find(workload).ops.items():
+        ops = [apart[index] for index in members]
+        assert costs[last].cycles <= sum(cost.cycles for cost in ops)
+        assert costs[last].temporary <= max(cost.temporary for cost in ops)
+        assert costs[last].vertex_state <= sum(cost.vertex_state for cost in ops)
+        assert costs[last].exchange_code <= sum(cost.exchange_code for cost in ops)
+        assert set(costs[last].codelets) <= {name for cost in ops for name in cost.codelets}
+
+
+@SMALL
+@given(workload=elementwise_programs())
+def test_a_program_with_maps_needs_no_more_time_or_memory(workload):
+    planner, apart = Planner(workload), Planner(workload)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused_maps, "find", lambda _: NONE)
+        before = apart.plan(Settings(BOW))
+    after = planner.plan(Settings(BOW))
+    assert after.timeline.cycles <= before.timeline.cycles
+    assert after.memory[0].live_bytes.max() <= before.memory[0].live_bytes.max()
+    # Ops that are alike share code; a map that is like no other has a call of its own.
+    calls = len(fused_maps.find(workload).ops) * BOW.control_code_per_op
+    assert after.memory[0].peak.max() <= before.memory[0].peak.max() + calls
