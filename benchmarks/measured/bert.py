@@ -89,6 +89,8 @@ def _encoder_stage(shape: Shape, index: int, first: int, count: int) -> Stage:
         for layer in range(first, first + count):
             with tf.compat.v1.variable_scope(f"layer_{layer}"):
                 x = _layer(shape, x, others[0])
+                # Each layer is computed again by itself, as in the published configurations.
+                x = ipu.pipelining_ops.recomputation_checkpoint(x)
         return (x, *others)
 
     stage.__name__ = f"encoder_{index}"

@@ -8,6 +8,10 @@ Published for these models, and taken where a row does not say otherwise:
   3, 0, micro-batch and encoder layers per stage by size and length of sequences
   (graphcore/examples, nlp/bert/tensorflow2/configs).
 * BERT in MLPerf: as many stages as the row says, one IPU each, encoder layers spread evenly.
+* Activations are computed again from checkpoints, after each encoder layer or block (model cards of
+  Graphcore/bert-large-uncased and bert-base-uncased; Graphcore on its MLPerf v1.1 runs).
+* The optimizer's state of BERT-Large is in streaming memory, split over the replicas (its card, and
+  MLPerf v1.0 and v1.1; assumed for v2.0), that of the others on the chip (the other card).
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from tensorflow_ipu.configs.chips import Chip
 from .rows import NotExpressible, Row, checked_size, chip_of
 
 RESNET, BERT_LARGE, BERT_BASE = "ResNet-50", "BERT-Large", "BERT-Base"
+
+#: Models whose optimizer state is off the chip.
+OFF_CHIP = frozenset({BERT_LARGE})
 
 _MODELS = {"resnet-50": RESNET, "bert-large": BERT_LARGE, "bert-base": BERT_BASE}
 _POD = re.compile(r"pod[- ]?(\d+)")

@@ -30,12 +30,14 @@ class Layout(NamedTuple):
         recompute: whether activations are computed again.
         momentum: whether the optimizer is SGD with momentum; else Adam, whose state and arithmetic
             are about those of LAMB.
+        offload: whether optimizer state is off the chip, split over the replicas.
     """
 
     devices: tuple[int, ...]
     schedule: str
     recompute: bool
     momentum: bool
+    offload: bool = False
 
     @property
     def ipus(self) -> int:
@@ -111,8 +113,17 @@ def _pipeline(
         optimizer_function=update,
         device_mapping=list(layout.devices),
         pipeline_schedule=ops.PipelineSchedule[layout.schedule],
-        offload_weight_update_variables=False,
+        recomputation_mode=_recomputation(layout),
+        offload_weight_update_variables=layout.offload,
+        replicated_optimizer_state_sharding=layout.offload,
     )
+
+
+def _recomputation(layout: Layout) -> Any:
+    """Between checkpoints, one part after the other, each just before its gradients."""
+    if not layout.recompute:
+        return None
+    return ipu.pipelining_ops.RecomputationMode.RecomputeAndBackpropagateInterleaved
 
 
 def _optimizer(layout: Layout) -> Any:

@@ -1,17 +1,17 @@
 """Encoder layers that are alike: a program with one of each stage stands for all of them.
 
 Tracing and compiling 24 layers takes half a minute, and they are all the same, so programs are
-compiled with one layer per pipeline stage. Here its ops are repeated. Only the time of the result
-is meant: the repeated ops share their buffers.
+compiled with one layer per pipeline stage. Here its ops are repeated, each time with variables of
+their own. Only the time of the result is meant: the repeated ops share their other buffers.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tensorflow_ipu.planner.workload import Op, Workload
+from tensorflow_ipu.planner.workload import Op, Operand, Workload
 
 _LAYER = re.compile(r"(?:^|/|_)layer_(\d+)(?=/|$)")
 _UPDATE = "update"
@@ -25,12 +25,13 @@ def replicated(workload: Workload, times: Mapping[int, int]) -> Workload:
         times: how often each of these layers is to be there.
     """
     layers = _layers(workload)
+    copies = _Copies(workload, layers, times)
     start = []
     ops: list[Op] = []
     for index, op in enumerate(workload.ops):
         start.append(len(ops))
         repeat = times.get(layers[index], 1) if op.end == index + 1 else 1
-        ops += [op] * repeat
+        ops += [copies.of(op, number) for number in range(repeat)]
     start.append(len(ops))
     ends = {
         position: start[op.end] if op.end > index + 1 else position + 1
@@ -40,7 +41,57 @@ def replicated(workload: Workload, times: Mapping[int, int]) -> Workload:
     return dataclasses.replace(
         workload,
         ops=tuple(dataclasses.replace(op, end=ends[i]) for i, op in enumerate(ops)),
+        buffers=tuple(copies.buffers),
+        variables=tuple(copies.variables),
     )
+
+
+class _Copies:
+    """The variables of repeated layers, as often as the layers."""
+
+    def __init__(self, workload: Workload, layers: Sequence[int], times: Mapping[int, int]) -> None:
+        self.buffers, self.variables = list(workload.buffers), list(workload.variables)
+        # Of each repeated variable's buffer, the buffers of its copies.
+        self._found: dict[int, list[int]] = {}
+        for index, layer in sorted(_of_one_layer(workload, layers).items()):
+            variable = workload.buffers[index].variable or 0
+            self._found[index] = [index]
+            for number in range(1, times.get(layer, 1)):
+                self._found[index].append(self._copy(index, variable, number))
+
+    def of(self, op: Op, number: int) -> Op:
+        """Returns the op of a copy, from 0, with that copy's variables."""
+        if not number:
+            return op
+        inputs, outputs = (self._moved(o, number) for o in (op.inputs, op.outputs))
+        return dataclasses.replace(op, inputs=inputs, outputs=outputs)
+
+    def _copy(self, index: int, variable: int, number: int) -> int:
+        buffer, kept = self.buffers[index], self.variables[variable]
+        self.buffers.append(
+            buffer._replace(name=f"{buffer.name}_copy_{number}", variable=len(self.variables))
+        )
+        self.variables.append(kept._replace(name=f"{kept.name}_copy_{number}"))
+        return len(self.buffers) - 1
+
+    def _moved(self, operands: Sequence[Operand], number: int) -> tuple[Operand, ...]:
+        return tuple(
+            operand._replace(buffer=self._found[operand.buffer][number])
+            if operand.buffer in self._found
+            else operand
+            for operand in operands
+        )
+
+
+def _of_one_layer(workload: Workload, layers: Sequence[int]) -> dict[int, int]:
+    """The layer of each buffer of a variable that ops of only one layer use, besides of none."""
+    found: dict[int, set[int]] = {}
+    for number, (op, layer) in enumerate(zip(workload.ops, layers)):
+        for operand in (*op.inputs, *op.outputs) if op.end == number + 1 and layer >= 0 else ():
+            index = operand.buffer
+            if index is not None and workload.buffers[index].variable is not None:
+                found.setdefault(index, set()).add(layer)
+    return {index: of.pop() for index, of in found.items() if len(of) == 1}
 
 
 def _layers(workload: Workload) -> list[int]:
@@ -101,4 +152,20 @@ def with_count(workload: Workload, count: int) -> Workload:
             copy._replace(runs=runs.get(copy.runs, copy.runs)) for copy in workload.copies
         ),
         pipeline=dataclasses.replace(pipeline, count=count),
+    )
+
+
+def with_replicas(workload: Workload, replicas: int) -> Workload:
+    """Returns a program whose split variables are split over another number of replicas.
+
+    Args:
+        workload: the program.
+        replicas: how many there are.
+    """
+    return dataclasses.replace(
+        workload,
+        variables=tuple(
+            variable._replace(split=replicas) if variable.split > 1 else variable
+            for variable in workload.variables
+        ),
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python import ipu
 
 # Filters and blocks of each part.
 _PARTS = ((64, 3), (128, 4), (256, 6), (512, 3))
@@ -44,6 +45,8 @@ def _stage(index: int) -> Stage:
                 stride = 2 if block == 0 and index > 0 else 1
                 with tf.compat.v1.variable_scope(f"block_{block}"):
                     x = _block(x, filters, stride, project=block == 0)
+                    # Recomputation from checkpoints: Graphcore's account of its MLPerf v1.1 runs.
+                    x = ipu.pipelining_ops.recomputation_checkpoint(x)
             return _loss(x, labels) if index == _STAGES - 1 else (x, labels)
 
     stage.__name__ = f"part_{index}"

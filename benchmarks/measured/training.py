@@ -11,14 +11,27 @@ from tensorflow_ipu.planner.plan import Timeline
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 
-from .configuration import BERT_BASE, RESNET, Configuration
-from .replicate import replicated, with_count
+from .configuration import BERT_BASE, BERT_LARGE, OFF_CHIP, RESNET, Configuration
+from .replicate import replicated, with_count, with_replicas
 
 # Encoder layers on each IPU: graphcore/examples for four IPUs; else spread evenly.
 _LARGE_LAYERS, _BASE_LAYERS = 24, 12
 _LARGE_ON_4, _BASE_ON_4 = (3, 7, 7, 7), (0, 4, 4, 4)
 _HIDDEN = {True: 1024, False: 768}
+# availableMemoryProportion of ResNet; of BERT on GC200 in MLPerf (0.20 to 0.25), and on Bow, on 16
+# IPUs and on more; of BERT on four IPUs, on each by size and tokens (graphcore/examples;
+# for 512 tokens the model card of Graphcore/bert-large-uncased).
 _RESNET_PROPORTION, _BERT_PROPORTION = 0.15, 0.2
+_ON_BOW, _ON_MORE = 0.3, 1.0
+_PROPORTIONS = {
+    BERT_LARGE: {
+        128: (0.10, 0.19, 0.20, 0.25),
+        384: (0.15, 0.28, 0.40, 0.40),
+        512: (0.10, 0.15, 0.15, 0.15),
+    },
+    BERT_BASE: {128: (0.28, 0.26, 0.28, 0.28), 384: (0.28, 0.26, 0.28, 0.28)},
+}
+_POD16 = 16
 # Gradients are summed over replicas in buffers of this many bytes.
 _MERGED = 10_000_000
 # IPUs of the layout of TensorFlow; the heads are on the first of them again.
@@ -41,7 +54,8 @@ def plan(config: Configuration) -> Timeline:
 def _plan(config: Configuration) -> Timeline:
     layers = encoder_layers(config)
     workload = _workload(config.model, config.length, config.micro_batch, layers)
-    return planning.Planner(with_count(workload, config.accumulation)).timeline(settings(config))
+    workload = with_replicas(with_count(workload, config.accumulation), config.replicas)
+    return planning.Planner(workload).timeline(settings(config))
 
 
 def fullest_tile(config: Configuration) -> float:
@@ -54,17 +68,41 @@ def fullest_tile(config: Configuration) -> float:
 
 def settings(config: Configuration) -> Settings:
     """Returns what a program is planned for."""
-    proportion = _RESNET_PROPORTION if config.model == RESNET else _BERT_PROPORTION
+    proportion = _proportion(config)
     return Settings(
         chip=config.chip,
         replicas=config.replicas,
         recompute=True,
         convolution_proportion=proportion,
         matmul_proportion=proportion,
+        stage_options=_stage_options(config),
         convolution_partials="float16",
         matmul_partials="float16",
         merged_bytes={"maximum_cross_replica_sum_buffer_size": _MERGED},
     )
+
+
+def _proportion(config: Configuration) -> float:
+    """The proportion of all stages, where they have none of their own."""
+    if config.model == RESNET:
+        return _RESNET_PROPORTION
+    if config.chip.name != "bow" or not config.stages:
+        return _BERT_PROPORTION
+    return _ON_BOW if config.replicas * config.stages <= _POD16 else _ON_MORE
+
+
+def _stage_options(config: Configuration) -> dict[tuple[int, str], dict[str, str]]:
+    """The proportions of BERT's stages on four IPUs; none for what has one for all."""
+    if config.model == RESNET or config.stages:
+        return {}
+    known = _PROPORTIONS[config.model]
+    on_ipus = known[min(known, key=lambda tokens: abs(tokens - config.length))]
+    # The heads are on the first IPU again.
+    return {
+        (stage, phase): {"availableMemoryProportion": str(proportion)}
+        for stage, proportion in enumerate((*on_ipus, on_ipus[0]))
+        for phase in ("forward", "backward")
+    }
 
 
 def encoder_layers(config: Configuration) -> tuple[int, ...]:
@@ -99,7 +137,8 @@ def _workload(model: str, length: int, micro_batch: int, layers: tuple[int, ...]
     else:
         sizes = bert.Shape(_HIDDEN[model != BERT_BASE], length, micro_batch)
         stages = bert.stages(sizes, [min(count, 1) for count in layers])
-        layout = programs.Layout((*range(len(layers)), 0), "Grouped", True, False)
+        devices, offload = (*range(len(layers)), 0), model in OFF_CHIP
+        layout = programs.Layout(devices, "Grouped", True, False, offload)
         element = bert.element(sizes)
     count = _COUNT_PER_STAGE * len(stages)
     executable = programs.compile_pipeline("training", stages, element, layout, count)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from measured import bert, programs, resnet, training, whole_models
 from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, Configuration
-from measured.replicate import replicated, with_count
+from measured.replicate import replicated, with_count, with_replicas
 from measured.rows import Row, parameters
 
 from tensorflow_ipu.compiler.workload import describe
@@ -50,6 +50,32 @@ def test_replicating_layers_repeats_their_ops(workload):
     assert count(more, "ResourceApplyMomentum") == 4
     assert count(more, "IpuCrossReplicaSum") == count(workload, "IpuCrossReplicaSum") + 2
     assert replicated(workload, {0: 1, 1: 1}) == workload
+
+
+def test_repeated_layers_have_variables_of_their_own(workload):
+    more = replicated(workload, {0: 3})
+    of_layer = [v for v in workload.variables if "layer_0" in v.name]
+    # The weight, its momentum, and the sum of its gradients, which has another name.
+    assert len(of_layer) == 2
+    assert len(more.variables) == len(workload.variables) + 2 * 3
+    sizes = [sum(v.num_bytes for v in found.variables) for found in (workload, more)]
+    assert sizes[1] - sizes[0] == 2 * 3 * 2 * SIZE * SIZE
+    updated = [o.inputs[0].buffer for o in more.ops if o.type == "ResourceApplyMomentum"]
+    assert len(set(updated)) == 4
+
+
+def test_state_is_split_over_as_many_replicas_as_there_are():
+    layout = LAYOUT._replace(offload=True)
+    element = [tf.TensorSpec([4, SIZE], tf.float16)]
+    executable = programs.compile_pipeline("tiny", [stage(0), stage(1)], element, layout, 4)
+    found = describe.workload(executable)
+    state = [v for v in found.variables if v.offloaded]
+    assert [(v.role, v.split) for v in state] == [("optimizer state", 2)] * 2
+    more = with_replicas(found, 16)
+    assert [v.share for v in more.variables if v.offloaded] == [2 * SIZE * SIZE // 16] * 2
+    assert [v for v in more.variables if not v.offloaded] == [
+        v for v in found.variables if not v.offloaded
+    ]
 
 
 def test_functions_still_end_where_they_did(workload):
