@@ -39,6 +39,8 @@ class profile:  # noqa: N801 - used like a function
         directory: where each program gets a directory with its report; None writes no files.
         tensorboard: log directory of TensorBoard to write to; None writes none.
         launches: how many launches the trace shows.
+        host_threads: whether traces show what the threads of feeds do, by TensorFlow's profiler.
+            It sees every op of the simulation meanwhile, which slows the programs.
 
     Raises:
         ValueError: `launches` is no integer from 1 to 1000.
@@ -49,7 +51,9 @@ class profile:  # noqa: N801 - used like a function
         directory: str | os.PathLike[str] | None = None,
         tensorboard: str | os.PathLike[str] | None = None,
         launches: int = 1,
+        host_threads: bool = False,
     ) -> None:
+        self._host_threads = host_threads
         # The program may change its current directory inside the block.
         self._directory = None if directory is None else Path(directory).absolute()
         self._tensorboard = None if tensorboard is None else Path(tensorboard).absolute()
@@ -72,7 +76,7 @@ class profile:  # noqa: N801 - used like a function
             self._tracker.watch(executable)
         observers.observe(self._on_compile)
         written = self._directory is not None or self._tensorboard is not None
-        self._recorder = Recorder() if written else None
+        self._recorder = Recorder(threads=self._host_threads) if written else None
         return self
 
     def __exit__(

@@ -44,7 +44,8 @@ def space(
 def _fill_host(plane: xplane_pb2.XPlane, host: HostActivity) -> None:
     """Adds what the host did to its plane, a line for each thread."""
     names: dict[str, int] = {}
-    for place, (thread, spans) in enumerate(host_events.threads(host).items()):
+    recorded = host_events.threads(host)
+    for place, (thread, spans) in enumerate(recorded.items()):
         line = plane.lines.add(id=place, name=f"{thread} (measured)")
         for span in spans:
             begin = round(span.begin * _PICOSECONDS)
@@ -52,6 +53,15 @@ def _fill_host(plane: xplane_pb2.XPlane, host: HostActivity) -> None:
             name = f"{span.kind}: {span.name}"
             line.events.add(
                 metadata_id=names.setdefault(name, len(names) + 1),
+                offset_ps=begin,
+                duration_ps=max(end - begin, 0),
+            )
+    for place, traced in enumerate(host.threads or (), len(recorded)):
+        line = plane.lines.add(id=place, name=f"thread {traced.name} (measured)")
+        for one in traced.spans:
+            begin, end = round(one.begin * _PICOSECONDS), round(one.end * _PICOSECONDS)
+            line.events.add(
+                metadata_id=names.setdefault(one.name, len(names) + 1),
                 offset_ps=begin,
                 duration_ps=max(end - begin, 0),
             )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent
 from tensorflow_ipu.profiler.host.activity import (
@@ -16,11 +15,11 @@ from tensorflow_ipu.profiler.host.activity import (
     TO_HOST,
     HostActivity,
     HostSpan,
+    HostThread,
+    ThreadSpan,
 )
-from tensorflow_ipu.runtime import events
-
-if TYPE_CHECKING:
-    from tensorflow_ipu.runtime import native
+from tensorflow_ipu.profiler.host.threads import ThreadTracer
+from tensorflow_ipu.runtime import events, native
 
 #: Events that are kept; what comes after them is not recorded.
 MOST_EVENTS = 30_000
@@ -42,11 +41,21 @@ class Recorder:
 
     Args:
         store: who knows the events.
-        most: how many events are kept.
+        most: how many events are kept, and how many spans of threads.
+        threads: whether threads are traced, which slows programs.
+        statistics: returns the launches of a program and their seconds, by its identifier.
     """
 
-    def __init__(self, store: events.EventStore = events.STORE, most: int = MOST_EVENTS) -> None:
+    def __init__(
+        self,
+        store: events.EventStore = events.STORE,
+        most: int = MOST_EVENTS,
+        threads: bool = False,
+        statistics: Callable[[str], tuple[int, float]] = native.statistics,
+    ) -> None:
+        self._statistics = statistics
         self._store, self._most = store, most
+        self._tracer = ThreadTracer() if threads else None
         self._began = time.time()
         self._compiled: list[tuple[str, int, float, float]] = []
         self._events: list[tuple[native.EngineEvent, str]] = []
@@ -72,14 +81,17 @@ class Recorder:
         self._stopping.set()
         self._thread.join()
         self._store.forget(self)
+        threads = None if self._tracer is None else self._tracer.stop(self._most)
         # A compilation in which recording began has begun before.
-        began = min([self._began, *(begin for _, _, begin, _ in self._compiled)])
+        earliest = self._began if threads is None else min(self._began, threads[0])
+        began = min([earliest, *(begin for _, _, begin, _ in self._compiled)])
         compiled = [
             HostSpan(COMPILE, name, ordinal, begin - began, end - began)
             for name, ordinal, begin, end in self._compiled
         ]
-        spans = sorted([*compiled, *_spans(self._events, began)], key=lambda span: span.begin)
-        return HostActivity(began, time.time() - began, tuple(spans), self._full)
+        spans = sorted([*compiled, *self._spans(began)], key=lambda span: span.begin)
+        traced = None if threads is None else _shifted(threads[1], threads[0] - began)
+        return HostActivity(began, time.time() - began, tuple(spans), self._full, traced)
 
     def take_over(self) -> None:
         """Reads what the engine has noted; ends recording if that is too much."""
@@ -87,26 +99,51 @@ class Recorder:
         if self._full:
             self._store.forget(self)
 
+    def _spans(self, began: float) -> list[HostSpan]:
+        """Launches with their ends, and everything else as moments."""
+        found: list[HostSpan] = []
+        # By device, the program of the last launch, and where that is in `found`.
+        running: dict[int, tuple[str, int]] = {}
+        for event, name in self._events:
+            at = max(event.timestamp - began, 0.0)
+            kind = _KINDS[event.type]
+            if kind == TO_HOST and not event.variables:
+                # The results of a launch come when it ends.
+                executable, last = running.pop(event.ordinal, ("", 0))
+                if executable == event.executable:
+                    found[last] = found[last]._replace(end=at)
+            if kind == LAUNCH:
+                self._end_by_mean(found, running.get(event.ordinal), at)
+                running[event.ordinal] = event.executable, len(found)
+            found.append(HostSpan(kind, name, event.ordinal, at))
+        for last_launch in running.values():
+            self._end_by_mean(found, last_launch, float("inf"))
+        return found
+
+    def _end_by_mean(
+        self, found: list[HostSpan], launch: tuple[str, int] | None, latest: float
+    ) -> None:
+        """Ends a launch whose end nobody has noted, before the next one begins."""
+        if launch is None:
+            return
+        executable, index = launch
+        launches, seconds = self._statistics(executable)
+        if launches:
+            end = min(found[index].begin + seconds / launches, latest)
+            found[index] = found[index]._replace(end=end, is_mean=True)
+
     def _poll(self) -> None:
         """What the thread does."""
         while not self._stopping.wait(_PERIOD):
             self.take_over()
 
 
-def _spans(recorded: Sequence[tuple[native.EngineEvent, str]], began: float) -> list[HostSpan]:
-    """Launches with their ends, and everything else as moments."""
-    found: list[HostSpan] = []
-    # By device, the program of the last launch, and where that is in `found`.
-    running: dict[int, tuple[str, int]] = {}
-    for event, name in recorded:
-        at = max(event.timestamp - began, 0.0)
-        kind = _KINDS[event.type]
-        if kind == TO_HOST and not event.variables:
-            # The results of a launch come when it ends.
-            executable, last = running.pop(event.ordinal, ("", 0))
-            if executable == event.executable:
-                found[last] = found[last]._replace(end=at)
-        if kind == LAUNCH:
-            running[event.ordinal] = event.executable, len(found)
-        found.append(HostSpan(kind, name, event.ordinal, at))
-    return found
+def _shifted(threads: Sequence[HostThread], seconds: float) -> tuple[HostThread, ...]:
+    """Threads with times that count from so much earlier."""
+    return tuple(
+        HostThread(
+            thread.name,
+            tuple(ThreadSpan(s.name, s.begin + seconds, s.end + seconds) for s in thread.spans),
+        )
+        for thread in threads
+    )

@@ -6,17 +6,21 @@ import json
 import time
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
+import tensorflow as tf
+from absl import logging
 from tensorflow.python.profiler.internal import _pywrap_profiler
-from tensorflow.tsl.profiler.protobuf import trace_events_pb2
+from tensorflow.tsl.profiler.protobuf import trace_events_pb2, xplane_pb2
 
-from tensorflow_ipu import profiler
+from tensorflow_ipu import ipu_strategy, profiler
 from tensorflow_ipu.configs.proto.trace_pb2 import IpuTraceEvent as Trace
 from tensorflow_ipu.device import system
 from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.runtime import event_trace, events
 from tensorflow_ipu.runtime.native import EngineEvent
 from tests.support import profiled
+from tests.support.trace_rules import check
 
 
 @dataclass
@@ -34,10 +38,20 @@ class Engine:
         return drained
 
 
-def recorded(*happened: tuple[int, float, str], most: int = 100, ordinal: int = 0):
+def no_launches(program: str) -> tuple[int, float]:
+    """What the engine says of a program that it does not know."""
+    del program
+    return 0, 0.0
+
+
+def recorder_of(engine: Engine, **rest) -> Recorder:
+    return Recorder(events.EventStore(engine), **{"statistics": no_launches, **rest})
+
+
+def recorded(*happened: tuple[int, float, str], ordinal: int = 0, **rest):
     """What a recorder makes of events: type, seconds from now, program."""
     engine = Engine()
-    recorder = Recorder(events.EventStore(engine), most)
+    recorder = recorder_of(engine, **rest)
     now = time.time()
     engine.pending = [
         EngineEvent(kind, ordinal, now + at, False, program) for kind, at, program in happened
@@ -68,9 +82,18 @@ def test_a_launch_without_results_has_no_end(after) -> None:
     assert first.end is None
 
 
+def test_launches_without_results_are_as_long_as_their_mean() -> None:
+    known = {"a.1": (4, 2.0)}.__getitem__
+    events_of = ((Trace.EXECUTE, 1, "a.1"), (Trace.EXECUTE, 1.25, "a.1"), (Trace.EXECUTE, 3, "a.1"))
+    launches = recorded(*events_of, statistics=known).of("launch")
+    lengths = [launch.end - launch.begin for launch in launches]
+    assert lengths == pytest.approx([0.25, 0.5, 0.5])  # not into the next one
+    assert all(launch.is_mean for launch in launches)
+
+
 def test_devices_have_launches_of_their_own() -> None:
     engine = Engine()
-    recorder = Recorder(events.EventStore(engine))
+    recorder = recorder_of(engine)
     now = time.time()
     engine.pending = [
         EngineEvent(Trace.EXECUTE, 0, now + 1, False, "a.1"),
@@ -84,7 +107,7 @@ def test_devices_have_launches_of_their_own() -> None:
 
 def test_variables_that_go_to_the_host_end_no_launch() -> None:
     engine = Engine()
-    recorder = Recorder(events.EventStore(engine))
+    recorder = recorder_of(engine)
     engine.pending = [
         EngineEvent(Trace.EXECUTE, 0, time.time(), False, "a.1"),
         EngineEvent(Trace.DEVICE_TO_HOST_TRANSFER, 0, time.time(), True, "a.1"),
@@ -135,8 +158,57 @@ def test_a_profile_shows_compilations_and_launches(tmp_path) -> None:
     assert all(e["ph"] == "X" and e["args"]["label"] == "measured" for e in launches)
     assert 0 < sum(e["dur"] for e in launches) / 1e6 <= about["seconds"]
     assert compiled[0]["ts"] + compiled[0]["dur"] <= launches[0]["ts"]
-    assert "wall time" in about["clock"] and any("infeed" in t for t in about["not recorded"])
+    assert "wall time" in about["clock"] and any("feeds" in t for t in about["not recorded"])
     assert not events.STORE.observed
+
+
+ELEMENTS = 8
+
+
+def fit() -> None:
+    """Trains a small model on a dataset, with a thread that reads ahead."""
+    with ipu_strategy.IPUStrategy().scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,))])
+        model.compile("sgd", "mse", steps_per_execution=4)
+        data = tf.data.Dataset.from_tensors((np.ones((4, 3), np.float32), np.ones((4, 2))))
+        model.fit(data.repeat(ELEMENTS), epochs=1, verbose=0)
+
+
+def test_threads_show_what_infeeds_read(tmp_path) -> None:
+    profiled.configure()
+    with profiler.profile(tmp_path / "reports", tmp_path / "board", host_threads=True) as found:
+        fit()
+    (directory,) = found.directories
+    shown, about = host_process(directory / "trace.json")
+    reads = [e for e in shown if e["cat"] == "thread" and e["name"] == "IpuFeed::Root"]
+    assert len(reads) >= ELEMENTS
+    assert len({event["tid"] for event in reads}) == 1
+    launches = [e for e in shown if e["cat"] == "launch"]
+    assert reads[0]["ts"] < launches[-1]["ts"] + launches[-1]["dur"]  # one clock
+    assert {event["args"]["length"] for event in launches} == {
+        "mean of all launches of the program"
+    }
+    assert not any("feeds" in text for text in about["not recorded"])
+    check((directory / "trace.json").read_text())
+    (path,) = (tmp_path / "board").rglob("*.xplane.pb")
+    space = xplane_pb2.XSpace.FromString(path.read_bytes())
+    lines = [line.name for plane in space.planes for line in plane.lines]
+    assert "thread ipu_infeed (measured)" in lines
+
+
+def test_threads_are_left_out_while_another_profiler_runs(tmp_path, monkeypatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(logging, "warning", lambda text, *args: said.append(text % args))
+    profiled.configure()
+    tf.profiler.experimental.start(str(tmp_path / "own"))
+    try:
+        with profiler.profile(tmp_path / "reports", host_threads=True):
+            profiled.run()
+    finally:
+        tf.profiler.experimental.stop(save=False)
+    assert any("not traced" in text for text in said)
+    shown, _ = host_process(next((tmp_path / "reports").rglob("trace.json")))
+    assert {e["cat"] for e in shown} >= {"launch"} and "thread" not in {e["cat"] for e in shown}
 
 
 def test_tensorboard_has_the_host_in_a_plane(tmp_path) -> None:

@@ -13,10 +13,12 @@ from tensorflow_ipu.profiler.host.activity import (
     LAUNCH,
     LOAD,
     NOT_RECORDED,
+    OF_THREADS,
     TO_DEVICE,
     TO_HOST,
     HostActivity,
     HostSpan,
+    ThreadSpan,
 )
 
 _NANOSECONDS = 1e9
@@ -48,11 +50,15 @@ def events(host: HostActivity | None, process: int) -> Iterator[Event]:
     if host is None:
         return
     yield _about("process_name", process, 0, name="Host, measured")
-    for thread, (name, spans) in enumerate(threads(host).items()):
-        yield _about("thread_name", process, thread, name=name)
-        yield _about("thread_sort_index", process, thread, sort_index=thread)
+    recorded = threads(host)
+    for thread, (name, spans) in enumerate(recorded.items()):
+        yield from _named(name, process, thread)
         for span in spans:
             yield _event(span, process, thread)
+    for thread, traced in enumerate(host.threads or (), len(recorded)):
+        yield from _named(f"thread {traced.name}", process, thread)
+        for inner in traced.spans:
+            yield _thread_event(inner, process, thread)
 
 
 def about(host: HostActivity | None) -> dict[str, Any] | None:
@@ -64,12 +70,37 @@ def about(host: HostActivity | None) -> dict[str, Any] | None:
     if host is None:
         return None
     began = datetime.datetime.fromtimestamp(host.began).astimezone()
-    not_recorded = [*NOT_RECORDED, *(["what came after that"] if host.full else [])]
+    not_recorded = [
+        *NOT_RECORDED,
+        *([OF_THREADS] if host.threads is None else []),
+        *(["what came after the last event"] if host.full else []),
+    ]
     return {
         "clock": _CLOCK,
         "began": began.isoformat(timespec="microseconds"),
         "seconds": host.seconds,
         "not recorded": not_recorded,
+    }
+
+
+def _named(name: str, process: int, thread: int) -> Iterator[Event]:
+    """The name of a thread, and its place."""
+    yield _about("thread_name", process, thread, name=name)
+    yield _about("thread_sort_index", process, thread, sort_index=thread)
+
+
+def _thread_event(span: ThreadSpan, process: int, thread: int) -> Event:
+    """The event of something that a thread did."""
+    begin, end = round(span.begin * _NANOSECONDS), round(span.end * _NANOSECONDS)
+    return {
+        "ph": "X",
+        "name": span.name,
+        "cat": "thread",
+        "pid": process,
+        "tid": thread,
+        "ts": microseconds(begin),
+        "dur": microseconds(max(end - begin, 0)),
+        "args": {"label": "measured"},
     }
 
 
@@ -89,6 +120,8 @@ def _event(span: HostSpan, process: int, thread: int) -> Event:
     }
     if span.end is not None:
         length = max(round(span.end * _NANOSECONDS) - begin, 0)
+        if span.is_mean:
+            event["args"]["length"] = "mean of all launches of the program"
         del event["s"]
         event |= {"ph": "X", "dur": microseconds(length)}
     return event
