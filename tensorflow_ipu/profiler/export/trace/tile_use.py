@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tensorflow_ipu.costs.chip.vertex import share
 from tensorflow_ipu.costs.cost import Cost
-from tensorflow_ipu.planner.memory import tile_mapping
+from tensorflow_ipu.costs.rules.elementwise import computed_type
 from tensorflow_ipu.planner.plan import OpTime, Plan, Segment
 from tensorflow_ipu.planner.workload import Op
 
@@ -27,8 +28,8 @@ class TileUses:
     """The tiles that the ops, and the stages of a pipeline, use.
 
     An op whose cost has a partition uses the tiles of that, all for the same time. Another one is
-    done where its largest operand is, which is spread in blocks over the tiles, and takes each tile
-    as long as its share of that.
+    done where its largest tensor is, which is spread evenly over the tiles, and takes each tile as
+    long as its share of that. Costs are made of the share of the fullest tile in the same way.
 
     Args:
         plan: memory and time of the program.
@@ -81,9 +82,8 @@ def _use(op: Op, cost: Cost | None, tiles: int) -> TileUse:
     if partition is not None:
         used = min(partition.tiles, tiles)
         return TileUse(used, used / tiles)
-    largest = max((operand.type.num_bytes for operand in (*op.inputs, *op.outputs)), default=0)
-    if not largest:
+    whole = computed_type(op.spec)
+    if not whole.elements:
         return TileUse(1, 1 / tiles)
-    share = tile_mapping.spread(largest, tiles)
-    slowest = int(tile_mapping.share_bytes(share, tiles).max())
-    return TileUse(share.last + 1, largest / tiles / slowest)
+    fullest = share(whole.elements, whole.element_size, tiles)
+    return TileUse(-(-whole.elements // fullest), whole.elements / fullest / tiles)

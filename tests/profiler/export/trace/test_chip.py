@@ -9,13 +9,14 @@ import pytest
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.cost import Cost
+from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.planner import planning
-from tensorflow_ipu.planner.memory import tile_mapping
-from tensorflow_ipu.planner.plan import OpTime
+from tensorflow_ipu.planner.plan import OpTime, Segment
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export.trace import chip
 from tensorflow_ipu.profiler.export.trace.tile_use import TileUses
+from tensorflow_ipu.profiler.report import Report
 from tests.support import plans, workloads
 from tests.support.workloads import Builder
 
@@ -40,19 +41,33 @@ def test_the_mean_tile_computes_and_waits_as_long_as_the_slowest_computes(plan) 
         assert sum(s.cycles for s in shown) == pytest.approx(waits.wait)
 
 
-@pytest.mark.parametrize("elements", [1, 31, 32, 1000, 1024, 1025, 32 * 32, 100_000])
-def test_ops_without_a_partition_use_the_tiles_of_their_largest_operand(elements) -> None:
+@pytest.mark.parametrize("elements", [1, 31, 32, 33, 1000, 1024, 1025, 2049, 100_000])
+def test_ops_without_a_partition_use_the_tiles_of_their_largest_tensor(elements) -> None:
     make = Builder()
     make.op("Relu", [make.input("x", (elements,))], (elements,), name="relu")
     plan = planning.plan(make.workload(), Settings(CHIP))
     segment = next(s for s in plan.timeline.segments if s.kind == "compute")
     use = TileUses(plan).of(segment)
-    dtype = plan.workload.buffers[0].type
-    per_tile = np.zeros(32)
-    for interval in tile_mapping.linear(dtype, 32):
-        per_tile[interval.tile] = interval.elements
+    # Pairs of floats one after the other on tiles that take as many, and at least 128 bytes.
+    pairs = -(-elements // 2)
+    most = max(-(-pairs // 32) * 2, 32)
+    per_tile = np.array([max(0, min(most, elements - tile * most)) for tile in range(32)])
+    assert per_tile.sum() == elements
     assert use.tiles == (per_tile > 0).sum()
     assert use.mean == pytest.approx(per_tile.mean() / per_tile.max())
+
+
+@pytest.mark.parametrize("name", ["step", "pipeline"])
+def test_tiles_are_those_of_the_table_of_operations(name) -> None:
+    plan = PLANS[name]
+    uses = TileUses(plan)
+    of_ops = {
+        row.op: row.tiles for row in Report.from_plan(plan).operations() if row.op is not None
+    }
+    for time in plan.timeline.ops:
+        if time.cost.compute:
+            segment = Segment(0, "compute", "", 0.0, 1.0, time.op, None, "", None, Label.MODELLED)
+            assert uses.of(segment).tiles == of_ops[time.op]
 
 
 @pytest.mark.parametrize("parts, tiles", [((2, 3), 6), ((1, 1), 1), ((8, 1), 8)])
