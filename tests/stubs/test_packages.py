@@ -72,6 +72,7 @@ import tensorflow_ipu
 import tensorflow_ipu.embedding_ops
 from ipu_tensorflow_addons.keras import layers as addons
 from ipu_tensorflow_addons.v1.layers import PopnnLSTM
+import pva
 
 config = ipu.config.IPUConfig()
 config.auto_select_ipus = 2
@@ -107,6 +108,10 @@ gen_ipu_ops.ipu_event_trace(3)  # error: incompatible type "int"
 event = IpuTraceEvent()
 addons.PopnnGRU("8")  # error: incompatible type "str"
 PopnnLSTM("8")  # error: incompatible type "str"
+
+report: pva.Report = pva.openReport("profile.pop")
+sizes: list[int] = [tile.memory.total.includingGaps for tile in report.compilation.tiles]
+report.compilation.graph.numTriangles  # error: "Graph" has no attribute "numTriangles"
 
 class Model(tf.keras.Model):
     def call(self, x: tf.Tensor) -> tf.Tensor:
