@@ -26,6 +26,9 @@ TENSORFLOW_STUBS = STUBS / "tensorflow-stubs"
 # A folder with a link to the package and nothing else, for tools that look for it in a checkout.
 CHECKOUT = ROOT / "stubs" / "checkout"
 
+# What pages of reports are made of.
+PAGE = "tensorflow_ipu.profiler.export.page"
+
 # Set by build_backend/ when pip installs with -e.
 EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
 
@@ -127,7 +130,7 @@ class NativeDistribution(Distribution):
 
 setup(
     packages=packages(),
-    package_data={"": ["*.proto", "*.pyi", "py.typed"]},
+    package_data={"": ["*.proto", "*.pyi", "py.typed"], PAGE: ["*.css", "*.html", "*.js"]},
     cmdclass={"build": Build, "build_py": BuildPython, "build_native": BuildNative},
     distclass=NativeDistribution,
 )

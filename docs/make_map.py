@@ -70,7 +70,7 @@ def headline(path: Path) -> str:
 
 
 def _comment(path: Path) -> str:
-    """Returns the first sentence of the comment that a C++ file begins with."""
+    """Returns the first sentence of the comment that a file of C++ or JavaScript begins with."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("//"):
@@ -89,6 +89,7 @@ def _package(folder: Path) -> str:
     name = folder.relative_to(ROOT).as_posix()
     files = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
     rows = [(path.name, headline(path)) for path in files if not path.name.endswith("_pb2.py")]
+    rows += [(path.name, _comment(path)) for path in sorted(folder.glob("*.js"))]
     text = f"## `{name}/`\n\n{headline(folder / '__init__.py')}.\n"
     return text + ("\n" + _table(rows) if rows else "")
 

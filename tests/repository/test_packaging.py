@@ -93,6 +93,9 @@ def test_a_wheel_has_all_modules_and_stubs(run_python, checkout, tmp_path):
     assert "tensorflow_ipu/py.typed" in names
     assert {LIBRARY, "tensorflow_ipu.pth"} <= set(names)
     assert "tensorflow_ipu/configs/proto/trace.proto" in names
+    pages = (ROOT / "tensorflow_ipu" / "profiler" / "export" / "page").iterdir()
+    parts = {path.name for path in pages if path.suffix in (".css", ".html", ".js")}
+    assert {f"tensorflow_ipu/profiler/export/page/{name}" for name in parts} <= set(names)
     assert "tensorflow_ipu/include/tensorflow_ipu/custom_op.h" in names
     assert not any(name.startswith(("tests/", "tensorflow_ipu/tests/")) for name in names)
 

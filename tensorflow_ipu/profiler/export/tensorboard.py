@@ -15,7 +15,7 @@ from tensorflow.python.eager import context
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.planner.plan import IpuMemory
-from tensorflow_ipu.profiler.export import svg, text_report, xplane
+from tensorflow_ipu.profiler.export import text_report, xplane
 from tensorflow_ipu.profiler.export.chrome_trace import thinned
 
 if TYPE_CHECKING:
@@ -26,6 +26,17 @@ _POINTS = 150
 _HEIGHT, _WIDTH = 200, 736
 _UNSAFE = re.compile(r"[^\w.-]")
 _PAPER, _LIMIT = (255, 255, 255), (180, 35, 24)
+# Those of Okabe and Ito, which people with any kind of color vision can tell apart; then grey.
+_COLORS = (
+    (0, 114, 178),
+    (230, 159, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (86, 180, 233),
+    (213, 94, 0),
+    (184, 168, 0),
+    (153, 153, 153),
+)
 
 
 def write(
@@ -123,7 +134,7 @@ def picture(memory: IpuMemory) -> np.ndarray:
     for index, category in enumerate(memory.categories):
         above = below + category.tiles[columns] * (_HEIGHT / top)
         inside = (heights >= below) & (heights < above)
-        pixels[inside] = [int(svg.color(index)[i : i + 2], 16) for i in (1, 3, 5)]
+        pixels[inside] = _COLORS[min(index, len(_COLORS) - 1)]
         below = above
     pixels[min(_HEIGHT - 1, int(_HEIGHT * (1 - memory.capacity / top)))] = _LIMIT
     return pixels

@@ -1,0 +1,1 @@
+"""Markup, style and scripts of the pages that reports become."""

@@ -1,0 +1,171 @@
+// The first view: what to know first.
+
+/** @param {Model} model */
+function summaryView(model) {
+  const { summary, target, program } = model;
+  const panels = make(
+    "div.panels",
+    {},
+    panel("Cycles of the busiest IPU", stackedBar(kindParts(summary.by_kind), whole)),
+    panel("What operations wait for", boundBar(model)),
+    panel("Memory of a replica", stackedBar(categoryParts(model), bytes)),
+    panel("How far the cycles can be trusted", labelBar(summary)),
+    panel("Operations that take most", topOperations(model)),
+    panel("Layers that take most", topLayers(model)),
+    remediesPanel(summary),
+    launchesPanel(program),
+  );
+  return {
+    name: "summary",
+    title: "Summary",
+    element: make("div", {}, cards(summary, target, model), panels),
+  };
+}
+
+/** Categories of memory of all IPUs; small ones together. */
+function categoryParts(model) {
+  const sums = new Map();
+  for (const { categories } of model.memory) {
+    for (const { name, total } of categories) sums.set(name, (sums.get(name) || 0) + total);
+  }
+  return shortened(
+    [...sums].filter(([, size]) => size > 0).sort((a, b) => b[1] - a[1]),
+    9,
+  );
+}
+
+/** The largest parts, and one for all others. */
+function shortened(parts, most) {
+  if (parts.length <= most) return parts;
+  const rest = parts.slice(most - 1);
+  const sum = rest.reduce((total, [, size]) => total + size, 0);
+  return [...parts.slice(0, most - 1), [`${rest.length} others`, sum]];
+}
+
+function boundBar(model) {
+  const sums = new Map();
+  const { bound, cycles } = model.operations;
+  bound.forEach((each, row) => {
+    const name = model.text(each);
+    sums.set(name, (sums.get(name) || 0) + cycles[row]);
+  });
+  return stackedBar(
+    [...sums].sort((a, b) => b[1] - a[1]),
+    whole,
+  );
+}
+
+function labelBar({ by_label: byLabel }) {
+  const parts = Object.entries(byLabel).filter(([, cycles]) => cycles > 0);
+  const note =
+    "Exact follows from the program, modelled comes from a published formula or figure, " +
+    "assumed stands for what nobody has published. A model of the chip, not a measurement.";
+  return make("div", {}, stackedBar(parts, whole), make("p.soft", {}, note));
+}
+
+function cards(summary, target, model) {
+  const { worst } = summary;
+  const items = [
+    ["Time of a launch", duration(summary.seconds), intervalText(summary)],
+    ["Cycles of a launch", whole(summary.cycles), `${summary.label}; ${count(target.clock)}Hz`],
+    [
+      "Fullest tile",
+      bytes(worst.bytes),
+      `${percent(worst.bytes, worst.capacity)} of ${bytes(worst.capacity)}`,
+      () => choose("tile", `${worst.ipu}.${worst.tile}`),
+    ],
+    [
+      "Memory of a replica",
+      bytes(model.memory.reduce((sum, each) => sum + each.total_bytes, 0)),
+      `${target.ipus_per_replica} IPU(s)`,
+    ],
+    [
+      "Speed",
+      rate(summary.flops_per_second),
+      summary.utilization == null ? "" : `${percent(summary.utilization, 1)} of the peak`,
+    ],
+  ];
+  if (summary.items_per_second != null) {
+    items.push(["Throughput", `${count(summary.items_per_second)}/s`, "elements, all replicas"]);
+  }
+  if (summary.bubble_share !== null) {
+    items.push(["Idle in the pipeline", percent(summary.bubble_share, 1), "of the IPUs' time"]);
+  }
+  items.push(["Waits for the host", summary.io_bound ? "yes" : "no", "by the modelled traffic"]);
+  return make(
+    "div.cards",
+    {},
+    ...items.map(([name, value, note, open]) =>
+      make(
+        "div.card",
+        {},
+        make("div.name", {}, name),
+        make("b", { title: value }, value),
+        open ? make("div.note", {}, link(note, open, "show the tile")) : make("div.note", {}, note),
+      ),
+    ),
+  );
+}
+
+function intervalText({ seconds, interval, label }) {
+  if (!interval) return label;
+  return `${duration(seconds * interval[0])} to ${duration(seconds * interval[1])} (8 of 10)`;
+}
+
+function topOperations(model) {
+  const { name, cycles, share, bound } = model.operations;
+  const rows = range(Math.min(10, model.rowCount)).map((row) => [
+    link(name[row], () => chooseRow(model, row), name[row]),
+    whole(cycles[row]),
+    percent(share[row], 1),
+    model.text(bound[row]),
+  ]);
+  return shortTable(["operation", "#cycles", "#share", "bound by"], rows);
+}
+
+/** Layers without layers in them, or with ops of their own. */
+function topLayers(model) {
+  const { layers } = model;
+  const own = range(model.layerCount).filter((layer) => layer && layers.own_cycles[layer] > 0);
+  own.sort((a, b) => layers.own_cycles[b] - layers.own_cycles[a]);
+  const total = layers.cycles[0];
+  const rows = own
+    .slice(0, 10)
+    .map((layer) => [
+      link(model.layerName(layer), () => choose("layer", layer), model.layerName(layer)),
+      whole(layers.own_cycles[layer]),
+      percent(layers.own_cycles[layer], total),
+      bytes(layers.variable_bytes[layer]),
+    ]);
+  return shortTable(["layer", "#cycles", "#share", "#variables"], rows);
+}
+
+function remediesPanel({ remedies, fits }) {
+  if (fits && !remedies.length) return null;
+  return panel(
+    "What would make it fit",
+    remedies.length
+      ? make("ul", {}, ...remedies.map((each) => make("li", {}, each)))
+      : make("p.soft", {}, "tensorflow-ipu remedies searches for it."),
+  );
+}
+
+function launchesPanel({ launches, host_seconds: seconds }) {
+  if (!launches) return null;
+  return panel(
+    "Launches",
+    make(
+      "p",
+      {},
+      `Launched ${launches} times in ${seconds.toFixed(3)} s of ` +
+        "the host's wall time, which says nothing of the chip.",
+    ),
+  );
+}
+
+/** Chooses what is in a row of the operations table: an op, or a transfer. */
+function chooseRow(model, row) {
+  const op = model.operations.op[row];
+  if (op === null) choose("transfer", row);
+  else choose("op", op);
+}

@@ -1,0 +1,177 @@
+// The timeline: what each IPU does over a launch, with the layers around it.
+
+const SPAN_KINDS = ["compute", "exchange", "sync"];
+
+/** @param {Model} model */
+function timelineView(model) {
+  const lanes = new Lanes({
+    label: "timeline of a launch: arrow keys go from span to span, plus and minus zoom",
+    format: (cycles) => count(cycles),
+    hint: (span) => spanLines(model, span),
+    open: (span) => openSpan(model, span),
+  });
+  const by = select("colors", ["work", "phase", "bound"], "colors", [
+    "color: work",
+    "color: phase",
+    "color: bound by",
+  ]);
+  const zoom = (text, title, act) =>
+    make("button.button.icon", { type: "button", title, "aria-label": title, click: act }, text);
+  const tools = [
+    by,
+    zoom("+", "zoom in", () => lanes.zoom.by(0.6)),
+    zoom("−", "zoom out", () => lanes.zoom.by(1 / 0.6)),
+    zoom("↔", "show the whole launch", () => lanes.zoom.show(0, lanes.zoom.size)),
+  ];
+  const legend = make("ul.legend");
+  let shown = null;
+  const show = () => {
+    const colors = state.colors || "work";
+    if (shown === colors) return;
+    shown = colors;
+    lanes.fill(timelineGroups(model, model.timeline, colors), model.timeline.cycles);
+    fill(legend, timelineLegend(model, colors));
+  };
+  return {
+    name: "timeline",
+    title: "Timeline",
+    full: true,
+    tools,
+    show,
+    note: timelineNote(model),
+    element: make("div.column", {}, lanes.element, lanes.said, legend, ipuShares(model)),
+  };
+}
+
+/** What each IPU does, as bars. */
+function ipuShares(model) {
+  const bars = model.timeline.ipus.slice(0, 32).map(({ ipu, spans }) => {
+    const sums = {};
+    const add = (kind, cycles) => (sums[kind] = (sums[kind] || 0) + cycles);
+    spans.start.forEach((_, i) => {
+      const steps = SPAN_KINDS.map((kind) => spans[kind][i] || 0);
+      const rest = spans.length[i] - steps.reduce((a, b) => a + b, 0);
+      SPAN_KINDS.forEach((kind, at) => add(kind, steps[at]));
+      const kind = model.text(spans.kind[i]);
+      if (rest > 1e-6 * spans.length[i]) add(kind === "op" || !kind ? "compute" : kind, rest);
+    });
+    const busy = Object.values(sums).reduce((a, b) => a + b, 0) - (sums.idle || 0);
+    const parts = kindParts({ ...sums, idle: Math.max(0, model.timeline.cycles - busy) });
+    return make("div", {}, make("h3", {}, `IPU ${ipu}`), stackedBar(parts, whole));
+  });
+  return make("section.panel.shares", {}, make("h3", {}, "Cycles of each IPU"), ...bars);
+}
+
+function timelineNote({ timeline }) {
+  const merged = timeline.merged
+    ? ` ${whole(timeline.merged)} short spans are drawn as one with those beside them.`
+    : "";
+  const shown = timeline.shown < 0.999 ? ` The first ${percent(timeline.shown, 1)} is shown.` : "";
+  return `${whole(timeline.cycles)} cycles. Wheel or + and − zoom, drag moves.${merged}${shown}`;
+}
+
+/** Lanes of each IPU: layers from the outermost in, then ops. */
+function timelineGroups(model, timeline, colors) {
+  return timeline.ipus.map(({ ipu, spans, layers }) => {
+    const deepest = layers.depth.reduce((a, b) => Math.max(a, b), 0);
+    const lanes = range(deepest).map(() => []);
+    layers.depth.forEach((depth, i) => lanes[depth - 1].push(layerSpan(model, layers, i)));
+    const work = spans.start.map((_, i) => workSpan(model, spans, i, colors));
+    return { name: `IPU ${ipu}`, lanes: [...lanes, work.filter((span) => span.kind !== "idle")] };
+  });
+}
+
+function layerSpan(model, layers, i) {
+  const layer = layers.layer[i];
+  return {
+    start: layers.start[i],
+    length: layers.length[i],
+    pale: true,
+    kind: "layer",
+    layer,
+    name: model.layers.name[layer],
+    color: `--c${layer % (SERIES - 1)}`,
+  };
+}
+
+function workSpan(model, spans, i, colors) {
+  const kind = model.text(spans.kind[i]);
+  const row = spans.row[i];
+  const span = {
+    start: spans.start[i],
+    length: spans.length[i],
+    kind,
+    row,
+    layer: spans.layer[i],
+    name: model.text(spans.name[i]),
+    phase: model.text(spans.phase[i]),
+    mini_batch: spans.mini_batch[i],
+    color: "--c0",
+  };
+  const computes = kind === "op" || SPAN_KINDS.includes(kind);
+  if (colors === "phase" && computes) span.color = colorName(span.phase || "forward");
+  else if (colors === "bound" && row !== null) {
+    span.color = colorName(model.text(model.operations.bound[row]), 8);
+  } else if (SPAN_KINDS.some((each) => spans[each][i])) {
+    span.parts = ["sync", "exchange", "compute"].map((each) => [spans[each][i], colorName(each)]);
+    span.color = span.parts.reduce((a, b) => (b[0] > a[0] ? b : a))[1];
+  } else span.color = colorName(kind === "op" ? "compute" : kind || "idle", 8);
+  return span;
+}
+
+function spanLines(model, span) {
+  const times =
+    `${whole(span.length)} cycles from ${whole(span.start)}, ` +
+    duration(span.length / model.target.clock);
+  const lines = [make("b", {}, span.name || "merged operations"), times];
+  if (span.layer !== null && span.layer !== undefined)
+    lines.push(make("div.soft", {}, model.layerName(span.layer)));
+  if (span.row !== null && span.row !== undefined && model.operations) {
+    lines.push(make("div.soft", {}, `bound by ${model.text(model.operations.bound[span.row])}`));
+  }
+  if (span.mini_batch !== null && span.mini_batch !== undefined) {
+    lines.push(make("div.soft", {}, `${span.phase} of mini-batch ${span.mini_batch}`));
+  }
+  return lines;
+}
+
+function openSpan(model, span) {
+  if (span.row !== null && span.row !== undefined) chooseRow(model, span.row);
+  else if (span.layer) choose("layer", span.layer);
+}
+
+function timelineLegend(model, colors) {
+  const names =
+    colors === "phase"
+      ? ["forward", "backward", "recompute", "update"]
+      : colors === "bound"
+        ? distinct(model, "bound")
+        : ["compute", "exchange", "sync", "host", "streaming", "link", "collective"];
+  return names.map((name) => make("li", {}, swatch(name, 8), name));
+}
+
+/** @param {Model} model */
+function optionsView(model) {
+  const options = JSON.stringify(model.program.options, null, 2);
+  const { api, fingerprint, created, batch } = model.program;
+  const facts = factList([
+    ["program", model.program.name],
+    ["created", created],
+    ["API", api || "TensorFlow"],
+    ["batch", batch === null || batch === undefined ? null : whole(batch)],
+    ["fingerprint", fingerprint],
+  ]);
+  return {
+    name: "options",
+    title: "Options",
+    element: make(
+      "div",
+      {},
+      facts,
+      make("h3", {}, "Compiled with"),
+      make("pre.code", {}, options),
+      make("h3", {}, "Target"),
+      make("pre.code", {}, JSON.stringify(model.target, null, 2)),
+    ),
+  };
+}
