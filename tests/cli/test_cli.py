@@ -119,6 +119,16 @@ class TestDiff:
         assert run(capsys, "diff", "--exit-code", report, wider)[0] == 1
         assert run(capsys, "diff", "--exit-code", report, report)[0] == 0
 
+    def test_a_page_shows_both_sides(self, capsys, report, wider, tmp_path):
+        file = tmp_path / "diff.html"
+        plain = run(capsys, "diff", report, wider)[1]
+        assert run(capsys, "diff", "--html", str(file), report, wider) == (
+            0,
+            f"{plain}wrote {file}\n",
+        )
+        assert file.read_text().startswith("<!DOCTYPE html>") and file.stat().st_mode & 0o77 == 0
+        json.loads(run(capsys, "diff", "--json", "--html", str(file), report, wider)[1])
+
 
 class TestWhatif:
     def test_every_combination_has_a_line(self, capsys, report):

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.profiler.export import html_page, html_report, notebook
+from tensorflow_ipu.profiler.export import html_diff, html_page, html_report, notebook
 from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.views.page_data import page_data
 from tests.support import pages, plans
@@ -151,3 +151,16 @@ def test_pages_of_large_programs_stay_small() -> None:
     timeline = dataclasses.replace(plan.timeline, segments=many)
     text = html_report.page(Report.from_plan(dataclasses.replace(plan, timeline=timeline)))
     assert len(text) < 2_500_000
+
+
+def test_a_comparison_has_the_numbers_of_both() -> None:
+    before, after = Report.from_plan(plans.plan()), Report.from_plan(plans.plan(scale=2))
+    page = Page(html_diff.page(before, after))
+    rows = {tuple(row[:2]): row for row in page.rows}
+    assert rows["(program)", "variables bytes"][2:] == ["8,000", "16,000", "8,000"]
+    assert page.contents["script"][1].rstrip().endswith("showDifferences();\n})();")
+
+
+def test_a_comparison_of_equal_reports_is_a_page_too() -> None:
+    report = Report.from_plan(plans.plan())
+    assert Page(html_diff.page(report, report)).contents["script"]

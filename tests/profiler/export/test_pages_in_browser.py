@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tensorflow_ipu.profiler.export import html_report
+from tensorflow_ipu.profiler.export import html_diff, html_report
 from tensorflow_ipu.profiler.report import Report
 from tests.support import browser as browsers
 from tests.support import pages, plans
@@ -408,3 +408,48 @@ class TestLargePrograms:
             page.keyboard.press("/")
             page.keyboard.type("dense4999/relu")
             assert page.get_by_role("option").count() >= 1
+
+
+@pytest.fixture(scope="module")
+def wider() -> Report:
+    return pages.report(layers=4, width=128)
+
+
+class TestDifferences:
+    @pytest.fixture
+    def both(self, report, wider, tmp_path):
+        path = tmp_path / "diff.html"
+        path.write_text(html_diff.page(report, wider), encoding="utf-8")
+        return path
+
+    def test_both_sides_stand_side_by_side(self, show, both, report, wider):
+        with show(path=both) as page:
+            text = page.locator(".view.shown").inner_text()
+            for side in (report, wider):
+                assert f"{side.plan.timeline.cycles:,.0f}" in text
+
+    def test_operations_are_matched_and_sorted_by_their_change(self, show, both, report, wider):
+        before = {row.name: row.cycles for row in report.ops()}
+        after = {row.name: row.cycles for row in wider.ops()}
+        with show("view=operations", path=both) as page:
+            found = rows(page)
+        sides = {row[0]: row for row in found}
+        for name in {*before, *after}:
+            for cell, cycles in zip(sides[name][1:3], (before.get(name), after.get(name))):
+                assert cell == ("-" if cycles is None else f"{cycles:,.0f}")
+        changes = [abs(after.get(r[0], 0) - before.get(r[0], 0)) for r in found if r[0] in after]
+        assert changes == sorted(changes, reverse=True)
+        assert sides["encoder/dense3/MatMul"][4] == "new"
+
+    def test_layers_and_timelines_are_there(self, show, both):
+        with show("view=layers", path=both) as page:
+            assert {"encoder", "encoder/dense3"} <= {row[0] for row in rows(page)}
+            page.keyboard.press("4")
+            canvases = page.locator(".view.shown canvas")
+            assert canvases.count() == 2
+            first, second = canvases.nth(0), canvases.nth(1)
+            shown = second.screenshot()
+            first.hover(position={"x": 300, "y": 50})
+            page.mouse.wheel(0, -400)
+            page.wait_for_timeout(50)
+            assert second.screenshot() != shown
