@@ -9,7 +9,8 @@ import numpy as np
 from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.costs.cost import Cost
-from tensorflow_ipu.planner.memory.details import MemoryDetails
+from tensorflow_ipu.planner.memory.always_live import Resident
+from tensorflow_ipu.planner.memory.details import MemoryDetails, PlacedResident
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.resources import costs_of
@@ -51,8 +52,8 @@ class Details:
 def details(plan: Plan) -> Details:
     """Finds what a plan is made of, from its program and settings.
 
-    Costs are those of the plan, also if it was saved by an earlier version; what else there was is
-    planned again.
+    Costs and the sizes of code are those of the plan, also if it was saved by an earlier version;
+    what else there was is planned again.
 
     Args:
         plan: memory and time of a program.
@@ -60,6 +61,7 @@ def details(plan: Plan) -> Details:
     planner = Planner(plan.workload)
     costs = _costs(plan)
     items, order, memory = planner.details(plan.settings, costs)
+    memory = tuple(_with_code(*pair) for pair in zip(memory, plan.memory))
     exact = tuple(_adds_up(*pair) for pair in zip(memory, plan.memory))
     return Details(items, order, costs, memory, exact)
 
@@ -75,6 +77,18 @@ def _costs(plan: Plan) -> tuple[Cost, ...]:
         if any(getattr(found[time.op], n) != getattr(time.cost, n) for n in _NUMBERS):
             found[time.op] = time.cost
     return tuple(found)
+
+
+def _with_code(detail: MemoryDetails, memory: IpuMemory) -> MemoryDetails:
+    """The memory of an IPU with the code, stacks and gaps that its plan has, not those of now."""
+    tensors = [placed for placed in detail.residents if not placed.is_code]
+    known = {placed.resident.category for placed in tensors}
+    code = [
+        PlacedResident(Resident(c.name, c.name, c.total, c.label), c.tiles)
+        for c in memory.categories
+        if c.always_live and c.name not in known
+    ]
+    return dataclasses.replace(detail, residents=(*tensors, *code))
 
 
 def _adds_up(detail: MemoryDetails, memory: IpuMemory) -> bool:

@@ -111,3 +111,16 @@ def test_costs_of_a_plan_count_also_if_rules_have_changed_since():
     assert [item.cost.compute for item in found.items if item.op == time.op] == [12345.0]
     # More temporary memory than the plan knows: what is planned again is not that of the plan.
     assert found.exact == (False,)
+
+
+def test_code_of_a_plan_counts_also_if_less_would_do_now():
+    made = plan(chain(), Settings())
+    (memory,) = made.memory
+    categories = tuple(
+        c._replace(tiles=c.tiles + 1000) if c.name == "vertex state" else c
+        for c in memory.categories
+    )
+    older = dataclasses.replace(memory, categories=categories, peak=memory.peak + 1000)
+    found = details(dataclasses.replace(made, memory=(older,)))
+    assert found.exact == (True,)
+    assert sum(p.resident.num_bytes for p in found.memory[0].residents) == older.always_live

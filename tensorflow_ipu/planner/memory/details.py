@@ -30,6 +30,12 @@ class PlacedResident(NamedTuple):
     resident: Resident
     tiles: np.ndarray
 
+    @property
+    def is_code(self) -> bool:
+        """Whether it is what each tile has of the program as a whole: code, stacks, gaps."""
+        resident = self.resident
+        return resident.buffer is None and resident.name == resident.category
+
 
 class Stretch(NamedTuple):
     """A tensor that is on an IPU for some steps, spread evenly from tile 0.

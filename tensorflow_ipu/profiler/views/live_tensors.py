@@ -50,12 +50,10 @@ def at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[Live
         LiveTensor(buffers[s.buffer].name, s.category, s.num_bytes, bytes_, s.birth, s.death)
         for s, bytes_ in zip(live, worst)
     ]
-    for resident, tiles in memory.residents:
-        if resident.name != resident.category:
-            size = resident.num_bytes
-            found.append(
-                LiveTensor(resident.name, resident.category, size, int(tiles[0]), None, None)
-            )
+    for placed in memory.residents:
+        if not placed.is_code:
+            name, category, size = placed.resident[:3]
+            found.append(LiveTensor(name, category, size, int(placed.tiles[0]), None, None))
     temporary = int(memory.temporaries[step])
     if temporary:
         name, whole = plan.workload.ops[memory.steps[step]].name, temporary * memory.compute_tiles
