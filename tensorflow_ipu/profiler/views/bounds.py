@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST, LINK, STREAMING
 from tensorflow_ipu.profiler.views.work import OpWork
@@ -112,12 +113,15 @@ def roofline(work: OpWork, chip: Chip) -> Roofline:
     )
 
 
-def transfer_share(kind: str, num_bytes: int, cycles: float, chip: Chip) -> float | None:
-    """Returns the share of the bandwidth that a transfer attains; None if no one figure bounds it.
+def transfer_share(kind: str, num_bytes: float, cycles: float, chip: Chip) -> float:
+    """Returns the share of the bandwidth that a transfer attains.
+
+    Bytes / bandwidth / time, with the bandwidth of the host, of streaming memory, of the links to
+    the other IPU of a pair or, for collectives, of all links of an IPU.
 
     Args:
         kind: kind of its segments.
-        num_bytes: of one run.
+        num_bytes: that one IPU sends or receives in one run.
         cycles: of one run.
         chip: the chip.
     """
@@ -125,7 +129,21 @@ def transfer_share(kind: str, num_bytes: int, cycles: float, chip: Chip) -> floa
         HOST: chip.host_bandwidth,
         STREAMING: chip.streaming_bandwidth,
         LINK: chip.pair_links * chip.link_bandwidth,
-    }.get(kind)
-    if bandwidth is None or not cycles:
-        return None
-    return min(num_bytes / bandwidth * chip.clock / cycles, 1.0)
+        COLLECTIVE: chip.link_bandwidth_total,
+    }[kind]
+    return min(num_bytes / bandwidth * chip.clock / cycles, 1.0) if cycles else 0.0
+
+
+def collective_bytes(op_type: str, num_bytes: int, replicas: int) -> float:
+    """Returns the bytes that each replica of a collective has to send at least.
+
+    Of n replicas each sends (n - 1) / n of the tensor to others; for a sum that all get, twice:
+    parts of the sums, then the sums. Source: any text on ring all-reduce.
+
+    Args:
+        op_type: type of the op; empty for what gathers a variable.
+        num_bytes: of the whole tensor.
+        replicas: that do it together.
+    """
+    times = 2 if op_type == op_names.CROSS_REPLICA_SUM else 1
+    return times * num_bytes * (replicas - 1) / max(replicas, 1)

@@ -32,8 +32,8 @@ class Operation(NamedTuple):
         share: part of the cycles of all operations, 0 to 1.
         bound: what it is bound by, one of `bounds.BOUNDS`: `AMP`, `vector`, `load/store`,
             `exchange`, `sync`, `host`, `streaming`, `link`.
-        roofline: cycles at the roof / cycles taken, 0 to 1: see `bounds.roofline`; None for what
-            has no roof, such as a collective.
+        roofline: cycles at the roof / cycles taken, 0 to 1: see `bounds.roofline` and,
+            for transfers, `bounds.transfer_share`; None for what only waits.
         partition: how it is divided over the tiles, as `positions 46, outputs 32; partials
             float32`; empty where nothing was chosen.
         tiles: tiles that have a part of it.

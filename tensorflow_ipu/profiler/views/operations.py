@@ -11,7 +11,7 @@ from tensorflow_ipu.planner.details import Details
 from tensorflow_ipu.planner.op_groups import group, groups_of_buffers
 from tensorflow_ipu.planner.plan import OpTime, Plan, Segment
 from tensorflow_ipu.planner.time import rates
-from tensorflow_ipu.planner.time.items import HOST, STREAMING, Item
+from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST, STREAMING, Item
 from tensorflow_ipu.planner.time.transfers import (
     HOST_IN,
     HOST_OUT,
@@ -127,7 +127,7 @@ class _Table:
             time,
             transfer=time.cycles,
             bound=bounds.of_transfer(kind),
-            roofline=self._share(kind, size, time.cost),
+            roofline=self._share(kind, size, time.cost, op),
             num_bytes=size,
         )
 
@@ -199,8 +199,17 @@ class _Table:
         """The part of the cycles of all operations."""
         return cycles / self._total if self._total else 0.0
 
-    def _share(self, kind: str, size: int | None, cost: Cost) -> float | None:
+    def _share(self, kind: str, size: int | None, cost: Cost, op: Op | None = None) -> float | None:
         """The share of its bandwidth that a transfer attains."""
         if size is None:
             return None
-        return bounds.transfer_share(kind, size, cost.cycles, self._chip)
+        moved: float = size
+        if kind == COLLECTIVE:
+            moved = bounds.collective_bytes(op.type if op else "", size, self._replicas(op))
+        return bounds.transfer_share(kind, moved, cost.cycles, self._chip)
+
+    def _replicas(self, op: Op | None) -> int:
+        """How many replicas do a collective together."""
+        group = op_names.COLLECTIVES[op.type].group if op else ""
+        wanted = int(op.attributes.get(group) or 0) if op else 0
+        return min(wanted or self._plan.settings.replicas, self._plan.settings.replicas)

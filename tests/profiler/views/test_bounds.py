@@ -108,7 +108,11 @@ def test_the_share_of_transfers_is_that_of_their_bandwidth():
     assert infeed.num_bytes == 4 << 20
     seconds = infeed.cycles / BOW.clock
     assert infeed.roofline == pytest.approx((4 << 20) / BOW.host_bandwidth / seconds)
-    assert transfer("IpuCrossReplicaSum").roofline is None
+    # Of 4 replicas each sends three quarters of the sums' parts, and of the sums.
+    summed = transfer("IpuCrossReplicaSum")
+    seconds = summed.cycles / BOW.clock
+    sent = 2 * (4 << 20) * 3 / 4
+    assert summed.roofline == pytest.approx(sent / BOW.link_bandwidth_total / seconds)
     assert 0.9 < transfer("streaming in").roofline <= 1
 
 
