@@ -13,8 +13,7 @@ from tensorflow_ipu.planner.memory.details import MemoryDetails
 from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.plan import IpuMemory, Plan, Timeline
-from tensorflow_ipu.planner.program import fused_maps, placed_workload
-from tensorflow_ipu.planner.program.fused_maps import FusedMaps
+from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.structure import Structure, structure
@@ -61,18 +60,13 @@ class Planner:
         """What the parts of the program are for."""
         return structure(self.workload)
 
-    @functools.cached_property
-    def maps(self) -> FusedMaps:
-        """The elementwise ops that the chip computes as one."""
-        return fused_maps.find(self.workload)
-
     def plan(self, settings: Settings) -> Plan:
         """Plans memory and time.
 
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self.maps)
+        costs = costs_of(self.workload, settings, self._place(settings).maps)
         return Plan(
             self.workload,
             settings,
@@ -86,7 +80,7 @@ class Planner:
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self.maps)
+        costs = costs_of(self.workload, settings, self._place(settings).maps)
         return replica.plan(self._find_lifetimes(settings), settings, costs)
 
     def mappings(self, settings: Settings) -> tuple[Mapping[int, tuple[Interval, ...]], ...]:
@@ -95,7 +89,7 @@ class Planner:
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self.maps)
+        costs = costs_of(self.workload, settings, self._place(settings).maps)
         return replica.mappings(self._find_lifetimes(settings), settings, costs)
 
     def details(
@@ -121,7 +115,7 @@ class Planner:
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self.maps)
+        costs = costs_of(self.workload, settings, self._place(settings).maps)
         return timeline.plan(self._place(settings), settings, costs)
 
     def _place(self, settings: Settings) -> PlacedWorkload:

@@ -3,7 +3,7 @@
 An op joins the only op that reads its result, if both are elementwise on one shape and are run
 together. So an optimizer written out in elementwise ops is a map for each variable that it writes.
 Frameworks hand the rule of an optimizer to the library as one expression, but the functions of
-layers one by one: only updates are fused.
+layers one by one: only updates are fused, and what is assigned to variables.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class _Search:
             for operands, found in ((op.inputs, self._readers), (op.outputs, self._makers)):
                 for buffer in _buffers(operands):
                     found[buffer].append(index)
-        self._elements = [_map_elements(op) if op.phase == UPDATE else 0 for op in workload.ops]
         self._last = list(range(len(workload.ops)))
         # Of two ops with operands that are broadcast, a map has one: the tiles have both at once.
         self._broadcasts: set[int] = set()
@@ -62,44 +61,59 @@ class _Search:
     def maps(self) -> FusedMaps:
         """Returns what was found."""
         for index in range(len(self._last) - 1, -1, -1):
-            reader = self._joined(index)
-            if reader is not None:
+            reader = self._only_reader(index)
+            if reader is not None and self._fit(index, reader):
                 self._last[index] = self._last[reader]
-            if self._elements[index] and _broadcasts(self._workload.ops[index]):
-                self._broadcasts.add(self._last[index])
-        ops: dict[int, list[int]] = defaultdict(list)
+        groups: dict[int, list[int]] = defaultdict(list)
         for index, last in enumerate(self._last):
-            ops[last].append(index)
-        several = {last: tuple(members) for last, members in ops.items() if len(members) > 1}
+            groups[last].append(index)
+        several = {last: tuple(members) for last, members in groups.items() if len(members) > 1}
         kept: set[int] = set()
         for last, members in several.items():
             for index in members[:-1]:
                 kept |= self._kept(index, last, kept)
         return FusedMaps(several, frozenset(kept))
 
-    def _joined(self, index: int) -> int | None:
-        """The op whose map an op joins."""
+    def _only_reader(self, index: int) -> int | None:
+        """The only op that reads what an op makes, if it belongs to an update or an assignment."""
         op = self._workload.ops[index]
-        elements = self._elements[index]
-        if not elements or fused_map.is_assignment(op.type) or len(op.outputs) != 1:
+        if len(op.outputs) != 1 or op.outputs[0].buffer is None:
             return None
         buffer = op.outputs[0].buffer
-        if buffer is None or self._workload.buffers[buffer].kind != TENSOR:
-            return None
         readers = self._readers[buffer]
-        if len(readers) != 1 or self._makers[buffer] != [index]:
+        single = len(readers) == 1 and self._makers[buffer] == [index]
+        if not single or self._workload.buffers[buffer].kind != TENSOR:
             return None
-        reader = readers[0]
-        if self._elements[reader] != elements or self._context(reader) != self._context(index):
-            return None
-        if _broadcasts(op) and self._last[reader] in self._broadcasts:
-            return None
-        return reader
+        return readers[0] if self._updates(self._last[readers[0]]) else None
+
+    def _updates(self, index: int) -> bool:
+        """Whether an op is of an update, or what it makes is assigned to a variable."""
+        op = self._workload.ops[index]
+        if op.phase == UPDATE or fused_map.is_assignment(op.type):
+            return True
+        readers = (i for buffer in _buffers(op.outputs) for i in self._readers[buffer])
+        return any(fused_map.is_assignment(self._workload.ops[i].type) for i in readers)
+
+    def _fit(self, index: int, reader: int) -> bool:
+        """Whether an op can be in the map of another, which is noted if it can."""
+        op, other = self._workload.ops[index], self._workload.ops[reader]
+        if fused_map.is_assignment(op.type) or self._context(index) != self._context(reader):
+            return False
+        if not 0 < _map_elements(op) == _map_elements(other):
+            return False
+        last = self._last[reader]
+        if _broadcasts(other):
+            self._broadcasts.add(last)
+        if not _broadcasts(op):
+            return True
+        room = last not in self._broadcasts
+        self._broadcasts.add(last)
+        return room
 
     def _context(self, index: int) -> Hashable:
-        """What two ops of a map have in common: they are run together, for the same layer."""
+        """What two ops of a map have in common: they are run together."""
         op = self._workload.ops[index]
-        return op.ipu, op.stage, op.layer, op.runs, self._parents[index], op.branch
+        return op.ipu, op.stage, op.phase, op.runs, self._parents[index], op.branch
 
     def _kept(self, index: int, last: int, kept: set[int]) -> set[int]:
         """The result of an op of a map, unless an operand would be gone: it is in its place."""

@@ -8,6 +8,7 @@ import functools
 from tensorflow_ipu.planner.program import accesses as access
 from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.accesses import Accesses
+from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.program.placement import Placement, find, moved_pipeline
 from tensorflow_ipu.planner.program.relocated import relocated
 from tensorflow_ipu.planner.program.sections import sections_of
@@ -36,12 +37,17 @@ class PlacedWorkload:
     @functools.cached_property
     def accesses(self) -> Accesses:
         """Which ops use which memory. What stays in registers of a map takes none."""
-        return self.all_accesses.without(fused_maps.find(self.workload).kept_in_registers)
+        return self.all_accesses.without(self.maps.kept_in_registers)
 
     @functools.cached_property
     def all_accesses(self) -> Accesses:
         """Which ops use what, as if each op of a map made its result: what they are ordered by."""
         return access.find(self.workload, self.placement)
+
+    @functools.cached_property
+    def maps(self) -> FusedMaps:
+        """The elementwise ops that the chip computes as one."""
+        return fused_maps.find(self.workload)
 
     @functools.cached_property
     def sections(self) -> tuple[str, ...]:

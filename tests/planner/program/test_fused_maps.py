@@ -82,7 +82,6 @@ def test_what_stays_in_registers_takes_no_memory():
 @pytest.mark.parametrize(
     "change",
     [
-        {"layer": "other"},
         {"ipu": 1},
         {"phase": "backward"},
         {"runs": 2},
@@ -99,6 +98,24 @@ def test_ops_that_are_not_run_together_are_no_map(change):
     assert fused_maps.find(workload).ops == {1: (0, 1)}
     ops = (workload.ops[0], dataclasses.replace(workload.ops[1], **change))
     assert not fused_maps.find(dataclasses.replace(workload, ops=ops)).ops
+
+
+def test_functions_of_layers_are_no_maps_but_what_is_assigned_is():
+    make = Builder()
+    x, moving = make.input("x", SHAPE), make.variable("moving", SHAPE)
+    make.op("Mul", [make.op("AddV2", [x, x], SHAPE), x], SHAPE)
+    change = make.op("Mul", [make.op("Sub", [x, moving], SHAPE), x], SHAPE)
+    make.op("AssignAddVariableOp", [moving, change], phase="")
+    assert fused_maps.find(make.workload()).ops == {4: (2, 3, 4)}
+
+
+def test_what_is_assigned_and_read_besides_is_made():
+    make = Builder()
+    gradient, moment = make.input("x", SHAPE), make.variable("moment", SHAPE)
+    new = make.op("AddV2", [moment, make.op("Square", [gradient], SHAPE)], SHAPE)
+    make.op("AssignVariableOp", [moment, new], phase="")
+    make.op("Transpose", [new], SHAPE)
+    assert fused_maps.find(make.workload()).ops == {1: (0, 1)}
 
 
 def test_a_result_that_is_read_twice_is_made():
