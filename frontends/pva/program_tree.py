@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.frontends.pva.compute_sets import ComputeSet, compute_set
 from tensorflow_ipu.frontends.pva.programs import (
     CallProgram,
@@ -172,8 +173,7 @@ class ProgramTree:
                 found[segment.op].append(segment.kind)
         for time in timeline.ops:
             if time.op not in found:
-                parts = zip(CHIP_KINDS, (time.cost.sync, time.cost.exchange, time.cost.compute))
-                found[time.op] = [kind for kind, cycles in parts if cycles]
+                found[time.op] = _kinds_of(self._plan.workload.ops[time.op], time.cost)
         return found
 
 
@@ -182,6 +182,16 @@ def _key(segment: Segment) -> _Key:
     if segment.op is not None:
         return _Key(segment.op, segment.kind, segment.name, None, "", segment.ipu)
     return _Key(None, segment.kind, segment.name, segment.stage, segment.phase, segment.ipu)
+
+
+def _kinds_of(op: Op, cost: Cost) -> list[str]:
+    """What an op does, by its type and cost: that of a transfer has its cycles as exchange."""
+    if op.type in op_names.LINK_COLLECTIVES:
+        return [COLLECTIVE]
+    if op.ipu is None or op.type in op_names.TRANSFERS:
+        return [HOST]
+    cycles = (cost.sync, cost.exchange, cost.compute)
+    return [kind for kind, taken in zip(CHIP_KINDS, cycles) if taken]
 
 
 def _container(op: Op) -> Program:

@@ -220,3 +220,9 @@ def test_stages_have_the_vertex_types_of_their_ops(tmp_path) -> None:
     ops = plan.workload.ops
     wanted = {n for t in plan.timeline.ops if ops[t.op].stage == 1 for n in t.cost.codelets}
     assert types == wanted != set()
+
+
+def test_feeds_of_pipelines_are_transfers_with_the_host(tmp_path) -> None:
+    report = opened(PLANS["pipeline"], tmp_path)
+    (feed,) = [p for p in report.compilation.programs if p.name == "infeed" and p.children]
+    assert [type(program) for program in feed.children] == [pva.StreamCopyMidProgram]
