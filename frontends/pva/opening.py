@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.frontends.pva.compilation import CompilationReport
@@ -16,34 +18,42 @@ from tensorflow_ipu.frontends.pva.versions import (
     ProfileReportVersion,
     package_version,
 )
+from tensorflow_ipu.profiler.report import Executions
 from tensorflow_ipu.profiler.report import Report as SavedReport
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _POPLAR_FILE = b"SQLite format 3\0"
 
 
-class Report(PvaObject):
-    """A report: what is known of a program, and of its launches.
+class Report(PvaObject, SavedReport):
+    """A report: a `Report` of `ipu.profiler`, with the names of the analysis library besides."""
 
-    Args:
-        report: the report that was read.
+    @functools.cached_property
+    def compilation(self) -> CompilationReport:
+        """What is known of the program."""
+        return CompilationReport(self, self._tree, self._length)
 
-    Attributes:
-        compilation: What is known of the program.
-        execution: Its modelled launches.
-        instrumentationSettings: What the options asked to measure.
-        poplarVersion: What made the report.
-        version: The form of the report.
-    """
+    @functools.cached_property
+    def execution(self) -> ExecutionReport:
+        """Its modelled launches."""
+        return ExecutionReport(self, self._tree, self._length)
 
-    def __init__(self, report: SavedReport) -> None:
-        self._report = report
-        self._length = PrintLength()
-        tree = ProgramTree(report.plan)
-        self.compilation = CompilationReport(report, tree, self._length)
-        self.execution = ExecutionReport(report, tree, self._length)
-        self.instrumentationSettings = InstrumentationSettings(report)
-        self.poplarVersion: PoplarVersion = package_version()
-        self.version = ProfileReportVersion()
+    @property
+    def instrumentationSettings(self) -> InstrumentationSettings:
+        """What the options asked to measure."""
+        return InstrumentationSettings(self)
+
+    @property
+    def poplarVersion(self) -> PoplarVersion:
+        """What reads the report, in the place of the Poplar that made it."""
+        return package_version()
+
+    @property
+    def version(self) -> ProfileReportVersion:
+        """The form of the report."""
+        return ProfileReportVersion()
 
     def listPrintLength(self, newLength: int) -> None:
         """Sets how many elements the lists of this report show of themselves.
@@ -60,9 +70,23 @@ class Report(PvaObject):
             )
         self._length.value = newLength
 
-    __repr__ = shows(
-        lambda self: {"": self._report.name, "launches": self._report.executions.launches}
-    )
+    def with_executions(self, executions: Executions) -> Self:
+        """Returns the report with other numbers of executions, and the launches that follow."""
+        renewed = super().with_executions(executions)
+        vars(renewed).pop("execution", None)
+        return renewed
+
+    @functools.cached_property
+    def _tree(self) -> ProgramTree:
+        """The programs, which compilation and execution share."""
+        return ProgramTree(self.plan)
+
+    @functools.cached_property
+    def _length(self) -> PrintLength:
+        """How much lists show of themselves."""
+        return PrintLength()
+
+    __repr__ = shows(lambda self: {"": self.name, "launches": self.executions.launches})
 
 
 def openReport(
@@ -92,4 +116,4 @@ def openReport(
                     f"{path} is a profile that Poplar wrote on a chip. Its form is not public: run "
                     "the program with tensorflow_ipu and autoReport.all, and open that report."
                 )
-    return Report(SavedReport.load(path))
+    return Report.load(path)

@@ -26,6 +26,8 @@ from tensorflow_ipu.profiler.views.program_tree import ProgramNode
 from tensorflow_ipu.profiler.views.view import View
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from tensorflow_ipu.compiler.executable import Executable
 
 SCHEMA_VERSION = schema.VERSION
@@ -66,7 +68,7 @@ class Report:
         plan: Plan,
         options: Mapping[str, Any] | None = None,
         executions: Executions | None = None,
-    ) -> Report:
+    ) -> Self:
         """Returns the report of a plan.
 
         Args:
@@ -78,7 +80,7 @@ class Report:
         return cls(plan, dict(options or {}), executions or Executions(), now)
 
     @classmethod
-    def from_executable(cls, executable: Executable) -> Report:
+    def from_executable(cls, executable: Executable) -> Self:
         """Returns the report of a compiled program.
 
         Args:
@@ -89,7 +91,7 @@ class Report:
         executions = Executions(executable.launches, executable.seconds)
         return cls.from_plan(executable.plan, options_of(executable), executions)
 
-    def with_executions(self, executions: Executions) -> Report:
+    def with_executions(self, executions: Executions) -> Self:
         """Returns the report with other numbers of executions; what was computed is kept.
 
         Args:
@@ -222,7 +224,7 @@ class Report:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Report:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Returns the report that `to_dict` made data of.
 
         Args:
@@ -268,7 +270,7 @@ class Report:
         return json.dumps(self.to_dict(), separators=(",", ":"), allow_nan=False)
 
     @classmethod
-    def load(cls, path: FilePath) -> Report:
+    def load(cls, path: FilePath) -> Self:
         """Returns the report in a file, or in the directory that reports were written to.
 
         Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -10,7 +9,9 @@ from tensorflow_ipu.frontends.popart.enums import Instrumentation, IrSerializati
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
 from tensorflow_ipu.frontends.popart.sessions.ir import Ir
-from tensorflow_ipu.profiler import Report, report_of
+from tensorflow_ipu.frontends.pva import Report
+from tensorflow_ipu.profiler.program_options import options_of
+from tensorflow_ipu.profiler.report import Executions
 
 _INNER = "inner_ipu_"
 
@@ -34,13 +35,14 @@ class ReportMethods(SessionBase):
         return text
 
     def getReport(self) -> Report:
-        """Returns memory and time of the program, as `ipu.profiler` reports them.
+        """Returns memory and time of the program: a report of `pva`, and of `ipu.profiler`.
 
         Raises:
             popart_runtime_error: If the session is not prepared, or its program is from a file.
         """
-        report = report_of(self._reported())
-        return dataclasses.replace(report, plan=self._plan())
+        executable = self._reported()
+        executions = Executions(executable.launches, executable.seconds)
+        return Report.from_plan(self._plan(), options_of(executable), executions)
 
     def getSerializedGraph(self) -> bytes:
         """Returns the functions of the compiled program as a serialized `FunctionDefLibrary`.

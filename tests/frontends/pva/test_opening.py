@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 
 import pva
@@ -108,3 +109,14 @@ report = pva.openReport("copy.pop")
 assert report.execution.steps and "tensorflow" not in sys.modules
 """
     run_python(code, cwd=folder)
+
+
+def test_a_report_is_one_of_the_profiler_too(folder) -> None:
+    report = pva.openReport(folder)
+    assert isinstance(report, Report) and str(report) == str(SAVED)
+    assert report.to_dict() == SAVED.to_dict()
+    assert len(report.execution.runs) == 1
+    options = {"engine": {"autoReport.executionProfileProgramRunCount": "5"}}
+    more = dataclasses.replace(report, options=options).with_executions(Executions(5, 1.0))
+    assert len(more.execution.runs) == 5
+    assert len(more.with_executions(Executions(2, 1.0)).execution.runs) == 2

@@ -87,6 +87,9 @@ def test_a_program_tells_its_memory_cycles_and_nodes():
         popart_models.run(made, {"x": X})
         report = made.getReport()
         assert made.getCycleCount() == round(report.plan.timeline.cycles) > 0
+        steps = report.execution.runs[0].steps
+        assert sum(step.ipus[0].cycles for step in steps) == made.getCycleCount()
+        assert report.compilation.target.numIPUs == 1 and report.executions.launches == 1
         with pytest.raises(popart.popart_runtime_error, match="Invalid id for cycle counter"):
             made.getCycleCount("inner")
         assert "Execution profiling not enabled" in made.getSummaryReport()
