@@ -64,7 +64,15 @@ class Program(PvaObject):
 
         Args:
             visitor: the visitor.
+
+        Raises:
+            TypeError: it is not one.
         """
+        if not isinstance(visitor, ProgramVisitor):
+            raise TypeError(
+                f"accept: expected a pva.ProgramVisitor; received {type(visitor).__name__}. Derive "
+                "the class of the visitor from pva.ProgramVisitor."
+            )
         getattr(visitor, f"visit{self.type.name}")(self)
 
     __repr__ = shows(

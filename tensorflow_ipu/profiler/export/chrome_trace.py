@@ -59,7 +59,7 @@ def trace(
         for ipu in tracks:
             events += _ipu_events(ipu, timeline, start)
         for memory in report.plan.memory:
-            events += _memory_counter(memory, timeline, start)
+            events += _memory_counter(memory, timeline, start, min(_COUNTER_POINTS, most))
     for thread, track in enumerate(transfers):
         events += _slices(track, io_process(report), thread, timeline, 0)
     events += host_events.events(host, io_process(report) + 1)
@@ -176,11 +176,13 @@ def live_times(memory: IpuMemory, timeline: Timeline) -> np.ndarray:
     return np.maximum.accumulate(np.maximum(times, 0.0))
 
 
-def _memory_counter(memory: IpuMemory, timeline: Timeline, start: int) -> Iterator[Event]:
+def _memory_counter(
+    memory: IpuMemory, timeline: Timeline, start: int, most: int
+) -> Iterator[Event]:
     """The memory of an IPU over a launch, thinned out to what can be seen."""
     times = live_times(memory, timeline)
     always = int(memory.always_live)
-    for index in thinned(memory.live_bytes, _COUNTER_POINTS):
+    for index in thinned(memory.live_bytes, most):
         args = {"always live": always, "not always live": int(memory.live_bytes[index])}
         yield _count("memory", memory.ipu, start + _ns(float(times[index]), timeline), args)
 

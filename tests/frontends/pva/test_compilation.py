@@ -20,6 +20,7 @@ PLANS = {
     "by hand": plans.plan(2),
     "step": planning.plan(workloads.training_step(), Settings(CHIP, 2)),
     "pipeline": planning.plan(workloads.pipeline(2), Settings(CHIP)),
+    "I/O tiles": planning.plan(workloads.training_step(), Settings(CHIP, io_tiles=8)),
 }
 each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 

@@ -226,3 +226,9 @@ def test_feeds_of_pipelines_are_transfers_with_the_host(tmp_path) -> None:
     report = opened(PLANS["pipeline"], tmp_path)
     (feed,) = [p for p in report.compilation.programs if p.name == "infeed" and p.children]
     assert [type(program) for program in feed.children] == [pva.StreamCopyMidProgram]
+
+
+def test_only_visitors_are_accepted(tmp_path) -> None:
+    report = opened(PLANS["by hand"], tmp_path)
+    with pytest.raises(TypeError, match=r"received object. Derive .* from pva\.ProgramVisitor"):
+        report.compilation.programs[0].accept(object())

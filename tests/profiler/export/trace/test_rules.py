@@ -79,3 +79,9 @@ def test_processes_say_what_is_modelled() -> None:
     data = chrome_trace.trace(Report.from_plan(PLANS["pipeline"]))
     names = [e["args"]["name"] for e in data["traceEvents"] if e["name"] == "process_name"]
     assert len(names) == 5 and all(name.endswith("modelled") for name in names)
+
+
+def test_many_launches_do_not_make_a_large_trace() -> None:
+    report = Report.from_plan(PLANS["step"])
+    events = chrome_trace.trace(report, launches=1000, most_slices=10_000)["traceEvents"]
+    assert len(events) < 10 * 10_000
