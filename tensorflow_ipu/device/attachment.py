@@ -47,6 +47,8 @@ class System:
         machine: what their IPUs belong to.
         flags: the flags of the process, which decide with the options.
         environment: the engine options of the environment; see `with_environment`.
+        configured_at: file and line of the user's program that configured this, such as
+            `/path/train.py:12`; empty if that is not known.
     """
 
     generation: int
@@ -56,6 +58,7 @@ class System:
     machine: Machine
     flags: Flags
     environment: Mapping[str, str] = field(default_factory=dict)
+    configured_at: str = field(default="", compare=False)
 
     __repr__ = shows(
         lambda self: {

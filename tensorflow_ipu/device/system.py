@@ -19,7 +19,7 @@ from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig, attach_with
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.configs.proto import ipu_options_pb2
 from tensorflow_ipu.configs.proto.ipu_options_pb2 import IpuOptions
-from tensorflow_ipu.device import process
+from tensorflow_ipu.device import caller, process
 from tensorflow_ipu.device.attachment import AttachedDevice, System
 from tensorflow_ipu.device.selection import build
 
@@ -183,7 +183,8 @@ def _apply(config: IPUConfig | IpuOptions, replacing: Callable[[], None]) -> Non
     process.use()
     poplar_options.check_environment()
     with _state.change:
-        system = build(_options(config), flags.parsed(), _state.generation + 1)
+        built = build(_options(config), flags.parsed(), _state.generation + 1)
+        system = dataclasses.replace(built, configured_at=caller.line())
         if _state.configured is not None:
             if system.same_settings(_state.configured):
                 return

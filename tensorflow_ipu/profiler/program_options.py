@@ -18,8 +18,9 @@ def options_of(executable: Executable) -> dict[str, Any]:
         executable: the program.
 
     Returns:
-        `config` (the options of the IPU system), `engine` (the engine options in force) and `flags`
-        (those that differ from their defaults).
+        `config` (the options of the IPU system), `engine` (the engine options in force), `flags`
+        (those that differ from their defaults), and `configured_at` (file and line of the program
+        that configured the system, empty if that is not known).
     """
     attached = executable.system
     given, defaults = dataclasses.asdict(attached.flags), dataclasses.asdict(Flags())
@@ -27,4 +28,5 @@ def options_of(executable: Executable) -> dict[str, Any]:
         "config": attached.settings.to_dict(),
         "engine": attached.engine_options,
         "flags": {name: v for name, v in given.items() if v != defaults[name]},
+        "configured_at": attached.configured_at,
     }
