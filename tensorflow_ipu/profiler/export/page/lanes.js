@@ -101,12 +101,13 @@ class Lanes {
     context.fillStyle = themed("--faint");
     context.strokeStyle = themed("--hair");
     context.textAlign = "center";
+    const fine = this.zoom.to - this.zoom.from < this.zoom.to / 10;
     for (const mark of marks(this.zoom.from, this.zoom.to, 8)) {
       context.beginPath();
       context.moveTo(this.x(mark), LANE.axis - 6);
       context.lineTo(this.x(mark), this.height);
       context.stroke();
-      context.fillText(this.options.format(mark), this.x(mark), 14);
+      context.fillText(fine ? whole(mark) : this.options.format(mark), this.x(mark), 14);
     }
   }
 
@@ -157,9 +158,7 @@ class Lanes {
     const from = Math.max(left, LANE.left);
     const room = Math.min(left + wide, LANE.left + this.width()) - from - 10;
     if (room < 24) return;
-    const most = Math.floor(room / 5.6);
-    const text =
-      span.name.length > most ? `${span.name.slice(0, Math.max(1, most - 1))}…` : span.name;
+    const text = fitting(context, span.name, room);
     context.fillStyle = span.pale ? themed("--ink") : "#fff";
     context.textAlign = "left";
     if (!span.pale) {
@@ -286,4 +285,14 @@ class Lanes {
     const lines = this.options.hint(this.currentSpan());
     fill(this.said, lines.map((line) => (line.textContent || line).trim()).join(" · "));
   }
+}
+
+/** As much of a name as there is room for: all of it, its last part, or the beginning of that. */
+function fitting(context, name, room) {
+  const wide = (text) => context.measureText(text).width;
+  if (wide(name) <= room) return name;
+  const last = name.slice(name.lastIndexOf("/") + 1);
+  if (wide(last) <= room) return last;
+  const most = Math.floor((last.length * room) / wide(last)) - 1;
+  return most > 1 ? `${last.slice(0, most)}…` : "";
 }
