@@ -11,6 +11,8 @@ the rings, directions and meeting in the middle, and any text on collectives for
 function takes the fastest of its algorithms, as all are monotone in bytes and replicas.
 
 IPU-Links join up to 64 IPUs. Beyond, gateways join such domains: n replicas per domain, m domains.
+The gateways of a machine have one connection each way round the domains, which its IPUs share and
+of which collectives reach `gateway_efficiency`.
 """
 
 from __future__ import annotations
@@ -202,7 +204,7 @@ def _net(replicas: int, ipus_per_replica: int, chip: Chip) -> _Net:
     if replicas <= in_domain:
         return _Net(inside, None)
     domains = -(-replicas // in_domain)
-    rate = chip.gateway_bandwidth / chip.clock
+    rate = chip.gateway_bandwidth * chip.gateway_efficiency / chip.clock
     return _Net(inside, _Ring(domains, rate, chip.gateway_latency * chip.clock))
 
 
