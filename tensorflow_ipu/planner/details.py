@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tensorflow_ipu.planner.memory.always_live import Resident
 from tensorflow_ipu.planner.memory.details import MemoryDetails, PlacedResident
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.time.items import Item
 
@@ -27,7 +29,8 @@ class Details:
     Attributes:
         items: What takes time in a launch, in the order of the program.
         order: Indices of the ops in the order in which they are executed, int32.
-        costs: Cost of one run of each op, with the split that was chosen for it.
+        costs: Cost of one run of each op, with the partition that was chosen for it.
+        maps: Elementwise ops that are computed as one, by the last of them, which has their cost.
         memory: Of each IPU, tensor by tensor.
         exact: For each IPU, whether `memory` adds up to the memory of the plan. It does unless the
             plan was saved by a version that planned memory otherwise.
@@ -36,6 +39,7 @@ class Details:
     items: tuple[Item, ...]
     order: np.ndarray
     costs: tuple[Cost, ...]
+    maps: Mapping[int, tuple[int, ...]]
     memory: tuple[MemoryDetails, ...]
     exact: tuple[bool, ...]
 
@@ -59,17 +63,24 @@ def details(plan: Plan) -> Details:
         plan: memory and time of a program.
     """
     planner = Planner(plan.workload)
-    costs = _costs(plan)
+    found = planner.maps(plan.settings)
+    costs = _costs(plan, found)
     items, order, memory = planner.details(plan.settings, costs)
     memory = tuple(_with_code(*pair) for pair in zip(memory, plan.memory))
     exact = tuple(_adds_up(*pair) for pair in zip(memory, plan.memory))
-    return Details(items, order, costs, memory, exact)
+    timed = {time.op for time in plan.timeline.ops}
+    maps = {
+        last: members
+        for last, members in found.ops.items()
+        if last in timed and timed.isdisjoint(members[:-1])
+    }
+    return Details(items, order, costs, maps, memory, exact)
 
 
-def _costs(plan: Plan) -> tuple[Cost, ...]:
+def _costs(plan: Plan, maps: FusedMaps) -> tuple[Cost, ...]:
     """Costs of the ops as the rules have them, and those of the plan where they differ."""
     ops = plan.workload.ops
-    found = list(costs_of(plan.workload, plan.settings))
+    found = list(costs_of(plan.workload, plan.settings, maps))
     for time in plan.timeline.ops:
         op = ops[time.op]
         if op.ipu is None or op.type in op_names.TRANSFERS:

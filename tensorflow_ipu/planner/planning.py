@@ -14,6 +14,7 @@ from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
 from tensorflow_ipu.planner.memory.tile_mapping import Interval
 from tensorflow_ipu.planner.plan import IpuMemory, Plan, Timeline
 from tensorflow_ipu.planner.program import placed_workload
+from tensorflow_ipu.planner.program.fused_maps import FusedMaps
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
 from tensorflow_ipu.planner.program.resources import costs_of
 from tensorflow_ipu.planner.program.structure import Structure, structure
@@ -66,7 +67,7 @@ class Planner:
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self._place(settings).maps)
+        costs = costs_of(self.workload, settings, self.maps(settings))
         return Plan(
             self.workload,
             settings,
@@ -80,7 +81,7 @@ class Planner:
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self._place(settings).maps)
+        costs = costs_of(self.workload, settings, self.maps(settings))
         return replica.plan(self._find_lifetimes(settings), settings, costs)
 
     def mappings(self, settings: Settings) -> tuple[Mapping[int, tuple[Interval, ...]], ...]:
@@ -89,8 +90,16 @@ class Planner:
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self._place(settings).maps)
+        costs = costs_of(self.workload, settings, self.maps(settings))
         return replica.mappings(self._find_lifetimes(settings), settings, costs)
+
+    def maps(self, settings: Settings) -> FusedMaps:
+        """Returns the elementwise ops that the chip computes as one.
+
+        Args:
+            settings: what the program is planned for.
+        """
+        return self._place(settings).maps
 
     def details(
         self, settings: Settings, costs: Sequence[Cost]
@@ -115,7 +124,7 @@ class Planner:
         Args:
             settings: what the program is planned for.
         """
-        costs = costs_of(self.workload, settings, self._place(settings).maps)
+        costs = costs_of(self.workload, settings, self.maps(settings))
         return timeline.plan(self._place(settings), settings, costs)
 
     def _place(self, settings: Settings) -> PlacedWorkload:

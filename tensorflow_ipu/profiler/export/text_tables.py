@@ -123,7 +123,7 @@ def _operations(report: Report) -> list[str]:
             percent(row.share, 1),
             row.bound,
             "-" if row.roofline is None else percent(row.roofline, 1),
-            row.type,
+            f"{row.type} (map of {len(row.fused) + 1})" if row.fused else row.type,
             row.partition or "-",
             str(row.ipu),
             f"{row.runs:,}",

@@ -48,6 +48,8 @@ class Operation(NamedTuple):
         num_bytes: of one run of a transfer; None for what computes.
         peer: IPU that a copy between IPUs goes to, and keeps as busy as the first; else None.
         op: index into `Workload.ops`, None for a transfer that no op makes.
+        fused: indices of ops before it that are computed with it, as one map of elementwise
+            functions; its numbers are those of all of them.
         place: where it is in the program: index of an op, -1 at the start, and -1 before the op, 0
             at it or 1 after it.
         stage: pipeline stage, None outside of pipelines.
@@ -82,6 +84,7 @@ class Operation(NamedTuple):
     num_bytes: int | None
     peer: int | None
     op: int | None
+    fused: tuple[int, ...]
     place: tuple[int, int]
     stage: int | None
     source: str
@@ -107,5 +110,5 @@ def kind_of(op: Op) -> str:
 #: An operation of nothing.
 EMPTY = Operation(
     "", "", NO_LAYER, 0, FORWARD, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, "", None, "", 0, 0, 0, 0,
-    None, None, None, None, None, None, None, None, (-1, 0), None, "", "",
+    None, None, None, None, None, None, None, None, (), (-1, 0), None, "", "",
 )  # fmt: skip

@@ -99,9 +99,11 @@ class _Table:
         """The row of an op on the tiles."""
         cost, runs, chip = time.cost, time.runs, self._chip
         partition = cost.partition or self._details.costs[time.op].partition
-        work = self._work.of(op, cost, partition)
+        fused = self._details.maps.get(time.op, ())[:-1]
+        work = self._work.of(op, cost, partition, [self._plan.workload.ops[i] for i in fused])
         roof = bounds.roofline(work, chip)
-        rate = op.flops / cost.cycles * chip.clock if op.flops and cost.cycles else None
+        flops = work.flops if work.flops or op.flops is not None else None
+        rate = flops / cost.cycles * chip.clock if flops and cost.cycles else None
         return self._row(
             op,
             time,
@@ -112,10 +114,12 @@ class _Table:
             roofline=roof.share,
             partition="" if partition is None else str(partition),
             tiles=work.tiles,
+            flops=None if flops is None else flops * runs,
             rate=rate,
             peak_share=rate and rate / rates.peak_flops(op, self._plan.settings),
             intensity=roof.intensity,
             attainable=roof.attainable,
+            fused=fused,
         )
 
     def _moving(self, time: OpTime, op: Op, kind: str) -> Operation:

@@ -101,6 +101,7 @@ def operation_table(
     """
     named = ("type", "phase", "bound", "partition", "source", "label")
     found = columns(Operation, rows, texts, named, without=("place",))
+    found["fused"] = [list(row.fused) for row in rows]
     return {**found, "layer": [layers[layer_tree.path(row.layer)] for row in rows]}
 
 

@@ -27,8 +27,8 @@ def op_table(
     ops = workload.ops
     of_op: dict[int, int] = {}
     for position, row in enumerate(rows):
-        if row.op is not None:
-            of_op.setdefault(row.op, position)
+        for op in (*row.fused, *(() if row.op is None else (row.op,))):
+            of_op.setdefault(op, position)
     types = _Types(texts)
     return {
         "name": [op.name for op in ops],

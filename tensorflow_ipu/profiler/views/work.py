@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tensorflow_ipu.costs import catalogue
@@ -54,15 +55,18 @@ class WorkTable:
         self._resources = ResourceTable(settings)
         self._fixed: dict[tuple[object, ...], float] = {}
 
-    def of(self, op: Op, cost: Cost, partition: Partition | None) -> OpWork:
+    def of(
+        self, op: Op, cost: Cost, partition: Partition | None, before: Sequence[Op] = ()
+    ) -> OpWork:
         """Returns the work of one run of an op on the IPU.
 
         Args:
             op: the op.
             cost: what it costs.
             partition: how it is divided over the tiles, where that was chosen.
+            before: ops that are computed with it, as one map.
         """
-        spec, chip = op.spec, self._settings.chip
+        spec, chip = _map_spec((*before, op)) if before else op.spec, self._settings.chip
         matrix = partition is not None and _MATRIX_DIMENSION in dict(partition.parts)
         whole = computed_type(spec)
         tiles = partition.tiles if partition else _tiles(spec, self._settings.compute_tiles)
@@ -71,11 +75,13 @@ class WorkTable:
         else:
             peak = vector_width(whole.dtype, chip)
         read, written = _bytes(spec)
-        fixed = min(self._fixed_cycles(op, spec), cost.compute)
-        return OpWork(op.flops or 0, read, written, tiles, matrix, peak, fixed, cost)
+        fixed = min(max(map(self._fixed_cycles, (op, *before))), cost.compute)
+        flops = sum(each.flops or 0 for each in (op, *before))
+        return OpWork(flops, read, written, tiles, matrix, peak, fixed, cost)
 
-    def _fixed_cycles(self, op: Op, spec: OpSpec) -> float:
+    def _fixed_cycles(self, op: Op) -> float:
         """Cycles of compute of an op of the same kind whose operands have one element each."""
+        spec = op.spec
         key = (op.type, op.stage, op.phase, *((t.dtype, len(t.shape)) for t in spec.inputs))
         if key not in self._fixed:
             single = spec._replace(
@@ -84,6 +90,21 @@ class WorkTable:
             resources: Resources = self._resources.of(op)
             self._fixed[key] = catalogue.cost_of(single, resources).compute
         return self._fixed[key]
+
+
+def _map_spec(ops: Sequence[Op]) -> OpSpec:
+    """Several ops as one: what comes from outside of them, and what the last makes."""
+    made = {operand.buffer for op in ops[:-1] for operand in op.outputs}
+    inputs = dict.fromkeys(
+        operand
+        for op in ops
+        for operand in op.inputs
+        if operand.buffer is None or operand.buffer not in made
+    )
+    last = ops[-1]
+    types = tuple(operand.type for operand in inputs)
+    made_last = last.spec.outputs or last.spec.inputs[:1]  # an assignment makes its variable
+    return OpSpec(last.type, types, made_last, last.attributes)
 
 
 def _single(tensor: TensorType) -> TensorType:

@@ -111,3 +111,34 @@ def test_the_range_is_that_of_measurements_of_the_kind():
     report = Report.from_plan(plan(training_step(), Settings()))
     row = next(row for row in report.ops() if row.type == "MatMul")
     assert row.range == intervals.of_op("MatMul").of_time(row.cycles)
+
+
+def test_ops_of_a_map_are_one_operation():
+    make = Builder()
+    elements = 1 << 22
+    weight = make.variable("w", (elements,))
+    gradient = make.variable("g", (elements,))
+    common = {"phase": "update", "flops": elements}
+    scaled = make.op("Mul", [gradient, gradient], (elements,), name="mul", **common)
+    moved = make.op("Sub", [scaled, gradient], (elements,), name="sub", **common)
+    make.op("AssignAddVariableOp", [weight, moved], name="assign", **common)
+    report = Report.from_plan(plan(make.workload(), Settings()))
+    (row,) = report.ops()
+    assert row.name == "assign" and row.fused == (0, 1)
+    assert row.flops == 3 * elements
+    # Gradient and variable are read once, and the variable is written: 8 and 4 bytes an element.
+    assert row.intensity == pytest.approx(3 / 12)
+    assert row.bound in ("vector", "load/store")
+    assert "AssignAddVariableOp (map of 3)" in str(report)
+
+
+def test_a_plan_from_before_maps_has_its_ops_one_by_one():
+    make = Builder()
+    weight, x = make.variable("w", (64,)), make.variable("x", (64,))
+    y = make.op("Mul", [x, x], (64,), name="mul", phase="update")
+    make.op("AssignAddVariableOp", [weight, y], name="assign", phase="update")
+    made = plan(make.workload(), Settings())
+    (time,) = made.timeline.ops
+    timeline = dataclasses.replace(made.timeline, ops=(time._replace(op=0), time))
+    report = Report.from_plan(dataclasses.replace(made, timeline=timeline))
+    assert [(row.name, row.fused) for row in report.ops()] == [("mul", ()), ("assign", ())]
