@@ -53,8 +53,9 @@ def of_op(work: OpWork, chip: Chip) -> str:
 
     These are exchange, fixed costs (sync, and what it computes on single elements) and the rest of
     its compute. If it is the last, a product is bound by the matrix units, unless its operands take
-    longer to load than its multiply-adds. Other vertices are bound by loads and stores if these, of
-    64 bits each, are half of their cycles or more, else by vector arithmetic.
+    longer to load than its multiply-adds. What moves data is bound by loads and stores, and so are
+    other vertices if these, of 64 bits each, are half of their cycles or more; else they are bound
+    by vector arithmetic.
 
     Args:
         work: what the op has to do, and what it costs.
@@ -72,7 +73,7 @@ def of_op(work: OpWork, chip: Chip) -> str:
     if work.matrix:
         return AMP if work.flops / work.peak >= work.read / chip.load_rate else LOAD_STORE
     accesses = (work.read + work.written) / _ACCESS_BYTES / max(work.tiles, 1)
-    return LOAD_STORE if 2 * accesses >= computed else VECTOR
+    return LOAD_STORE if work.moves or 2 * accesses >= computed else VECTOR
 
 
 def of_transfer(kind: str) -> str:
@@ -97,7 +98,7 @@ def roofline(work: OpWork, chip: Chip) -> Roofline:
         work: what the op has to do, and what it costs.
         chip: the chip.
     """
-    moves = not work.flops and work.cost.exchange > 0
+    moves = work.moves and work.cost.exchange > 0
     cycles = max(
         work.flops / work.peak,
         work.read / chip.load_rate,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tensorflow_ipu.costs import catalogue
 from tensorflow_ipu.costs.cost import Cost, OpSpec, Resources, TensorType
 from tensorflow_ipu.costs.partition import Partition
+from tensorflow_ipu.costs.rules import data_movement, slicing
 from tensorflow_ipu.costs.rules.elementwise import computed_type, vector_width
 from tensorflow_ipu.planner.memory import tile_mapping
 from tensorflow_ipu.planner.program.resources import SLICE, ResourceTable, family
@@ -17,6 +18,10 @@ from tensorflow_ipu.planner.workload import Op
 
 # The dimension of a partition that only products in the matrix unit have.
 _MATRIX_DIMENSION = "outputs"
+# Ops that move data. An update of rows adds to each element that it moves.
+_MOVES = frozenset({*data_movement.RULES, *slicing.RULES})
+# Updates of optimizers that change rows.
+_SPARSE_UPDATES = "ResourceSparseApply"
 
 
 class OpWork(NamedTuple):
@@ -28,6 +33,7 @@ class OpWork(NamedTuple):
         written: bytes that it has to write.
         tiles: tiles that have a part of it.
         matrix: whether it is a product that the matrix units compute.
+        moves: whether it moves data and computes nothing else, or next to nothing.
         peak: floating-point operations of one tile per cycle at most, for its types and units.
         fixed: cycles of compute that it takes on single elements: starting vertices.
         cost: what it costs.
@@ -38,6 +44,7 @@ class OpWork(NamedTuple):
     written: int
     tiles: int
     matrix: bool
+    moves: bool
     peak: float
     fixed: float
     cost: Cost
@@ -77,7 +84,8 @@ class WorkTable:
         read, written = _bytes(spec)
         fixed = min(max(map(self._fixed_cycles, (op, *before))), cost.compute)
         flops = sum(each.flops or 0 for each in (op, *before))
-        return OpWork(flops, read, written, tiles, matrix, peak, fixed, cost)
+        moves = op.type in _MOVES
+        return OpWork(flops, read, written, tiles, matrix, moves, peak, fixed, cost)
 
     def _fixed_cycles(self, op: Op) -> float:
         """Cycles of compute of an op of the same kind whose operands have one element each."""
@@ -126,9 +134,14 @@ def _bytes(spec: OpSpec) -> tuple[int, int]:
     """
     read = [tensor.num_bytes for tensor in spec.inputs]
     written = [tensor.num_bytes for tensor in spec.outputs]
-    if family(spec.type) == SLICE and read:
-        scattered = "Scatter" in spec.type or "Update" in spec.type or "Assign" in spec.type
-        most = max(read[1:], default=0) if scattered or not written else max(written)
+    updates = spec.type.startswith(_SPARSE_UPDATES)
+    if (family(spec.type) == SLICE or updates) and read:
+        scattered = updates or any(part in spec.type for part in ("Scatter", "Update", "Assign"))
+        if updates:
+            # Gradient and indices come last; what else there is, is as large as the variable.
+            most = max((size for size in read if size < read[0]), default=read[0])
+        else:
+            most = max(read[1:], default=0) if scattered or not written else max(written)
         read = [min(size, most) for size in read]
         written = [min(size, most) for size in written] or [most]
     if not written and read:

@@ -66,6 +66,7 @@ def transfer(op_type: str):
         (elementwise("Tanh", 1 << 24, 1), "vector"),
         (elementwise("Sin", 1 << 22, 1), "vector"),
         (elementwise("AddV2", 4), "sync"),
+        (elementwise("Transpose", 1 << 22, 1), "load/store"),
         (gather(), "exchange"),
         (transfer("IpuInfeedDequeue"), "host"),
         (transfer("streaming in"), "streaming"),
@@ -114,6 +115,18 @@ def test_the_share_of_transfers_is_that_of_their_bandwidth():
     sent = 2 * (4 << 20) * 3 / 4
     assert summed.roofline == pytest.approx(sent / BOW.link_bandwidth_total / seconds)
     assert 0.9 < transfer("streaming in").roofline <= 1
+
+
+def test_updates_of_rows_touch_only_these():
+    make = Builder()
+    table = make.variable("table", (TABLE, WIDTH))
+    state = make.variable("state", (TABLE, WIDTH), role="optimizer state")
+    rate = make.variable("rate", ())
+    indices, rows = make.variable("i", (64,), "int32"), make.variable("g", (64, WIDTH))
+    make.op("ResourceSparseApplyMomentum", [table, state, rate, rows, indices, rate])
+    row = rows_of(make)["ResourceSparseApplyMomentum"]
+    # The rows of the variable, of its state and of the gradient, of some thousand each.
+    assert row.roofline < 5 * 64 * WIDTH * 4 / 16 / BOW.tiles / row.cycles
 
 
 @pytest.mark.parametrize("elements", [1, 100, 10_000, 1_000_000])
