@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.configs.chips import Chip
+from tensorflow_ipu.costs.chip import amp
+from tensorflow_ipu.costs.contractions.contraction import arithmetic
+from tensorflow_ipu.costs.contractions.float8 import FLOAT8
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.rules.elementwise import is_float
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.planner.program.resources import CONVOLUTION, family
-from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.program import fused_maps
+from tensorflow_ipu.planner.program.counted_ops import UPDATE
+from tensorflow_ipu.planner.program.resources import ResourceTable
 from tensorflow_ipu.planner.time.throughput import items_per_second
-from tensorflow_ipu.planner.workload import Op
+from tensorflow_ipu.planner.workload import Op, Workload
 
 
 class Rates(NamedTuple):
@@ -40,12 +47,15 @@ def of_plan(plan: Plan) -> Rates:
         plan: of the program.
     """
     timeline, ops = plan.timeline, plan.workload.ops
+    resources, chip = ResourceTable(plan.settings), plan.settings.chip
     flops, ideal = 0, 0.0
-    for time in timeline.ops:
-        op = ops[time.op]
-        done = (op.flops or 0) * time.runs
+    timed = {time.op: time.runs for time in timeline.ops}
+    for index, runs in (*timed.items(), *_fused(plan.workload, timed)):
+        op = ops[index]
+        done = (op.flops or 0) * runs
         flops += done
-        ideal += done / peak_flops(op, plan.settings)
+        if done:
+            ideal += done / peak_flops(op, resources.of(op).partials, chip)
     seconds = timeline.seconds
     return Rates(
         flops,
@@ -56,18 +66,28 @@ def of_plan(plan: Plan) -> Rates:
     )
 
 
-def peak_flops(op: Op, settings: Settings) -> float:
-    """Returns the peak rate of one IPU for the type of an op, in operations per second.
+def _fused(workload: Workload, timed: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """The ops whose cost is that of the last op of a map, with their runs."""
+    ops = enumerate(workload.ops)
+    if not any(op.flops and op.phase == UPDATE and index not in timed for index, op in ops):
+        return
+    for last, members in fused_maps.find(workload).ops.items():
+        if last in timed:
+            yield from ((index, timed[last]) for index in members if index not in timed)
+
+
+def peak_flops(op: Op, partials: str, chip: Chip) -> float:
+    """Returns the peak rate of one IPU for the types of an op, in operations per second.
+
+    Multiply-adds of the matrix units, two operations each.
 
     Args:
-        op: the op. The type of its first operand counts, and for float16 that of the sums.
-        settings: what the program is planned for.
+        op: the op. The type of its first operand that is not of integers counts.
+        partials: type of the sums of float16 products.
+        chip: the chip.
     """
-    chip: Chip = settings.chip
-    of_convolution = family(op.type) == CONVOLUTION
-    partials = settings.convolution_partials if of_convolution else settings.matmul_partials
-    half = any(operand.dtype == "float16" for operand in op.inputs[:1])
-    if not half:
-        return chip.peak_flops(chip.float_macs_per_cycle)
-    by_partials = chip.half_macs_per_cycle if partials == "float16" else chip.mixed_macs_per_cycle
-    return chip.peak_flops(by_partials)
+    dtype = next((o.dtype for o in op.inputs if is_float(o.dtype)), "float32")
+    if op.type in (op_names.FLOAT8_MATMUL, op_names.FLOAT8_CONVOLUTION):
+        dtype = FLOAT8
+    types = arithmetic(dtype, partials, chip) or ("float32", "float32")
+    return chip.peak_flops(amp.unit(chip, *types).macs)

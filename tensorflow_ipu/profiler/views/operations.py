@@ -10,7 +10,6 @@ from tensorflow_ipu.costs.label import worst
 from tensorflow_ipu.planner.details import Details
 from tensorflow_ipu.planner.op_groups import group, groups_of_buffers
 from tensorflow_ipu.planner.plan import OpTime, Plan, Segment
-from tensorflow_ipu.planner.time import rates
 from tensorflow_ipu.planner.time.items import COLLECTIVE, HOST, STREAMING, Item
 from tensorflow_ipu.planner.time.transfers import (
     HOST_IN,
@@ -116,7 +115,7 @@ class _Table:
             tiles=work.tiles,
             flops=None if flops is None else flops * runs,
             rate=rate,
-            peak_share=rate and rate / rates.peak_flops(op, self._plan.settings),
+            peak_share=rate and rate / (work.matrix_peak * chip.tiles * chip.clock),
             intensity=roof.intensity,
             attainable=roof.attainable,
             fused=fused,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.costs import intervals
-from tensorflow_ipu.planner.time import rates
 from tensorflow_ipu.planner.time.items import CHIP_KINDS, IDLE
 from tensorflow_ipu.profiler.insights import bubble_share, remedy_text
 from tensorflow_ipu.profiler.views import layer_tree
@@ -63,7 +62,7 @@ def summary(report: Report) -> dict[str, Any]:
     Args:
         report: the report.
     """
-    plan, found = report.plan, rates.of_plan(report.plan)
+    plan, found = report.plan, report.insights
     line, worst = plan.timeline, plan.fullest
     return {
         "fits": bool(plan.fits),
@@ -72,14 +71,14 @@ def summary(report: Report) -> dict[str, Any]:
         "label": line.label.value,
         "by_kind": {kind: float(cycles) for kind, cycles in line.by_kind.items()},
         "by_label": {label.value: float(cycles) for label, cycles in line.by_label.items()},
-        "flops": found.flops,
-        "flops_per_second": found.flops_per_second,
-        "utilization": found.utilisation,
-        "items_per_second": found.items_per_second,
+        "flops": round(found["flops_per_second"] * line.seconds),
+        "flops_per_second": found["flops_per_second"],
+        "utilization": found["utilisation"],
+        "items_per_second": found["items_per_second"],
         "interval": list(intervals.of_program()[1:3]),
         "bubble_share": bubble_share(plan),
-        "io_bound": report.insights["io_bound"],
-        "remedies": [remedy_text(remedy) for remedy in report.insights["remedies"]],
+        "io_bound": found["io_bound"],
+        "remedies": [remedy_text(remedy) for remedy in found["remedies"]],
         "worst": {
             "ipu": worst.ipu,
             "tile": worst.worst_tile,

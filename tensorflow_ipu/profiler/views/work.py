@@ -35,6 +35,7 @@ class OpWork(NamedTuple):
         matrix: whether it is a product that the matrix units compute.
         moves: whether it moves data and computes nothing else, or next to nothing.
         peak: floating-point operations of one tile per cycle at most, for its types and units.
+        matrix_peak: those of its matrix unit.
         fixed: cycles of compute that it takes on single elements: starting vertices.
         cost: what it costs.
     """
@@ -46,6 +47,7 @@ class OpWork(NamedTuple):
     matrix: bool
     moves: bool
     peak: float
+    matrix_peak: float
     fixed: float
     cost: Cost
 
@@ -77,15 +79,14 @@ class WorkTable:
         matrix = partition is not None and _MATRIX_DIMENSION in dict(partition.parts)
         whole = computed_type(spec)
         tiles = partition.tiles if partition else _tiles(spec, self._settings.compute_tiles)
-        if matrix:
-            peak = rates.peak_flops(op, self._settings) / chip.clock / chip.tiles
-        else:
-            peak = vector_width(whole.dtype, chip)
+        partials = self._resources.of(op).partials
+        matrix_peak = rates.peak_flops(op, partials, chip) / chip.clock / chip.tiles
+        peak = matrix_peak if matrix else float(vector_width(whole.dtype, chip))
         read, written = _bytes(spec)
         fixed = min(max(map(self._fixed_cycles, (op, *before))), cost.compute)
         flops = sum(each.flops or 0 for each in (op, *before))
         moves = op.type in _MOVES
-        return OpWork(flops, read, written, tiles, matrix, moves, peak, fixed, cost)
+        return OpWork(flops, read, written, tiles, matrix, moves, peak, matrix_peak, fixed, cost)
 
     def _fixed_cycles(self, op: Op) -> float:
         """Cycles of compute of an op of the same kind whose operands have one element each."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
@@ -12,14 +13,13 @@ from tensorflow_ipu.planner.time import rates
 from tests.support.priced_workloads import op, prices  # noqa: F401
 from tests.support.workloads import Builder
 
-pytestmark = pytest.mark.usefixtures("prices")
-
 
 def planned(workload, **changes):
     settings = Settings(BOW, **changes)
     return Plan(workload, settings, (), Planner(workload).timeline(settings))
 
 
+@pytest.mark.usefixtures("prices")
 @pytest.mark.parametrize(
     ("dtype", "partials", "peak"),
     [
@@ -42,6 +42,26 @@ def test_utilization_is_the_share_of_the_published_peak(dtype, partials, peak):
     assert found.items_per_second == pytest.approx(4 * 2 / 1e-6)
 
 
+@pytest.mark.usefixtures("prices")
+@pytest.mark.parametrize(
+    ("op_type", "dtypes", "attributes", "peak"),
+    [
+        # The first operand is the shape of the result.
+        ("Conv2DBackpropInput", ("int32", "float16", "float16"), {}, 175e12),
+        ("Conv2D", ("float16", "float16"), {"partials": "float16"}, 350e12),
+        ("Float8MatMul", ("uint8", "uint8"), {}, 700e12),
+        ("MatMul", ("bfloat16", "bfloat16"), {}, 87.2e12),
+    ],
+)
+def test_the_peak_is_that_of_the_types_that_are_multiplied(op_type, dtypes, attributes, peak):
+    make = Builder()
+    inputs = [make.buffer(f"x{i}", (4, 4), dtype) for i, dtype in enumerate(dtypes)]
+    op(make, 1850, inputs, op_type=op_type, flops=10**8, attributes=attributes)
+    found = rates.of_plan(planned(make.workload()))
+    assert found.utilisation == pytest.approx(1e14 / peak, rel=0.01)
+
+
+@pytest.mark.usefixtures("prices")
 def test_no_batch_no_throughput():
     make = Builder()
     op(make, 10)
@@ -52,3 +72,14 @@ def test_no_batch_no_throughput():
 def test_an_empty_program_has_no_rates():
     found = rates.of_plan(planned(Builder().workload()))
     assert (found.flops, found.flops_per_second, found.utilisation) == (0, 0.0, 0.0)
+
+
+def test_ops_of_a_map_count_though_their_last_one_has_the_cost():
+    make = Builder()
+    x = make.variable("x", (64,))
+    y = make.op("Mul", [x, x], (64,), phase="update", flops=64)
+    make.op("AssignAddVariableOp", [x, y], phase="update", flops=64)
+    workload = make.workload()
+    planned = planning.plan(workload, Settings(BOW))
+    assert [time.op for time in planned.timeline.ops] == [1]
+    assert rates.of_plan(planned).flops == 128
