@@ -15,8 +15,7 @@ from tensorflow_ipu.costs.rules.elementwise import computed_type, is_float, map_
 # They write a variable: what an expression is assigned to, it writes itself.
 _ASSIGNMENTS: dict[str, tuple[str, ...]] = {
     op_names.ASSIGN: (),
-    "AssignAddVariableOp": ("add",),
-    "AssignSubVariableOp": ("subtract",),
+    **{name: table.EXPRESSIONS[change] for name, change in op_names.ACCUMULATIONS.items()},
 }
 
 
