@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.ops.f8 import codes
 from tensorflow_ipu.ops.f8.convolution import convolution
-from tensorflow_ipu.ops.f8.quarter_tensor import Operand, QuarterTensor, as_bytes, wide
+from tensorflow_ipu.ops.f8.products import product
+from tensorflow_ipu.ops.f8.quarter_tensor import Operand, QuarterTensor, as_bytes
 
 _SCALES = range(-32, 32)
 
@@ -110,8 +112,14 @@ def f8_matmul(lhs: Operand, rhs: Operand, name: str = "f8_matmul") -> tf.Tensor:
         ValueError: a shape is not known when the program is built.
     """
     with tf.name_scope(name):
-        left, right = wide(lhs, "lhs", "f8_matmul"), wide(rhs, "rhs", "f8_matmul")
-        return tf.cast(tf.matmul(left, right), tf.float16)
+        return product(
+            (lhs, rhs),
+            ("lhs", "rhs"),
+            "f8_matmul",
+            tf.matmul,
+            lambda left, _: left[-1],
+            {"type": op_names.FLOAT8_MATMUL},
+        )
 
 
 def f8_conv_1d(

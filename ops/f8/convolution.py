@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.ops.f8.quarter_tensor import Operand, wide
+from tensorflow_ipu import op_names
+from tensorflow_ipu.ops.f8.products import product
+from tensorflow_ipu.ops.f8.quarter_tensor import Operand
 
 
 def convolution(
@@ -36,24 +38,39 @@ def convolution(
     last, first = f"N{spatial}C", f"NC{spatial}"
     if data_format not in (last, first):
         raise ValueError(f"data_format must be {last} or {first}. Received: {data_format!r}")
-    with tf.name_scope(name):
-        x, kernel = wide(inputs, "inputs", name), wide(filters, "filters", name)
+    steps, dilated = (
+        _spatial(value, argument, data_format, spatial)
+        for value, argument in ((strides, "strides"), (dilations, "dilations"))
+    )
+
+    def computed(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         if data_format == first:  # TensorFlow's kernels have the channels last
             x = tf.transpose(x, [0, *range(2, x.shape.rank), 1])
+        padded = padding
         if not isinstance(padding, str):
             pairs = _paddings(padding, data_format, spatial)
-            x, padding = tf.pad(x, [[0, 0], *pairs, [0, 0]]), "VALID"
+            x, padded = tf.pad(x, [[0, 0], *pairs, [0, 0]]), "VALID"
         result = tf.nn.convolution(
-            x,
-            kernel,
-            strides=_spatial(strides, "strides", data_format, spatial),
-            padding=padding,
-            data_format=last,
-            dilations=_spatial(dilations, "dilations", data_format, spatial),
+            x, kernel, strides=steps, padding=padded, data_format=last, dilations=dilated
         )
         if data_format == first:
             result = tf.transpose(result, [0, result.shape.rank - 1, *range(1, len(spatial) + 1)])
-        return tf.cast(result, tf.float16)
+        return result
+
+    given = {"strides": steps, "dilations": dilated, "filters_last": True}
+    said = {
+        "type": op_names.FLOAT8_CONVOLUTION,
+        "attributes": {**given, "channels_last": data_format == last},
+    }
+    with tf.name_scope(name):
+        return product(
+            (inputs, filters),
+            ("inputs", "filters"),
+            name,
+            computed,
+            lambda _, kernel: kernel[:-1].num_elements(),
+            said,
+        )
 
 
 def _spatial(value: Any, argument: str, data_format: str, spatial: str) -> list[int]:

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tensorflow_ipu import ipu_compiler, loops, scopes
+from tensorflow_ipu import ipu_compiler, loops, profiler, scopes
+from tensorflow_ipu.configs.chips import BOW
+from tensorflow_ipu.costs.catalogue import cost_of
+from tensorflow_ipu.costs.cost import Resources
 from tensorflow_ipu.ops import f8_ops
 from tensorflow_ipu.ops.f8_ops import Format, QuarterTensor
-from tests.support import replicas
+from tests.support import op_specs, replicas
 
 tf1 = tf.compat.v1
 # The same formats, written down by others.
@@ -274,3 +277,47 @@ class TestProductErrors:
     def test_wrong_padding_is_refused(self):
         with pytest.raises(ValueError, match='padding must be "SAME", "VALID", or a pair'):
             f8_ops.f8_conv_2d(tf.ones([1, 2, 2, 1]), tf.ones([1, 1, 1, 1]), 1, [[1, 1]])
+
+
+class TestPlans:
+    """Programs compute products in float32; plans price those of 8-bit numbers as such."""
+
+    @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+    def test_products_of_8_bits_are_priced_as_such(self, data_format):
+        last = data_format == "NHWC"
+
+        def program(x, image):
+            metadata = f8_ops.create_metadata(Format.F143)
+            narrow = f8_ops.convert_to_f8(x, metadata)
+            eight = f8_ops.convert_to_f8(image, metadata)
+            filters = f8_ops.convert_to_f8(tf.ones([3, 3, 32, 32]), metadata)
+            return (
+                f8_ops.f8_matmul(narrow, narrow),
+                f8_ops.f8_conv_2d(eight, filters, 1, "SAME", data_format),
+                tf.matmul(x, x),
+            )
+
+        shape = [4, 14, 14, 32] if last else [4, 32, 14, 14]
+        with tf.Graph().as_default(), tf1.Session() as session:
+            with scopes.ipu_scope("/device:IPU:0"):
+                x, image = (
+                    tf1.placeholder(tf.float32, [256, 256]),
+                    tf1.placeholder(tf.float32, shape),
+                )
+                results = ipu_compiler.compile(program, [x, image])
+            fed = {x: np.ones([256, 256]), image: np.ones(shape)}
+            eight_bits, convolved, _ = session.run(results, fed)
+        np.testing.assert_array_equal(eight_bits, np.full([256, 256], 256, np.float16))
+        assert convolved.max() == 9 * 32
+        executable = profiler.executables()[-1]
+        ops = {op.type: op for op in executable.workload.ops}
+        product, convolution = ops["Float8MatMul"], ops["Float8Conv"]
+        assert product.flops == 2 * 256**3
+        assert convolution.flops == 2 * 4 * 14 * 14 * 32 * 9 * 32
+        resources = Resources(BOW, BOW.tiles)
+        costs = {op.type: cost_of(op.spec, resources) for op in ops.values()}
+        assert costs["Float8MatMul"].cycles < costs["MatMul"].cycles
+        same = op_specs.f16(4, 14, 14, 32)
+        wide = op_specs.op("Conv2D", (same, op_specs.f16(3, 3, 32, 32)), same)
+        assert 0 < costs["Float8Conv"].cycles <= cost_of(wide, resources).cycles
+        assert "Conv2D" not in ops

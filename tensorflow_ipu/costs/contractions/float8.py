@@ -21,7 +21,8 @@ def _matmul(spec: OpSpec, resources: Resources) -> Cost:
 def _convolution(spec: OpSpec, resources: Resources) -> Cost:
     """A convolution of 8-bit floats, or its transpose: the gradient of its input.
 
-    Attributes say the geometry, as channels come first in both operands.
+    Attributes say the geometry. Channels come first in both operands, unless `channels_last` says
+    that they are last in images, and `filters_last` that they are last in filters.
     """
     image, filters, result = spec.input(0), spec.input(1), spec.output()
     rank = len(image.shape)
@@ -29,6 +30,9 @@ def _convolution(spec: OpSpec, resources: Resources) -> Cost:
     groups = spec.integer("groups", 1)
     if rank < 3 or len(filters.shape) != rank or len(result.shape) != rank or not groups:
         raise UnknownCostError(f"Expected a convolution; received the shapes {spec.inputs}.")
+    if spec.attributes.get("channels_last"):
+        image, result = (_channels_first(tensor) for tensor in (image, result))
+    kernel = filters.shape[:-2] if spec.attributes.get("filters_last") else filters.shape[2:]
     if spec.attributes.get("transposed"):
         kind, image, result = "input", result, image
     else:
@@ -40,7 +44,7 @@ def _convolution(spec: OpSpec, resources: Resources) -> Cost:
             image.shape[0],
             image.shape[2:],
             result.shape[2:],
-            filters.shape[2:],
+            kernel,
             strides or (1,) * (rank - 2),
             dilations or (1,) * (rank - 2),
             groups,
@@ -51,9 +55,16 @@ def _convolution(spec: OpSpec, resources: Resources) -> Cost:
     )
 
 
+def _channels_first(tensor: TensorType) -> TensorType:
+    """The type of a tensor whose channels are last, with these after the batch."""
+    batch, *field, channels = tensor.shape
+    return TensorType(tensor.dtype, (batch, channels, *field))
+
+
 RULES = {
     op_names.FLOAT8_MATMUL: Rule(_matmul),
     op_names.FLOAT8_CONVOLUTION: Rule(
-        _convolution, ("strides", "dilations", "groups", "transposed")
+        _convolution,
+        ("strides", "dilations", "groups", "transposed", "channels_last", "filters_last"),
     ),
 }
