@@ -20,6 +20,7 @@ from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.planner.alternatives import capacity_text
 from tensorflow_ipu.planner.alternatives.remedies import remedies
 from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.resources import ResourceTable, costs_of
 from tensorflow_ipu.profiler import breakdown
 from tensorflow_ipu.profiler.report import Report
@@ -376,3 +377,30 @@ def test_errors_and_remedies_are_in_the_words_of_popxl(tmp_path) -> None:
     assert "of the layer block" in text and "popxl.float16 for streams" in text
     for word in ("tf.", "keras", "Keras", "config.", "dataset"):
         assert word not in text
+
+
+def test_an_optimizer_written_out_is_a_map_for_each_variable_it_writes():
+    ir, shape = popxl.Ir(), (64, 48)
+    updates = ops.var_updates
+    with ir.main_graph:
+        weight, first, second = (popxl.variable(np.ones(shape, np.float32)) for _ in range(3))
+        stream = popxl.h2d_stream((N, 64), popxl.float32)
+        x = ops.host_load(stream)
+        gradient = ops.matmul(ops.transpose(x), ops.matmul(x, weight))
+        mean = updates.accumulate_moving_average_(first, gradient, 0.9)
+        square = updates.accumulate_moving_average_square_(second, gradient, 0.99)
+        count = popxl.variable(np.float32(1))
+        change = updates.adam_updater(mean, square, weight, count, 0.01, 0.9, 0.99, 1e-5)
+        ops.scaled_add_(weight, change, b=-0.1)
+    _, executable = run(ir, {stream: np.ones((N, 64), np.float32)})
+    maps = fused_maps.find(executable.workload).ops
+    types = {tuple(executable.workload.ops[i].type for i in members) for members in maps.values()}
+    # What the moments become is read by the assignment and by the change.
+    assert types == {
+        ("Mul", "Mul", "AddV2"),
+        ("Square", "Mul", "Mul", "AddV2"),
+        (
+            *("RealDiv", "RealDiv", "Sqrt", "AddV2", "RealDiv"),
+            *("Mul", "AddV2", "Mul", "AddV2", "AssignVariableOp"),
+        ),
+    }
