@@ -51,10 +51,6 @@ class Splits(NamedTuple):
         """Tiles that take part."""
         return self.rows * self.columns * self.indices
 
-    def where(self, chosen: np.ndarray) -> Splits:
-        """Returns those of the partitions that are chosen."""
-        return Splits(*(counts[chosen] for counts in self))
-
 
 class Block(NamedTuple):
     """What the fullest tile has of a table and of the indices, in each partition.
@@ -115,8 +111,8 @@ def update(indices: int, table: TensorType, resources: Resources, combines: bool
 
     Formula: each tile receives its part of the indices and all their rows, and adds those that it
     has. Where indices are split it adds to a table of zeros, and then the tiles that have the same
-    part of the table receive and add up each other's. In compute, exchange and sync alike it takes
-    no less than a lookup in the same partition. See `slices.update_cycles`.
+    part of the table receive and add up each other's. It takes no less of anything than a lookup in
+    the same partition. See `slices.update_cycles`.
 
     Args:
         indices: number of indices.
@@ -148,22 +144,19 @@ def _best(
     """
     if not indices:
         return FREE
-    chip, limit = resources.chip, bound(resources)
-    splits = candidates(resources.tiles)
+    splits, limit = candidates(resources.tiles), bound(resources)
     block = block_of(indices, table, splits)
-    resident = block.part * block.size / splits.indices
-    phases = way(splits, block, chip)
+    phases = way(splits, block, resources.chip)
     serial = np.ceil(phases.others / (limit / 2))
-    starts = serial * phases.count
-    compute = phases.compute + starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
-    exchange = np.ceil(phases.received / chip.exchange_rate) + starts * chip.exchange_overhead
-    sync = starts * float(sync_cycles(1, chip))
-    fits = (phases.copied <= limit / 2) & (resident <= max(limit, resident.min()))
+    resident = block.part * block.size / splits.indices
+    compute, exchange, sync = _cycles(phases, serial, resources.chip)
+    fits = np.isfinite(compute) & (phases.copied <= limit / 2)
+    fits &= resident <= max(limit, resident[splits.indices == 1].min())
     cycles = np.where(fits, compute + exchange + sync, np.inf)
     at = int(np.lexsort((splits.tiles, resident, cycles))[0])
+    excess = max(resident[at] - table.num_bytes / resources.tiles, 0)
     count, received = int(phases.count[at]), float(phases.received[at])
     parts = tuple((name, int(counts[at])) for name, counts in splits._asdict().items())
-    excess = max(resident[at] - table.num_bytes / resources.tiles, 0)
     return Cost(
         float(compute[at]),
         float(exchange[at]),
@@ -174,6 +167,14 @@ def _best(
         count * exchange_code(received / count),
         partition=Partition(parts, int(serial[at]), partials if splits.indices[at] > 1 else ""),
     )
+
+
+def _cycles(phases: _Phases, serial: Number, chip: Chip) -> tuple[Number, Number, Number]:
+    """Cycles of compute, exchange and sync in each partition, with so many parts of each phase."""
+    starts = serial * phases.count
+    compute = phases.compute + starts * (chip.compute_set_cycles + chip.vertex_launch_cycles)
+    exchange = np.ceil(phases.received / chip.exchange_rate) + starts * chip.exchange_overhead
+    return compute, exchange, starts * sync_cycles(1, chip)
 
 
 def _lookup(splits: Splits, block: Block, chip: Chip) -> _Phases:
@@ -208,7 +209,7 @@ def _update(splits: Splits, block: Block, chip: Chip) -> _Phases:
         np.maximum(given + sums, least.received),
         np.maximum(1 + partial_sums.stages(splits.indices), least.count),
         2 * sums,
-        given,
+        np.maximum(given, least.others),
     )
 
 
@@ -223,8 +224,8 @@ def candidates(tiles: int) -> Splits:
     """Returns the partitions that are tried on a number of tiles, whatever the table."""
     counts = _COUNTS[_COUNTS <= tiles]
     rows, columns, indices = (grid.ravel() for grid in np.meshgrid(counts, counts, counts))
-    splits = Splits(rows, columns, indices)
-    return splits.where(splits.tiles <= tiles)
+    possible = rows * columns * indices <= tiles
+    return Splits(rows[possible], columns[possible], indices[possible])
 
 
 def block_of(indices: int, table: TensorType, splits: Splits) -> Block:

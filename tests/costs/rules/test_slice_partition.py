@@ -20,6 +20,10 @@ MANY = settings(max_examples=80, deadline=None, derandomize=True)
 TABLES = st.tuples(
     st.integers(1, 20_000), st.integers(1, 40_000), st.integers(1, 1500), st.sampled_from((2, 4))
 )
+# Too large for the tiles.
+LARGE = st.tuples(
+    st.integers(1, 5000), st.integers(90_000, 10**6), st.integers(500, 6000), st.just(2)
+)
 TILES = st.integers(1, BOW.tiles)
 
 
@@ -107,7 +111,7 @@ def test_rows_that_are_replaced_do_not_split_the_indices():
 
 
 @MANY
-@given(sizes=TABLES, tiles=TILES, chip=st.sampled_from((MK1, BOW)))
+@given(sizes=st.one_of(TABLES, LARGE), tiles=TILES, chip=st.sampled_from((MK1, BOW)))
 def test_an_update_takes_no_less_than_the_lookup(sizes, tiles, chip):
     indices, rows, columns, size = sizes
     resources = Resources(chip, min(tiles, chip.tiles))
@@ -155,10 +159,21 @@ def test_temporary_memory_is_that_of_the_partition(sizes, proportion, updated):
     )
     copied = (split["indices"] > 1) * part * (8 if updated else size)
     row = part / ceil(rows, split["rows"]) * size
-    received = split["rows"] * ceil(each, split["rows"]) * (split["rows"] > 1) * (not updated)
+    received = split["rows"] * ceil(each, split["rows"]) * (split["rows"] > 1)
     others = each * 4 + (each + received) * row
     excess = part * size / split["indices"] - rows * columns * size / BOW.tiles
     expected = copied + others / cost.partition.serial + max(excess, 0)
     assert cost.temporary == pytest.approx(expected, abs=2)
     limit = proportion * BOW.memory_per_tile
     assert copied + others / cost.partition.serial <= limit
+
+
+@pytest.mark.parametrize("way", [slice_partition.lookup, slice_partition.update])
+@pytest.mark.parametrize("combines", [True, False])
+def test_a_table_too_large_for_the_tiles_is_spread_over_all(way, combines):
+    large = table(1_000_003, 512, 2)  # 696 kB on each of 1,472 tiles
+    rest = () if way is slice_partition.lookup else (combines,)
+    cost = way(1000, large, ALL, *rest)
+    assert cost.partition.tiles > 1400
+    assert dict(cost.partition.parts)["indices"] == 1
+    assert math.isfinite(cost.cycles)
