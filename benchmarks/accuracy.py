@@ -44,6 +44,8 @@ def main() -> int:
     target = arguments.page or (_PAGE if arguments.rows == OWN else None)
     if target is not None:
         target.write_text(page.page(outcome), encoding="utf-8")
+    if arguments.rows == OWN:
+        print(report.memory_text() + "\n")
     print(report.text(outcome, len(complaints), every_row=arguments.all))
     if arguments.rows != OWN:
         return 0

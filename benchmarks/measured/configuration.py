@@ -46,7 +46,8 @@ _MICRO_BATCH = {
 _RESNET_MICRO_BATCH = 22
 # More than any micro-batch or gradient accumulation count: 8,160 is the largest that is published.
 _MOST = 100_000
-_IPUS = {RESNET: 1, BERT_LARGE: 4, BERT_BASE: 4}
+#: IPUs of a replica where a row names no stages.
+IPUS = {RESNET: 1, BERT_LARGE: 4, BERT_BASE: 4}
 
 
 class Configuration(NamedTuple):
@@ -71,6 +72,11 @@ class Configuration(NamedTuple):
     length: int
     packed: float
     stages: int
+
+    @property
+    def ipus(self) -> int:
+        """IPUs of a replica."""
+        return self.stages or IPUS[self.model]
 
     @property
     def items(self) -> float:
@@ -139,7 +145,7 @@ def _stages_and_replicas(row: Row, text: str, model: str) -> tuple[int, int]:
         if pod is None:
             raise NotExpressible("the number of IPUs is not given")
         given = _IPUS_PER_REPLICA.search(text)
-        ipus = checked_size(int(given[1]), "IPUs of a replica") if given else _IPUS[model]
+        ipus = checked_size(int(given[1]), "IPUs of a replica") if given else IPUS[model]
         replicas = int(pod[1]) // ipus
     if replicas < 1:
         raise NotExpressible("fewer IPUs than a replica has")

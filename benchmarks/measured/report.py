@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorflow_ipu.costs.intervals import Interval
 
-from . import distinct, whole_models
+from . import distinct, memory, scaling, whole_models
 from .predict import Outcome
 from .prediction import Prediction
 from .statistics import Statistics, statistics
@@ -38,6 +38,10 @@ def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
     parts.append(_aligned([HEAD, *table(outcome.predictions)]))
     parts.append(_aligned([CONFIGURATIONS, *configurations(outcome.predictions)]))
     parts.append(_aligned([HEAD, *checks(outcome.predictions)]))
+    sizes = scaling.by_size(outcome.predictions)
+    if sizes:
+        parts.append(_aligned([scaling.SIZES, *sizes]))
+        parts.append(_aligned([scaling.HEAD, *scaling.table(outcome.predictions)]))
     parts.append(_aligned([INTERVALS, *interval_cells(distinct.measured(outcome.predictions))]))
     reasons = by_reason(outcome)
     if reasons:
@@ -45,6 +49,11 @@ def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
         parts.append("not expressible:\n" + "\n".join(lines))
     parts.append(off_the_line(outcome) + "\n" + summary(outcome, malformed))
     return "\n\n".join(parts)
+
+
+def memory_text() -> str:
+    """Returns the table of programs whose memory is known to suffice, or not to; compiles them."""
+    return "memory:\n" + _aligned([memory.HEAD, *memory.table()])
 
 
 def summary(outcome: Outcome, malformed: int = 0) -> str:

@@ -32,8 +32,8 @@ _PROPORTIONS = {
     BERT_BASE: {128: (0.28, 0.26, 0.28, 0.28), 384: (0.28, 0.26, 0.28, 0.28)},
 }
 _POD16 = 16
-# Gradients are summed over replicas in buffers of this many bytes.
-_MERGED = 10_000_000
+#: Gradients are summed over replicas in buffers of up to so many bytes.
+MERGED = 10_000_000
 # IPUs of the layout of TensorFlow; the heads are on the first of them again.
 _IPUS = 4
 # Mini-batches of an execution are a multiple of twice the stages.
@@ -58,12 +58,11 @@ def _plan(config: Configuration) -> Timeline:
     return planning.Planner(workload).timeline(settings(config))
 
 
-def fullest_tile(config: Configuration) -> float:
-    """Returns which part of its memory the fullest tile uses, for a program of one IPU."""
-    workload = _workload(config.model, config.length, config.micro_batch, encoder_layers(config))
-    planner = planning.Planner(with_count(workload, config.accumulation))
-    (ipu,) = planner.memory(settings(config))
-    return ipu.worst_bytes / ipu.capacity
+def whole_program(config: Configuration) -> Workload:
+    """Returns the program of a configuration with all its layers, whose memory can be planned."""
+    layers = encoder_layers(config)
+    workload = _compiled(config.model, config.length, config.micro_batch, layers)
+    return with_replicas(with_count(workload, config.accumulation), config.replicas)
 
 
 def settings(config: Configuration) -> Settings:
@@ -78,7 +77,7 @@ def settings(config: Configuration) -> Settings:
         stage_options=_stage_options(config),
         convolution_partials="float16",
         matmul_partials="float16",
-        merged_bytes={"maximum_cross_replica_sum_buffer_size": _MERGED},
+        merged_bytes={"maximum_cross_replica_sum_buffer_size": MERGED},
     )
 
 
@@ -122,7 +121,15 @@ def encoder_layers(config: Configuration) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _workload(model: str, length: int, micro_batch: int, layers: tuple[int, ...]) -> Workload:
-    """The program as data; compiled once for each shape of it."""
+    """The program as data; compiled once for each shape of it, with one layer per stage."""
+    workload = _compiled(model, length, micro_batch, tuple(min(count, 1) for count in layers))
+    present = [count for count in layers if count]
+    return replicated(workload, dict(enumerate(present)))
+
+
+# Programs of the same shape follow each other; whole ones are large.
+@functools.lru_cache(maxsize=1)
+def _compiled(model: str, length: int, micro_batch: int, layers: tuple[int, ...]) -> Workload:
     # TensorFlow takes seconds to import, which rows without whole models do not need.
     from tensorflow_ipu.compiler.workload import describe
 
@@ -136,7 +143,7 @@ def _workload(model: str, length: int, micro_batch: int, layers: tuple[int, ...]
         element = resnet.element(micro_batch)
     else:
         sizes = bert.Shape(_HIDDEN[model != BERT_BASE], length, micro_batch)
-        stages = bert.stages(sizes, [min(count, 1) for count in layers])
+        stages = bert.stages(sizes, layers)
         devices, offload = (*range(len(layers)), 0), model in OFF_CHIP
         layout = programs.Layout(devices, "Grouped", True, False, offload)
         element = bert.element(sizes)
@@ -145,5 +152,4 @@ def _workload(model: str, length: int, micro_batch: int, layers: tuple[int, ...]
     workload = describe.workload(executable)
     del executable
     gc.collect()
-    present = [count for count in layers if count]
-    return replicated(workload, dict(enumerate(present)))
+    return workload

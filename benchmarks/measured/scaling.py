@@ -1,0 +1,227 @@
+"""Fits what sums over replicas reach of the links and of the gateways.
+
+An update takes its mini-batches, the optimizer's arithmetic and state, and the sums of gradients. A
+fit takes the runs of some rounds of MLPerf, and varies the two figures of the chip that only the
+sums depend on, with a factor for the mini-batches of each model in each round: so how well these
+are predicted does not enter the figures. What leaving one configuration out changes shows how far
+the fit can be trusted, and so does the fit to another round, which no figure was fitted to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorflow_ipu.configs.chips import DEFAULT, Chip
+from tensorflow_ipu.costs.chip import collectives
+from tensorflow_ipu.planner.time.transfers import COLLECTIVE, merged
+
+from . import training, whole_models
+from .configuration import Configuration, configuration
+from .prediction import Prediction
+from .rows import NotExpressible
+
+#: Head of the table of machines.
+SIZES = ("IPUs", "rows", "predicted / measured time")
+#: Head of the table of fits.
+HEAD = ("figure", "fitted to", "runs", "fit", "leaving one out", "taken")
+
+#: Figures of the chip that are fitted.
+FIGURES = ("collective_efficiency", "gateway_efficiency")
+#: The rounds that they are fitted to, on GC200, and the one that checks them, on Bow.
+FITTED, CHECK = ("MLPerf Training v1.0", "MLPerf Training v1.1"), ("MLPerf Training v2.0",)
+_STEPS = 30
+_SMALL = 1e-4
+
+
+def by_size(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
+    """Returns the rows of a table of whole models by the number of IPUs, the smallest first.
+
+    Args:
+        predictions: of any rows.
+    """
+    found: dict[int, list[float]] = {}
+    for prediction in predictions:
+        config = configuration(prediction.row) if _is_model(prediction) else None
+        if config is not None:
+            ratio = prediction.times[1] / prediction.times[0]
+            found.setdefault(config.replicas * config.ipus, []).append(ratio)
+    return [
+        (str(ipus), str(len(ratios)), f"{np.median(ratios):.2f}")
+        for ipus, ratios in sorted(found.items())
+    ]
+
+
+def table(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
+    """Returns the rows of a table of fits: those that figures were taken from, and the check.
+
+    Args:
+        predictions: of any rows.
+    """
+    rows = []
+    for sources in (FITTED, CHECK):
+        found = fit(predictions, sources)
+        for place, name in enumerate(FIGURES) if found is not None else ():
+            spread = f"{found.low[place]:.2f} to {found.high[place]:.2f}"
+            taken = f"{getattr(DEFAULT, name):g}" if sources is FITTED else "check"
+            rows.append(
+                (
+                    f"`{name}`",
+                    ", ".join(sources),
+                    str(found.runs),
+                    f"{found.values[place]:.2f}",
+                    spread,
+                    taken,
+                )
+            )
+    return rows
+
+
+class Run(NamedTuple):
+    """A configuration that was measured, apart from its sums.
+
+    Args:
+        config: the configuration.
+        source: the round.
+        measured: seconds of an update, the median of the rows.
+        rest: seconds that the plan says, without the sums.
+        sizes: bytes of each sum on the IPU with most of them.
+    """
+
+    config: Configuration
+    source: str
+    measured: float
+    rest: float
+    sizes: tuple[int, ...]
+
+    def sums(self, chip: Chip) -> float:
+        """Returns the seconds of the sums with the figures of a chip."""
+        replicas, ipus = self.config.replicas, self.config.ipus
+        cycles = (collectives.all_reduce(n, replicas, ipus, chip).cycles for n in self.sizes)
+        return sum(cycles) / chip.clock
+
+
+class Fit(NamedTuple):
+    """Figures that fit some runs.
+
+    Args:
+        sources: the rounds of the runs.
+        runs: how many there are.
+        values: of `FIGURES`.
+        low: the least of each, leaving any one configuration out.
+        high: the most.
+        factors: measured / predicted time of mini-batches, by model and round.
+    """
+
+    sources: tuple[str, ...]
+    runs: int
+    values: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    factors: dict[tuple[str, str], float]
+
+
+def fit(predictions: Sequence[Prediction], sources: tuple[str, ...]) -> Fit | None:
+    """Returns the figures that fit the runs of some rounds; None for too few runs.
+
+    Args:
+        predictions: of any rows.
+        sources: the rounds.
+    """
+    runs = [run for source in sources for run in runs_of(predictions, source)]
+    kinds = sorted({_kind(run) for run in runs})
+    if len(runs) < len(FIGURES) + len(kinds) + 1:
+        return None
+    number = len(FIGURES)
+    found = _solved(runs, kinds)
+    others = [_solved([*runs[:i], *runs[i + 1 :]], kinds)[:number] for i in range(len(runs))]
+    return Fit(
+        sources,
+        len(runs),
+        tuple(np.exp(found[:number]).tolist()),
+        tuple(np.exp(np.min(others, axis=0)).tolist()),
+        tuple(np.exp(np.max(others, axis=0)).tolist()),
+        dict(zip(kinds, np.exp(found[number:]).tolist())),
+    )
+
+
+def runs_of(predictions: Sequence[Prediction], source: str) -> list[Run]:
+    """Returns the configurations of a round, with their sums apart.
+
+    Args:
+        predictions: of any rows.
+        source: the round.
+    """
+    measured: dict[Configuration, list[float]] = {}
+    for prediction in predictions:
+        if source in prediction.row.source and _is_model(prediction):
+            config = configuration(prediction.row)
+            if config is not None:
+                longer = prediction.times[0] / prediction.times[1]
+                measured.setdefault(config, []).append(longer * training.seconds(config))
+    return [_run(config, source, float(np.median(found))) for config, found in measured.items()]
+
+
+def _is_model(prediction: Prediction) -> bool:
+    """Whether a row is of a whole model whose configuration is known here."""
+    try:
+        known = configuration(prediction.row) is not None
+    except NotExpressible:
+        return False
+    return known and whole_models.is_whole_model(prediction)
+
+
+def _kind(run: Run) -> tuple[str, str]:
+    """The model and the round: runs that have the same factor."""
+    return run.config.model, run.source
+
+
+def _run(config: Configuration, source: str, measured: float) -> Run:
+    """Takes the sums out of the plan of a configuration."""
+    timeline = training.plan(config)
+    by_ipu: dict[int, list[int]] = {}
+    spent: dict[int, float] = {}
+    sums = [one for one in timeline.transfers if one.kind == COLLECTIVE]
+    for ipu in {one.ipu for one in sums}:
+        here = [one for one in sums if one.ipu == ipu]
+        groups = merged(here, training.MERGED)
+        by_ipu[ipu] = [sum(one.num_bytes for one in group) for group in groups]
+        spent[ipu] = sum(one.cycles for one in here) / timeline.clock
+    most = max(spent, key=lambda ipu: spent[ipu])
+    return Run(config, source, measured, timeline.seconds - spent[most], tuple(by_ipu[most]))
+
+
+def _solved(runs: Sequence[Run], kinds: Sequence[tuple[str, str]]) -> np.ndarray:
+    """Logarithms of the figures, then of the factors: least squares of log ratios, Gauss-Newton."""
+    start = [np.log(getattr(runs[0].config.chip, name)) for name in FIGURES]
+    point = np.array([*start, *[0.0] * len(kinds)])
+    for _ in range(_STEPS):
+        errors = _errors(runs, kinds, point)
+        slopes = [
+            (_errors(runs, kinds, point + _SMALL * unit) - errors) / _SMALL
+            for unit in np.eye(len(point))
+        ]
+        # A little damping, for rows that a figure has no part in.
+        step = np.linalg.lstsq(
+            np.vstack([np.transpose(slopes), _SMALL * np.eye(len(point))]),
+            np.concatenate([-errors, np.zeros(len(point))]),
+            rcond=None,
+        )[0]
+        point = point + np.clip(step, -0.5, 0.5)
+        point[: len(FIGURES)] = np.minimum(point[: len(FIGURES)], 0.0)  # parts of a whole
+    return point
+
+
+def _errors(runs: Sequence[Run], kinds: Sequence[tuple[str, str]], point: np.ndarray) -> np.ndarray:
+    """Logarithms of predicted / measured."""
+    figures = dict(zip(FIGURES, np.exp(point[: len(FIGURES)]).tolist()))
+    factors = dict(zip(kinds, np.exp(point[len(FIGURES) :]).tolist()))
+    seconds = [
+        factors[_kind(run)] * run.rest + run.sums(dataclasses.replace(run.config.chip, **figures))
+        for run in runs
+    ]
+    found: np.ndarray = np.log(np.array(seconds) / [run.measured for run in runs])
+    return found
