@@ -110,6 +110,6 @@ def _adds_up(detail: MemoryDetails, memory: IpuMemory) -> bool:
     for stretch in detail.stretches:
         change[stretch.birth] += stretch.num_bytes
         change[stretch.death + 1] -= stretch.num_bytes
-    curve = np.cumsum(change[:-1]) + detail.temporaries * detail.compute_tiles
+    curve = np.cumsum(change[:-1]) + detail.temporaries * detail.temporary_tiles
     always = sum(placed.resident.num_bytes for placed in detail.residents)
     return np.array_equal(curve, memory.live_bytes) and always == memory.always_live

@@ -38,7 +38,7 @@ def test_tensors_add_up_to_the_liveness_of_each_ipu(workload, chosen):
         for step in range(len(detail.steps)):
             live = detail.live(step)
             size = sum(stretch.num_bytes for stretch in live)
-            size += int(detail.temporaries[step]) * detail.compute_tiles
+            size += int(detail.temporaries[step]) * int(detail.temporary_tiles[step])
             assert size == memory.live_bytes[step]
             # Of blocks of 128 bytes one by one from tile 0, that tile has every T-th of T tiles.
             first = sum(

@@ -67,7 +67,8 @@ class MemoryDetails:
         residents: What is always live, code included.
         steps: Op of each step, int32 indices into `Workload.ops`.
         stretches: What is not always live.
-        temporaries: Bytes that each compute tile needs at each step besides, int64.
+        temporaries: Bytes that a tile needs at each step besides, int64.
+        temporary_tiles: On how many tiles, from tile 0, int64.
         compute_tiles: Tiles, from tile 0, over which stretches are spread.
         tiles: Tiles of the IPU; those that do not compute are I/O tiles.
     """
@@ -77,6 +78,7 @@ class MemoryDetails:
     steps: np.ndarray
     stretches: tuple[Stretch, ...]
     temporaries: np.ndarray
+    temporary_tiles: np.ndarray
     compute_tiles: int
     tiles: int
 
@@ -139,7 +141,8 @@ class MemoryDetails:
                 share = tile_mapping.spread(stretch.num_bytes, self.compute_tiles)
                 size = int(tile_mapping.share_bytes(share, self.compute_tiles)[tile])
                 found.append((names[stretch.buffer], size))
-            found.append((TEMPORARIES, int(self.temporaries[step])))
+            here = tile < self.temporary_tiles[step]
+            found.append((TEMPORARIES, int(self.temporaries[step]) if here else 0))
         return [(name, size) for name, size in found if size]
 
     def mapping(self, buffers: Sequence[Buffer]) -> dict[int, tuple[Interval, ...]]:

@@ -40,6 +40,7 @@ class MemoryInputs:
         order: Order of the ops.
         costs: Cost of each op.
         temporary: `Cost.temporary` of each op, int64.
+        temporary_tiles: Tiles that have so much of it, int64.
         stashes: What the stages of a pipeline put aside.
         intervals: When each instance is live: without recomputation, and with it if the program
             may compute again.
@@ -52,6 +53,7 @@ class MemoryInputs:
     order: Order
     costs: Sequence[Cost]
     temporary: np.ndarray
+    temporary_tiles: np.ndarray
     stashes: Sequence[StageStash]
     intervals: Sequence[Intervals]
 
@@ -192,6 +194,7 @@ class _Ipu:
             program.order.ops[points],
             tuple(stretches),
             transients.temporary[points],
+            transients.temporary_tiles[points],
             self._tiles,
             program.settings.chip.tiles,
         )
@@ -203,14 +206,16 @@ class _Ipu:
         here = accesses.instance_ipu[found.instance] == work.ipu
         self._instance = found.instance[here]
         kinds = accesses.kind[self._instance] == INPUT_KIND
-        temporary = np.zeros(len(program.order.ops), np.int64)
+        temporary, on_tiles = np.zeros((2, len(program.order.ops)), np.int64)
         temporary[work.points] = program.temporary[program.order.ops[work.points]]
+        on_tiles[work.points] = program.temporary_tiles[program.order.ops[work.points]]
         return Transients(
             np.concatenate([found.start[here], loads[:, 0]]),
             np.concatenate([found.stop[here], loads[:, 0]]),
             np.concatenate([accesses.num_bytes[self._instance], work.loaded[loads[:, 1]]]),
             np.concatenate([kinds.astype(np.int64), np.full(len(loads), 2)]),
             temporary,
+            on_tiles,
             self._tiles,
         )
 
@@ -255,7 +260,7 @@ class _Ipu:
             name, size = workload.buffers[buffer].name, int(transients.num_bytes[index])
             found.append(LiveBuffer(buffer, name, category, size, self._source(buffer)))
         op = workload.ops[int(self._program.order.ops[position])]
-        size = int(transients.temporary[position]) * self._tiles
+        size = int(transients.temporary[position] * transients.temporary_tiles[position])
         found.append(LiveBuffer(None, f"temporaries of {op.name}", TEMPORARIES, size, op.source))
         return found
 

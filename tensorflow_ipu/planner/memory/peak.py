@@ -23,7 +23,8 @@ class Transients:
         stop: Last position.
         num_bytes: Bytes of each stretch, int64.
         category: Number of the category of each, int64.
-        temporary: Bytes on each tile that the op at each position needs besides, int64.
+        temporary: Bytes that the op at each position needs besides on a tile, int64.
+        temporary_tiles: On how many tiles, from tile 0, int64.
         tiles: Tiles that compute.
     """
 
@@ -32,11 +33,12 @@ class Transients:
     num_bytes: np.ndarray
     category: np.ndarray
     temporary: np.ndarray
+    temporary_tiles: np.ndarray
     tiles: int
 
     def curve(self) -> np.ndarray:
         """Returns the bytes on all tiles at each position, int64."""
-        return self._sum(self.num_bytes) + self.temporary * self.tiles
+        return self._sum(self.num_bytes) + self.temporary * self.temporary_tiles
 
     def worst(self) -> np.ndarray:
         """Returns the bytes on tile 0, the fullest tile, at each position, int64."""
@@ -62,7 +64,7 @@ class Transients:
         for category in np.unique(self.category[live]).tolist():
             sizes = self.num_bytes[live[self.category[live] == category]]
             found[category] = _on_tiles(sizes, self.tiles)
-        found[categories] = self.temporary[position]
+        found[categories, : self.temporary_tiles[position]] = self.temporary[position]
         return found
 
     def peaks(self, worst: np.ndarray, points: np.ndarray, categories: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from tensorflow_ipu.planner.memory.details import MemoryDetails
 from tensorflow_ipu.planner.memory.ipu import MemoryInputs, planned
 from tensorflow_ipu.planner.memory.ipu import details as details_of_ipu
 from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
-from tensorflow_ipu.planner.memory.tile_mapping import Interval
+from tensorflow_ipu.planner.memory.tile_mapping import BLOCK, Interval
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
@@ -81,9 +81,29 @@ def _program(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) ->
         lifetimes.order,
         costs,
         np.fromiter((cost.temporary for cost in costs), np.int64, len(costs)),
+        _temporary_tiles(placed.workload, settings, costs),
         lifetimes.stashes,
         intervals,
     )
+
+
+def _temporary_tiles(workload: Workload, settings: Settings, costs: Sequence[Cost]) -> np.ndarray:
+    """On how many tiles each op has its temporary memory, int64.
+
+    Those among which it is divided, where that was chosen; else those that have a block of the
+    largest tensor that it takes or makes.
+    """
+    found = np.zeros(len(costs), np.int64)
+    for index, (op, cost) in enumerate(zip(workload.ops, costs)):
+        if not cost.temporary:
+            continue
+        if cost.partition is not None:
+            number = cost.partition.tiles
+        else:
+            largest = max((o.type.num_bytes for o in (*op.inputs, *op.outputs)), default=0)
+            number = -(-largest // BLOCK)
+        found[index] = min(max(number, 1), settings.compute_tiles)
+    return found
 
 
 def _recomputes(workload: Workload, settings: Settings) -> bool:

@@ -56,7 +56,8 @@ def at_step(plan: Plan, details: Details, step: int, ipu: int = 0) -> tuple[Live
             found.append(LiveTensor(name, category, size, int(placed.tiles[0]), None, None))
     temporary = int(memory.temporaries[step])
     if temporary:
-        name, whole = plan.workload.ops[memory.steps[step]].name, temporary * memory.compute_tiles
+        name = plan.workload.ops[memory.steps[step]].name
+        whole = temporary * int(memory.temporary_tiles[step])
         found.append(LiveTensor(name, TEMPORARIES, whole, temporary, step, step))
     return tuple(sorted(found, key=lambda tensor: -tensor.num_bytes))
 

@@ -72,6 +72,7 @@ def _of_ipu(memory: IpuMemory, detail: MemoryDetails, exact: bool, texts: Texts)
         **_residents(detail, texts),
         "stretches": _stretches(detail, texts),
         "temporaries": detail.temporaries.tolist(),
+        "temporary_tiles": detail.temporary_tiles.tolist(),
     }
 
 
@@ -125,7 +126,7 @@ def _curves(detail: MemoryDetails) -> dict[str, Any]:
             change[stretch.death + 1] -= amount
     whole, worst_tile = np.cumsum(changes, axis=1)[:, :-1]
     return {
-        "bytes": (whole + detail.temporaries * detail.compute_tiles).tolist(),
+        "bytes": (whole + detail.temporaries * detail.temporary_tiles).tolist(),
         "worst": (worst_tile + detail.temporaries).tolist(),
     }
 

@@ -9,8 +9,9 @@ import pytest
 
 from tensorflow_ipu.configs.chips import MK1, MK2
 from tensorflow_ipu.costs import catalogue
-from tensorflow_ipu.costs.cost import FREE
+from tensorflow_ipu.costs.cost import FREE, Cost
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.costs.partition import Partition
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.workloads import Builder, chain, loop, pipeline, training_step
@@ -286,3 +287,27 @@ def test_the_line_of_a_variable_is_where_it_is_used_not_the_loop_around():
     make.end(start)
     (found,) = Planner(make.workload()).memory(Settings())
     assert {e.name: e.source for e in found.at_peak}["w"] == "model.py:3 (layer)"
+
+
+@pytest.mark.parametrize(("rows", "tiles"), [(1, 4), (100, 400), (4096, 1472)])
+def test_temporaries_are_on_the_tiles_that_an_op_uses(monkeypatch, rows, tiles):
+    # An op of a tensor of 4 blocks per row, with 64 bytes more on each tile that has some of it.
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: Cost(1.0, temporary=64))
+    make = Builder()
+    x = make.op("IpuInfeedDequeue", [], (rows, 128), name="in")
+    make.op("Softmax", [x], (rows, 128), name="op")
+    found = only(make.workload())
+    temporaries = found.category("temporaries").tiles
+    assert temporaries.sum() == 64 * tiles
+    assert (temporaries[:tiles] == 64).all()
+    at_peak = [entry for entry in found.at_peak if entry.category == "temporaries"]
+    assert [entry.num_bytes for entry in at_peak] == [64 * tiles]
+
+
+def test_temporaries_of_a_partition_are_on_its_tiles(monkeypatch):
+    cost = Cost(1.0, temporary=64, partition=Partition((("rows", 3), ("columns", 5))))
+    monkeypatch.setattr(catalogue, "cost_of", lambda spec, resources: cost)
+    make = Builder()
+    x = make.op("IpuInfeedDequeue", [], (4096, 128), name="in")
+    make.op("MatMul", [x], (4096, 128), name="op")
+    assert only(make.workload()).category("temporaries").total == 64 * 15

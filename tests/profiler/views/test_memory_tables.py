@@ -56,12 +56,12 @@ def test_births_and_deaths_make_the_curve_and_the_tiles(workload, io_tiles, reco
         most = always.copy()
         for step, temporary in enumerate(table["temporaries"]):
             live = [(b, w) for b, w, birth, death in stretches if birth <= step <= death]
-            whole = sum(b for b, _ in live) + temporary * table["compute_tiles"]
+            whole = sum(b for b, _ in live) + temporary * table["temporary_tiles"][step]
             assert whole == table["steps"]["bytes"][step] == memory.live_bytes[step]
             worst = sum(w for _, w in live) + temporary
             assert worst == table["steps"]["worst"][step] == memory.live_worst[step]
             there = sum((of_stretch(b, table) for b, _ in live), always.copy())
-            there[: table["compute_tiles"]] += temporary
+            there[: table["temporary_tiles"][step]] += temporary
             most = np.maximum(most, there)
         # Exact on tile 0; of other tiles the plan looks at the fullest steps only.
         assert most[0] == memory.peak[0]

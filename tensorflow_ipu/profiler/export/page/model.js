@@ -151,18 +151,19 @@ class Model {
 
   temporaryAt(memory, step, each) {
     const op = memory.steps.op[step];
+    const tiles = memory.temporary_tiles[step];
     return {
       key: "temporary",
       name: `temporary of ${this.ops.name[op]}`,
       tensor: null,
       category: "temporaries",
-      bytes: each * memory.compute_tiles,
+      bytes: each * tiles,
       worst: each,
       birth: step,
       death: step,
       source: this.text(this.ops.source[op]),
       op,
-      on: (tile) => (tile < memory.compute_tiles ? each : 0),
+      on: (tile) => (tile < tiles ? each : 0),
     };
   }
 
