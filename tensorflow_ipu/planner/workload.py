@@ -24,6 +24,7 @@ INPUT = "input"  # an argument of the program that the host sends at each launch
 
 # APIs of programs, besides TensorFlow's.
 POPXL = "popxl"
+POPART = "popart"
 
 
 class Buffer(NamedTuple):
@@ -226,7 +227,8 @@ class Workload:
         stage_names: A name for each pipeline stage.
         batch: Elements of an infeed's or input's first dimension, None if it is not known.
         fingerprint: Hash of the program that it describes.
-        api: What the program is written with, for what to write in it: `POPXL`; else empty.
+        api: What the program is written with, for what to write in it: `POPXL`, `POPART`;
+            else empty, for TensorFlow and Keras.
     """
 
     name: str

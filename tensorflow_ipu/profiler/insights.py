@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tensorflow_ipu.planner.alternatives.remedies import Remedy
 
 _LARGEST = 10
-# Each remedy is planned anew. Larger programs have them in the error of the capacity check only.
-_REMEDY_OPS = 2000
 _HOST_KINDS = ("host in", "host out")
 
 
@@ -71,12 +69,12 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
 
 
 def remedies_of(plan: Plan) -> tuple[Remedy, ...]:
-    """Returns what would make a plan fit that does not; nothing for large programs.
+    """Returns what would make a plan fit that does not.
 
     Args:
         plan: memory and time of a program.
     """
-    if plan.fits or len(plan.workload.ops) > _REMEDY_OPS:
+    if plan.fits:
         return ()
     from tensorflow_ipu.planner.alternatives import remedies
 

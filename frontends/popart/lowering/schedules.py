@@ -19,6 +19,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler.ir.program import (
     ACCUMULATION_ATTRIBUTE,
+    API_ATTRIBUTE,
     PHASE_ATTRIBUTE,
     PIPELINE_ATTRIBUTE,
     SETTINGS_ATTRIBUTE,
@@ -30,6 +31,7 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.places import Place, Places, stage_ipus
 from tensorflow_ipu.frontends.popart.options.planned import ProgramOptions
 from tensorflow_ipu.gradient_accumulation import UPDATE_PHASE, MiniBatches
+from tensorflow_ipu.planner.workload import POPART
 from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
 
 _ACCUMULATOR = "accumulator"
@@ -213,7 +215,10 @@ def mark_options(options: ProgramOptions) -> tf.Operation:
     Returns:
         An operation that has to be in the program.
     """
-    marks = {SETTINGS_ATTRIBUTE: attr_value_pb2.AttrValue(s=_json(options.settings))}
+    marks = {
+        SETTINGS_ATTRIBUTE: attr_value_pb2.AttrValue(s=_json(options.settings)),
+        API_ATTRIBUTE: attr_value_pb2.AttrValue(s=POPART.encode()),
+    }
     if options.traps:
         marks[TRAPS_ATTRIBUTE] = attr_value_pb2.AttrValue(b=True)
     with _attributes(marks):

@@ -15,10 +15,6 @@ from tensorflow_ipu.planner.plan import IpuMemory, Plan
 
 DEFAULT, RAISE, WARN, MARK = CAPACITY_POLICIES
 
-# Programs with more ops than this are planned anew for each remedy only when they are refused: a
-# warning should not make compiling much slower.
-_LARGE = 2000
-
 
 @dataclasses.dataclass(frozen=True)
 class CapacityVerdict:
@@ -30,7 +26,7 @@ class CapacityVerdict:
             variables. If not, no model is needed to know that the program cannot run.
         action: `raise`, `warn`, or empty when nothing is to be done.
         message: The report; empty when nothing is to be done.
-        remedies: What would help, best first; empty when that was not computed.
+        remedies: What would help, best first; empty when nothing is to be done.
     """
 
     fits: bool
@@ -62,9 +58,7 @@ def check(plan: Plan, policy: str = DEFAULT) -> CapacityVerdict:
     action = _action(plan.fits, exact_fits, policy)
     if not action:
         return CapacityVerdict(plan.fits, exact_fits)
-    found: tuple[Remedy, ...] = ()
-    if action == RAISE or len(plan.workload.ops) <= _LARGE:
-        found = remedies(plan)
+    found = remedies(plan)
     message = capacity_text.report(plan, exact_fits, found)
     return CapacityVerdict(plan.fits, exact_fits, action, message, found)
 

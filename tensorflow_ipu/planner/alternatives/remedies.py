@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
+from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.costs.label import Label
-from tensorflow_ipu.planner.alternatives import changes
-from tensorflow_ipu.planner.alternatives.changes import Candidate, Change
+from tensorflow_ipu.planner.alternatives.search import best_first
+from tensorflow_ipu.planner.alternatives.search.choices import SUBJECTS
+from tensorflow_ipu.planner.alternatives.search.maker import Maker
+from tensorflow_ipu.planner.alternatives.search.space import Space
+from tensorflow_ipu.planner.alternatives.search.steps import Guide
+from tensorflow_ipu.planner.alternatives.search.trial import Trial
 from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.time import throughput
+
+# What saves no memory by itself.
+_NO_REMEDY = ("replicas", "schedule", "partials", "count")
+# Plans for remedies: so many ops may be planned in all, which takes about a second. A few plans are
+# made of any program.
+_OPS, _FEWEST, _MOST = 15_000, 3, 24
+# Combinations that are shown, besides single changes.
+_COMBINATIONS = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Remedy:
-    """A change of the user's program that saves memory.
+    """A change of the user's program that saves memory, or several of them.
 
     Attributes:
         name: What is changed.
@@ -41,65 +52,83 @@ class Remedy:
     plan: Plan = dataclasses.field(repr=False)
 
 
-def remedies(plan: Plan) -> tuple[Remedy, ...]:
+def remedies(plan: Plan, plans: int | None = None) -> tuple[Remedy, ...]:
     """Finds changes that make a program need less memory.
 
-    Each is planned anew, so its saving includes what it costs elsewhere. If none suffices, the best
-    pair of them that does is added.
+    Single changes and combinations of them are planned anew, so a saving includes what it costs
+    elsewhere.
 
     Args:
         plan: of the program.
+        plans: how many plans to make at most; None for as many as take about a second, and a few
+            for a program of tens of thousands of ops.
 
     Returns:
-        Those that save something on the worst tile. First those that make the program fit: those
-        that cost the fewest cycles first, then those that save most. Then the rest, by saving.
+        Those that save something on the worst tile. First those that make the program fit, single
+        changes and the best combinations: those that cost the fewest cycles first, then those that
+        save most. Then the single changes that do not suffice, by saving.
     """
-    candidate = Candidate(Planner(plan.workload), plan.settings)
-    tried = [(change, _tried(plan, candidate, change)) for change in changes.possible(candidate)]
-    found = [(change, remedy) for change, remedy in tried if remedy and remedy.saving > 0]
-    single = [remedy for _, remedy in found]
-    if not plan.fits and not any(remedy.fits for remedy in single):
-        ordered = [change for change, _ in sorted(found, key=lambda pair: _rank(pair[1]))]
-        single += _pairs(plan, candidate, ordered)
-    return tuple(sorted(single, key=_rank))
+    if not plan.workload.ops:
+        return ()
+    budget = budget_of(plan) if plans is None else plans
+    settings = plan.settings
+    ipus = Machine(settings.chip).num_ipus * settings.instances
+    maker = Maker(plan.workload, settings, ipus)
+    subjects = [name for name in SUBJECTS if name not in _NO_REMEDY]
+    space = Space(plan.workload, settings, maker.structure, ipus, subjects, saving=True)
+    search = best_first.Search(plan, space, maker, per_ipu=True)
+    search.run(budget)
+    guide = Guide(plan, maker.structure)
+    return tuple(sorted((_remedy(plan, guide, t) for t in _chosen(plan, search)), key=_rank))
 
 
-# Of the best changes, how many are tried in pairs: planning takes a while.
-_PAIRED = 4
+def budget_of(plan: Plan) -> int:
+    """Returns how many plans remedies of a program are found with.
+
+    Args:
+        plan: of the program.
+    """
+    return min(_MOST, max(_FEWEST, _OPS // max(1, len(plan.workload.ops))))
 
 
-def _pairs(plan: Plan, candidate: Candidate, best: list[Change]) -> list[Remedy]:
-    """The best pair that suffices, if one does."""
-    found = []
-    for first, second in itertools.combinations(best[:_PAIRED], 2):
-        if first.kind == second.kind:
+def _chosen(plan: Plan, search: best_first.Search) -> list[Trial]:
+    """The best single changes, and the best combinations."""
+    saving = [t for t in search.found.trials.values() if t.worst < plan.fullest.worst_bytes]
+    chosen: dict[object, Trial] = {}
+
+    def order(trial: Trial) -> tuple[int, float]:
+        return (0, -search.value(trial)) if trial.fits else (1, trial.worst)
+
+    for trial in saving:
+        if len(trial.choices.made()) != 1:
             continue
-        remedy = _tried(plan, candidate, first.then(second))
-        if remedy and remedy.fits:
-            found.append(remedy)
-    return sorted(found, key=_rank)[:1]
+        ((subject, value),) = trial.choices.items()
+        # Of numbers the best one; where things are kept has names.
+        key = (subject, value) if isinstance(value, str) else subject
+        if key not in chosen or order(trial) < order(chosen[key]):
+            chosen[key] = trial
+    enough = [search.value(t) for t in chosen.values() if t.fits]
+    combined = [
+        t
+        for t in search.different(_COMBINATIONS + len(enough))
+        if len(t.choices.made()) > 1 and t in saving and search.value(t) > max(enough, default=0)
+    ]
+    return [*chosen.values(), *combined[:_COMBINATIONS]]
 
 
-def _tried(plan: Plan, candidate: Candidate, change: Change) -> Remedy | None:
-    """Plans a change; None if it cannot be made."""
-    try:
-        changed = change.apply(candidate)
-        if changed is None:
-            return None
-        after = changed.plan()
-    except ValueError:
-        return None
+def _remedy(plan: Plan, guide: Guide, trial: Trial) -> Remedy:
+    """What a configuration does, and how to get it."""
+    after, steps = trial.plan, guide.steps(trial)
     before = throughput.cycles_per_item(plan)
-    ratio = throughput.cycles_per_item(after) / before if before else None
     return Remedy(
-        changed.name or change.name,
-        changed.instruction or change.instruction,
+        " and ".join(step.name for step in steps),
+        "\n".join(step.text for step in steps),
         plan.fullest.worst_bytes - after.fullest.worst_bytes,
         max(ipu.total for ipu in plan.memory) - max(ipu.total for ipu in after.memory),
-        after.fullest.worst_bytes,
-        after.fits,
-        ratio,
-        throughput.memory_label(after),
+        trial.worst,
+        trial.fits,
+        throughput.cycles_per_item(after) / before if before else None,
+        trial.memory_label,
         after,
     )
 

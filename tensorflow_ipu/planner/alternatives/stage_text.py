@@ -1,55 +1,13 @@
-"""Writes the code for a split into stages that users put into their program."""
+"""Writes the layers of stages as text, with the lines of the program that they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tensorflow_ipu.planner.alternatives.stage_split import Split, Stage
+from tensorflow_ipu.planner.alternatives.stage_split import Stage
 
 # Layers of a stage that are named; of more, the first and the last are.
 _NAMED = 3
-
-
-def pipeline(split: Split, ipus: int, replicas: int) -> str:
-    """Returns what to write for a pipeline.
-
-    Args:
-        split: the stages.
-        ipus: IPUs that a replica occupies.
-        replicas: how many a process has.
-    """
-    functions = ", ".join(f"stage_{index}" for index in range(len(split.stages)))
-    schedule = f"ipu.pipelining_ops.PipelineSchedule.{split.schedule}"
-    return "\n".join(
-        [
-            f"config.auto_select_ipus = {ipus * replicas}",
-            *lines("stage", split.stages),
-            "Keras: make the layers of a stage in `with ipu.keras.PipelineStage(stage):`, then",
-            f"  model.set_pipelining_options(gradient_accumulation_steps_per_replica={split.count}"
-            f", pipeline_schedule={schedule})",
-            f"graphs: ipu.pipelining_ops.pipeline([{functions}], gradient_accumulation_count="
-            f"{split.count}, pipeline_schedule={schedule}, ...)",
-            "The optimizer state goes to streaming memory, as it does unless "
-            "offload_weight_update_variables=False.",
-        ]
-    )
-
-
-def shards(split: Split, ipus: int, replicas: int) -> str:
-    """Returns what to write for shards.
-
-    Args:
-        split: the stages that become shards.
-        ipus: IPUs that a replica occupies.
-        replicas: how many a process has.
-    """
-    return "\n".join(
-        [
-            f"config.auto_select_ipus = {ipus * replicas}",
-            *lines("shard", split.stages),
-            "graphs: make the layers of a shard in `with ipu.scopes.ipu_shard(shard):`",
-        ]
-    )
 
 
 def layers(names: Sequence[str]) -> str:
@@ -59,11 +17,23 @@ def layers(names: Sequence[str]) -> str:
     return f"{names[0]} to {names[-1]} ({len(names)} layers)"
 
 
-def lines(word: str, stages: Sequence[Stage]) -> list[str]:
+def lines(
+    word: str, stages: Sequence[Stage], sources: Mapping[str, str] | None = None
+) -> list[str]:
     """Returns a line for each stage with its layers.
 
     Args:
         word: what stages are called.
         stages: the stages.
+        sources: the line of the user's program that each layer comes from, where it is known: that
+            of the first one is shown.
     """
-    return [f"{word} {index}: {layers(stage.layers)}" for index, stage in enumerate(stages)]
+    known = sources or {}
+    return [
+        f"{word} {index}: {layers(stage.layers)}{_place(known.get(stage.layers[0], ''))}"
+        for index, stage in enumerate(stages)
+    ]
+
+
+def _place(source: str) -> str:
+    return f", from {source}" if source else ""

@@ -1,133 +1,365 @@
-"""What to write in a program for a remedy, in the words of the API that it is written with."""
+"""What to write in a program for a change, in the words of the API that it is written with."""
 
 from __future__ import annotations
 
-from tensorflow_ipu.planner.alternatives import stage_text
-from tensorflow_ipu.planner.alternatives.stage_split import Split
-from tensorflow_ipu.planner.workload import POPXL, Workload
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-_OFFLOAD = "offload_weight_update_variables=True"
+from tensorflow_ipu.planner.workload import POPART, POPXL, Workload
+
+
+class Step(NamedTuple):
+    """A change of a program.
+
+    Args:
+        name: what is changed.
+        lines: what to write by hand.
+        options: options of `IPUConfig` to set, with the text of their values.
+    """
+
+    name: str
+    lines: tuple[str, ...] = ()
+    options: Mapping[str, str] = {}
+
+    @property
+    def text(self) -> str:
+        """What to write, one or more lines."""
+        set_options = (f"config.{name} = {value}" for name, value in self.options.items())
+        return "\n".join([*set_options, *self.lines])
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineChange:
+    """What is to be changed of a pipeline; what is None stays.
+
+    Attributes:
+        stages: A line for each stage, with its layers; empty if they stay.
+        count: Mini-batches for one update.
+        schedule: Name of the schedule.
+        remote_state: Whether the state of the optimizer is in streaming memory.
+        split_state: Whether it is split over the replicas.
+        split_weights: Whether the weights are, in streaming memory.
+        remote_activations: Whether stashes are in streaming memory.
+        ipus: IPUs of a process.
+    """
+
+    stages: tuple[str, ...] = ()
+    count: int | None = None
+    schedule: str | None = None
+    remote_state: bool | None = None
+    split_state: bool | None = None
+    split_weights: bool | None = None
+    remote_activations: bool | None = None
+    ipus: int = 0
 
 
 class Words:
-    """What to write in a program of TensorFlow or Keras, one or more lines for each remedy."""
+    """What to write in a program of TensorFlow or Keras."""
 
-    recompute = "config.allow_recompute = True"
-    float16 = (
-        'tf.keras.backend.set_floatx("float16") before the model is made, or dtype=tf.float16 for '
-        "data and variables"
-    )
-    weights = (
-        "ipu.pipelining_ops.pipeline(..., offload_weights=True, replicated_weight_sharding=True)"
-    )
-
-    def __init__(self, workload: Workload) -> None:
-        """Writes for a program.
-
-        Args:
-            workload: the program.
-        """
-        self._has_pipeline = workload.pipeline is not None
+    #: What a line that goes with a stage begins with.
+    stage = "stage"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def offload(self) -> str:
-        """Returns what keeps the state of the optimizer in streaming memory."""
-        if self._has_pipeline:
-            return (
-                f"graphs: ipu.pipelining_ops.pipeline(..., {_OFFLOAD})\n"
-                f"Keras: model.set_pipelining_options(..., {_OFFLOAD})"
-            )
-        # Keras has no such option for updates after each mini-batch.
-        optimizer = "ipu.optimizers.GradientAccumulationOptimizerV2"
-        return f"graphs: {optimizer}(optimizer, num_mini_batches=1, {_OFFLOAD})"
-
-    def split(self) -> str:
-        """Returns what splits that state over replicas, too."""
-        option = f"{_OFFLOAD}, replicated_optimizer_state_sharding=True"
-        return self.offload().replace(_OFFLOAD, option)
-
-    def proportion(self, proportion: float) -> str:
-        """Returns what gives ops a part of a tile's memory for temporaries."""
-        text = f'poplar_options["availableMemoryProportion"] = "{proportion}"'
-        return f"config.convolutions.{text}\nconfig.matmuls.{text}\nconfig.slices.{text}"
-
-    def batch(self, size: int, times: int) -> str:
-        """Returns what makes mini-batches of a size, of which an update takes more."""
+    def precision(self) -> tuple[str, ...]:
+        """Returns what makes data and variables float16."""
         return (
-            f"dataset.batch({size}, drop_remainder=True), and {times} times as many mini-batches "
-            "for an update (gradient accumulation)"
+            'tf.keras.backend.set_floatx("float16") before the model is made, or dtype=tf.float16 '
+            "for data and variables",
         )
 
-    def pipeline(self, split: Split, ipus: int, replicas: int) -> str:
-        """Returns what makes a pipeline of the stages of a split."""
-        return stage_text.pipeline(split, ipus, replicas)
+    def recompute(self, wanted: bool) -> Step:
+        """Returns what makes activations be computed again, or be kept."""
+        return Step("", options={"allow_recompute": str(wanted)})
 
-    def shards(self, split: Split, ipus: int, replicas: int) -> str:
-        """Returns what puts the stages of a split on IPUs."""
-        return stage_text.shards(split, ipus, replicas)
+    def partials(self) -> Step:
+        """Returns what makes products of float16 add in float16."""
+        return Step(
+            "",
+            options={
+                f'{library}.poplar_options["partialsType"]': '"half"'
+                for library in ("convolutions", "matmuls")
+            },
+        )
+
+    def proportions(self, values: Mapping[str, float]) -> Step:
+        """Returns what gives ops a part of a tile's memory for temporaries.
+
+        Args:
+            values: the part, by the kind of ops: `matmul`, `convolution` or `slice`.
+        """
+        return Step(
+            "",
+            options={
+                f'{kind}s.poplar_options["availableMemoryProportion"]': f'"{value}"'
+                for kind, value in values.items()
+            },
+        )
+
+    def ipus(self, number: int) -> Step:
+        """Returns what attaches IPUs; a program has as many replicas as they suffice for."""
+        return Step("", options={"auto_select_ipus": str(number)})
+
+    def batch(self, size: int) -> tuple[str, ...]:
+        """Returns what makes mini-batches of a size."""
+        return (f"dataset.batch({size}, drop_remainder=True)",)
+
+    def accumulation(self, count: int, state: PipelineChange) -> tuple[str, ...]:
+        """Returns what makes an update of several mini-batches, without a pipeline.
+
+        Args:
+            count: mini-batches for an update.
+            state: where the state of the optimizer is to be.
+        """
+        more = _joined(_state(state))
+        graphs = (
+            "graphs: ipu.optimizers.GradientAccumulationOptimizerV2(optimizer, "
+            f"num_mini_batches={count}{more})"
+        )
+        if count == 1:
+            return (graphs,)  # Keras has no such option for updates after each mini-batch
+        keras = f"gradient_accumulation_steps_per_replica={count}{more}"
+        return graphs, f"Keras: model.set_gradient_accumulation_options({keras})"
+
+    def pipeline(self, change: PipelineChange) -> Step:
+        """Returns what makes a pipeline, or changes one."""
+        common = []
+        if change.schedule is not None:
+            schedule = f"ipu.pipelining_ops.PipelineSchedule.{change.schedule}"
+            common.append(f"pipeline_schedule={schedule}")
+        common += _state(change)
+        if change.split_weights is not None:
+            common += [f"offload_weights={change.split_weights}"]
+            common += [f"replicated_weight_sharding={change.split_weights}"]
+        if change.remote_activations is not None:
+            common.append(f"offload_activations={change.remote_activations}")
+        graphs, keras = common[:], common[:]
+        if change.count is not None:
+            graphs.insert(0, f"gradient_accumulation_count={change.count}")
+            keras.insert(0, f"gradient_accumulation_steps_per_replica={change.count}")
+        if not change.stages:
+            return Step(
+                "",
+                (
+                    f"Keras: model.set_pipelining_options({', '.join(keras)}, ...)",
+                    f"graphs: ipu.pipelining_ops.pipeline(..., {', '.join(graphs)})",
+                ),
+            )
+        functions = ", ".join(f"stage_{index}" for index in range(len(change.stages)))
+        rest = (
+            *change.stages,
+            "Keras: make the layers of a stage in `with ipu.keras.PipelineStage(stage):`, then",
+            f"  model.set_pipelining_options({', '.join(keras)})",
+            f"graphs: ipu.pipelining_ops.pipeline([{functions}], {', '.join(graphs)}, ...)",
+        )
+        options = {"auto_select_ipus": str(change.ipus)} if change.ipus else {}
+        return Step("", rest, options)
+
+    def shards(self, lines: Sequence[str], ipus: int) -> Step:
+        """Returns what puts layers on IPUs.
+
+        Args:
+            lines: a line for each shard, with its layers.
+            ipus: IPUs of a process.
+        """
+        scope = "graphs: make the layers of a shard in `with ipu.scopes.ipu_shard(shard):`"
+        return Step("", (*lines, scope), {"auto_select_ipus": str(ipus)})
 
 
 class PopxlWords(Words):
     """What to write in a program of PopXL and its addons."""
 
-    recompute = "backward = addons.recompute_graph(addons.autodiff(forward))"
-    float16 = "popxl.float16 for streams, variables and factories of variables"
-    weights = "addons.add_replica_sharded_variable_input, and rts.all_gather_replica_sharded_graph"
+    _OPTIONS = "ir._pb_ir.getSessionOptions()"
 
-    def offload(self) -> str:
-        """Returns what keeps the state of the optimizer in remote buffers."""
-        return (
-            "buffers = addons.named_variable_buffers(factories); factories.init_remote(buffers)\n"
-            "addons.load_remote_graph before the update, addons.store_remote_graph after it"
+    def precision(self) -> tuple[str, ...]:
+        """Returns what makes data and variables float16."""
+        return ("popxl.float16 for streams, variables and factories of variables",)
+
+    def recompute(self, wanted: bool) -> Step:
+        """Returns what makes activations be computed again, or be kept."""
+        backward = "addons.autodiff(forward)"
+        backward = f"addons.recompute_graph({backward})" if wanted else backward
+        return Step("", (f"backward = {backward}",))
+
+    def partials(self) -> Step:
+        """Returns what makes products of float16 add in float16."""
+        lines = (
+            f'{self._OPTIONS}.partialsTypeMatMuls = "half"',
+            f'{self._OPTIONS}.convolutionOptions["partialsType"] = "half"',
         )
+        return Step("", lines)
 
-    def split(self) -> str:
-        """Returns what keeps a part of that state in remote buffers of each replica."""
-        return (
-            "addons.named_variable_buffers(factories, shard_groups=...), with gradients from\n"
-            "ops.collectives.replicated_reduce_scatter(..., "
-            "configure_output_for_replicated_tensor_sharding=True)"
-        )
-
-    def proportion(self, proportion: float) -> str:
+    def proportions(self, values: Mapping[str, float]) -> Step:
         """Returns what gives ops a part of a tile's memory for temporaries."""
-        options = "ir._pb_ir.getSessionOptions()"
-        return (
-            "\n".join(
-                f'{options}.{library}Options["availableMemoryProportion"] = "{proportion}"'
-                for library in ("convolution", "matmul")
+        lines = [
+            f'{self._OPTIONS}.{kind}Options["availableMemoryProportion"] = "{value}"'
+            for kind, value in values.items()
+            if kind != "slice"
+        ]
+        lines += [
+            f"or available_memory_proportion={value} for single ops ({kind})"
+            for kind, value in values.items()
+        ]
+        return Step("", tuple(lines))
+
+    def ipus(self, number: int) -> Step:
+        """Returns what makes replicas."""
+        return Step("", (f"ir.replication_factor for {number} IPUs",))
+
+    def batch(self, size: int) -> tuple[str, ...]:
+        """Returns what makes micro-batches of a size."""
+        return (f"streams of {size} elements",)
+
+    def accumulation(self, count: int, state: PipelineChange) -> tuple[str, ...]:
+        """Returns what makes an update of several micro-batches, without a pipeline."""
+        lines = self._state(state)
+        if count > 1:
+            lines.append(
+                f"{count} micro-batches for an update: addons.autodiff_with_accumulation, "
+                "ir.num_host_transfers"
             )
-            + f"\nor available_memory_proportion={proportion} for single ops"
-        )
+        return tuple(lines)
 
-    def batch(self, size: int, times: int) -> str:
-        """Returns what makes micro-batches of a size, of which an update takes more."""
-        return (
-            f"streams of {size} elements, and {times} times as many for an update: "
-            "addons.autodiff_with_accumulation, ir.num_host_transfers"
-        )
-
-    def pipeline(self, split: Split, ipus: int, replicas: int) -> str:
-        """Returns what makes a pipeline of the stages of a split."""
-        return "\n".join(
-            [
-                *stage_text.lines("stage", split.stages),
-                f"with addons.pipelined_execution({split.count}) as pipeline:",
+    def pipeline(self, change: PipelineChange) -> Step:
+        """Returns what makes a pipeline, or changes one."""
+        lines = list(change.stages)
+        count = f"{change.count}" if change.count is not None else "steps"
+        if change.stages or change.count is not None:
+            lines += [
+                f"with addons.pipelined_execution({count}) as pipeline:",
                 "    with pipeline.stage(i), popxl.ipu(i):  # makes and calls its graphs",
-                "Backward passes are further stages, on the IPUs of their forward passes.",
             ]
+        if change.stages:
+            lines.append("Backward passes are further stages, on the IPUs of their forward passes.")
+        lines += self._state(change)
+        if change.split_weights:
+            lines.append(
+                "addons.add_replica_sharded_variable_input, and "
+                "rts.all_gather_replica_sharded_graph"
+            )
+        if change.remote_activations:
+            lines.append("ops.remote_store of activations, ops.remote_load before they are used")
+        return Step("", tuple(lines))
+
+    def shards(self, lines: Sequence[str], ipus: int) -> Step:
+        """Returns what puts layers on IPUs."""
+        scope = "with popxl.ipu(i):  # makes and calls its graphs; copy_to_ipu between IPUs"
+        return Step("", (*lines, scope))
+
+    def _state(self, change: PipelineChange) -> list[str]:
+        """What keeps the state of the optimizer in remote buffers, or a part of it in each."""
+        if change.split_state:
+            return [
+                "addons.named_variable_buffers(factories, shard_groups=...), with gradients from",
+                "ops.collectives.replicated_reduce_scatter(..., "
+                "configure_output_for_replicated_tensor_sharding=True)",
+            ]
+        if change.remote_state:
+            return [
+                "buffers = addons.named_variable_buffers(factories)",
+                "factories.init_remote(buffers)",
+                "addons.load_remote_graph before the update, addons.store_remote_graph after it",
+            ]
+        return [] if change.remote_state is None else ["factories.init() for optimizer state"]
+
+
+class PopartWords(Words):
+    """What to write in a program of PopART."""
+
+    def precision(self) -> tuple[str, ...]:
+        """Returns what makes data and variables float16."""
+        return ('"FLOAT16" in the TensorInfo of inputs, and weights of np.float16',)
+
+    def recompute(self, wanted: bool) -> Step:
+        """Returns what makes activations be computed again, or be kept."""
+        kind = "Standard" if wanted else "NoRecompute"
+        return Step("", (f"options.autoRecomputation = popart.RecomputationType.{kind}",))
+
+    def partials(self) -> Step:
+        """Returns what makes products of float16 add in float16."""
+        return Step(
+            "",
+            (
+                'options.partialsTypeMatMuls = "half"',
+                'options.convolutionOptions = {"partialsType": "half"}',
+            ),
         )
 
-    def shards(self, split: Split, ipus: int, replicas: int) -> str:
-        """Returns what puts the stages of a split on IPUs."""
-        return "\n".join(
-            [
-                *stage_text.lines("IPU", split.stages),
-                "with popxl.ipu(i):  # makes and calls its graphs; copy_to_ipu between IPUs",
-            ]
+    def proportions(self, values: Mapping[str, float]) -> Step:
+        """Returns what gives ops a part of a tile's memory for temporaries."""
+        lines = [
+            f'options.{kind}Options = {{"availableMemoryProportion": "{value}"}}'
+            for kind, value in values.items()
+            if kind != "slice"
+        ]
+        if "slice" in values:
+            lines.append(
+                f"builder.setAvailableMemoryProportion(output, {values['slice']}) for gathers"
+            )
+        return Step("", tuple(lines))
+
+    def ipus(self, number: int) -> Step:
+        """Returns what makes replicas."""
+        lines = (
+            f"popart.DeviceManager().acquireAvailableDevice({number})",
+            "options.enableReplicatedGraphs = True; options.replicatedGraphCount = ...",
         )
+        return Step("", lines)
+
+    def batch(self, size: int) -> tuple[str, ...]:
+        """Returns what makes micro-batches of a size."""
+        return (f"a first dimension of {size} in the TensorInfo of inputs",)
+
+    def accumulation(self, count: int, state: PipelineChange) -> tuple[str, ...]:
+        """Returns what makes an update of several micro-batches, without a pipeline."""
+        lines = self._state(state)
+        return tuple([*lines, *self._count(count)] if count > 1 else lines)
+
+    def pipeline(self, change: PipelineChange) -> Step:
+        """Returns what makes a pipeline, or changes one."""
+        lines = list(change.stages)
+        if change.stages:
+            lines += [
+                "with builder.virtualGraph(stage), builder.pipelineStage(stage):  # its nodes",
+                "options.virtualGraphMode = popart.VirtualGraphMode.Manual",
+                "options.enablePipelining = True",
+                f"popart.DeviceManager().acquireAvailableDevice({change.ipus})",
+            ]
+        if change.count is not None:
+            lines += self._count(change.count)
+        lines += self._state(change)
+        for name, wanted in (
+            ("weight", change.split_weights),
+            ("activation", change.remote_activations),
+        ):
+            if wanted is not None:
+                lines += _location(name, remote=wanted, split=wanted and name == "weight")
+        return Step("", tuple(lines))
+
+    def shards(self, lines: Sequence[str], ipus: int) -> Step:
+        """Returns what puts layers on IPUs."""
+        return Step(
+            "",
+            (
+                *lines,
+                "with builder.virtualGraph(shard):  # its nodes",
+                "options.virtualGraphMode = popart.VirtualGraphMode.Manual",
+                f"popart.DeviceManager().acquireAvailableDevice({ipus})",
+            ),
+        )
+
+    def _count(self, count: int) -> list[str]:
+        return [
+            "options.enableGradientAccumulation = True",
+            f"options.accumulationFactor = {count}",
+        ]
+
+    def _state(self, change: PipelineChange) -> list[str]:
+        if change.remote_state is None:
+            return []
+        return _location("optimizerState", change.remote_state, bool(change.split_state))
 
 
 def words_of(workload: Workload) -> Words:
@@ -136,4 +368,31 @@ def words_of(workload: Workload) -> Words:
     Args:
         workload: the program.
     """
-    return PopxlWords(workload) if workload.api == POPXL else Words(workload)
+    known: dict[str, type[Words]] = {POPXL: PopxlWords, POPART: PopartWords}
+    return known.get(workload.api, Words)()
+
+
+def _location(name: str, remote: bool, split: bool) -> list[str]:
+    """What puts a kind of tensors of PopART into a memory."""
+    settings = f"options.{name}TensorLocationSettings.location"
+    storage = "OffChip" if remote else "OnChip"
+    lines = [f"{settings}.storage = popart.TensorStorage.{storage}"]
+    if split:
+        sharding = "popart.ReplicatedTensorSharding.On"
+        lines.append(f"{settings}.replicatedTensorSharding = {sharding}")
+    return lines
+
+
+def _state(change: PipelineChange) -> list[str]:
+    """Arguments that say where the state of the optimizer is."""
+    found = []
+    if change.remote_state is not None:
+        found.append(f"offload_weight_update_variables={change.remote_state}")
+    if change.split_state:
+        found.append("replicated_optimizer_state_sharding=True")
+    return found
+
+
+def _joined(arguments: Sequence[str]) -> str:
+    """Arguments behind others."""
+    return "".join(f", {argument}" for argument in arguments)

@@ -52,16 +52,36 @@ def offloaded(workload: Workload, variables: Collection[int], split: int | None 
     return dataclasses.replace(workload, variables=changed)
 
 
-def offloaded_from(workload: Workload, variables: Collection[int], minimum_bytes: int) -> Workload:
+def offloaded_from(
+    workload: Workload,
+    variables: Collection[int],
+    minimum_bytes: int,
+    split: int | None = None,
+) -> Workload:
     """Returns the program with some variables in streaming memory, but for small ones.
 
     Args:
         workload: the program.
         variables: their indices.
         minimum_bytes: least size of a variable that is put there.
+        split: over how many replicas they are split; None leaves that.
     """
     large = [i for i in variables if workload.variables[i].num_bytes >= minimum_bytes]
-    return offloaded(workload, large)
+    return offloaded(workload, large, split)
+
+
+def on_chip(workload: Workload, variables: Collection[int]) -> Workload:
+    """Returns the program with some variables in the memory of tiles, whole.
+
+    Args:
+        workload: the program.
+        variables: their indices.
+    """
+    changed = tuple(
+        variable._replace(offloaded=False, split=1) if index in variables else variable
+        for index, variable in enumerate(workload.variables)
+    )
+    return dataclasses.replace(workload, variables=changed)
 
 
 def _is_full(workload: Workload, tensor: str) -> bool:

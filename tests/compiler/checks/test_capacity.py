@@ -160,7 +160,7 @@ from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
 
 LAYERS, TILES = 14, 16
 
-def fit(ipus, stages=None, count=1, recompute=False):
+def fit(ipus, stages=None, count=1, recompute=False, remote=True):
     cfg = config.IPUConfig()
     cfg.auto_select_ipus = ipus
     cfg.ipu_model.tiles_per_ipu = TILES
@@ -173,7 +173,10 @@ def fit(ipus, stages=None, count=1, recompute=False):
                 value = tf.keras.layers.Dense(512, name=f"dense{i}")(value)
         model = tf.keras.Model(x, value)
         if stages:
-            model.set_pipelining_options(gradient_accumulation_steps_per_replica=count)
+            model.set_pipelining_options(
+                gradient_accumulation_steps_per_replica=count,
+                offload_weight_update_variables=remote,
+            )
         model.compile(tf.keras.optimizers.SGD(0.1, 0.9), "mse", steps_per_execution=count)
         batch = np.zeros((2, 512), np.float32)
         data = tf.data.Dataset.from_tensors((batch, batch)).repeat(count)
@@ -183,11 +186,13 @@ try:
     fit(1)
 except tf.errors.ResourceExhaustedError as error:
     text = error.message
-first = re.search(r"1\\. (.*?)\\n  2\\. ", text, re.DOTALL).group(1)
+entries = re.split(r"\\n  \\d+\\. ", text.split("Remedies, those that suffice first:")[1])[1:]
+assert "; fits" in entries[0], entries[0]
+# One that keeps the types of data.
+first = next(e for e in entries if "pipeline with" in e and "; fits" in e and "float16" not in e)
 worst = re.search(r"Worst tile \\d+: ([\\d,]+) B of ([\\d,]+) B", text)
 needed, capacity = (int(number.replace(",", "")) for number in worst.groups())
 assert needed >= 3 * capacity, (needed, capacity)
-assert "pipeline with" in first and "; fits" in first, first
 ipus = int(re.search(r"auto_select_ipus = (\\d+)", first).group(1))
 count = int(re.search(r"gradient_accumulation_steps_per_replica=(\\d+)", first).group(1))
 stages = {}
@@ -195,7 +200,9 @@ for stage, layers in re.findall(r"stage (\\d+): (.*)", first):
     numbers = [int(number) for number in re.findall(r"dense(\\d+)", layers)]
     stages.update(dict.fromkeys(range(numbers[0], numbers[-1] + 1), int(stage)))
 assert sorted(stages) == list(range(LAYERS))
-assert fit(ipus, stages, count, "config.allow_recompute = True" in first) == 0
+recompute = "config.allow_recompute = True" in first
+remote = "offload_weight_update_variables=True" in first
+assert fit(ipus, stages, count, recompute, remote) == 0
 executable = max(cache.executables(), key=lambda e: len(e.variables))
 plan = executable.plan
 assert plan.fits
@@ -210,5 +217,4 @@ def test_the_first_remedy_makes_a_model_fit_that_is_three_times_too_big(run_pyth
         _TOO_BIG, env={"TF_POPLAR_FLAGS": "--use_ipu_model", "TF_CPP_MIN_LOG_LEVEL": "3"}
     )
     said, planned = map(int, re.search(r"said (\d+) planned (\d+)", process.stdout).groups())
-    # The pipeline that is compiled has what the remedy did not know of, such as the loss.
-    assert planned == pytest.approx(said, rel=0.25)
+    assert planned == pytest.approx(said, rel=0.02)

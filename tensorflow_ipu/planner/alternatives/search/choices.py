@@ -1,0 +1,86 @@
+"""`Choices`: what a configuration changes of a program, one value for each subject."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+# Values of `Choices.optimizer_state`.
+ON_CHIP, REMOTE, SPLIT = "on chip", "remote", "split"
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """What is changed of a program. What is None stays as it is.
+
+    Attributes:
+        precision: `float16` for float16 in place of all float32.
+        partials: `float16` for sums of float16 products in float16.
+        batch: Elements of a mini-batch.
+        optimizer_state: `on chip`, `remote` (streaming memory), or `split`: a part of it in the
+            streaming memory of each replica.
+        weights: `split` for weights in streaming memory, a part for each replica.
+        stages: Pipeline stages, each on an IPU.
+        shards: IPUs that layers are put on without a pipeline.
+        schedule: Name of the schedule of the pipeline.
+        count: How many times as many mini-batches an update takes (gradient accumulation).
+        recompute: Whether activations are computed again in the backward pass.
+        activations: `remote` for the stashes of a pipeline in streaming memory, or `on chip`.
+        matmul_proportion: `availableMemoryProportion` of matrix products.
+        convolution_proportion: That of convolutions.
+        slice_proportion: That of gathers and scatters.
+        replicas: Copies of the program, at most; fewer where the IPUs do not suffice.
+    """
+
+    precision: str | None = None
+    partials: str | None = None
+    batch: int | None = None
+    optimizer_state: str | None = None
+    weights: str | None = None
+    stages: int | None = None
+    shards: int | None = None
+    schedule: str | None = None
+    count: float | None = None
+    recompute: bool | None = None
+    activations: str | None = None
+    matmul_proportion: float | None = None
+    convolution_proportion: float | None = None
+    slice_proportion: float | None = None
+    replicas: int | None = None
+
+    def made(self) -> tuple[str, ...]:
+        """Returns the subjects that are changed."""
+        return tuple(name for name, _ in self.items())
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Yields subject and value of each change."""
+        for name in SUBJECTS:
+            value = getattr(self, name)
+            if value is not None:
+                yield name, value
+
+    def with_choice(self, subject: str, value: Any) -> Choices:
+        """Returns the choices with another value for one subject.
+
+        Args:
+            subject: what is chosen, the name of an attribute.
+            value: its value; None takes the choice back. Stages and shards exclude each other.
+        """
+        changed: dict[str, Any] = {subject: value}
+        if subject == "stages" and value is not None:
+            changed["shards"] = None
+        if subject == "shards" and value is not None:
+            changed.update(dict.fromkeys(_OF_PIPELINES))
+        return dataclasses.replace(self, **changed)
+
+    def __repr__(self) -> str:
+        """What is changed."""
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.items())
+        return f"{type(self).__name__}({shown})"
+
+
+#: What can be chosen.
+SUBJECTS = tuple(field.name for field in dataclasses.fields(Choices))
+
+_OF_PIPELINES = ("stages", "schedule", "weights", "activations")

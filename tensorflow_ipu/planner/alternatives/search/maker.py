@@ -1,0 +1,251 @@
+"""`Maker`: makes the program and the settings of a configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from typing import Any
+
+from tensorflow_ipu.planner.alternatives import (
+    batch,
+    replication,
+    restage,
+    variations,
+    workload_edits,
+)
+from tensorflow_ipu.planner.alternatives.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
+from tensorflow_ipu.planner.alternatives.stage_split import Split, Splitter
+from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.program.structure import Structure
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time.throughput import reserved_ipus
+from tensorflow_ipu.planner.workload import Workload
+
+# Programs whose planners are kept: those of a large program take tens of megabytes.
+_KEPT = 8
+_PROPORTIONS = ("matmul_proportion", "convolution_proportion", "slice_proportion")
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """The program of a configuration, and what it is planned for.
+
+    Attributes:
+        planner: Of the program.
+        settings: What it is planned for.
+        split: The cut into stages or shards; None where the program keeps its own.
+    """
+
+    planner: Planner
+    settings: Settings
+    split: Split | None = None
+
+    @property
+    def workload(self) -> Workload:
+        """The program."""
+        return self.planner.workload
+
+    def plan(self) -> Plan:
+        """Plans memory and time."""
+        return self.planner.plan(self.settings)
+
+
+class Maker:
+    """Makes the programs of configurations of one program.
+
+    Args:
+        workload: the program.
+        settings: what it is planned for now.
+        ipus: how many there are for all replicas.
+        fewer: whether there may be fewer replicas than now, where the IPUs do not suffice.
+    """
+
+    def __init__(
+        self, workload: Workload, settings: Settings, ipus: int, fewer: bool = False
+    ) -> None:
+        self._settings = settings
+        self._ipus = ipus
+        self._fewer = fewer
+        self._bases: dict[Choices, Planner] = {Choices(): Planner(workload)}
+        self._splitters: dict[Choices, Splitter] = {}
+        self._splits: dict[tuple[Any, ...], Split] = {}
+        self._kept: OrderedDict[tuple[Any, ...], tuple[Planner, Split | None]] = OrderedDict()
+
+    @property
+    def structure(self) -> Structure:
+        """What the parts of the program are for, as it is."""
+        return self._bases[Choices()].structure
+
+    def canonical(self, choices: Choices) -> Choices:
+        """Returns the choices without those that change nothing.
+
+        There are as many replicas as there are IPUs for, and the state of an optimizer that comes
+        to accumulate gradients is in streaming memory anyway.
+
+        Args:
+            choices: what is changed.
+
+        Raises:
+            ValueError: there are too few IPUs.
+        """
+        replicas = self._replicas(choices)
+        changed = None if replicas == self._settings.replicas else replicas
+        state = choices.optimizer_state
+        if state == REMOTE and self.offloads(choices):
+            state = None
+        return dataclasses.replace(choices, replicas=changed, optimizer_state=state)
+
+    def offloads(self, choices: Choices) -> bool:
+        """Returns whether the state of the optimizer goes to streaming memory without being told.
+
+        That is what pipelines and the accumulation of gradients do by default.
+
+        Args:
+            choices: what is changed.
+        """
+        workload = self._bases[Choices()].workload
+        if workload.pipeline is not None or self.structure.accumulated:
+            return False
+        return choices.stages is not None or choices.count is not None
+
+    def make(self, choices: Choices) -> Made:
+        """Returns the program with some choices.
+
+        Args:
+            choices: what is changed.
+
+        Raises:
+            ValueError: the program does not allow this combination, or there are too few IPUs.
+        """
+        replicas = self._replicas(choices)
+        key = _program_key(choices, replicas)
+        if key not in self._kept:
+            self._kept[key] = self._program(choices, replicas)
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        planner, split = self._kept[key]
+        return Made(planner, self._changed_settings(choices, replicas), split)
+
+    def _replicas(self, choices: Choices) -> int:
+        """Replicas of all instances: those wanted, or as many as there are IPUs for."""
+        workload = self._bases[Choices()].workload
+        each = reserved_ipus(choices.stages or choices.shards or workload.ipus)
+        instances, wanted = self._settings.instances, choices.replicas or self._settings.replicas
+        fit = self._ipus // instances // each * instances
+        if not fit or (fit < wanted and not self._fewer):
+            raise ValueError(
+                f"{1 if self._fewer else wanted} replica(s) with {each} IPU(s) each need more than "
+                f"the {self._ipus} that there are."
+            )
+        return min(wanted, fit)
+
+    def _base(self, choices: Choices) -> tuple[Choices, Planner]:
+        """The program with another batch and precision, which cuts and sums start from."""
+        key = Choices(batch=choices.batch, precision=choices.precision)
+        if key not in self._bases:
+            workload = self._bases[Choices()].workload
+            if key.batch is not None:
+                workload = batch.with_batch(workload, key.batch)
+            if key.precision is not None:
+                workload = workload_edits.to_half(workload)
+            self._bases[key] = Planner(workload)
+        return key, self._bases[key]
+
+    def _program(self, choices: Choices, replicas: int) -> tuple[Planner, Split | None]:
+        base, planner = self._base(choices)
+        workload, split = planner.workload, None
+        if choices.stages is not None:
+            split = self._split(base, choices.stages, choices.schedule, choices.count)
+            workload = split.workload
+        elif choices.shards is not None:
+            split = self._split(base, choices.shards, None, None)
+            workload = _sharded(workload, planner.structure, split)
+        workload = self._scheduled(workload, choices)
+        workload = self._placed(workload, planner.structure, choices, replicas)
+        if self._settings.replicas == 1 < replicas:
+            workload = replication.with_sums(workload)
+        return (planner if workload is planner.workload else Planner(workload)), split
+
+    def _scheduled(self, workload: Workload, choices: Choices) -> Workload:
+        """The program with another schedule, other counts, or with or without recomputation."""
+        changes: dict[str, Any] = {}
+        if choices.recompute is not None:
+            changes["recompute"] = choices.recompute
+        if workload.pipeline is None and choices.schedule is not None:
+            raise ValueError("Only pipelines have a schedule.")
+        if choices.stages is None:  # a cut into stages has these already
+            if choices.schedule is not None:
+                changes["schedule"] = choices.schedule
+            if choices.count is not None:
+                changes["count"] = max(1, int(self._count_now(workload) * choices.count))
+        return variations.changed_program(workload, self._settings, self._settings, changes)
+
+    def _count_now(self, workload: Workload) -> int:
+        """Mini-batches of an update of the program as it is."""
+        if workload.pipeline is not None:
+            return workload.pipeline.count
+        return max(1, self.structure.mini_batches // self.structure.updates)
+
+    def _placed(
+        self, workload: Workload, found: Structure, choices: Choices, replicas: int
+    ) -> Workload:
+        """The program with optimizer state and weights in the memory that was chosen."""
+        state, least = choices.optimizer_state, self._settings.minimum_remote_bytes
+        if state == ON_CHIP:
+            workload = workload_edits.on_chip(workload, found.state)
+        elif state is not None:
+            times = replicas if state == SPLIT else 1
+            workload = workload_edits.offloaded_from(workload, found.state, least, times)
+        if choices.weights is not None:
+            if workload.pipeline is None:
+                raise ValueError("Only pipelines keep weights in streaming memory.")
+            workload = workload_edits.offloaded_from(workload, found.trained, least, replicas)
+        return workload
+
+    def _split(
+        self, base: Choices, parts: int, schedule: str | None, factor: float | None
+    ) -> Split:
+        """A cut into stages, with so many times the mini-batches of an update."""
+        key = base, parts, schedule, factor
+        if key not in self._splits:
+            if base not in self._splitters:
+                planner = self._bases[base]
+                splitter = Splitter(planner.workload, self._settings, planner.structure)
+                self._splitters[base] = splitter
+            count = None
+            if factor is not None:
+                usual = self._split(base, parts, schedule, None).count
+                count = max(1, int(usual * factor))
+            self._splits[key] = self._splitters[base].split(parts, schedule, count)
+        return self._splits[key]
+
+    def _changed_settings(self, choices: Choices, replicas: int) -> Settings:
+        made: dict[str, Any] = {"replicas": replicas}
+        for name in _PROPORTIONS:
+            if getattr(choices, name) is not None:
+                made[name] = getattr(choices, name)
+        if choices.partials is not None:
+            made.update(convolution_partials=choices.partials, matmul_partials=choices.partials)
+        if choices.recompute is not None:
+            made["recompute"] = choices.recompute
+        if choices.activations is not None:
+            made["offload_activations"] = choices.activations == REMOTE
+        if choices.stages is not None or choices.shards is not None:
+            made.update(stage_devices=None, stage_options={})
+        return self._settings.replace(**made)
+
+
+def _program_key(choices: Choices, replicas: int) -> tuple[Any, ...]:
+    """What is equal for all choices that make the same program."""
+    changed = dict.fromkeys((*_PROPORTIONS, "partials", "activations", "replicas"))
+    divided = SPLIT in (choices.optimizer_state, choices.weights)
+    return dataclasses.replace(choices, **changed), replicas if divided else min(replicas, 2)
+
+
+def _sharded(workload: Workload, found: Structure, split: Split) -> Workload:
+    """The program with the stages of a cut as shards."""
+    lengths = [len(stage.layers) for stage in split.stages]
+    places = [shard for shard, length in enumerate(lengths) for _ in range(length)]
+    return restage.restaged(workload, found, places, None)
