@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tensorflow_ipu.cli import check, devices, diff, migrate, report, run, split, whatif
+from tensorflow_ipu.cli import check, devices, diff, migrate, remedies, report, run, split, whatif
 
-_COMMANDS = (devices, report, diff, whatif, split, check, run, migrate)
+_COMMANDS = (devices, report, diff, whatif, split, remedies, check, run, migrate)
 
 #: Exit codes: 0 all is well, 1 a check has failed, 2 the command cannot be carried out.
 FAILED, WRONG = 1, 2

@@ -1,0 +1,181 @@
+"""Tests of `tensorflow-ipu remedies`: what it prints, its options, and edits of programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tensorflow_ipu.cli import main as cli
+from tensorflow_ipu.configs import chips
+from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.profiler.report import Report
+from tests.support.layered_workloads import dense
+
+PROGRAM = """\
+from tensorflow.python import ipu
+
+cfg = ipu.config.IPUConfig()
+cfg.auto_select_ipus = 1
+cfg.configure_ipu_system()
+"""
+SMALL = dense([256, 256, 256], batch=1024)
+
+
+def _report(path, workload=SMALL, tiles=16, configured_at="", **settings):
+    """Writes the report of a program; returns its file."""
+    chosen = Settings(chip=chips.MK2.with_tiles(tiles), **settings)
+    options = {"configured_at": configured_at}
+    Report.from_plan(planning.plan(workload, chosen), options).save(path / "report.json")
+    return str(path / "report.json")
+
+
+def _run(capsys, *arguments):
+    code = cli.main(["remedies", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def _found(capsys, *arguments):
+    code, out, _ = _run(capsys, *arguments, "--json")
+    return code, json.loads(out)
+
+
+def test_what_it_finds_is_faster_and_fits(capsys, tmp_path):
+    report = _report(tmp_path, dense([256] * 13, batch=16), 3)
+    code, found = _found(capsys, report, "--ipus", "4", "--plans", "30")
+    assert code == 0
+    assert not found["now"]["fits"]
+    assert found["best"]["fits"] and found["best"]["ipus"] <= 4
+    assert found["best"]["worst_bytes"] <= found["best"]["capacity"]
+    assert found["best"]["items_per_second"] > found["now"]["items_per_second"]
+    assert found["best"]["memory_label"] in ("modelled", "assumed")
+    assert all(other["fits"] for other in found["others"])
+    speeds = [other["items_per_second"] for other in (found["best"], *found["others"])]
+    assert speeds == sorted(speeds, reverse=True)
+    assert found["plans"] <= 31
+
+
+def test_the_text_has_before_and_after_and_what_to_change(capsys, tmp_path):
+    report = _report(tmp_path, dense([256] * 13, batch=16), 3)
+    code, out, _ = _run(capsys, report, "--ipus", "4", "--plans", "30")
+    assert code == 0
+    head, now, best = out.splitlines()[:3]
+    assert head.split()[:3] == ["IPUs", "items/s", "label"]
+    assert now.startswith("now") and " no " in now
+    assert best.startswith("best") and " yes " in best
+    assert "Changes:\n  1. float16\n" in out
+    assert "Others that fit:" in out and "Changes alone:" in out
+    assert "Planned 31 of at most" in out
+    assert "Nothing to change of convolution_proportion: it has no convolutions." in out
+    assert "TF_POPLAR_FLAGS=--capacity_policy=mark" in out
+
+
+def test_without_a_number_of_ipus_there_are_more_until_something_fits(capsys, tmp_path):
+    report = _report(tmp_path, dense([256] * 13, batch=16), 3)
+    code, found = _found(capsys, report, "--plans", "12", "--without", "precision")
+    assert code == 0
+    assert found["tried_ipus"] == [2**n for n in range(len(found["tried_ipus"]))]
+    assert found["tried_ipus"] and found["ipus"] == 2 * found["tried_ipus"][-1]
+
+
+def test_nothing_that_fits_is_the_exit_code_1(capsys, tmp_path):
+    report = _report(tmp_path, dense([256] * 13, batch=16), 3)
+    code, out, _ = _run(capsys, report, "--ipus", "1", "--only", "batch", "--plans", "5")
+    assert code == 1
+    assert "Nothing that was planned fits on 1 IPU." in out
+
+
+def test_a_program_that_is_the_fastest_already_stays(capsys, tmp_path):
+    report = _report(tmp_path, tiles=64)
+    code, out, _ = _run(capsys, report, "--ipus", "1", "--only", "recompute")
+    assert code == 0
+    assert "Nothing that was planned is faster and fits." in out
+    assert "Changes:" not in out
+
+
+def test_what_may_be_changed_can_be_chosen(capsys, tmp_path):
+    report = _report(tmp_path)
+    _, found = _found(capsys, report, "--ipus", "1", "--only", "batch", "precision", "--plans", "9")
+    chosen = [found["best"], *found["others"], *found["single_changes"]]
+    assert {name for one in chosen for name in one["choices"]} <= {"batch", "precision"}
+    _, bound = _found(capsys, report, "--ipus", "1", "--most-items", "1024", "--plans", "12")
+    assert bound["best"]["items_of_an_update"] <= 1024
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "size"], "Unknown change 'size': choose from precision, partials"),
+        (["--without", "size"], "Unknown change 'size'"),
+        (["--ipus", "0"], "Expected 1 to 16 IPUs for 1 instance"),
+        (["--ipus", "17"], "received 17"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, tmp_path, arguments, message):
+    code, _, err = _run(capsys, _report(tmp_path), *arguments)
+    assert code == 2
+    assert message in err and len(err.splitlines()) == 1
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A program, and the report that it has written."""
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM)
+    return path, _report(tmp_path, configured_at=f"{path}:5")
+
+
+class TestApply:
+    ONLY = ("--ipus", "4", "--plans", "8", "--only", "replicas")
+
+    def test_options_are_shown_as_a_difference_first(self, capsys, program):
+        path, report = program
+        code, out, _ = _run(capsys, report, *self.ONLY)
+        assert code == 0
+        assert "-cfg.auto_select_ipus = 1\n+cfg.auto_select_ipus = 4" in out
+        assert "--apply writes this." in out
+        assert path.read_text() == PROGRAM
+
+    def test_options_are_written_when_that_is_wanted(self, capsys, program):
+        path, report = program
+        code, out, _ = _run(capsys, report, *self.ONLY, "--apply")
+        assert code == 0 and f"wrote {path}" in out
+        assert path.read_text() == PROGRAM.replace("= 1", "= 4")
+        _, out, _ = _run(capsys, report, *self.ONLY, "--apply")
+        assert "has these options already" in out
+
+    def test_the_ipus_of_stages_are_left_to_whoever_makes_them(self, capsys, tmp_path):
+        path = tmp_path / "train.py"
+        path.write_text(PROGRAM)
+        report = _report(tmp_path, dense([256] * 13, batch=16), 5, configured_at=f"{path}:5")
+        only = ("--only", "stages", "recompute", "--ipus", "8", "--plans", "12", "--apply")
+        code, out, _ = _run(capsys, report, *only)
+        assert code == 0 and "pipeline with 8 stages" in out
+        assert path.read_text() == PROGRAM
+        assert "none of the changes is an option of IPUConfig alone" in out
+
+    def test_what_is_left_by_hand_is_said(self, capsys, program):
+        path, report = program
+        only = ("--only", "precision", "partials", "--ipus", "1", "--plans", "12", "--apply")
+        code, out, _ = _run(capsys, report, *only)
+        assert code == 0
+        assert "Left to do by hand, without which the program may not fit: float16." in out
+        assert 'cfg.matmuls.poplar_options["partialsType"] = "half"' in path.read_text()
+
+    def test_a_program_that_has_changed_is_left_alone(self, capsys, program):
+        path, report = program
+        changed = "import os\n" + PROGRAM
+        path.write_text(changed)
+        code, out, _ = _run(capsys, report, *self.ONLY, "--apply")
+        assert code == 0
+        assert "Nothing can be written into the program" in out
+        assert "If the file has changed since the report was made" in out
+        assert path.read_text() == changed
+
+    @pytest.mark.parametrize("place", ["", "/nowhere/train.py:5", "nonsense"])
+    def test_a_program_that_is_not_here_is_a_reason(self, capsys, tmp_path, place):
+        code, out, _ = _run(capsys, _report(tmp_path, configured_at=place), *self.ONLY, "--apply")
+        assert code == 0
+        assert "Nothing can be written into the program" in out
