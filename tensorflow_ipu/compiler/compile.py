@@ -211,8 +211,8 @@ def _executable(
     weakref.finalize(executable, native.forget_executable, executable.id).atexit = False
     accumulation.check(program, lambda: executable.ops)
     observers.compiled(executable)  # what does not fit has its report, too
-    report_requests.compiled(executable)
-    capacity.check(executable, cluster.graph)
+    report = report_requests.compiled(executable)
+    capacity.check(executable, cluster.graph, report)
     return executable
 
 

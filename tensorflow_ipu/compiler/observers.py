@@ -12,21 +12,33 @@ if TYPE_CHECKING:
 Observer = Callable[["Executable"], None]
 
 _observers: list[Observer] = []
+# Of observers that make reports: where these will be.
+_places: dict[Observer, str] = {}
 _reset_observers: list[Callable[[], None]] = []
 
 
-def observe(observer: Observer) -> None:
+def observe(observer: Observer, report: str = "") -> None:
     """Calls a function with each program after it is compiled, before its memory is checked.
 
     Args:
         observer: the function. It must not raise.
+        report: where the observer will have a report of the program, in words; empty if it makes
+            none.
     """
     _observers.append(observer)
+    if report:
+        _places[observer] = report
 
 
 def forget(observer: Observer) -> None:
     """Ends what `observe` began."""
     _observers.remove(observer)
+    _places.pop(observer, None)
+
+
+def report_place() -> str:
+    """Returns where the report of a program that is compiled now will be; empty if nowhere."""
+    return next((_places[observer] for observer in reversed(_observers) if observer in _places), "")
 
 
 def observe_resets(observer: Callable[[], None]) -> None:

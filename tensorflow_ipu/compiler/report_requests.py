@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from tensorflow_ipu.device.attachment import System
 
 
-def compiled(executable: Executable) -> None:
+def compiled(executable: Executable) -> str:
     """Writes and logs what options request about a program that was just compiled.
 
     Args:
         executable: the program.
+
+    Returns:
+        The directory of its report; empty if none was written.
 
     Raises:
         ValueError: an option about reports has a value that it does not take.
@@ -25,7 +28,8 @@ def compiled(executable: Executable) -> None:
     if executable.on_device and _asked(executable.system):
         from tensorflow_ipu.profiler import automatic
 
-        automatic.compiled(executable)
+        return automatic.compiled(executable)
+    return ""
 
 
 def _asked(attached: System) -> bool:

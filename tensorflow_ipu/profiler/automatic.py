@@ -46,8 +46,8 @@ class _Automatic:
         self.recorder: Recorder | None = None
         atexit.register(self.renew)
 
-    def add(self, executable: Executable, options: ReportOptions) -> None:
-        """Writes the report of a program that was just compiled."""
+    def add(self, executable: Executable, options: ReportOptions) -> str:
+        """Writes the report of a program that was just compiled; returns its directory."""
         with _not_fatal("Reports", options.directory):
             report = Report.from_executable(executable)
             path = report_directory.make(options.directory)
@@ -57,6 +57,8 @@ class _Automatic:
             if self.recorder is None and options.execution:
                 self.recorder = Recorder()  # the compilation that made this report is noted, too
             self.written[executable.id] = _Written(report, path, options)
+            return str(path)
+        return ""
 
     def renew(self) -> None:
         """Writes executions and what the host did into the reports, and forgets the programs."""
@@ -77,20 +79,24 @@ class _Automatic:
 _automatic: list[_Automatic] = []
 
 
-def compiled(executable: Executable) -> None:
+def compiled(executable: Executable) -> str:
     """Writes and logs what is asked for about a program that was just compiled.
 
     Args:
         executable: the program.
 
+    Returns:
+        The directory of its report; empty if none was asked for, or none could be written.
+
     Raises:
         ValueError: an option has a value that it does not take.
     """
     options = report_options.read(executable.system)
+    directory = ""
     if options is not None:
         if not _automatic:
             _automatic.append(_Automatic())
-        _automatic[0].add(executable, options)
+        directory = _automatic[0].add(executable, options)
     flags = executable.system.flags
     if flags.log_cycle_count >= 0:
         with _not_fatal("Cycles", "the log"):
@@ -100,6 +106,7 @@ def compiled(executable: Executable) -> None:
         if folder:
             with _not_fatal(f"Files of --{name}", folder if isinstance(folder, str) else "."):
                 write(executable, folder)
+    return directory
 
 
 @contextlib.contextmanager

@@ -74,10 +74,16 @@ class profile:  # noqa: N801 - used like a function
         self._compiled.clear()
         for executable in cache.executables():
             self._tracker.watch(executable)
-        observers.observe(self._on_compile)
+        observers.observe(self._on_compile, self._report_place())
         written = self._directory is not None or self._tensorboard is not None
         self._recorder = Recorder(threads=self._host_threads) if written else None
         return self
+
+    def _report_place(self) -> str:
+        """Where the reports will be when the block has ended, in words."""
+        if self._directory is None:
+            return '`reports` of the profile() block; `.reports[-1].save("report.json")` writes it'
+        return f"a directory in {self._directory} when the profile() block has ended"
 
     def __exit__(
         self,

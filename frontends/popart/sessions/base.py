@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.compiler import ahead_of_time
-from tensorflow_ipu.compiler.checks.capacity import chosen_policy
+from tensorflow_ipu.compiler.checks.capacity import advice, chosen_policy
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart import attachment
@@ -145,9 +145,10 @@ class SessionBase:
             return
         verdict = capacity.check(self._plan(), chosen_policy(executable.system))
         if verdict.action == capacity.RAISE:
-            raise tf.errors.ResourceExhaustedError(None, None, verdict.message)
+            text = f"{verdict.message}\n\n{advice('')}"
+            raise tf.errors.ResourceExhaustedError(None, None, text)
         if verdict.action == capacity.WARN:
-            warn_once("%s", verdict.message)
+            warn_once("%s\n\n%s", verdict.message, advice(""), key=verdict.message)
 
     def _compiled(self) -> Executable:
         """Returns the compiled program.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from tensorflow.python.framework import errors
 
+from tensorflow_ipu.compiler import observers
 from tensorflow_ipu.compiler.analysis import size_bound
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.device.attachment import System
@@ -19,9 +21,13 @@ _ALLOW = "debug.allowOutOfMemory"
 # A plan is made only for programs that may need more than this part of an IPU's memory: what
 # tensors take besides their bytes (code, temporaries, uneven tiles) is within the other half.
 _NEARLY_FULL = 0.5
+# What writes a report of each program, without a change of the program.
+_WRITES_REPORTS = (
+    'POPLAR_ENGINE_OPTIONS=\'{"autoReport.all": "true", "autoReport.directory": "reports"}\''
+)
 
 
-def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
+def check(executable: Executable, trace: func_graph.FuncGraph, report: str) -> None:
     """Checks a program, once for each compilation.
 
     Nothing is done for programs that the host evaluates and, after a look at the sizes of all
@@ -30,10 +36,11 @@ def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
     Args:
         executable: the program.
         trace: what it was compiled from.
+        report: the directory of its report; empty if none was written.
 
     Raises:
         tf.errors.ResourceExhaustedError: It does not fit, and the policy is to refuse it. The text
-            is a report with remedies.
+            says what would help, and where its report is, or how to get one.
     """
     policy = chosen_policy(executable.system)
     if not executable.on_device or policy == "mark":
@@ -50,9 +57,32 @@ def check(executable: Executable, trace: func_graph.FuncGraph) -> None:
         return
     verdict = capacity.check(executable.plan, policy)
     if verdict.action == capacity.RAISE:
-        raise errors.ResourceExhaustedError(None, None, verdict.message)
+        raise errors.ResourceExhaustedError(None, None, f"{verdict.message}\n\n{advice(report)}")
     if verdict.action == capacity.WARN:
-        warn_once("%s", verdict.message)
+        warn_once("%s\n\n%s", verdict.message, advice(report), key=verdict.message)
+
+
+def advice(report: str) -> str:
+    """Returns how to go on with a program that does not fit: a line for its user.
+
+    Args:
+        report: the directory of its report; empty if none was written.
+    """
+    if report:
+        return (
+            f"The report of the program is in {report}. The fastest configuration that fits: "
+            f"tensorflow-ipu remedies {shlex.quote(report)}"
+        )
+    place = observers.report_place()
+    if place:
+        return (
+            f"The report of the program will be in {place}. The fastest configuration that fits: "
+            "tensorflow-ipu remedies REPORT"
+        )
+    return (
+        f"The fastest configuration that fits: set {_WRITES_REPORTS} in the environment, run the "
+        "program again, then tensorflow-ipu remedies reports"
+    )
 
 
 def chosen_policy(attached: System) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
-from tensorflow_ipu import config, ipu_compiler, scopes
+from tensorflow_ipu import config, ipu_compiler, profiler, scopes
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.checks import capacity
 from tensorflow_ipu.configs import flags
 from tensorflow_ipu.device import system
 from tensorflow_ipu.planner import planning
+from tensorflow_ipu.profiler.report import Report
 
 ROWS = 1024
 
@@ -88,6 +90,45 @@ def test_variables_that_do_not_fit_are_refused(flagged, warnings):
     # The process is as good as before.
     assert np.isfinite(_run(1, rows=16)).all()
     assert len(cache.executables()) == 1
+
+
+def _refused():
+    """The error of a program that does not fit."""
+    with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
+        _run(3)
+    return caught.value.message
+
+
+def test_without_reports_the_error_says_how_to_get_one(flagged):
+    flagged("--use_ipu_model")
+    _configure(8)
+    text = _refused()
+    (options,) = re.findall(r"set POPLAR_ENGINE_OPTIONS='(\{.*?\})' in the environment", text)
+    assert json.loads(options) == {"autoReport.all": "true", "autoReport.directory": "reports"}
+    assert "then tensorflow-ipu remedies reports" in text
+
+
+def test_a_refused_program_has_its_report(flagged, tmp_path):
+    flagged("--use_ipu_model")
+    engine = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    _configure(8, compilation_poplar_options=engine)
+    (folder,) = re.findall(r"The report of the program is in (\S+)\. ", _refused())
+    report = Report.load(folder)
+    assert not report.plan.fits
+    assert report.insights["remedies"]
+    assert f"{__file__}:" in report.options["configured_at"]
+
+
+def test_a_refused_program_has_its_report_at_the_end_of_a_profile(flagged, tmp_path):
+    flagged("--use_ipu_model")
+    _configure(8)
+    with profiler.profile(tmp_path) as profiled:
+        assert f"will be in a directory in {tmp_path} when the profile()" in _refused()
+    (folder,) = profiled.directories
+    assert not Report.load(folder).plan.fits
+    with profiler.profile() as profiled:
+        assert ".reports[-1].save(" in _refused()
+    assert not profiled.reports[-1].plan.fits
 
 
 @pytest.mark.parametrize(
