@@ -47,7 +47,7 @@ def test_replicas_are_those_of_all_processes(executable, tmp_path):
     assert (report.target["replicas"], report.target["ipus"]) == (8, 8)
     assert report.target["instances"] == 4
     assert "8, 2 in each of 4 instances" in str(report)
-    assert "8 replica(s) (2 in each of 4 instances)" in report._repr_html_()
+    assert "8 replicas (2 in each of 4 instances)" in report._repr_html_()
     path = tmp_path / "report.json"
     path.write_text(report.to_json())
     again = Report.load(path)

@@ -49,7 +49,8 @@ def heading(report: Report) -> str:
     kind, verdict = ("good", "fits") if report.plan.fits else ("bad", "does not fit")
     division = report.settings.division and f" ({report.settings.division})"
     lines = (
-        f"{target['replicas']} replica(s){division} of {target['ipus_per_replica']} IPU(s), "
+        f"{_count(target['replicas'], 'replica')}{division} of "
+        f"{_count(target['ipus_per_replica'], 'IPU')}, "
         f"{target['title']}, {target['tiles_per_ipu']:,} tiles at {target['clock'] / 1e6:,.0f} MHz",
         f"A launch takes {timeline.cycles:,.0f} cycles, "
         f"{text_tables.seconds_text(timeline.seconds)} ({timeline.label.value})",
@@ -99,6 +100,11 @@ def _cell(value: Cell) -> str:
     return f'<td class="n">{"-" if value is None else f"{value:,.0f}"}</td>'
 
 
+def _count(number: int, name: str) -> str:
+    """A number of things with their name."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
 def _section(title: str, content: str) -> str:
     """A part of the page under its heading."""
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
@@ -111,8 +117,9 @@ def _insights(report: Report) -> str:
     lines = [f"Cycles are {', '.join(shares)}: a model of the chip, not a measurement."]
     if report.executions.launches:
         lines.append(
-            f"Launched {report.executions.launches} times in {report.executions.host_seconds:.3f} "
-            "s of the host's wall time, which says nothing of the chip."
+            f"Launched {_count(report.executions.launches, 'time')} in "
+            f"{report.executions.host_seconds:.3f} s of the host's wall time, which says nothing "
+            "of the chip."
         )
     lines += [f"To save memory: {remedy_text(remedy)}" for remedy in found["remedies"]]
     lines.append("With JavaScript this page has everything: layers, operations, tensors, timeline.")

@@ -57,6 +57,7 @@ function ratioText(before, after) {
   );
 }
 
+/** Shows the page. */
 function showDifferences() {
   const data = readData();
   buildPage({
@@ -67,6 +68,7 @@ function showDifferences() {
   });
 }
 
+/** What stands in the bar. */
 function differenceTitles({ before, after }) {
   return [
     make("h1", {}, "Before and after"),
@@ -78,6 +80,7 @@ function differenceTitles({ before, after }) {
   ];
 }
 
+/** The first view: both sides with their totals. */
 function differenceSummary(data) {
   const { before, after, totals, kinds, categories } = data;
   const side = (title, { summary, target }) =>
@@ -100,10 +103,7 @@ function differenceSummary(data) {
           summary.items_per_second == null ? null : `${count(summary.items_per_second)} elements/s`,
         ],
         ["speed", rate(summary.flops_per_second)],
-        [
-          "target",
-          `${target.replicas} replica(s) of ${target.ipus_per_replica} IPU(s), ${target.title}`,
-        ],
+        ["target", machineText(target)],
       ]),
       stackedBar(kindParts(summary.by_kind), whole),
     );
@@ -153,6 +153,7 @@ function bothTable(title, table, formatOf) {
   return shortTable([title, "#before", "#after", "#change", "#in %"], rows, true);
 }
 
+/** The view of layers. */
 function layerDifferences({ layers }) {
   const table = new Table({
     label: "layers before and after",
@@ -184,6 +185,7 @@ function layerDifferences({ layers }) {
   );
 }
 
+/** The view of operations. */
 function operationDifferences({ operations }) {
   const text = (key, title, width = "104px") => ({
     key,

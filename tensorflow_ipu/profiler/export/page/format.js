@@ -69,3 +69,15 @@ function shapeText(shape) {
 function signed(value, format) {
   return value > 0 ? `+${format(value)}` : value < 0 ? `−${format(-value)}` : "0";
 }
+
+/** A number of things with their name, such as `2 replicas`. */
+function countOf(number, name) {
+  return `${whole(number)} ${name}${number === 1 ? "" : "s"}`;
+}
+
+/** What a program runs on: replicas, how they are divided, and IPUs of each. */
+function machineText({ replicas, instances, ipus_per_replica: ipus, title }) {
+  const division =
+    instances > 1 ? ` (${replicas / instances} in each of ${instances} instances)` : "";
+  return `${countOf(replicas, "replica")}${division} of ${countOf(ipus, "IPU")}, ${title}`;
+}

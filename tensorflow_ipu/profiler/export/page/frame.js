@@ -73,6 +73,7 @@ function buildPage({ titles, views, search, detail }) {
   listeners.forEach((listener) => listener(state));
 }
 
+/** The section of a view, with its title and tools. */
 function makeView(view) {
   const tools = (view.tools || []).filter(Boolean);
   return make(
@@ -89,6 +90,7 @@ function makeView(view) {
   );
 }
 
+/** Shows the view, and what is chosen in it, as the state says. */
 function showState(views, sections, buttons, detail) {
   const name = views.some((view) => view.name === state.view) ? state.view : views[0].name;
   views.forEach((view, index) => {
@@ -103,6 +105,7 @@ function showState(views, sections, buttons, detail) {
   if (detail) detail.show();
 }
 
+/** Does what a key says that nothing in the page has taken. */
 function onPageKey(event, { views, search, help }) {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
   const typing = event.target.closest("input, select, textarea");
@@ -118,6 +121,7 @@ function onPageKey(event, { views, search, help }) {
   event.preventDefault();
 }
 
+/** The window with all keys. */
 function helpDialog() {
   const dialog = make(
     "dialog",

@@ -72,14 +72,17 @@ class Lanes {
     this.draw();
   }
 
+  /** How wide the lanes are. */
   width() {
     return Math.max(10, this.canvas.clientWidth - LANE.left - LANE.right);
   }
 
+  /** Where a time is. */
   x(time) {
     return LANE.left + ((time - this.zoom.from) / (this.zoom.to - this.zoom.from)) * this.width();
   }
 
+  /** Draws everything. */
   draw() {
     if (!this.canvas.clientWidth || !this.lanes.length) return;
     const context = sized(this.canvas, this.canvas.clientWidth, this.height);
@@ -97,6 +100,7 @@ class Lanes {
     for (const lane of this.lanes) context.fillText(lane.name, 12, lane.top + this.high / 2 + 4);
   }
 
+  /** Draws the marks of the time. */
   drawAxis(context) {
     context.fillStyle = themed("--faint");
     context.strokeStyle = themed("--hair");
@@ -111,6 +115,7 @@ class Lanes {
     }
   }
 
+  /** The color of a CSS variable, looked up once for each drawing. */
   color(name) {
     if (!this.colors.has(name)) this.colors.set(name, themed(name));
     return this.colors.get(name);
@@ -136,6 +141,7 @@ class Lanes {
     }
   }
 
+  /** Draws a span, or those that joined. */
   drawSpan(context, span, left, wide, top) {
     context.globalAlpha = span.pale ? 0.26 : 1;
     if (span.parts && wide > 6) {
@@ -154,6 +160,7 @@ class Lanes {
     if (wide > 34) this.drawText(context, span, left, wide, top);
   }
 
+  /** Writes as much of a span's name into it as there is room for. */
   drawText(context, span, left, wide, top) {
     const from = Math.max(left, LANE.left);
     const room = Math.min(left + wide, LANE.left + this.width()) - from - 10;
@@ -169,6 +176,7 @@ class Lanes {
     context.shadowBlur = 0;
   }
 
+  /** Marks the current span. */
   drawCurrent(context) {
     const span = this.currentSpan();
     if (!span) return;
@@ -192,10 +200,12 @@ class Lanes {
     return low;
   }
 
+  /** The span that keys are at. */
   currentSpan() {
     return this.at ? this.lanes[this.at.lane].spans[this.at.index] : null;
   }
 
+  /** Lane and position of the span at the pointer. */
   spanAt(event) {
     const index = this.lanes.findIndex(
       ({ top }) => event.offsetY >= top && event.offsetY < top + this.high + LANE.gap,
@@ -210,12 +220,14 @@ class Lanes {
     return span && span.start <= time + point ? { lane: index, index: found } : null;
   }
 
+  /** Shows what the pointer is at. */
   onMove(event) {
     const found = this.spanAt(event);
     if (!found || event.buttons) return hideHint();
     showHint(event, ...this.options.hint(this.lanes[found.lane].spans[found.index]));
   }
 
+  /** Opens the span that is clicked. */
   onClick(event) {
     const found = this.spanAt(event);
     if (!found || this.zoom.dragged) return;
@@ -225,6 +237,7 @@ class Lanes {
     this.options.open(this.currentSpan());
   }
 
+  /** Moves, zooms and opens by keys. */
   onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const moves = {
@@ -249,6 +262,7 @@ class Lanes {
     if (span) this.zoom.show(span.start, span.start + span.length);
   }
 
+  /** Goes to another span of the lane. */
   step(by) {
     const lane = this.at ? this.at.lane : 0;
     const last = this.lanes[lane].spans.length - 1;
@@ -258,6 +272,7 @@ class Lanes {
     this.moveTo(lane, Math.max(0, Math.min(last, index)));
   }
 
+  /** Goes to the span above or below. */
   changeLane(by) {
     if (!this.at) return this.step(0);
     const span = this.currentSpan();
@@ -269,6 +284,7 @@ class Lanes {
     this.moveTo(lane, Math.min(spans.length - 1, this.firstAfter(spans, middle)));
   }
 
+  /** Makes a span the current one, and brings it into sight. */
   moveTo(lane, index) {
     if (!this.lanes[lane].spans.length) return;
     this.at = { lane, index };
@@ -281,6 +297,7 @@ class Lanes {
     this.redraw();
   }
 
+  /** Says what the current span is, for all readers. */
   say() {
     const lines = this.options.hint(this.currentSpan());
     fill(this.said, lines.map((line) => (line.textContent || line).trim()).join(" · "));

@@ -53,6 +53,7 @@ class Model {
     this.spreads = new Map();
   }
 
+  /** A text by its position. */
   text(position) {
     return position === null || position === undefined ? "" : this.texts[position];
   }
@@ -64,6 +65,7 @@ class Model {
     return found;
   }
 
+  /** The whole name of a layer. */
   layerName(layer) {
     return layer === null || layer === undefined
       ? ""
@@ -111,6 +113,7 @@ class Model {
     return [...this.residentsOf(ipu), ...this.stretchesAt(ipu, step)];
   }
 
+  /** What is always in the memory of an IPU. */
   residentsOf(ipu) {
     const memory = this.memory[ipu];
     const { tensor, name, category, bytes: sizes, mapping, source } = memory.residents;
@@ -128,6 +131,7 @@ class Model {
     }));
   }
 
+  /** What is there at a step, but not always. */
   stretchesAt(ipu, step) {
     const memory = this.memory[ipu];
     const { tensor, category, bytes: sizes, worst, birth, death } = memory.stretches;
@@ -149,6 +153,7 @@ class Model {
     return found;
   }
 
+  /** The temporary memory of the op of a step. */
   temporaryAt(memory, step, each) {
     const op = memory.steps.op[step];
     const tiles = memory.temporary_tiles[step];
@@ -200,6 +205,7 @@ class Model {
     return places;
   }
 
+  /** Bytes on each tile of something that is spread in blocks. */
   tilesOf(size, memory) {
     return Float64Array.from(range(memory.tiles), (tile) => blocksOnTile(size, tile, memory));
   }

@@ -61,19 +61,23 @@ class StackPlot {
     this.draw();
   }
 
+  /** How wide the plot is. */
   width() {
     return Math.max(10, this.canvas.clientWidth - PLOT.left - PLOT.right);
   }
 
+  /** Where a place is. */
   x(place) {
     return PLOT.left + ((place - this.zoom.from) / (this.zoom.to - this.zoom.from)) * this.width();
   }
 
+  /** Where a value is. */
   y(value) {
     const bottom = this.options.height - PLOT.bottom;
     return bottom - ((bottom - PLOT.top) * value) / (this.most * 1.04);
   }
 
+  /** Draws everything. */
   draw() {
     if (!this.canvas.clientWidth || !this.totals.length) return;
     const { height } = this.options;
@@ -84,6 +88,7 @@ class StackPlot {
     this.drawPlace(context);
   }
 
+  /** Draws the marks of both axes. */
   drawGrid(context) {
     const right = PLOT.left + this.width();
     context.strokeStyle = themed("--hair");
@@ -125,6 +130,7 @@ class StackPlot {
     });
   }
 
+  /** The place that a column of points shows. */
   fullest(px, width) {
     const { from, to } = this.zoom;
     const first = Math.floor(from + (px / width) * (to - from));
@@ -136,6 +142,7 @@ class StackPlot {
     return found;
   }
 
+  /** Draws what a tile holds. */
   drawLimit(context) {
     if (!this.limit) return;
     context.strokeStyle = themed("--bad");
@@ -151,6 +158,7 @@ class StackPlot {
     context.fillText(text, PLOT.left + this.width() - 4, this.y(this.limit) + 13);
   }
 
+  /** Draws the mark. */
   drawPlace(context) {
     const left = this.x(this.place);
     const wide = Math.max(1.5, this.x(this.place + 1) - left);
@@ -159,12 +167,14 @@ class StackPlot {
     context.strokeRect(left, PLOT.top - 4, wide, this.options.height - PLOT.bottom - PLOT.top + 4);
   }
 
+  /** The place at the pointer; null beside the plot. */
   placeAt(event) {
     const at = (event.offsetX - PLOT.left) / this.width();
     if (at < 0 || at > 1) return null;
     return this.fullest(Math.floor(at * this.width()), this.width());
   }
 
+  /** Shows what the pointer is at. */
   onMove(event) {
     const place = this.placeAt(event);
     if (place === null || place >= this.totals.length) return hideHint();
@@ -183,6 +193,7 @@ class StackPlot {
     );
   }
 
+  /** Chooses the place that is clicked. */
   onClick(event) {
     const place = this.placeAt(event);
     if (place === null || this.zoom.dragged) return;
@@ -200,6 +211,7 @@ class StackPlot {
     this.redraw();
   }
 
+  /** Moves the mark, zooms and chooses by keys. */
   onKey(event) {
     const far = event.shiftKey ? 10 : 1;
     const steps = {

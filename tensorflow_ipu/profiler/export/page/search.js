@@ -115,6 +115,7 @@ function searchEntries(model) {
   return entries;
 }
 
+/** One thing that can be found. */
 function entry(kind, text, note, open) {
   return { kind, text, note, open, low: `${text} ${kind === "op" ? note : ""}`.toLowerCase() };
 }
@@ -137,6 +138,7 @@ function searched(entries, asked) {
     .map((each) => each[1]);
 }
 
+/** A line of what was found. */
 function foundLine({ kind, text, note }, index, asked, take) {
   return make(
     "li",

@@ -43,6 +43,7 @@ function go(changes, replace = false) {
   listeners.forEach((listener) => listener(state));
 }
 
+/** Makes the state other values, and these only. */
 function assign(next) {
   for (const key of Object.keys(state)) delete state[key];
   Object.assign(state, next);

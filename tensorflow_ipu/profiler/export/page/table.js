@@ -56,11 +56,13 @@ class Table {
     new ResizeObserver(() => this.draw()).observe(this.element);
   }
 
+  /** Whether a column is sorted from its largest value at first. */
   downFirst(key) {
     const column = this.columns.find((each) => each.key === key);
     return Boolean(column && column.number);
   }
 
+  /** Makes the headings. */
   makeHead() {
     const cells = this.columns.map((column, index) => {
       const press = () => this.sortBy(column.key);
@@ -90,6 +92,7 @@ class Table {
     this.arrange();
   }
 
+  /** Rows in the order of the column that is sorted by. */
   ordered(rows) {
     const column = this.columns.find((each) => each.key === this.sort.key);
     if (!column) return rows;
@@ -129,10 +132,12 @@ class Table {
     this.draw();
   }
 
+  /** The rows below a row of a tree. */
   below(row) {
     return this.options.children ? this.options.children(row) : [];
   }
 
+  /** The name of a row. */
   name(row) {
     return this.options.id ? this.options.id(row) : String(this.source.indexOf(row));
   }
@@ -162,6 +167,7 @@ class Table {
     this.draw();
   }
 
+  /** Makes the element of a row. */
   makeRow({ row, depth, below }, index) {
     const tree = Boolean(this.options.children);
     const name = this.name(row);
@@ -182,6 +188,7 @@ class Table {
     return element;
   }
 
+  /** Makes a cell. */
   makeCell(column, row, place) {
     const content = column.show ? column.show(row) : column.value(row);
     const text = content === null || content === undefined ? "-" : content;
@@ -201,17 +208,20 @@ class Table {
     return cell;
   }
 
+  /** Moves the first cell of a row of a tree to its depth. */
   indent(cell, depth, below, name) {
     cell.style.paddingLeft = `${4 + (depth - 1) * 15}px`;
     const sign = below ? (this.opened.has(name) ? "▾" : "▸") : "";
     cell.prepend(make("span.twist", { "aria-hidden": "true" }, sign));
   }
 
+  /** A name for the element, for those of its rows. */
   id() {
     if (!this.element.id) this.element.id = `table${(Table.made = (Table.made || 0) + 1)}`;
     return this.element.id;
   }
 
+  /** Opens the row that is clicked, or what is below it. */
   onClick(event, index) {
     this.current = index;
     if (event.target.classList.contains("twist")) this.toggle(index);
@@ -225,6 +235,7 @@ class Table {
     this.arrange();
   }
 
+  /** Chooses a row. */
   enter(index) {
     const each = this.shown[index];
     if (!each) return;
@@ -233,6 +244,7 @@ class Table {
     if (this.options.open) this.options.open(each.row);
   }
 
+  /** Moves, opens and chooses by keys. */
   onKey(event) {
     if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 2);
@@ -253,6 +265,7 @@ class Table {
     event.stopPropagation();
   }
 
+  /** Opens the current row, or goes to the first one below it. */
   inward() {
     const each = this.shown[this.current];
     if (!each || !each.below) return;
@@ -260,6 +273,7 @@ class Table {
     else this.toggle(this.current);
   }
 
+  /** Closes the current row, or goes to the one above it. */
   outward() {
     const each = this.shown[this.current];
     if (!each) return;

@@ -1,4 +1,4 @@
-// Memory: of each tile, over the program, and of each tensor.
+// Memory: of each tile, and over the program.
 
 /** @param {Model} model */
 function memoryView(model) {
@@ -39,6 +39,7 @@ function memoryView(model) {
   };
 }
 
+/** What to know of the memory of an IPU, in words. */
 function memoryNote(memory) {
   const peak = spread(memory.peak, memory.tiles);
   const over = peak.filter((size) => size > memory.capacity).length;
@@ -52,6 +53,7 @@ function memoryNote(memory) {
   );
 }
 
+/** The categories with what they take. */
 function categoryTable(memory) {
   const rows = memory.categories.map(
     ({ name, always_live: always, label, total, tiles }, index) => {
@@ -135,11 +137,13 @@ function shownStep(model, ipu) {
   return Math.max(0, Math.min(steps.op.length - 1, step));
 }
 
+/** The name of the op of a step. */
 function stepName(model, ipu, step) {
   const op = model.memory[ipu].steps.op[step];
   return op === undefined ? "no op" : model.ops.name[op];
 }
 
+/** Values of the plot of liveness. */
 function liveSeries(memory) {
   const steps = memory.steps.bytes.length;
   const always = new Float64Array(Math.max(1, steps)).fill(memory.always_bytes);
@@ -150,6 +154,7 @@ function liveSeries(memory) {
   ];
 }
 
+/** The line above the table: the step, its op and its bytes, with buttons to others. */
 function stepText(model, ipu, step, live, moveTo) {
   const memory = model.memory[ipu];
   const op = memory.steps.op[step];
@@ -179,6 +184,7 @@ function stepText(model, ipu, step, live, moveTo) {
   ];
 }
 
+/** Columns of what is live at a step. */
 function liveColumns() {
   const life = (row) => (row.birth === null ? "always" : `${row.birth} to ${row.death}`);
   return [
@@ -220,90 +226,5 @@ function liveColumns() {
       show: life,
     },
     { key: "source", title: "Line", width: "minmax(160px, 1fr)", value: (row) => row.source },
-  ];
-}
-
-/** @param {Model} model */
-function tensorsView(model) {
-  const { tensors } = model;
-  const rows = range(model.tensorCount);
-  const table = new Table({
-    label: "tensors",
-    columns: tensorColumns(model),
-    sort: "bytes",
-    id: String,
-    open: (tensor) => choose("tensor", tensor),
-  });
-  const texts = lazily(() =>
-    rows.map((row) =>
-      `${tensors.name[row]}\n${model.layerName(tensors.layer[row])}\n${model.text(tensors.kind[row])}`.toLowerCase(),
-    ),
-  );
-  let shown = null;
-  const show = () => {
-    if (shown === (state.q || "")) return;
-    shown = state.q || "";
-    const words = shown.toLowerCase().split(/\s+/).filter(Boolean);
-    table.fill(rows.filter((row) => words.every((word) => texts()[row].includes(word))));
-  };
-  return {
-    name: "tensors",
-    title: "Tensors",
-    count: model.tensorCount,
-    full: true,
-    show,
-    tools: [filterField("tensors", "filter by name, kind or layer")],
-    element: table.element,
-    chosen: (thing) => {
-      const name = thing && thing.kind === "tensor" ? String(thing.id) : null;
-      if (name !== table.chosen) table.choose(name, name !== null);
-    },
-  };
-}
-
-function tensorColumns(model) {
-  const { tensors } = model;
-  const text = (key, title, width) => ({
-    key,
-    title,
-    width,
-    value: (row) => model.text(tensors[key][row]),
-  });
-  return [
-    {
-      key: "name",
-      title: "Tensor",
-      width: "minmax(250px, 2fr)",
-      value: (row) => tensors.name[row],
-      show: (row) => pathText(tensors.name[row] || ""),
-    },
-    {
-      key: "bytes",
-      title: "Bytes",
-      width: "118px",
-      number: true,
-      value: (row) => tensors.bytes[row],
-    },
-    text("dtype", "Type", "84px"),
-    { key: "shape", title: "Shape", width: "150px", value: (row) => shapeText(tensors.shape[row]) },
-    text("kind", "Kind", "84px"),
-    text("role", "Role", "110px"),
-    { key: "ipu", title: "IPU", width: "52px", number: true, value: (row) => tensors.ipu[row] },
-    {
-      key: "users",
-      title: "Used by",
-      width: "74px",
-      number: true,
-      note: "number of ops",
-      value: (row) => tensors.users[row].length,
-    },
-    {
-      key: "layer",
-      title: "Layer",
-      width: "200px",
-      value: (row) => model.layerName(tensors.layer[row]),
-    },
-    text("source", "Line", "minmax(160px, 1fr)"),
-    text("label", "Label", "84px"),
   ];
 }

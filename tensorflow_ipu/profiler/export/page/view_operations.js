@@ -38,6 +38,7 @@ function operationsView(model) {
   };
 }
 
+/** Marks the row of what is chosen. */
 function markOperation(model, table, thing) {
   let name = null;
   if (thing && thing.kind === "transfer") name = String(thing.id);
@@ -48,6 +49,7 @@ function markOperation(model, table, thing) {
   if (name !== table.chosen) table.choose(name, name !== null);
 }
 
+/** What the filter looks for words in. */
 function operationText(model, row) {
   const { name, type, layer, source } = model.operations;
   return [name[row], model.text(type[row]), model.layerName(layer[row]), model.text(source[row])]
@@ -55,6 +57,7 @@ function operationText(model, row) {
     .toLowerCase();
 }
 
+/** Rows that have all words, the bound and the IPU that are asked for. */
 function filteredRows(model, texts, q, bound, ipu) {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   const { operations } = model;
@@ -73,6 +76,7 @@ function distinct(model, column) {
     .sort();
 }
 
+/** Columns of the operations. */
 function operationColumns(model) {
   const table = model.operations;
   const number = (key, title, note, show, width = "96px") => ({
@@ -162,6 +166,7 @@ function operationColumns(model) {
   ];
 }
 
+/** What the cycles of a row are made of. */
 function timeParts(table, row) {
   return [
     ["compute", table.compute[row]],
@@ -171,6 +176,7 @@ function timeParts(table, row) {
   ];
 }
 
+/** The bound of an operation, with its color. */
 function boundTag(model, position) {
   const name = model.text(position);
   if (!name) return "-";

@@ -7,7 +7,7 @@ function summaryView(model) {
     "div.panels",
     {},
     panel("Cycles of the busiest IPU", stackedBar(kindParts(summary.by_kind), whole)),
-    panel("What operations wait for", boundBar(model)),
+    panel("What operations are bound by", boundBar(model)),
     panel("Memory of a replica", stackedBar(categoryParts(model), bytes)),
     panel("How far the cycles can be trusted", labelBar(summary)),
     panel("Operations that take most", topOperations(model)),
@@ -42,6 +42,7 @@ function shortened(parts, most) {
   return [...parts.slice(0, most - 1), [`${rest.length} others`, sum]];
 }
 
+/** Cycles of operations by what they are bound by. */
 function boundBar(model) {
   const sums = new Map();
   const { bound, cycles } = model.operations;
@@ -55,6 +56,7 @@ function boundBar(model) {
   );
 }
 
+/** Cycles by how far they can be trusted. */
 function labelBar({ by_label: byLabel }) {
   const parts = Object.entries(byLabel).filter(([, cycles]) => cycles > 0);
   const note =
@@ -63,10 +65,17 @@ function labelBar({ by_label: byLabel }) {
   return make("div", {}, stackedBar(parts, whole), make("p.soft", {}, note));
 }
 
+/** The most important numbers. */
 function cards(summary, target, model) {
   const { worst } = summary;
   const items = [
-    ["Time of a launch", duration(summary.seconds), intervalText(summary)],
+    [
+      "Time of a launch",
+      duration(summary.seconds),
+      intervalText(summary),
+      null,
+      "8 of 10 measurements of programs lie in this range around the model",
+    ],
     ["Cycles of a launch", whole(summary.cycles), `${summary.label}; ${count(target.clock)}Hz`],
     [
       "Fullest tile",
@@ -77,7 +86,7 @@ function cards(summary, target, model) {
     [
       "Memory of a replica",
       bytes(model.memory.reduce((sum, each) => sum + each.total_bytes, 0)),
-      `${target.ipus_per_replica} IPU(s)`,
+      countOf(target.ipus_per_replica, "IPU"),
     ],
     [
       "Speed",
@@ -95,23 +104,27 @@ function cards(summary, target, model) {
   return make(
     "div.cards",
     {},
-    ...items.map(([name, value, note, open]) =>
+    ...items.map(([name, value, note, open, title]) =>
       make(
         "div.card",
         {},
         make("div.name", {}, name),
         make("b", { title: value }, value),
-        open ? make("div.note", {}, link(note, open, "show the tile")) : make("div.note", {}, note),
+        open
+          ? make("div.note", {}, link(note, open, "show the tile"))
+          : make("div.note", { title }, note),
       ),
     ),
   );
 }
 
+/** The range that measurements lie in, or the label without one. */
 function intervalText({ seconds, interval, label }) {
   if (!interval) return label;
-  return `${duration(seconds * interval[0])} to ${duration(seconds * interval[1])} (8 of 10)`;
+  return `${duration(seconds * interval[0])} to ${duration(seconds * interval[1])}`;
 }
 
+/** The operations that take most. */
 function topOperations(model) {
   const { name, cycles, share, bound } = model.operations;
   const rows = range(Math.min(10, model.rowCount)).map((row) => [
@@ -140,6 +153,7 @@ function topLayers(model) {
   return shortTable(["layer", "#cycles", "#share", "#variables"], rows);
 }
 
+/** What would make the program fit; nothing if it does. */
 function remediesPanel({ remedies, fits }) {
   if (fits && !remedies.length) return null;
   return panel(
@@ -150,6 +164,7 @@ function remediesPanel({ remedies, fits }) {
   );
 }
 
+/** What the host's clock says. */
 function launchesPanel({ launches, host_seconds: seconds }) {
   if (!launches) return null;
   return panel(
@@ -157,7 +172,7 @@ function launchesPanel({ launches, host_seconds: seconds }) {
     make(
       "p",
       {},
-      `Launched ${launches} times in ${seconds.toFixed(3)} s of ` +
+      `Launched ${countOf(launches, "time")} in ${seconds.toFixed(3)} s of ` +
         "the host's wall time, which says nothing of the chip.",
     ),
   );

@@ -39,7 +39,7 @@ function timelineView(model) {
     tools,
     show,
     note: timelineNote(model),
-    element: make("div.column", {}, lanes.element, lanes.said, legend, ipuShares(model)),
+    element: make("div.column", {}, lanes.element, legend, lanes.said, ipuShares(model)),
   };
 }
 
@@ -62,6 +62,7 @@ function ipuShares(model) {
   return make("section.panel.shares", {}, make("h3", {}, "Cycles of each IPU"), ...bars);
 }
 
+/** What to know of the timeline, in words. */
 function timelineNote({ timeline }) {
   const merged = timeline.merged
     ? ` ${whole(timeline.merged)} short spans are drawn as one with those beside them.`
@@ -81,6 +82,7 @@ function timelineGroups(model, timeline, colors) {
   });
 }
 
+/** A layer as a span. */
 function layerSpan(model, layers, i) {
   const layer = layers.layer[i];
   return {
@@ -94,6 +96,7 @@ function layerSpan(model, layers, i) {
   };
 }
 
+/** An op, a transfer or a stage as a span. */
 function workSpan(model, spans, i, colors) {
   const kind = model.text(spans.kind[i]);
   const row = spans.row[i];
@@ -119,6 +122,7 @@ function workSpan(model, spans, i, colors) {
   return span;
 }
 
+/** What is said of a span. */
 function spanLines(model, span) {
   const times =
     `${whole(span.length)} cycles from ${whole(span.start)}, ` +
@@ -135,11 +139,13 @@ function spanLines(model, span) {
   return lines;
 }
 
+/** Chooses the operation or the layer of a span. */
 function openSpan(model, span) {
   if (span.row !== null && span.row !== undefined) chooseRow(model, span.row);
   else if (span.layer) choose("layer", span.layer);
 }
 
+/** Colors with their names. */
 function timelineLegend(model, colors) {
   const names =
     colors === "phase"

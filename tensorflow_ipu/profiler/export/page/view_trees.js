@@ -42,6 +42,7 @@ function openAbove(table, parents, row) {
   table.arrange();
 }
 
+/** Columns of the layers. */
 function layerColumns(model) {
   const { layers } = model;
   const number = (key, title, show, note, width = "100px") => ({
@@ -150,12 +151,14 @@ function nodesBelow(model, node) {
     .map((kind) => `${node}/${kind}`);
 }
 
+/** Node and kind of a step of an op; null of other nodes. */
 function nodeStep(node) {
   if (typeof node !== "string") return null;
   const [at, kind] = node.split("/");
   return { node: Number(at), kind };
 }
 
+/** Chooses what a node is. */
 function openNode(model, node) {
   const tree = model.program_tree;
   const step = nodeStep(node);
@@ -164,6 +167,7 @@ function openNode(model, node) {
   else if (tree.row[at] !== null) choose("transfer", tree.row[at]);
 }
 
+/** Columns of the program. */
 function programColumns(model) {
   const tree = model.program_tree;
   const own = (node, key) => (nodeStep(node) ? null : tree[key][node]);
@@ -243,6 +247,7 @@ function programColumns(model) {
   ];
 }
 
+/** The name of a node. */
 function nodeName(model, node) {
   return model.program_tree.name[node] || model.text(model.program_tree.kind[node]);
 }
@@ -254,6 +259,7 @@ function nodeKind(model, node) {
   return text === "op" && op[node] !== null ? model.text(model.ops.type[op[node]]) : text;
 }
 
+/** A node with its sign. */
 function nodeLabel(model, node, text) {
   const step = nodeStep(node);
   if (step) return make("span.soft", {}, swatch(step.kind), ` ${text}`);

@@ -34,6 +34,7 @@ class Zoom {
     this.show(point - at * length * factor, point + (1 - at) * length * factor);
   }
 
+  /** Moves the stretch by a part of its length. */
   pan(part) {
     const length = this.to - this.from;
     this.show(this.from + part * length, this.from + part * length + length);
@@ -90,6 +91,7 @@ class Zoom {
     element.addEventListener("pointerdown", (event) => this.drag(event, element, plot()[1]));
   }
 
+  /** Moves the stretch with the pointer until it is released. */
   drag(event, element, width) {
     if (event.button) return;
     const { clientX } = event;
