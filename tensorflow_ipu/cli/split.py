@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.costs import intervals
-from tensorflow_ipu.planner import planning
-from tensorflow_ipu.planner.alternatives import stage_split, stage_text
-from tensorflow_ipu.planner.alternatives.stage_split import Split
-from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.alternatives import stage_fit, stage_split, stage_text
+from tensorflow_ipu.planner.alternatives.stage_fit import Fit
+from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.text import aligned
 
 
@@ -35,21 +35,20 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the stages and what they come to."""
     report = files.load(options.file)
-    split = stage_split.split(
-        report.workload, report.settings, options.stages, options.schedule, options.count
-    )
-    plan = planning.plan(split.workload, report.settings)
-    print(json.dumps(to_dict(split, plan), indent=2) if options.json else text(split, plan))
+    workload = report.workload
+    splitter = stage_split.Splitter(workload, report.settings, structure.structure(workload))
+    fit = stage_fit.fitting(splitter, options.stages, options.schedule, options.count)
+    print(json.dumps(to_dict(fit), indent=2) if options.json else text(fit))
     return 0
 
 
-def to_dict(split: Split, plan: Plan) -> dict[str, Any]:
+def to_dict(fit: Fit) -> dict[str, Any]:
     """Returns a split as data for JSON.
 
     Args:
-        split: the stages.
-        plan: memory and time with them.
+        fit: the cut, and what else would fit.
     """
+    split, plan = fit.split, fit.split.plan
     return {
         "schedule": split.schedule,
         "count": split.count,
@@ -58,7 +57,6 @@ def to_dict(split: Split, plan: Plan) -> dict[str, Any]:
         "label": split.label.value,
         "fits": plan.fits,
         "cycles": plan.timeline.cycles,
-        "cycles_range": list(intervals.of_program().of_time(plan.timeline.cycles)),
         "stages": [
             {
                 "layers": list(stage.layers),
@@ -71,16 +69,18 @@ def to_dict(split: Split, plan: Plan) -> dict[str, Any]:
             }
             for stage, memory in zip(split.stages, plan.memory)
         ],
+        "tried": fit.tried,
+        "ways_to_fit": [dataclasses.asdict(way) for way in fit.ways],
     }
 
 
-def text(split: Split, plan: Plan) -> str:
+def text(fit: Fit) -> str:
     """Returns a split as text.
 
     Args:
-        split: the stages.
-        plan: memory and time with them.
+        fit: the cut, and what else would fit.
     """
+    split, plan = fit.split, fit.split.plan
     rows: list[tuple[str, ...]] = [
         ("stage", "layers", "forward", "backward", "update", "copied", "worst tile", "fits")
     ]
@@ -100,5 +100,24 @@ def text(split: Split, plan: Plan) -> str:
             f"{split.balance:.0%} (mean / slowest stage), bubbles {split.bubble_share:.1%}, "
             f"{plan.timeline.cycles:,.0f} cycles a launch ({split.label.value}; {low:,.0f} to "
             f"{high:,.0f} by the spread of measurements)",
+            *_ways(fit),
         ]
     )
+
+
+def _ways(fit: Fit) -> list[str]:
+    """What to say of a program of which no cut fits."""
+    if fit.split.plan.fits:
+        return []
+    fullest = fit.split.plan.fullest
+    rows = [("instead", "stages", "worst tile", "fits", "cycles", "items/s")]
+    for way in fit.ways:
+        needed, fits = f"{way.worst_bytes:,} B", "yes" if way.fits else "no"
+        speed = (f"{way.cycles:,.0f}", f"{way.items_per_second:,.1f}")
+        rows.append((way.name, str(way.stages), needed, fits, *speed))
+    tried = f"{fit.tried} cuts were tried and none fits" if fit.tried > 1 else "It does not fit"
+    return [
+        f"{tried}: a tile holds {fullest.capacity:,} B, and the fullest one has "
+        f"{fullest.worst_bytes:,} B.",
+        *(aligned(rows, right=(1, 2, 4, 5)) if fit.ways else []),
+    ]

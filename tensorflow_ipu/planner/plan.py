@@ -243,6 +243,11 @@ class Timeline:
         """Time of one launch in seconds."""
         return self.cycles / self.clock
 
+    @property
+    def bubble_share(self) -> float | None:
+        """Which share of the IPUs' time a pipeline is idle, 0 to 1; None without one."""
+        return None if self.schedule is None else self.schedule.bubble_share
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:

@@ -40,7 +40,7 @@ def insights(plan: Plan, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
         "memory_share": _share(fullest.worst_bytes, fullest.capacity),
         "largest_variables": _largest_variables(plan),
         "largest_tensors_at_peak": _largest_tensors(plan),
-        "bubble_share": bubble_share(plan),
+        "bubble_share": timeline.bubble_share,
         "io_bound": io_bound(plan),
         "host_cycles": host_cycles(plan),
         "items_per_second": found.items_per_second,
@@ -91,16 +91,6 @@ def remedy_text(remedy: Mapping[str, Any]) -> str:
     saving = f"{remedy['saving']:,} B less on the fullest tile ({remedy['label']})"
     instruction = " ".join(str(remedy["instruction"]).split())
     return f"{remedy['name']}: {saving}, {effect}. {instruction}"
-
-
-def bubble_share(plan: Plan) -> float | None:
-    """Returns which share of the IPUs' time is idle in a pipeline, None without one.
-
-    Args:
-        plan: memory and time of a program.
-    """
-    schedule = plan.timeline.schedule
-    return None if schedule is None else float(schedule.bubble_share)
 
 
 def host_cycles(plan: Plan) -> float:

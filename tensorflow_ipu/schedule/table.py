@@ -14,6 +14,7 @@ from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.schedule import draw, text
 from tensorflow_ipu.schedule.description import PipelineDescription
 from tensorflow_ipu.schedule.modes import Phase
+from tensorflow_ipu.schedule.shares import idle_share
 
 # Stands in the table for the mini-batch of a weight update, which has none.
 NO_MINI_BATCH = -1
@@ -88,8 +89,8 @@ class Schedule:
         Exact for the table: a step counts as one whatever is done in it, the update's too. `timed`
         weights steps with costs.
         """
-        cells = self.steps * len(self.description.ipus)
-        return 1 - len(self) / cells if cells else 0.0
+        entries = np.bincount(self.table["ipu"], minlength=max(self.description.ipus) + 1)
+        return idle_share(entries[list(self.description.ipus)].tolist(), self.steps)
 
     def in_flight(self) -> tuple[int, ...]:
         """Returns how many mini-batches are in flight at most in each stage, measured in the table.

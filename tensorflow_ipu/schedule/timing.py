@@ -12,6 +12,7 @@ import numpy as np
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.schedule.description import PipelineDescription, members
 from tensorflow_ipu.schedule.modes import Phase
+from tensorflow_ipu.schedule.shares import idle_share
 from tensorflow_ipu.schedule.table import Schedule
 
 # Cycles of a stage, or of each member of a parallel stage.
@@ -71,8 +72,7 @@ class Timing:
     @property
     def bubble_share(self) -> float:
         """Which share of the IPUs' time is idle, 0 to 1."""
-        shares = self.utilisation
-        return 1 - sum(shares) / len(shares) if self.total else 0.0
+        return idle_share(self.busy, self.total)
 
 
 def unit_costs(description: PipelineDescription) -> Costs:

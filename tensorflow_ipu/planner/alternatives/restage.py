@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.alternatives import accumulation
@@ -28,19 +29,36 @@ def homes(workload: Workload, found: Structure) -> dict[int, int]:
     return kept
 
 
-def edges(workload: Workload, found: Structure) -> dict[tuple[int, int], int]:
-    """Returns the bytes that go from layer to layer for one mini-batch.
+class Crossing(NamedTuple):
+    """A tensor that several layers have.
+
+    Args:
+        maker: the layer that makes it.
+        users: the other layers that use it.
+        num_bytes: its size.
+        phase: of the op that makes it.
+    """
+
+    maker: int
+    users: frozenset[int]
+    num_bytes: int
+    phase: str
+
+
+def crossings(workload: Workload, found: Structure) -> tuple[Crossing, ...]:
+    """Returns the tensors that go from layer to layer for one mini-batch.
 
     Args:
         workload: the program.
         found: what its parts are for.
     """
-    sizes: dict[tuple[int, int], int] = {}
-    for buffer, (maker, users) in _users(workload, found).items():
-        for user in users - {maker}:
-            size = workload.buffers[buffer].num_bytes
-            sizes[maker, user] = sizes.get((maker, user), 0) + size
-    return sizes
+    phases = _phases(workload, found)
+    return tuple(
+        Crossing(maker, frozenset(users - {maker}), workload.buffers[index].num_bytes, phase)
+        for index, (maker, users) in _users(workload, found).items()
+        if users - {maker}
+        for phase in (phases[index],)
+    )
 
 
 def restaged(

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tensorflow_ipu.costs.label import worst
+from tensorflow_ipu import schedule as schedules
+from tensorflow_ipu.costs.chip.links import link_cycles, links_between
+from tensorflow_ipu.costs.chip.sync import sync_cycles
 from tensorflow_ipu.planner.alternatives import restage
+from tensorflow_ipu.planner.program import placed_workload
 from tensorflow_ipu.planner.program.resources import costs_of
-from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD, UPDATE
+from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
 from tensorflow_ipu.planner.program.structure import Structure
 from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.time import pipeline_costs, work
 from tensorflow_ipu.planner.workload import TENSOR, Workload
+from tensorflow_ipu.schedule import Phase, PipelineDescription, PipelineSchedule
+
+# Phases that layers have cycles in.
+_PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+#: Cuts that are timed by their schedule.
+MOST_TIMED = 100
+# Rounds of mini-batches that they are timed with: a schedule repeats itself.
+_ROUNDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +37,7 @@ class Stage:
 
     Attributes:
         layers: Its layers, in order.
-        forward: Cycles of the forward pass of one mini-batch.
+        forward: Cycles of the forward pass of one mini-batch, without copies to other stages.
         backward: Cycles of the backward pass.
         update: Cycles of one weight update.
         memory: Bytes of its variables, and of the activations of one mini-batch.
@@ -47,7 +62,8 @@ class _Price(NamedTuple):
 
     Args:
         excess: bytes that do not fit, of the worst stage.
-        cycles: of the slowest stage.
+        cycles: of the slowest stage for a mini-batch, with its part of an update and its copies; or
+            of the schedule.
         copied: bytes between stages.
     """
 
@@ -68,45 +84,81 @@ _FREE = _Price(0.0, 0.0, 0.0)
 
 
 class LayerTable:
-    """Cycles, memory and copies of layers, and of runs of them."""
+    """Cycles, memory and copies of layers, and of runs of them.
+
+    Args:
+        workload: the program.
+        settings: what it is planned for.
+        found: what its parts are for.
+    """
 
     def __init__(self, workload: Workload, settings: Settings, found: Structure) -> None:
+        self._chip = settings.chip
         self._layers = found.layers
-        number = len(found.layers)
-        self._cycles = {name: np.zeros(number) for name in (FORWARD, BACKWARD, UPDATE)}
-        # A mini-batch runs an op of the loop over mini-batches once, those of inner loops often.
-        labels = []
-        costs = costs_of(workload, settings)
-        for index, op in enumerate(workload.ops):
-            section, layer = found.sections[index], found.layer_of[index]
-            if layer < 0 or not section or op.end > index + 1:
-                continue
-            cost = costs[index]
-            runs = max(1, round(op.runs / found.mini_batches))
-            self._cycles[section][layer] += cost.cycles * runs
-            labels.append(cost.label)
-        self.label = worst(labels)
+        self._cycles = _cycles(workload, settings, found)
         self._memory = _memory(workload, found)
-        sent = np.zeros((number, number))
-        for (source, destination), size in restage.edges(workload, found).items():
-            sent[source, destination] = size
-        # Sums over all layers before a pair of layers: what goes between runs is four of them.
-        self._sent = np.zeros((number + 1, number + 1))
-        self._sent[1:, 1:] = sent.cumsum(axis=0).cumsum(axis=1)
+        self._crossings = restage.crossings(workload, found)
 
-    def cut(self, stages: int, capacity: int) -> list[int]:
+    def cut(self, description: PipelineDescription, capacity: int) -> list[int]:
         """Returns the end of each stage: one past the index of its last layer.
+
+        Of few cuts the one whose schedule is shortest. Of many that whose slowest stage is fastest,
+        then whatever neighbor of it the schedule makes faster, until there is none: a schedule may
+        wait for the slowest forward pass and for the slowest backward pass, and for the slowest
+        update. What has less memory beyond that of an IPU comes before what is faster.
+
+        Args:
+            description: the pipeline.
+            capacity: bytes of one IPU.
+        """
+        number, stages = len(self._layers), description.stages
+        if stages == 1:
+            return [number]
+        price = self._timer(description, capacity)
+        if math.comb(number - 1, stages - 1) <= MOST_TIMED:
+            cuts = itertools.combinations(range(1, number), stages - 1)
+            return min(([*cut, number] for cut in cuts), key=price)
+        ends = self._fastest_stages(stages, capacity, max(description.count, 1))
+        best, tried = price(ends), 1
+        while tried < MOST_TIMED:
+            moves = [(price(moved), moved) for moved in _neighbors(ends)]
+            tried += len(moves)
+            if not moves or min(moves)[0] >= best:
+                break
+            best, ends = min(moves)
+        return ends
+
+    def stages(self, ends: Sequence[int]) -> tuple[Stage, ...]:
+        """Returns the stages of a cut.
+
+        Args:
+            ends: the end of each stage.
+        """
+        copied = [0] * len(ends)
+        for source, _, size, _ in self._copies(ends):
+            copied[source] += size
+        forward, backward, update = (
+            np.add.reduceat(self._cycles[phase], [0, *ends[:-1]]).tolist() for phase in _PHASES
+        )
+        memory = np.add.reduceat(self._memory, [0, *ends[:-1]]).tolist()
+        return tuple(
+            Stage(
+                self._layers[begin:end],
+                *(forward[stage], backward[stage], update[stage]),
+                *(memory[stage], copied[stage]),
+            )
+            for stage, (begin, end) in enumerate(zip([0, *ends], ends))
+        )
+
+    def _fastest_stages(self, stages: int, capacity: int, count: int) -> list[int]:
+        """The cut whose slowest stage is fastest.
 
         Dynamic programming over the end of each stage. A stage's price is, in this order, by how
         much it exceeds the memory, its cycles, what it copies; a split's is that of its worst
         stage.
         """
         number = len(self._layers)
-        prices = {
-            (begin, end): self._price(begin, end, capacity)
-            for begin in range(number)
-            for end in range(begin + 1, number + 1)
-        }
+        prices = self._prices(capacity, count)
         best: list[dict[int, tuple[_Price, int]]] = [{0: (_FREE, 0)}]
         for _ in range(stages):
             reached: dict[int, tuple[_Price, int]] = {}
@@ -121,29 +173,123 @@ class LayerTable:
             ends.append(part[ends[-1]][1])
         return ends[::-1]
 
-    def stage(self, begin: int, end: int) -> Stage:
-        """Returns the stage of a run of layers."""
-        sums = {name: float(cycles[begin:end].sum()) for name, cycles in self._cycles.items()}
-        return Stage(
-            self._layers[begin:end],
-            sums[FORWARD],
-            sums[BACKWARD],
-            sums[UPDATE],
-            int(self._memory[begin:end].sum()),
-            self._copied(begin, end),
+    def _prices(self, capacity: int, count: int) -> dict[tuple[int, int], _Price]:
+        """The price of each run of layers as a stage."""
+        number = len(self._layers)
+        forward, backward, update = (self._cycles[phase] for phase in _PHASES)
+        cycles = _sums(forward + backward + update / count)
+        memory = _sums(self._memory)
+        wait = sync_cycles(2, self._chip)
+        links = self._leaving(lambda crossing: link_cycles(crossing.num_bytes, self._chip) + wait)
+        sizes = self._leaving(lambda crossing: crossing.num_bytes)
+        return {
+            (begin, end): _Price(
+                max(0.0, float(memory[end] - memory[begin]) - capacity),
+                float(cycles[end] - cycles[begin] + links[begin, end]),
+                float(sizes[begin, end]),
+            )
+            for begin in range(number)
+            for end in range(begin + 1, number + 1)
+        }
+
+    def _leaving(self, weight: Callable[[restage.Crossing], float]) -> np.ndarray:
+        """The weights of what leaves each run of layers, by its begin and end.
+
+        That is made in it, and used outside. It counts once, to however many stages it goes.
+        """
+        number = len(self._layers)
+        made, inside = np.zeros(number), np.zeros((number + 1, number + 1))
+        for crossing in self._crossings:
+            everywhere = {crossing.maker, *crossing.users}
+            made[crossing.maker] += weight(crossing)
+            inside[min(everywhere), max(everywhere) + 1] += weight(crossing)
+        # Of begin and end: all that are made between, without those that only layers between use.
+        all_made = _sums(made)
+        only = inside[::-1].cumsum(axis=0)[::-1].cumsum(axis=1)
+        return (all_made[np.newaxis, :] - all_made[:, np.newaxis]) - only
+
+    def _copies(self, ends: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
+        """Source and destination, bytes and phase of each copy that a cut takes."""
+        stage_of = np.repeat(np.arange(len(ends)), np.diff([0, *ends])).tolist()
+        for maker, users, num_bytes, phase in self._crossings:
+            source = stage_of[maker]
+            for target in {stage_of[user] for user in users} - {source}:
+                yield source, target, num_bytes, phase
+
+    def _timer(
+        self, description: PipelineDescription, capacity: int
+    ) -> Callable[[Sequence[int]], _Price]:
+        """What prices a whole cut by its schedule, with few mini-batches for many."""
+        fewest = description.stages * (2 if description.training else 1)
+        count = min(description.count, _ROUNDS * fewest)
+        schedule = schedules.build(dataclasses.replace(description, count=count, repeat_count=1))
+        part = count / max(description.count, 1)
+
+        def price(ends: Sequence[int]) -> _Price:
+            costs = self._costs(ends, description.training, part)
+            memory = np.add.reduceat(self._memory, [0, *ends[:-1]])
+            return _Price(
+                max(0.0, float(memory.max()) - capacity),
+                schedules.timed(schedule, costs).total,
+                float(sum(size for _, _, size, _ in self._copies(ends))),
+            )
+
+        return price
+
+    def _costs(self, ends: Sequence[int], training: bool, part: float) -> schedules.Costs:
+        """Cycles of the stages of a cut with their copies, and a part of those of the update."""
+        begins = [0, *ends[:-1]]
+        sums = {phase: np.add.reduceat(self._cycles[phase], begins) for phase in _PHASES}
+        wait = sync_cycles(len(ends), self._chip)
+        sums[Phase.FORWARD] += wait
+        sums[Phase.BACKWARD] += wait
+        for source, target, size, phase in self._copies(ends):
+            cycles = link_cycles(size, self._chip, links_between(source, target, self._chip))
+            at = Phase.BACKWARD if phase == BACKWARD else Phase.FORWARD
+            sums[at][source] += cycles + sync_cycles(2, self._chip)
+        return schedules.Costs(
+            sums[Phase.FORWARD].tolist(),
+            sums[Phase.BACKWARD].tolist() if training else None,
+            update=(sums[Phase.UPDATE] * part).tolist(),
         )
 
-    def _price(self, begin: int, end: int, capacity: int) -> _Price:
-        cycles = self._cycles[FORWARD][begin:end].sum() + self._cycles[BACKWARD][begin:end].sum()
-        excess = max(0.0, float(self._memory[begin:end].sum()) - capacity)
-        return _Price(excess, float(cycles), float(self._copied(begin, end)))
 
-    def _copied(self, begin: int, end: int) -> int:
-        """Bytes that layers of a stage send to others."""
-        sent = self._sent
-        everything = sent[end, -1] - sent[begin, -1]
-        inside = sent[end, end] - sent[begin, end] - sent[end, begin] + sent[begin, begin]
-        return int(everything - inside)
+def _sums(numbers: np.ndarray) -> np.ndarray:
+    """Sums of the first numbers of an array, from that of none on."""
+    return np.concatenate([[0], numbers.cumsum()])
+
+
+def _neighbors(ends: Sequence[int]) -> Iterator[list[int]]:
+    """The cuts with one layer in the stage before or after its own."""
+    for place in range(len(ends) - 1):
+        before = ends[place - 1] if place else 0
+        for end in (ends[place] - 1, ends[place] + 1):
+            if before < end < ends[place + 1]:
+                yield [*ends[:place], end, *ends[place + 1 :]]
+
+
+def _cycles(workload: Workload, settings: Settings, found: Structure) -> dict[Phase, np.ndarray]:
+    """Cycles of each layer in each phase, for one mini-batch or update, by the plan's own rules.
+
+    Each layer is a stage of its own for that, all on one IPU, so that nothing is copied.
+    """
+    number = len(found.layers)
+    training = BACKWARD in found.sections
+    apart = PipelineDescription(
+        tuple(range(number)), 2, training, PipelineSchedule.Sequential, any_count=True
+    )
+    staged = restage.restaged(workload, found, range(number), apart)
+    alone = settings.replace(stage_devices=None, stage_options={}, recompute=False)
+    placed = placed_workload.place(staged, (0,) * number)
+    _, items = work.collect(placed, alone, costs_of(staged, alone))
+    begin, end = pipeline_costs.body(placed.relocated)
+    inside = work.between(work.in_body(items, begin), (begin, end))
+    pipeline = dataclasses.replace(apart, device_mapping=(0,) * number)
+    costs = pipeline_costs.stage_costs(placed.relocated, pipeline, inside, settings.chip)
+    return {
+        phase: np.array([costs.cycles(phase, layer, 0) for layer in range(number)])
+        for phase in _PHASES
+    }
 
 
 def _memory(workload: Workload, found: Structure) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Finds the best split of a training program into pipeline stages.
 
-Layers stay in order and whole. Of all ways to make N stages of them, those come first in which no
-stage has more memory than an IPU, then those whose slowest stage is fastest, then those that copy
-least between IPUs.
+Layers stay in order and whole. Of the ways to make N stages of them, those come first in which no
+stage has more memory than an IPU, then those whose schedule is shortest, then those that copy least
+between IPUs.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorflow_ipu import schedule as schedules
 from tensorflow_ipu.costs.label import Label
+from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import restage, workload_edits
 from tensorflow_ipu.planner.alternatives.stage_cut import LayerTable, Stage
+from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.sections import BACKWARD, FORWARD
 from tensorflow_ipu.planner.program.structure import Structure, structure
 from tensorflow_ipu.planner.settings import Settings
@@ -34,21 +35,36 @@ class Split:
 
     Attributes:
         stages: The stages.
+        ends: The end of each stage: one past the index of its last layer.
         schedule: Name of the schedule.
         count: Mini-batches for one update.
-        bubble_share: Which share of the IPUs' time is idle, 0 to 1.
         workload: The program with these stages.
+        settings: What it is planned for.
         capacity: Bytes of one IPU.
-        label: How far cycles can be trusted.
     """
 
     stages: tuple[Stage, ...]
+    ends: tuple[int, ...]
     schedule: str
     count: int
-    bubble_share: float
     workload: Workload
+    settings: Settings
     capacity: int
-    label: Label
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """Memory and time with these stages."""
+        return planning.plan(self.workload, self.settings)
+
+    @property
+    def bubble_share(self) -> float:
+        """Which share of the IPUs' time is idle, 0 to 1: that of the plan."""
+        return self.plan.timeline.bubble_share or 0.0
+
+    @property
+    def label(self) -> Label:
+        """How far cycles can be trusted."""
+        return self.plan.timeline.label
 
     @property
     def balance(self) -> float:
@@ -104,23 +120,56 @@ class Splitter:
         self._original, self._settings, self._found = workload, settings, found
         self._capacity = settings.compute_tiles * settings.chip.memory_per_tile
 
+    @property
+    def layers(self) -> int:
+        """Number of layers, and so the most stages that there can be."""
+        return len(self._found.layers)
+
     def split(self, stages: int, schedule: str | None = None, count: int | None = None) -> Split:
         """Cuts the program; see the function `split`."""
+        description = self._describe(stages, schedule, count)
+        return self._made(self._table.cut(description, self._capacity), description)
+
+    def at(
+        self, ends: Sequence[int], schedule: str | None = None, count: int | None = None
+    ) -> Split:
+        """Returns a cut that is given.
+
+        Args:
+            ends: the end of each stage: one past the index of its last layer, the last one the
+                number of layers.
+            schedule: as for `split`.
+            count: as for `split`.
+
+        Raises:
+            ValueError: a stage has no layers, a layer has no stage, or as for `split`.
+        """
+        number = len(self._found.layers)
+        if not ends or list(ends) != sorted({*ends}) or ends[0] < 1 or ends[-1] != number:
+            raise ValueError(
+                f"Expected the ends of stages in order, each with a layer, up to the {number} "
+                f"layers that there are; received {list(ends)}."
+            )
+        return self._made(ends, self._describe(len(ends), schedule, count))
+
+    def _describe(
+        self, stages: int, schedule: str | None, count: int | None
+    ) -> PipelineDescription:
+        """The pipeline to make."""
         _check_stages(self._found, stages)
-        workload, found = self._workload, self._found
-        description = _description(workload, found, stages, schedule, count)
-        ends = self._table.cut(stages, self._capacity)
+        return _description(self._workload, self._found, stages, schedule, count)
+
+    def _made(self, ends: Sequence[int], description: PipelineDescription) -> Split:
+        stages = len(ends)
         stage_of_layer = np.repeat(np.arange(stages), np.diff([0, *ends])).tolist()
-        parts = tuple(self._table.stage(begin, end) for begin, end in zip([0, *ends], ends))
-        timing = schedules.timed(schedules.build(description), _costs(parts, description))
         return Split(
-            parts,
+            self._table.stages(ends),
+            tuple(ends),
             description.schedule.name,
             description.count,
-            timing.bubble_share,
-            restage.restaged(workload, found, stage_of_layer, description),
+            restage.restaged(self._workload, self._found, stage_of_layer, description),
+            self._settings,
             self._capacity,
-            self._table.label,
         )
 
     @functools.cached_property
@@ -214,11 +263,3 @@ def _description(
         made = PipelineDescription(mapping, count, training, chosen, repeat)
     check_count(made)
     return made
-
-
-def _costs(parts: Sequence[Stage], description: PipelineDescription) -> schedules.Costs:
-    return schedules.Costs(
-        tuple(stage.forward for stage in parts),
-        tuple(stage.backward for stage in parts) if description.training else None,
-        update=tuple(stage.update for stage in parts),
-    )

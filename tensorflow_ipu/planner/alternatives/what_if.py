@@ -153,7 +153,6 @@ def _of_one_program(
 
 def _outcome(changes: Mapping[str, Any], plan: Plan) -> Outcome:
     """What comes of a combination that is possible."""
-    schedule = plan.timeline.schedule
     return Outcome(
         changes,
         plan.fullest.worst_bytes,
@@ -164,7 +163,7 @@ def _outcome(changes: Mapping[str, Any], plan: Plan) -> Outcome:
         throughput.items_per_second(plan),
         throughput.range_per_second(plan),
         throughput.reserved_ipus(plan.workload.ipus) * plan.settings.replicas,
-        None if schedule is None else schedule.bubble_share,
+        plan.timeline.bubble_share,
         worst([throughput.memory_label(plan), plan.timeline.label]),
     )
 

@@ -16,7 +16,7 @@ from tensorflow_ipu.profiler.export.text_tables import (
     seconds_text,
     table,
 )
-from tensorflow_ipu.profiler.insights import bubble_share, host_cycles, remedy_text
+from tensorflow_ipu.profiler.insights import host_cycles, remedy_text
 from tensorflow_ipu.text import human_bytes, human_count
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _pipeline(report: Report) -> list[str]:
     description, schedule = report.workload.pipeline, report.plan.timeline.schedule
     if description is None or schedule is None:
         return []
-    recompute, bubble = description.resolved_recomputation, bubble_share(report.plan) or 0.0
+    recompute, bubble = description.resolved_recomputation, report.plan.timeline.bubble_share or 0.0
     lines = [
         f"{description.stages} stages, {description.mini_batches} mini-batches, "
         f"{description.schedule.name} schedule, "

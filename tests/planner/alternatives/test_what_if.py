@@ -123,7 +123,8 @@ def test_every_combination_is_planned_in_order():
         ({"tiles": [32, 64], "io_tiles": [0, 4], "partials": ["half", "float"]}, 1),
         ({"batch": [16, 32], "tiles": [32, 64]}, 2),
         ({"replicas": [1, 2, 4], "tiles": [32, 64]}, 2),
-        ({"stages": [1, 2], "tiles": [32, 64]}, 4),
+        # Twice for each cut: with each layer as a stage to see what it costs, and as it is cut.
+        ({"stages": [1, 2], "tiles": [32, 64]}, 8),
     ],
 )
 def test_combinations_that_make_one_program_place_it_once(monkeypatch, changes, programs):

@@ -45,6 +45,8 @@ def test_stages_equal_the_pipeline_that_is_really_compiled(name):
     compiled = real_programs.workload(name, BATCH, 1, split.count, cut)
     found = _one(alone, stages=2, count=8)
     _agree(found, compiled)
+    bubble = planning.plan(compiled, Settings()).timeline.bubble_share
+    assert found.bubble_share == split.bubble_share == pytest.approx(bubble, abs=0.02)
 
 
 def test_more_mini_batches_of_a_program_that_accumulates():

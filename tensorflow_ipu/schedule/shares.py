@@ -1,0 +1,17 @@
+"""`idle_share`: the share of its IPUs' time that a pipeline does not use, its bubble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def idle_share(busy: Sequence[float], total: float) -> float:
+    """Returns which share of the time of some IPUs is idle, 0 to 1; 0 of no time.
+
+    The one definition of a bubble: in plans with cycles, in tables of schedules with steps.
+
+    Args:
+        busy: how long each IPU works.
+        total: how long all of them are there, in the same unit.
+    """
+    return 1 - sum(busy) / (total * len(busy)) if total and busy else 0.0
