@@ -8,7 +8,7 @@ data.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import path
@@ -77,29 +77,43 @@ def _find_kept_lists(drafts: Sequence[Draft], makers: Makers) -> None:
 def _find_updates(drafts: Sequence[Draft], makers: Makers, accumulators: frozenset[str]) -> None:
     """Finds what a program that updates its weights by hand does with gradients.
 
-    What gradients come from again, and what adds them up over mini-batches, is part of the backward
-    pass, and so is what works on gradients in a stage of a pipeline. Sums of gradients that tapes
-    make are gradients, and so is what a call of a gradient function returns. All else whose data
-    come from gradients is part of the update.
+    That are the ops whose data come from gradients, unless gradients come from them again. Sums of
+    gradients that tapes make are gradients, and so is what a call of a gradient function returns.
+    What adds gradients up over mini-batches, and what that works on, is part of the backward pass,
+    and so is what works on gradients in a stage of a pipeline.
     """
     callers = {d.caller for d in drafts if d.phase == BACKWARD and d.caller is not None}
+    others = {d.caller for d in drafts if d.phase != BACKWARD and _computes(d)}
     for position, draft in enumerate(drafts):
-        if not draft.phase and _passes_gradients(drafts, position, callers, makers):
+        whole = position in callers - others and op_names.is_call(draft.record.type)
+        if not draft.phase and (whole or _passes_gradients(drafts, position, callers, makers)):
             draft.phase = BACKWARD
-    before = {
-        position
-        for position, draft in enumerate(drafts)
-        if draft.phase == BACKWARD or _adds_up(draft, accumulators)
-    }
-    for position in range(len(drafts) - 1, -1, -1):
-        if position in before:
-            before.update(sources(drafts, position, makers))
+    gradients = [p for p, draft in enumerate(drafts) if draft.phase == BACKWARD]
+    sums = [p for p, draft in enumerate(drafts) if _adds_up(draft, accumulators)]
+    before, summed = (_sources_of_all(drafts, found, makers) for found in (gradients, sums))
     for position in _after_gradients(drafts, before, makers):
         draft = drafts[position]
         if not draft.phase:
-            backward = position in before or draft.record.stage is not None
+            backward = position in summed or draft.record.stage is not None
             draft.phase = BACKWARD if backward else UPDATE
-    _find_prepared(drafts, before)
+    _find_prepared(drafts, before | summed)
+
+
+def _sources_of_all(drafts: Sequence[Draft], ends: Iterable[int], makers: Makers) -> set[int]:
+    """Some ops, and all that their data come from."""
+    found = set(ends)
+    for position in range(len(drafts) - 1, -1, -1):
+        if position in found:
+            found.update(sources(drafts, position, makers))
+    return found
+
+
+def _computes(draft: Draft) -> bool:
+    """Whether an op makes something new of tensors with more than one element."""
+    if draft.known or draft.record.type in _PASSES:
+        return False
+    operands = (*draft.inputs, *draft.outputs)
+    return any(o.buffer is not None and o.type.elements > 1 for o in operands)
 
 
 def _adds_up(draft: Draft, accumulators: frozenset[str]) -> bool:
@@ -136,11 +150,9 @@ def _after_gradients(drafts: Sequence[Draft], before: set[int], makers: Makers) 
             for source in sources(drafts, position, makers)
         )
         found = found or any(operand.buffer in state for operand in draft.inputs)
-        if not found or draft.record.type == op_names.OUTFEED:
+        if not found or position in before or draft.record.type == op_names.OUTFEED:
             continue
         after.add(position)
-        if position in before:
-            continue
         if draft.variables and op_names.is_update(draft.record.type):
             state.update({draft.inputs[0].buffer} - weights)
     return after

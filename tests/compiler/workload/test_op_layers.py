@@ -142,7 +142,7 @@ def test_every_op_of_a_graph_of_tensorflow_1_has_a_layer() -> None:
     shares = _shares(_last())
     assert breakdown.NO_LAYER not in shares
     named = sum(shares.get(name, 0.0) for name in ("tower/first", "tower/second", "loss"))
-    assert named > 0.9
+    assert named > 0.85
     updates = {op.layer for op in _ops("ResourceApplyKerasMomentum")}
     updates |= {op.layer for op in _ops("ResourceApplyMomentum")}
     assert updates == {"tower/first", "tower/second"}

@@ -17,7 +17,8 @@ from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.costs.chip.collectives import all_gather, all_reduce, reduce_scatter
 from tensorflow_ipu.costs.chip.sync import sync_cycles
-from tensorflow_ipu.planner.alternatives import capacity_text
+from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
+from tensorflow_ipu.planner.alternatives import capacity_text, replication
 from tensorflow_ipu.planner.alternatives.remedies import remedies
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import fused_maps
@@ -98,6 +99,10 @@ def test_layers_phases_and_lines_are_those_of_the_program() -> None:
     products = [op for op in workload.ops if op.type == "MatMul"]
     assert [op.phase for op in products] == [""] * 2 + ["backward"] * 4
     assert {op.source for op in products} == {line_of(block, "x @ weight")}
+    calls = [op.phase for op in workload.ops if op.type == "PartitionedCall"]
+    assert calls == [""] * 2 + ["backward"] * 2
+    sums = [op for op in replication.with_sums(workload).ops if op.type == CROSS_REPLICA_SUM]
+    assert [op.inputs[0].shape for op in sums] == [(FEATURES, FEATURES)] * 2
     scaled = line_of(trained_blocks, "scaled_add_")
     assert {op.phase for op in workload.ops if op.source == scaled and op.inputs} == {"update"}
     assert not executable.copies

@@ -6,6 +6,8 @@ import numpy as np
 import popart
 import pytest
 
+from tensorflow_ipu.op_names import CROSS_REPLICA_SUM
+from tensorflow_ipu.planner.alternatives import replication
 from tests.support import popart_models
 from tests.support import popart_training as models
 from tests.support.popart_training import Trained
@@ -81,6 +83,9 @@ def test_accumulation_and_updates_are_in_the_plan(plain):
         assert {op.runs for op in products} == {6}
         updates = [op for op in workload.ops if op.phase == "update" and op.type == "Sqrt"]
         assert updates and {op.runs for op in updates} == {2}
+        sums = [op for op in replication.with_sums(workload).ops if op.type == CROSS_REPLICA_SUM]
+        weights = [(v.shape, 2) for v in workload.variables if v.role == "accumulator"]
+        assert sorted((op.inputs[0].shape, op.runs) for op in sums) == sorted(weights)
 
 
 def test_locations_are_in_the_plan_and_change_no_values(plain):
