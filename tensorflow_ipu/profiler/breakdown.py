@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.op_groups import group
 from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer, Plan
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Workload
@@ -30,7 +31,7 @@ class LayerRow(NamedTuple):
         activation_bytes: results of its forward ops, each counted once.
         flops: floating-point operations of one launch, as far as there are formulas.
         ops: number of ops.
-        label: how far the cycles can be trusted.
+        label: how far the cycles can be trusted: that of the ops which make up most of them.
     """
 
     layer: str
@@ -143,7 +144,7 @@ def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
     """
     workload = plan.workload
     sums: dict[str, dict[str, float]] = {}
-    labels: dict[str, set[Label]] = {}
+    by_label: dict[str, dict[Label, float]] = {}
 
     def of(layer: str) -> dict[str, float]:
         return sums.setdefault(layer or NO_LAYER, dict.fromkeys(LayerRow._fields[1:-1], 0))
@@ -155,13 +156,14 @@ def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
     for time in plan.timeline.ops:
         op = workload.ops[time.op]
         of(group(op))[_PHASES.get(op.phase, "forward_cycles")] += time.cycles
-        labels.setdefault(group(op) or NO_LAYER, set()).update((time.cost.label, op.label))
+        parts = by_label.setdefault(group(op) or NO_LAYER, dict.fromkeys(Label, 0.0))
+        parts[worst((time.cost.label, op.label))] += time.cycles
     for variable, layer in layers_of_variables(workload).items():
         of(layer)["variable_bytes"] += workload.variables[variable].share
     for layer, num_bytes in activations(workload):
         of(layer)["activation_bytes"] += num_bytes
     return tuple(
-        LayerRow(layer, **numbers, label=worst(labels.get(layer, ())).value)  # type: ignore[arg-type]
+        LayerRow(layer, **numbers, label=median_label(by_label.get(layer, {})).value)  # type: ignore[arg-type]
         for layer, numbers in sums.items()
     )
 

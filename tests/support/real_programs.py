@@ -144,7 +144,7 @@ def _pipeline(model: Any, cut: tuple[tuple[str, ...], ...], count: int) -> None:
     stage = 0
     assignment = model.get_pipeline_stage_assignment()
     for element in assignment:
-        stage = max(stage, stages.get(element.layer.name, stage))
+        stage = stages.get(element.layer.name, stage)
         element.pipeline_stage = stage
     model.set_pipeline_stage_assignment(assignment)
     model.set_pipelining_options(gradient_accumulation_steps_per_replica=count)

@@ -7,9 +7,10 @@ import pytest
 from tensorflow_ipu.costs.chip import collectives
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.alternatives import replication, what_if
+from tensorflow_ipu.planner.alternatives.batch import with_batch
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.planner.settings import Settings
-from tests.support import real_programs, workloads
+from tests.support import real_programs, training_steps, workloads
 
 SUM = "IpuCrossReplicaSum"
 
@@ -43,7 +44,7 @@ def test_the_same_sums_as_in_a_program_compiled_for_two_replicas(name):
         assert all(inner.end <= op.end for inner in after.ops[index + 1 : op.end])
 
 
-@pytest.mark.parametrize("name", ["residual", "lstm"])
+@pytest.mark.parametrize("name", ["residual", "lstm", "encoder"])
 def test_gradients_of_weights_are_summed_and_none_of_activations(name):
     before = real_programs.workload(name, 8)
     trained = structure.structure(before).trained
@@ -66,3 +67,15 @@ def test_what_if_counts_the_sums(replicas):
     alone = planning.plan(workload, settings).timeline.cycles
     each = collectives.all_reduce(512 * 512 * 4, replicas, 1, settings.chip).cycles
     assert found.cycles == pytest.approx(alone + 2 * each, rel=0.01)
+
+
+@pytest.mark.parametrize("name", sorted(training_steps.PROGRAMS))
+def test_what_is_summed_is_what_is_trained_whatever_the_batch(name):
+    """Two optimizers, tied weights, clipping by the global norm, moving averages."""
+    before, trained = training_steps.workload(name, 4)
+    larger, _ = training_steps.workload(name, 64)
+    summed = [op.inputs[0].type.num_bytes for op in sums(replication.with_sums(before))]
+    assert sum(summed) == trained
+    assert [op.inputs[0].type.num_bytes for op in sums(replication.with_sums(larger))] == summed
+    scaled = replication.with_sums(with_batch(before, 64))
+    assert [op.inputs[0].type.num_bytes for op in sums(scaled)] == summed
