@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner.time.items import CHIP_KINDS, IDLE
-from tensorflow_ipu.profiler.insights import remedy_text
 from tensorflow_ipu.profiler.views import layer_tree
 from tensorflow_ipu.profiler.views.bounds import BOUNDS
 from tensorflow_ipu.profiler.views.layer_tree import LayerNode
@@ -78,7 +77,7 @@ def summary(report: Report) -> dict[str, Any]:
         "interval": list(intervals.of_program()[1:3]),
         "bubble_share": plan.timeline.bubble_share,
         "io_bound": found["io_bound"],
-        "remedies": [remedy_text(remedy) for remedy in found["remedies"]],
+        "remedies": list(found["remedies"]),
         "worst": {
             "ipu": worst.ipu,
             "tile": worst.worst_tile,

@@ -90,6 +90,18 @@ class TestViews:
         for kind, cycles in report.plan.timeline.by_kind.items():
             assert f"{kind}\n{cycles:,.0f}" in text or not cycles
 
+    def test_what_does_not_fit_has_what_to_write_first(self, show, tmp_path):
+        large = pages.report(width=2048, tiles=16)
+        path = tmp_path / "large.html"
+        path.write_text(html_report.page(large), encoding="utf-8")
+        remedy = large.insights["remedies"][0]
+        with show(path=path) as page:
+            assert page.locator(".bar .pill").inner_text() == "does not fit"
+            line = page.locator("details").filter(has_text=remedy["name"]).first
+            assert not line.locator("pre").is_visible()
+            line.locator("summary").click()
+            assert line.locator("pre").inner_text() == remedy["instruction"]
+
     def test_operations_have_the_cycles_of_the_plan_the_most_expensive_first(self, show, report):
         with show("view=operations") as page:
             found = {row[0]: number(row[1]) for row in rows(page)}

@@ -29,7 +29,7 @@ function readData() {
  * @param {{element: Element, show: function(): void}} [parts.detail]
  */
 function buildPage({ titles, views, search, detail }) {
-  const help = helpDialog();
+  const help = helpDialog(search ? KEYS : KEYS.slice(1));
   const icon = (text, title, act) =>
     make("button.button.icon", { type: "button", title, "aria-label": title, click: act }, text);
   const bar = make(
@@ -122,7 +122,7 @@ function onPageKey(event, { views, search, help }) {
 }
 
 /** The window with all keys. */
-function helpDialog() {
+function helpDialog(keys) {
   const dialog = make(
     "dialog",
     { "aria-label": "help" },
@@ -130,7 +130,7 @@ function helpDialog() {
     make(
       "dl",
       {},
-      ...KEYS.flatMap(([key, text]) => [
+      ...keys.flatMap(([key, text]) => [
         make("dt", {}, make("kbd", {}, key)),
         make("dd", {}, text),
       ]),
@@ -158,6 +158,7 @@ function listenToPrinter(views, sections) {
     else delete document.documentElement.dataset.printed;
     sections.forEach((section) => section.classList.toggle("printed", on));
     views.forEach((view) => on && view.show && view.show());
+    if (on) document.querySelectorAll("details").forEach((each) => (each.open = true));
     sections.forEach((section) =>
       section
         .querySelectorAll(".grid, .plot")

@@ -152,9 +152,12 @@ class StackPlot {
     context.lineTo(PLOT.left + this.width(), this.y(this.limit));
     context.stroke();
     context.setLineDash([]);
-    context.fillStyle = themed("--bad");
     context.textAlign = "right";
     const text = `${this.options.format(this.limit)} a tile holds`;
+    const wide = context.measureText(text).width + 8;
+    context.fillStyle = themed("--paper");
+    context.fillRect(PLOT.left + this.width() - wide, this.y(this.limit) + 3, wide, 14);
+    context.fillStyle = themed("--bad");
     context.fillText(text, PLOT.left + this.width() - 4, this.y(this.limit) + 13);
   }
 

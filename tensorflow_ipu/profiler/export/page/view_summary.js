@@ -6,13 +6,13 @@ function summaryView(model) {
   const panels = make(
     "div.panels",
     {},
+    remediesPanel(summary),
     panel("Cycles of the busiest IPU", stackedBar(kindParts(summary.by_kind), whole)),
     panel("What operations are bound by", boundBar(model)),
     panel("Memory of a replica", stackedBar(categoryParts(model), bytes)),
     panel("How far the cycles can be trusted", labelBar(summary)),
     panel("Operations that take most", topOperations(model)),
     panel("Layers that take most", topLayers(model)),
-    remediesPanel(summary),
     launchesPanel(program),
   );
   return {
@@ -82,11 +82,12 @@ function cards(summary, target, model) {
       bytes(worst.bytes),
       `${percent(worst.bytes, worst.capacity)} of ${bytes(worst.capacity)}`,
       () => choose("tile", `${worst.ipu}.${worst.tile}`),
+      `tile ${worst.tile} of IPU ${worst.ipu}`,
     ],
     [
-      "Memory of a replica",
+      "Memory",
       bytes(model.memory.reduce((sum, each) => sum + each.total_bytes, 0)),
-      countOf(target.ipus_per_replica, "IPU"),
+      `all tiles of ${countOf(target.ipus_per_replica, "IPU")}`,
     ],
     [
       "Speed",
@@ -95,7 +96,7 @@ function cards(summary, target, model) {
     ],
   ];
   if (summary.items_per_second != null) {
-    items.push(["Throughput", `${count(summary.items_per_second)}/s`, "elements, all replicas"]);
+    items.push(throughputCard(summary));
   }
   if (summary.bubble_share !== null) {
     items.push(["Idle in the pipeline", percent(summary.bubble_share, 1), "of the IPUs' time"]);
@@ -110,12 +111,24 @@ function cards(summary, target, model) {
         {},
         make("div.name", {}, name),
         make("b", { title: value }, value),
-        open
-          ? make("div.note", {}, link(note, open, "show the tile"))
-          : make("div.note", { title }, note),
+        open ? make("div.note", {}, link(note, open, title)) : make("div.note", { title }, note),
       ),
     ),
   );
+}
+
+/** Elements in a second, with the range that measurements lie in. */
+function throughputCard({ items_per_second: rate, interval }) {
+  const note = interval
+    ? `${count(rate / interval[1])} to ${count(rate / interval[0])}/s`
+    : "elements, all replicas";
+  return [
+    "Throughput",
+    `${count(rate)}/s`,
+    note,
+    null,
+    "elements of all replicas; 8 of 10 measurements",
+  ];
 }
 
 /** The range that measurements lie in, or the label without one. */
@@ -153,15 +166,39 @@ function topLayers(model) {
   return shortTable(["layer", "#cycles", "#share", "#variables"], rows);
 }
 
+/** A change that saves memory; what to write opens below it. */
+function remedyLine({ name, instruction, saving, fits, cycles_ratio: ratio, label }) {
+  const verdict = fits
+    ? make("span.pill.good", {}, "fits")
+    : make("span.pill.warn", {}, "not enough");
+  const time = ratio === null ? "" : `, ${digitsOf(ratio)} times the cycles`;
+  return make(
+    "details",
+    {},
+    make(
+      "summary",
+      {},
+      verdict,
+      " ",
+      make("b", {}, name),
+      " ",
+      make("span.soft", {}, `${bytes(saving)} less on the fullest tile${time} (${label})`),
+    ),
+    make("pre.code", {}, instruction),
+  );
+}
+
 /** What would make the program fit; nothing if it does. */
 function remediesPanel({ remedies, fits }) {
   if (fits && !remedies.length) return null;
-  return panel(
-    "What would make it fit",
+  const found = panel(
+    "What would make it need less memory",
     remedies.length
-      ? make("ul", {}, ...remedies.map((each) => make("li", {}, each)))
-      : make("p.soft", {}, "tensorflow-ipu remedies searches for it."),
+      ? make("div", {}, ...remedies.map(remedyLine))
+      : make("p.soft", {}, "Nothing was found; `tensorflow-ipu remedies` searches combinations."),
   );
+  found.classList.add("wide");
+  return found;
 }
 
 /** What the host's clock says. */
