@@ -135,7 +135,7 @@ function layerDetail(model, { id }) {
 
 /** Ops of a layer that take no cycles. */
 function freeOps(model, layer) {
-  return (model.opsOfLayer.get(layer) || []).filter((op) => !model.rowsOfOp.has(op));
+  return (model.opsOfLayer.get(layer) || []).filter((op) => !model.rowsOf(op).length);
 }
 
 /** Numbers of a layer. */

@@ -4,7 +4,7 @@
 function opDetail(model, { id }) {
   const { ops } = model;
   if (id >= model.opCount) return null;
-  const rows = model.rowsOfOp.get(id) || [];
+  const rows = model.rowsOf(id);
   return {
     title: ops.name[id],
     path: layerPath(model, ops.layer[id] || 0),
@@ -22,10 +22,25 @@ function opDetail(model, { id }) {
       rows.length
         ? rows.map((row) => costDetail(model, row))
         : make("p.soft", {}, "It takes no cycles of its own."),
+      rows.flatMap((row) => mapList(model, row)),
       operandList(model, id, "inputs", "Inputs"),
       operandList(model, id, "outputs", "Outputs"),
     ],
   };
+}
+
+/** The ops that are computed as one map, if a row is of such. */
+function mapList(model, row) {
+  const others = model.fusedWith(row);
+  if (!others.length) return [];
+  return linkList(
+    "One map",
+    [model.operations.op[row], ...others].map((op) => [
+      model.ops.name[op],
+      model.text(model.ops.type[op]),
+      () => choose("op", op),
+    ]),
+  );
 }
 
 /** What an op or a transfer costs. */

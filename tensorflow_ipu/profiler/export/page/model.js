@@ -58,6 +58,18 @@ class Model {
     return position === null || position === undefined ? "" : this.texts[position];
   }
 
+  /** Rows of the operations table that an op is in; of a map all of its ops are in one. */
+  rowsOf(op) {
+    const row = this.ops.row[op];
+    return this.rowsOfOp.get(op) || (row === null || row === undefined ? [] : [row]);
+  }
+
+  /** Other ops that are computed with that of a row, as one map. */
+  fusedWith(row) {
+    const { fused } = this.operations;
+    return (fused && fused[row]) || [];
+  }
+
   /** A layer and those around it, the outermost first; without the program. */
   trail(layer) {
     const found = [];

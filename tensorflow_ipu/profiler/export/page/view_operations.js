@@ -43,8 +43,9 @@ function markOperation(model, table, thing) {
   let name = null;
   if (thing && thing.kind === "transfer") name = String(thing.id);
   if (thing && thing.kind === "op") {
-    const rows = model.rowsOfOp.get(thing.id);
-    name = rows ? String(rows.find((row) => String(row) === table.chosen) ?? rows[0]) : null;
+    const rows = model.rowsOf(thing.id);
+    const row = rows.find((each) => String(each) === table.chosen) ?? rows[0];
+    name = row === undefined ? null : String(row);
   }
   if (name !== table.chosen) table.choose(name, name !== null);
 }
@@ -152,7 +153,7 @@ function operationColumns(model) {
       "84px",
     ),
     number("runs", "Runs", "in a launch", whole, "66px"),
-    text("type", "Type", "150px"),
+    { ...text("type", "Type", "150px"), show: (row) => typeText(model, row) },
     {
       key: "layer",
       title: "Layer",
@@ -164,6 +165,13 @@ function operationColumns(model) {
     text("source", "Line", "190px", "line of the user's program"),
     text("label", "Label", "84px", "how far the numbers can be trusted"),
   ];
+}
+
+/** The type of an operation, and of how many ops a map is. */
+function typeText(model, row) {
+  const others = model.fusedWith(row).length;
+  const type = model.text(model.operations.type[row]);
+  return others ? `${type}, map of ${others + 1}` : type;
 }
 
 /** What the cycles of a row are made of. */
