@@ -19,7 +19,7 @@ from tensorflow_ipu.planner.time import throughput
 _NO_REMEDY = ("replicas", "schedule", "partials", "count")
 # Plans for remedies: so many ops may be planned in all, which takes about a second. A few plans are
 # made of any program.
-_OPS, _FEWEST, _MOST = 15_000, 3, 24
+_OPS, _FEWEST, _MOST = 15_000, 2, 24
 # Combinations that are shown, besides single changes.
 _COMBINATIONS = 3
 

@@ -130,6 +130,24 @@ class Splitter:
         description = self._describe(stages, schedule, count)
         return self._made(self._table.cut(description, self._capacity), description)
 
+    def count(self, stages: int, schedule: str | None = None) -> int:
+        """Returns how many mini-batches an update takes unless it is told.
+
+        Args:
+            stages: number of stages.
+            schedule: as for `split`.
+        """
+        return self._describe(stages, schedule, None).count
+
+    def parts(self, stages: int) -> tuple[Stage, ...]:
+        """Returns the stages of a cut, without making the program with them.
+
+        Args:
+            stages: number of stages.
+        """
+        description = self._describe(stages, None, None)
+        return self._table.stages(self._table.cut(description, self._capacity))
+
     def at(
         self, ends: Sequence[int], schedule: str | None = None, count: int | None = None
     ) -> Split:

@@ -94,16 +94,23 @@ def _half(dtype: str) -> str:
 
 
 def _half_op(op: Op) -> Op:
+    """An op with float16 in place of float32; most ops of an update of numbers have neither."""
+    attributes = _half_attributes(op.attributes)
+    full = any(operand.dtype == FULL for operand in (*op.inputs, *op.outputs))
+    if not full and attributes is op.attributes:
+        return op
     return dataclasses.replace(
         op,
-        inputs=tuple(_half_operand(operand) for operand in op.inputs),
-        outputs=tuple(_half_operand(operand) for operand in op.outputs),
-        attributes=_half_attributes(op.attributes),
+        inputs=tuple(map(_half_operand, op.inputs)),
+        outputs=tuple(map(_half_operand, op.outputs)),
+        attributes=attributes,
     )
 
 
 def _half_operand(operand: Operand) -> Operand:
-    return operand._replace(dtype=_half(operand.dtype))
+    if operand.dtype != FULL:
+        return operand
+    return Operand(HALF, operand.shape, operand.buffer)
 
 
 def _half_attributes(attributes: Mapping[str, Any]) -> Mapping[str, Any]:

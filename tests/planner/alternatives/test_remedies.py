@@ -141,11 +141,12 @@ def test_combinations_follow_single_changes_that_do_not_suffice(found):
     assert not next(remedy for remedy in found if remedy.name == "float16").fits
 
 
-def test_few_plans_find_what_fits_too(too_big):
+@pytest.mark.parametrize("plans", [2, 4])
+def test_few_plans_find_what_fits_too(too_big, plans):
     """As for a program of thousands of ops."""
-    found = remedies.remedies(too_big, plans=4)
+    found = remedies.remedies(too_big, plans)
     assert found[0].fits
-    assert len(found) <= 4
+    assert len(found) <= plans
 
 
 def test_the_budget_of_plans_depends_on_the_number_of_ops():
@@ -155,7 +156,7 @@ def test_the_budget_of_plans_depends_on_the_number_of_ops():
         remedies.budget_of(dataclasses.replace(plan, workload=workload))
         for workload in (small, large)
     ]
-    assert budgets == [24, 3]
+    assert budgets == [24, 2]
 
 
 def test_a_program_that_fits_has_remedies_too():

@@ -45,7 +45,7 @@ def _steps(choices, api=""):
     settings = Settings(chip=chips.MK2.with_tiles(16))
     plan = planning.plan(workload, settings)
     made = Maker(workload, settings, 16, fewer=True).make(choices)
-    return Guide(plan).steps(Trial(choices, made.plan(), made.split))
+    return Guide(plan).steps(Trial(choices, made.plan(), made.parts))
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)

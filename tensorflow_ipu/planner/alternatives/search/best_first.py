@@ -23,6 +23,8 @@ from tensorflow_ipu.planner.plan import Plan
 
 # Of the plans, how many at most are of single changes.
 _SINGLES = 0.5
+# With fewer plans than this only what is guessed to fit is planned.
+_FEW = 4
 # How much what does not fit is held back, as a power of the part of it that fits.
 _EAGERNESS = 2
 # By which factor a guess may be wrong, once something that fits is known.
@@ -111,7 +113,8 @@ class Search:
         self._try(Choices(), self._plan)
         self._wait(self._start.choices, guess.of_plan(self._plan))
         singles = _each_subject_first(self._waiting)
-        first, self._waiting = _divided(singles, int(_SINGLES * plans))
+        number = int(_SINGLES * plans) if plans >= _FEW else 0
+        first, self._waiting = _divided(singles, number)
         for trial in [self._next(waiting) for waiting in first]:
             self._build_upon(trial)
         self._combine()
@@ -202,7 +205,7 @@ class Search:
         except ValueError as error:
             self.found.failures.setdefault(str(error), choices)
             return None
-        trial = Trial(choices, plan, made.split)
+        trial = Trial(choices, plan, made.parts)
         self.found.trials[choices] = trial
         return trial
 

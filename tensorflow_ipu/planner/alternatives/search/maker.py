@@ -14,7 +14,8 @@ from tensorflow_ipu.planner.alternatives import (
     workload_edits,
 )
 from tensorflow_ipu.planner.alternatives.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
-from tensorflow_ipu.planner.alternatives.stage_split import Split, Splitter
+from tensorflow_ipu.planner.alternatives.stage_cut import Stage
+from tensorflow_ipu.planner.alternatives.stage_split import Splitter
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.structure import Structure
@@ -34,12 +35,12 @@ class Made:
     Attributes:
         planner: Of the program.
         settings: What it is planned for.
-        split: The cut into stages or shards; None where the program keeps its own.
+        parts: The layers of each stage or shard; empty where the program keeps its own.
     """
 
     planner: Planner
     settings: Settings
-    split: Split | None = None
+    parts: tuple[Stage, ...] = ()
 
     @property
     def workload(self) -> Workload:
@@ -69,8 +70,7 @@ class Maker:
         self._fewer = fewer
         self._bases: dict[Choices, Planner] = {Choices(): Planner(workload)}
         self._splitters: dict[Choices, Splitter] = {}
-        self._splits: dict[tuple[Any, ...], Split] = {}
-        self._kept: OrderedDict[tuple[Any, ...], tuple[Planner, Split | None]] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], tuple[Planner, tuple[Stage, ...]]] = OrderedDict()
 
     @property
     def structure(self) -> Structure:
@@ -125,8 +125,8 @@ class Maker:
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        planner, split = self._kept[key]
-        return Made(planner, self._changed_settings(choices, replicas), split)
+        planner, parts = self._kept[key]
+        return Made(planner, self._changed_settings(choices, replicas), parts)
 
     def _replicas(self, choices: Choices) -> int:
         """Replicas of all instances: those wanted, or as many as there are IPUs for."""
@@ -153,20 +153,20 @@ class Maker:
             self._bases[key] = Planner(workload)
         return key, self._bases[key]
 
-    def _program(self, choices: Choices, replicas: int) -> tuple[Planner, Split | None]:
+    def _program(self, choices: Choices, replicas: int) -> tuple[Planner, tuple[Stage, ...]]:
         base, planner = self._base(choices)
-        workload, split = planner.workload, None
+        workload = planner.workload
+        parts: tuple[Stage, ...] = ()
         if choices.stages is not None:
-            split = self._split(base, choices.stages, choices.schedule, choices.count)
-            workload = split.workload
+            workload, parts = self._pipeline(base, choices.stages, choices)
         elif choices.shards is not None:
-            split = self._split(base, choices.shards, None, None)
-            workload = _sharded(workload, planner.structure, split)
+            parts = self._splitter(base).parts(choices.shards)
+            workload = _sharded(workload, planner.structure, parts)
         workload = self._scheduled(workload, choices)
         workload = self._placed(workload, planner.structure, choices, replicas)
         if self._settings.replicas == 1 < replicas:
             workload = replication.with_sums(workload)
-        return (planner if workload is planner.workload else Planner(workload)), split
+        return (planner if workload is planner.workload else Planner(workload)), parts
 
     def _scheduled(self, workload: Workload, choices: Choices) -> Workload:
         """The program with another schedule, other counts, or with or without recomputation."""
@@ -204,22 +204,23 @@ class Maker:
             workload = workload_edits.offloaded_from(workload, found.trained, least, replicas)
         return workload
 
-    def _split(
-        self, base: Choices, parts: int, schedule: str | None, factor: float | None
-    ) -> Split:
-        """A cut into stages, with so many times the mini-batches of an update."""
-        key = base, parts, schedule, factor
-        if key not in self._splits:
-            if base not in self._splitters:
-                planner = self._bases[base]
-                splitter = Splitter(planner.workload, self._settings, planner.structure)
-                self._splitters[base] = splitter
-            count = None
-            if factor is not None:
-                usual = self._split(base, parts, schedule, None).count
-                count = max(1, int(usual * factor))
-            self._splits[key] = self._splitters[base].split(parts, schedule, count)
-        return self._splits[key]
+    def _pipeline(
+        self, base: Choices, stages: int, choices: Choices
+    ) -> tuple[Workload, tuple[Stage, ...]]:
+        """The program in stages, with so many times the mini-batches of an update."""
+        splitter, count = self._splitter(base), None
+        if choices.count is not None:
+            count = max(1, int(splitter.count(stages, choices.schedule) * choices.count))
+        split = splitter.split(stages, choices.schedule, count)
+        return split.workload, split.stages
+
+    def _splitter(self, base: Choices) -> Splitter:
+        """What cuts a program with another batch and precision."""
+        if base not in self._splitters:
+            planner = self._bases[base]
+            splitter = Splitter(planner.workload, self._settings, planner.structure)
+            self._splitters[base] = splitter
+        return self._splitters[base]
 
     def _changed_settings(self, choices: Choices, replicas: int) -> Settings:
         made: dict[str, Any] = {"replicas": replicas}
@@ -244,8 +245,7 @@ def _program_key(choices: Choices, replicas: int) -> tuple[Any, ...]:
     return dataclasses.replace(choices, **changed), replicas if divided else min(replicas, 2)
 
 
-def _sharded(workload: Workload, found: Structure, split: Split) -> Workload:
-    """The program with the stages of a cut as shards."""
-    lengths = [len(stage.layers) for stage in split.stages]
-    places = [shard for shard, length in enumerate(lengths) for _ in range(length)]
+def _sharded(workload: Workload, found: Structure, parts: tuple[Stage, ...]) -> Workload:
+    """The program with the parts of a cut as shards."""
+    places = [shard for shard, part in enumerate(parts) for _ in part.layers]
     return restage.restaged(workload, found, places, None)

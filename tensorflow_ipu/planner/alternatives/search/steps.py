@@ -115,11 +115,10 @@ class _Writer:
         return Step(f"mini-batches of {size} in place of {before}", lines)
 
     def _shards(self) -> Step:
-        split = self._trial.split
-        stages = split.stages if split is not None else ()
-        said = stage_text.lines("shard", stages, self._sources)
+        parts = self._trial.parts
+        said = stage_text.lines("shard", parts, self._sources)
         step = self._words.shards(said, self._ipus())
-        return step._replace(name=f"shards on {len(stages)} IPUs")
+        return step._replace(name=f"shards on {len(parts)} IPUs")
 
     def _state(self) -> PipelineChange:
         state = self._choices.optimizer_state
@@ -154,14 +153,14 @@ class _Writer:
             else choices.activations == REMOTE,
         )
         names = []
-        split, pipeline = self._trial.split, self._trial.plan.workload.pipeline
-        if choices.stages is not None and split is not None:
+        pipeline = self._trial.plan.workload.pipeline
+        if choices.stages is not None and pipeline is not None:
             names.append(f"pipeline with {choices.stages} stage{'s'[: choices.stages != 1]}")
             change = dataclasses.replace(
                 change,
-                stages=tuple(stage_text.lines("stage", split.stages, self._sources)),
-                schedule=split.schedule,
-                count=split.count,
+                stages=tuple(stage_text.lines("stage", self._trial.parts, self._sources)),
+                schedule=pipeline.schedule.name,
+                count=pipeline.count,
                 ipus=self._ipus(),
             )
             # As is the default, which has to be said for those who set other options, too.

@@ -7,7 +7,7 @@ import functools
 
 from tensorflow_ipu.costs.label import Label, worst
 from tensorflow_ipu.planner.alternatives.search.choices import Choices
-from tensorflow_ipu.planner.alternatives.stage_split import Split
+from tensorflow_ipu.planner.alternatives.stage_cut import Stage
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.program.structure import structure
 from tensorflow_ipu.planner.time import throughput
@@ -20,12 +20,12 @@ class Trial:
     Attributes:
         choices: What is changed.
         plan: Memory and time with that.
-        split: The cut into stages or shards; None where the program keeps its own.
+        parts: The layers of each stage or shard; empty where the program keeps its own.
     """
 
     choices: Choices
     plan: Plan = dataclasses.field(repr=False)
-    split: Split | None = dataclasses.field(default=None, repr=False)
+    parts: tuple[Stage, ...] = dataclasses.field(default=(), repr=False)
 
     @functools.cached_property
     def worst(self) -> int:

@@ -66,6 +66,7 @@ def test_a_pipeline_computes_what_the_plain_program_does(plain, replicas, recomp
         assert (described.count, described.repeat_count) == (3, 2)
         assert (described.recomputation is not None) == recompute
         assert workload.ipus == 2 and workload.copies
+        assert workload.api == "popart"  # whose words remedies are written in
         roles = {v.name: (v.role, v.ipu) for v in workload.variables if v.shape}
         assert roles["w1"] == ("weight", 0) and roles["w2"] == ("weight", 1)
         assert roles["Accum___w2"] == ("accumulator", 1)

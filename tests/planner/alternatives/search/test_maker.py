@@ -75,7 +75,7 @@ def test_new_pipelines_have_their_state_where_it_was_chosen(state, offloaded, sp
 def test_shards_have_no_pipeline():
     made = _maker().make(Choices(shards=4))
     assert made.workload.pipeline is None and made.workload.ipus == 4
-    assert len(made.split.stages) == 4
+    assert len(made.parts) == 4
 
 
 def test_gradients_of_several_mini_batches_are_added_up():
