@@ -287,7 +287,7 @@ def _cycles(workload: Workload, settings: Settings, found: Structure) -> dict[Ph
     pipeline = dataclasses.replace(apart, device_mapping=(0,) * number)
     costs = pipeline_costs.stage_costs(placed.relocated, pipeline, inside, settings.chip)
     return {
-        phase: np.array([costs.cycles(phase, layer, 0) for layer in range(number)])
+        phase: np.array([costs.cycles(phase, layer, 0) for layer in range(number)], np.float64)
         for phase in _PHASES
     }
 

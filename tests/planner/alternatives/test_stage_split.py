@@ -37,6 +37,19 @@ def test_equal_layers_are_shared_out_equally():
     assert split.fits
 
 
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_program_that_is_not_trained_is_cut_too(stages):
+    """It has no cycles of gradients and updates: whole numbers, to which parts of cycles add."""
+    make = Builder()
+    value = make.input("x", (64, 64))
+    for i in range(6):
+        kernel = make.variable(f"dense{i}/kernel", (64, 64))
+        value = make.op("MatMul", [value, kernel], (64, 64), name=f"dense{i}/MatMul")
+    split = stage_split.split(named(make.workload(batch=64)), SETTINGS, stages)
+    assert len(split.stages) == stages
+    assert sum(_layers(split), ()) == tuple(f"dense{i}" for i in range(6))
+
+
 @examples(max_examples=6, deadline=None, derandomize=True)
 @given(
     st.lists(st.sampled_from([16, 64, 512, 2048]), min_size=4, max_size=5),
