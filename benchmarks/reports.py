@@ -38,7 +38,7 @@ from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 
 IMAGE = (32, 32, 3)
-# A BERT-Large in the number and kinds of its ops; how wide it is does not matter to the planner.
+# A BERT-Large in the number and kinds of its ops; how wide it is makes no difference to a plan.
 BLOCKS, HIDDEN, HEADS, LENGTH, WORDS = 24, 64, 4, 16, 100
 
 

@@ -68,7 +68,7 @@ def test_the_numbers_of_the_file_are_those_of_the_plan(plan: Plan) -> None:
 def test_layers_and_ops_add_up_cycles() -> None:
     report = Report.from_plan(plans.plan())
     dense, rest = report.layers()
-    assert (dense.layer, dense.ops, dense.label) == ("dense", 2, "assumed")
+    assert (dense.layer, dense.ops, dense.label) == ("dense", 2, "modelled")
     assert (dense.forward_cycles, dense.backward_cycles, dense.update_cycles) == (420, 330, 0)
     assert dense.activation_bytes == 16 * 50 * 4  # the gradient is no activation
     assert (rest.layer, rest.update_cycles, rest.variable_bytes) == ("(no layer)", 100, 0)
