@@ -38,7 +38,7 @@ from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 
 IMAGE = (32, 32, 3)
-# A BERT-Large in the number and kinds of its ops; how wide it is makes no difference to a plan.
+# A BERT-Large in the number and kinds of its ops; how wide it is is the same to the planner.
 BLOCKS, HIDDEN, HEADS, LENGTH, WORDS = 24, 64, 4, 16, 100
 
 
@@ -47,12 +47,16 @@ def resnet() -> tf.keras.Model:
     return tf.keras.applications.ResNet50(weights=None, input_shape=IMAGE, classes=1000)
 
 
-def bert() -> tf.keras.Model:
-    """Returns an encoder of 24 blocks that predicts words."""
+def bert(blocks: int = BLOCKS) -> tf.keras.Model:
+    """Returns an encoder that predicts words.
+
+    Args:
+        blocks: of attention and dense layers.
+    """
     layers = tf.keras.layers
     words = layers.Input((LENGTH,), dtype="int32")
     x = layers.Embedding(WORDS, HIDDEN)(words)
-    for _ in range(BLOCKS):
+    for _ in range(blocks):
         x = layers.LayerNormalization()(x + layers.MultiHeadAttention(HEADS, HIDDEN // HEADS)(x, x))
         wide = layers.Dense(4 * HIDDEN, "gelu")(x)
         x = layers.LayerNormalization()(x + layers.Dense(HIDDEN)(wide))
