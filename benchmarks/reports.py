@@ -38,7 +38,7 @@ from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 
 IMAGE = (32, 32, 3)
-# A BERT-Large in the number and kinds of its ops; how wide it is is the same to the planner.
+# As many ops of the same kinds as BERT-Large has; their width does not matter to the planner.
 BLOCKS, HIDDEN, HEADS, LENGTH, WORDS = 24, 64, 4, 16, 100
 
 
