@@ -145,7 +145,7 @@ def test_notebooks_get_the_main_numbers_of_a_report_too_large_for_them(monkeypat
 
 
 def test_pages_of_large_programs_stay_small() -> None:
-    plan = pages.plan(1000)
+    plan = pages.plan(1000, tiles=1472)
     step = plan.timeline.segments[1]
     many = tuple(step._replace(start=float(i) / 100, cycles=0.005) for i in range(50_000))
     timeline = dataclasses.replace(plan.timeline, segments=many)

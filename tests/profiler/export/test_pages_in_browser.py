@@ -402,7 +402,7 @@ class TestHostileNames:
 
 class TestLargePrograms:
     def test_a_table_of_ten_thousand_ops_has_only_the_rows_in_sight(self, show, tmp_path):
-        large = pages.report(5000)
+        large = pages.report(5000, tiles=1472)
         assert len(large.workload.ops) > 10_000
         path = tmp_path / "large.html"
         path.write_text(html_report.page(large), encoding="utf-8")
