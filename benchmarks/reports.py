@@ -47,11 +47,12 @@ def resnet() -> tf.keras.Model:
     return tf.keras.applications.ResNet50(weights=None, input_shape=IMAGE, classes=1000)
 
 
-def bert(blocks: int = BLOCKS) -> tf.keras.Model:
+def bert(blocks: int = BLOCKS, activation: str | None = "softmax") -> tf.keras.Model:
     """Returns an encoder that predicts words.
 
     Args:
         blocks: of attention and dense layers.
+        activation: of its outputs; None for logits.
     """
     layers = tf.keras.layers
     words = layers.Input((LENGTH,), dtype="int32")
@@ -60,7 +61,7 @@ def bert(blocks: int = BLOCKS) -> tf.keras.Model:
         x = layers.LayerNormalization()(x + layers.MultiHeadAttention(HEADS, HIDDEN // HEADS)(x, x))
         wide = layers.Dense(4 * HIDDEN, "gelu")(x)
         x = layers.LayerNormalization()(x + layers.Dense(HIDDEN)(wide))
-    return tf.keras.Model(words, layers.Dense(WORDS, "softmax")(x))
+    return tf.keras.Model(words, layers.Dense(WORDS, activation)(x))
 
 
 def large_program(make: Callable[[], tf.keras.Model]) -> Executable:

@@ -44,7 +44,7 @@ def resnet() -> tf.keras.Model:
 
 def encoder() -> tf.keras.Model:
     """Returns an encoder of four blocks that predicts words."""
-    return reports.bert(blocks=4)
+    return reports.bert(blocks=4, activation=None)
 
 
 def lstm() -> tf.keras.Model:
@@ -73,6 +73,7 @@ def compiled(
         count: mini-batches of an update.
         stages: names of the layers of each pipeline stage; empty without a pipeline.
     """
+    ipu.config.reset_ipu_configuration()  # programs that were compiled before go with it
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = replicas * max(len(stages), 1)
     config.configure_ipu_system()
