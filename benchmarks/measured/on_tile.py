@@ -67,7 +67,9 @@ def _matmul(row: Row) -> Prediction:
         value = of_time(cycles / chip.clock, row, chip)
     else:
         raise NotExpressible(f"unit {row.unit} for a matrix product")
-    return Prediction(row, AMP, chip, value, fitted=chip.name == FITTED_CHIP)
+    fitted = chip.name == FITTED_CHIP
+    share = chip.compute_set_cycles / cycles
+    return Prediction(row, AMP, chip, value, fitted, "", "compute_set_cycles", share)
 
 
 def _dimension(row: Row, text: str) -> int:
@@ -112,7 +114,9 @@ def _elementwise(row: Row) -> Prediction:
     if "includes measuring overhead" in row.parameters:
         cycles += STAMP_CYCLES
     value = of_time(cycles / chip.clock, row, chip)
-    return Prediction(row, ELEMENTWISE, chip, value, fitted=chip.name == FITTED_CHIP)
+    fitted = chip.name == FITTED_CHIP
+    share = chip.elementwise_cycles / cycles
+    return Prediction(row, ELEMENTWISE, chip, value, fitted, "", "elementwise_cycles", share)
 
 
 def _values(row: Row) -> int:

@@ -30,6 +30,14 @@ same columns, `--all` prints every row.
 * The file leaves out what is not of the chip: the host's compile times, power, software models.
 """
 
+_LEFT_OUT = """\
+### One configuration left out
+
+Each figure is fitted again to all configurations of its group but one, by least squares of relative
+errors, and predicts that one. The last column has the least and the greatest value that it then
+takes. Where the errors are about those of the figure in use, no single configuration decides it.
+"""
+
 _CONFIGURATIONS = """\
 Rows of whole models with the same chip, replicas, micro-batch, counts and model are one
 configuration, whatever their framework, its version or their metric. Each counts once here:
@@ -106,6 +114,7 @@ enter. The tables show how far they can be trusted: leaving any one configuratio
 themselves the runs on Bow, which no figure was fitted to. That is not a blind check: these rows
 were in sight when the programs and their assumptions above were written. The last table has all
 whole models by the number of IPUs.
+The stencil's figures of a piece are of its programs, not of the chip: the scripts have them.
 No figure was fitted to library convolutions, but their rows decided how the model takes
 convolutions of few channels on Mk1 and what it does where nothing fits (`tensorflow_ipu/costs/`),
 so they are no check.
@@ -140,6 +149,8 @@ def page(outcome: Outcome) -> str:
         _table(report.HEAD, report.checks(outcome.predictions)),
         _table(scaling.HEAD, scaling.table(outcome.predictions)),
         _table(scaling.SIZES, scaling.by_size(outcome.predictions)),
+        _LEFT_OUT,
+        _table(report.LEFT_OUT, report.left_out_cells(outcome.predictions)),
         _memory(models),
         "## Rows of whole models\n",
         _table(("row", "chip", "predicted", "measured", "ratio"), [_cells(p) for p in models]),

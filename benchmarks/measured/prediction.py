@@ -22,6 +22,8 @@ class Prediction(NamedTuple):
             are the check.
         configuration: what tells it from other rows of its kind, for the model; empty for the whole
             text of the row.
+        figure: the fitted figure that decides most of it; empty if there is none.
+        share: of the predicted time that is due to that figure.
     """
 
     row: Row
@@ -30,6 +32,8 @@ class Prediction(NamedTuple):
     value: float
     fitted: bool = False
     configuration: str = ""
+    figure: str = ""
+    share: float = 0.0
 
     @property
     def ratio(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorflow_ipu.costs.intervals import Interval
 
-from . import distinct, memory, scaling, whole_models
+from . import distinct, leave_out, memory, scaling, whole_models
 from .predict import Outcome
 from .prediction import Prediction
 from .statistics import Statistics, statistics
@@ -20,6 +20,15 @@ HEAD = ("group", "rows", "predicted / measured", "median error", "90th percentil
 
 #: Head of the table of configurations.
 CONFIGURATIONS = ("group", "rows", "configurations", "median error", "90th percentile")
+#: Head of the table of fitted figures.
+LEFT_OUT = (
+    "figure",
+    "configurations",
+    "median error",
+    "left out",
+    "90th percentile, left out",
+    "figure / figure in use",
+)
 #: Head of the table of intervals.
 INTERVALS = ("kind", "low", "high", "configurations")
 
@@ -42,6 +51,7 @@ def text(outcome: Outcome, malformed: int = 0, every_row: bool = False) -> str:
     if sizes:
         parts.append(_aligned([scaling.SIZES, *sizes]))
         parts.append(_aligned([scaling.HEAD, *scaling.table(outcome.predictions)]))
+    parts.append(_aligned([LEFT_OUT, *left_out_cells(outcome.predictions)]))
     parts.append(_aligned([INTERVALS, *interval_cells(distinct.measured(outcome.predictions))]))
     reasons = by_reason(outcome)
     if reasons:
@@ -100,6 +110,21 @@ def _sums(predictions: Sequence[Prediction]) -> list[tuple[str, list[Prediction]
     return [
         ("whole models", models),
         ("all but the straight line", distinct.off_the_line(predictions)),
+    ]
+
+
+def left_out_cells(predictions: Sequence[Prediction]) -> list[tuple[str, ...]]:
+    """Returns the rows of the table of fitted figures with a configuration left out."""
+    return [
+        (
+            one.figure,
+            str(one.configurations),
+            _percent(one.fitted),
+            _percent(one.median),
+            _percent(one.percentile),
+            f"{one.low:.2f} - {one.high:.2f}",
+        )
+        for one in leave_out.left_out(predictions)
     ]
 
 

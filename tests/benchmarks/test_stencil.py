@@ -103,7 +103,9 @@ def test_a_step_is_that_of_the_slowest_tile():
     expected = 11 + 6 * 47 * 8 * 27 + MK1.compute_set_cycles
     assert found.compute == expected
     assert found.links == 0.0 and found.sync == MK1.sync_cycles
-    assert found.cycles == pytest.approx(sum(found))
+    assert found.cycles == pytest.approx(sum(found[:6]))
+    # Each worker has 47 rows of its own and needs two more.
+    assert found.pieces == (6 * 49, 6 * 47)
 
 
 def test_borders_are_counted_for_each_worker():

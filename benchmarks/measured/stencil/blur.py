@@ -71,6 +71,7 @@ class Step(NamedTuple):
         exchange: of borders between tiles.
         links: of borders between IPUs.
         sync: waits.
+        pieces: that are copied before and after the vertices, one after the other.
     """
 
     compute: float
@@ -79,11 +80,12 @@ class Step(NamedTuple):
     exchange: float
     links: float
     sync: float
+    pieces: tuple[int, int] = (0, 0)
 
     @property
     def cycles(self) -> float:
         """All of them."""
-        return sum(self)
+        return self.compute + self.before + self.after + self.exchange + self.links + self.sync
 
 
 class Program(NamedTuple):
@@ -126,11 +128,18 @@ def _on_tile(tile: Part, program: Program, chip: Chip) -> Step:
     """Cycles of a tile, without those between IPUs and waits."""
     worker, workers = grid.over_workers(tile, chip.workers_per_tile)
     data = program.data
-    copies = _rearranged if program.earlier else _copied
-    before, after = copies(tile, worker, workers, data, chip)
+    if program.earlier:
+        pieces = (0, 0)
+        before = after = _rearranged(tile, worker, data, chip)
+    else:
+        pieces = _pieces(tile, worker, workers)
+        needed = workers * (worker.rows + 2) * (worker.columns + 2)
+        before = _copy(pieces[0], needed * data.cell, chip)
+        after = _copy(pieces[1], tile.cells * data.cell, chip)
     compute = supervised(worker.cells * instructions(data, program.earlier), chip)
     exchange = exchange_cycles(_borders(tile, worker, workers) * data.cell, chip)
-    return Step(compute + chip.compute_set_cycles, before, after, exchange, 0.0, 0.0)
+    compute += chip.compute_set_cycles
+    return Step(compute, before, after, exchange, 0.0, 0.0, pieces)
 
 
 def instructions(data: Data, earlier: bool = False) -> int:
@@ -152,17 +161,14 @@ def _borders(tile: Part, worker: Part, workers: int) -> int:
     return 2 * (workers * (worker.columns + 2) + tile.rows)
 
 
-def _copied(tile: Part, worker: Part, workers: int, data: Data, chip: Chip) -> tuple[float, float]:
-    """Copies before and after the vertices of the later program."""
+def _pieces(tile: Part, worker: Part, workers: int) -> tuple[int, int]:
+    """Contiguous pieces that the later program copies before and after its vertices.
+
+    A row of what a worker needs is in one piece, but for the neighbor at each end that is on
+    another tile.
+    """
     by_rows = worker.columns == tile.columns
-    # A row of what a worker needs is in one piece, but for the neighbor at each end that is on
-    # another tile.
-    pieces = workers * (worker.rows + 2) * (3 if by_rows else 1)
-    needed = workers * (worker.rows + 2) * (worker.columns + 2)
-    return (
-        _copy(pieces, needed * data.cell, chip),
-        _copy(workers * worker.rows, tile.cells * data.cell, chip),
-    )
+    return workers * (worker.rows + 2) * (3 if by_rows else 1), workers * worker.rows
 
 
 def _copy(pieces: int, num_bytes: int, chip: Chip) -> float:
@@ -170,11 +176,8 @@ def _copy(pieces: int, num_bytes: int, chip: Chip) -> float:
     return REARRANGEMENT_CYCLES + PIECE_CYCLES * pieces + num_bytes / chip.store_rate
 
 
-def _rearranged(
-    tile: Part, worker: Part, workers: int, data: Data, chip: Chip
-) -> tuple[float, float]:
-    """Copies before and after the vertices of the earlier program: what is not in one piece."""
+def _rearranged(tile: Part, worker: Part, data: Data, chip: Chip) -> float:
+    """Cycles of the earlier program to copy what is not in one piece, before or after."""
     if worker.columns == tile.columns:
-        return 0.0, 0.0
-    cycles = REARRANGEMENT_CYCLES + cycles_per_byte(_WHOLE) * tile.cells * data.cell
-    return cycles, cycles
+        return 0.0
+    return REARRANGEMENT_CYCLES + cycles_per_byte(_WHOLE) * tile.cells * data.cell

@@ -57,10 +57,18 @@ def predict(row: Row) -> Prediction | None:
     if metric is None:
         return _whole(row)
     if metric[1] == "sync":
-        chip = chip_of(row)
-        seconds = sync_cycles(row.whole("ipus") or 1, chip) / chip.clock
-        return Prediction(row, SYNC, chip, of_time(seconds, row, chip), fitted=True)
+        return _sync(row)
     return _phase(row, metric[1])
+
+
+def _sync(row: Row) -> Prediction:
+    """The wait of a step."""
+    chip = chip_of(row)
+    ipus = row.whole("ipus") or 1
+    cycles, within = sync_cycles(ipus, chip), sync_cycles(1, chip)
+    figure, share = ("sync_cycles", 1.0) if ipus == 1 else ("sync_hop_time", 1 - within / cycles)
+    value = of_time(cycles / chip.clock, row, chip)
+    return Prediction(row, SYNC, chip, value, True, "", figure, share)
 
 
 def _whole(row: Row) -> Prediction:
@@ -72,10 +80,14 @@ def _whole(row: Row) -> Prediction:
         if not _CELL.search(row.workload):
             raise NotExpressible("the number of iterations is not given")
         iterations = _CELL_ITERATIONS
-    cycles = _step(program, chip).cycles * iterations * _PER_ITERATION
-    value = of_time(cycles / chip.clock, row, chip)
-    fitted = program.ipus > 1
-    return Prediction(row, STENCIL, chip, value, fitted, _configuration(program, chip))
+    step = _step(program, chip)
+    value = of_time(step.cycles * iterations * _PER_ITERATION / chip.clock, row, chip)
+    found = grid.over_ipus(program.image, program.ipus)
+    pieces = found.pieces if found else 0
+    share = blur.BORDER_PIECE_CYCLES * pieces / step.cycles
+    name = _configuration(program, chip)
+    figure = "cycles of a piece of the border between IPUs"
+    return Prediction(row, STENCIL, chip, value, program.ipus > 1, name, figure, share)
 
 
 def _phase(row: Row, name: str) -> Prediction:
@@ -84,9 +96,24 @@ def _phase(row: Row, name: str) -> Prediction:
         raise NotExpressible("a phase of the stencil that is not in the list")
     chip = chip_of(row)
     program = Program(_PHASES_IMAGE, row.whole("ipus") or 1, _ONE, _data(row))
-    cycles = getattr(_step(program, chip), _PHASES[name])
+    step = _step(program, chip)
+    cycles = getattr(step, _PHASES[name])
     value = of_time(cycles / chip.clock, row, chip)
-    return Prediction(row, PHASE, chip, value, fitted=name != "compute")
+    figure, share = _figure(name, step, chip)
+    return Prediction(row, PHASE, chip, value, bool(figure), "", figure, share)
+
+
+def _figure(name: str, step: blur.Step, chip: Chip) -> tuple[str, float]:
+    """The figure that a phase decided, and its share of the phase's cycles; none for `compute`."""
+    if name in ("pre", "post"):
+        cycles = step.before if name == "pre" else step.after
+        pieces = step.pieces[0 if name == "pre" else 1]
+        return "cycles of a piece that is copied", blur.PIECE_CYCLES * pieces / cycles
+    if name == "exchange":
+        return "exchange_overhead", chip.exchange_overhead / step.exchange
+    if name == "globexchange" and step.links:
+        return "link_latency", chip.link_latency * chip.clock / step.links
+    return "", 0.0
 
 
 def _program(row: Row) -> Program:
