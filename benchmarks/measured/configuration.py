@@ -30,6 +30,8 @@ OFF_CHIP = frozenset({BERT_LARGE})
 
 _MODELS = {"resnet-50": RESNET, "bert-large": BERT_LARGE, "bert-base": BERT_BASE}
 _POD = re.compile(r"pod[- ]?(\d+)")
+_MACHINE = re.compile(r"bow-2000|m2000")
+_IPUS_OF_MACHINE = 4
 _LENGTH = re.compile(r"sl\s?(\d+)")
 _STAGES = re.compile(r"(\d+)-stage pipeline x\s?(\d+)")
 _IPUS_PER_REPLICA = re.compile(r"(\d+) ipus?/replica")
@@ -112,7 +114,7 @@ def configuration(row: Row) -> Configuration | None:
     if total is None:
         raise NotExpressible("the batch size is not given")
     # Batches of packed rows count unpacked sequences, as those of MLPerf show.
-    micro_batch, count = _split(total / packed, replicas, micro_batch, _largest(model, length))
+    micro_batch, count = split_batch(total / packed, replicas, micro_batch, _largest(model, length))
     return Configuration(model, chip, replicas, micro_batch, count, length, packed, stages)
 
 
@@ -141,15 +143,29 @@ def _stages_and_replicas(row: Row, text: str, model: str) -> tuple[int, int]:
         return stages, replicas
     replicas = row.whole("replicas")
     if replicas is None:
-        pod = _POD.search(text)
-        if pod is None:
-            raise NotExpressible("the number of IPUs is not given")
         given = _IPUS_PER_REPLICA.search(text)
         ipus = checked_size(int(given[1]), "IPUs of a replica") if given else IPUS[model]
-        replicas = int(pod[1]) // ipus
+        replicas = ipus_of(row) // ipus
     if replicas < 1:
         raise NotExpressible("fewer IPUs than a replica has")
     return 0, replicas
+
+
+def ipus_of(row: Row) -> int:
+    """Returns the number of IPUs of the system of a row.
+
+    Args:
+        row: its parameters name a Pod, or one machine of four IPUs.
+
+    Raises:
+        NotExpressible: they do not.
+    """
+    pod = _POD.search(row.text)
+    if pod:
+        return checked_size(int(pod[1]), "IPUs")
+    if _MACHINE.search(row.text):
+        return _IPUS_OF_MACHINE
+    raise NotExpressible("the number of IPUs is not given")
 
 
 def _largest(model: str, length: int) -> int:
@@ -162,8 +178,20 @@ def _largest(model: str, length: int) -> int:
     return max(1, known[nearest] * nearest // length)
 
 
-def _split(total: float, replicas: int, micro_batch: int | None, largest: int) -> tuple[int, int]:
-    """Micro-batch and count of a batch: the largest micro-batch that divides it."""
+def split_batch(
+    total: float, replicas: int, micro_batch: int | None, largest: int
+) -> tuple[int, int]:
+    """Returns micro-batch and count of a batch: the largest micro-batch that divides it.
+
+    Args:
+        total: batch of all replicas.
+        replicas: copies that run at once.
+        micro_batch: the micro-batch if it is given.
+        largest: micro-batch else.
+
+    Raises:
+        NotExpressible: the batch cannot be divided so.
+    """
     each = total / replicas
     if each != int(each) or each < 1:
         raise NotExpressible("the batch is not divisible by the replicas")

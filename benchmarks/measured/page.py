@@ -67,6 +67,15 @@ _METHOD = """\
   earlier program, of the rows of `minRowsPerTile`, adds three indices for each vector. Around the
   vertices are the copies and the exchange of borders. Rows of `bytes per cell` are of the same
   program. Rows of phases do not name their image: the largest, whose program takes their sum.
+* **Sparse product**: the dense product of the library, whose products alone change: as many as
+  there are elements that are not zero, of the vector unit for elements and of the matrix unit for
+  blocks. A dynamic pattern exchanges twice. Not given and taken as equal: the columns.
+* **Transfer to the host**: as feeds of a plan.
+* **Layout assumed**: models whose layout on the IPUs, micro-batch and length of data are not
+  published (`benchmarks/measured/models/`). ViT-Base, EfficientNet-B4 with groups of 16 (images of
+  380 x 380), U-Net and Conformer-M (12.3 s of speech) are four stages on four IPUs, ResNeXt-101 is
+  sequential on one IPU, RNN-T (16.7 s of speech, 80 pieces of words) on two. These rows do not
+  count as whole models: an error may be the assumption's.
 * **Training throughput**: a training step is compiled (forward, backward, gradient accumulation,
   sum over replicas, update) and planned for the row's chip, replicas and counts. Throughput =
   samples of one update / time of one update.

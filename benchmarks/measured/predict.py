@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Optional
 
-from . import memory, on_tile, whole_models
+from . import host, memory, on_tile, sparse, whole_models
+from .models import assumed
 from .prediction import Prediction
 from .rows import NotExpressible, Row
 from .stencil import hand_written, library
@@ -19,6 +20,9 @@ _PREDICTORS: tuple[Predictor, ...] = (
     library.predict,
     hand_written.predict,
     memory.predict,
+    sparse.predict,
+    host.predict,
+    assumed.predict,
     whole_models.predict,
 )
 
@@ -27,6 +31,7 @@ _NOT_MODELLED = {
     "compile time": "time of the host's compiler",
     "power": "power is not modelled",
     "latency": "the latency of a single access or message is not modelled",
+    "compute time": "no program for this workload",
     "share of cycles": "the program is not given",
 }
 

@@ -101,13 +101,13 @@ def _layers(workload: Workload) -> list[int]:
     or gradient they read.
     """
     of_buffer = {
-        index: _layer(workload.variables[buffer.variable].name)
+        index: layer_of(workload.variables[buffer.variable].name)
         for index, buffer in enumerate(workload.buffers)
         if buffer.variable is not None
     }
     found = []
     for op in workload.ops:
-        layer = _layer(f"{op.layer}/{op.name}")
+        layer = layer_of(f"{op.layer}/{op.name}")
         if layer < 0 and op.phase == _UPDATE:
             layer = max((of_buffer.get(x.buffer or 0, -1) for x in op.inputs), default=-1)
             for output in op.outputs:
@@ -117,7 +117,12 @@ def _layers(workload: Workload) -> list[int]:
     return found
 
 
-def _layer(name: str) -> int:
+def layer_of(name: str) -> int:
+    """Returns the number of the layer that a name is of; -1 if it has none.
+
+    Args:
+        name: of a variable, or of an op with its scopes.
+    """
     match = _LAYER.search(name)
     return int(match[1]) if match else -1
 

@@ -41,11 +41,11 @@ class Interval(NamedTuple):
 
 
 #: Programs: training steps of published models.
-WHOLE_MODELS = Interval("whole models", 0.89, 1.16, 32)
+WHOLE_MODELS = Interval("whole models", 0.89, 1.13, 32)
 #: Convolutions and matrix products that the library splits over the tiles.
-PRODUCTS = Interval("library convolutions", 0.77, 1.15, 62)
+PRODUCTS = Interval("library convolutions", 0.77, 1.14, 62)
 #: Any kind: all measurements but the straight line of matrix products on a tile.
-ALL = Interval("all but the straight line", 0.82, 1.17, 229)
+ALL = Interval("all but the straight line", 0.82, 1.16, 246)
 
 #: All kinds.
 INTERVALS = (WHOLE_MODELS, PRODUCTS, ALL)

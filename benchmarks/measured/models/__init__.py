@@ -1,0 +1,1 @@
+"""Models whose layout on the IPUs is not published: programs and what is assumed of them."""
