@@ -70,9 +70,14 @@ CASES = (
         "BERT-Large, 2 x 512 tokens, 4 IPUs", _large(512, 2, chip=MK2, stages=4), _MLPERF + "v1.1"
     ),
     Case(
-        "BERT-Large, 3 x 512 tokens, 8 IPUs",
+        "BERT-Large, 3 x 512 tokens, 8 IPUs, proportion 0.3",
+        _large(512, 3, replicas=2, accumulation=256, stages=8),
+        _MLPERF + "v2.0, 16 IPUs",
+    ),
+    Case(
+        "the same, proportion 1",
         _large(512, 3, replicas=8, accumulation=96, stages=8),
-        _MLPERF + "v2.0",
+        _MLPERF + "v2.0, 64 IPUs",
     ),
     Case("BERT-Base, 32 x 128 tokens, 4 IPUs", _BASE, f"{_EXAMPLES}; {_BASE_CARD}"),
     Case("ResNet-50, 20 images", _RESNET._replace(chip=MK2, micro_batch=20), _MLPERF + "v1.1"),
