@@ -60,7 +60,7 @@ def test_every_op_of_the_demo_has_a_layer(monkeypatch: pytest.MonkeyPatch) -> No
     assert breakdown.NO_LAYER not in shares
     # The loop's counters; the rest is in the layers of the variables, and in the loss.
     assert shares.pop("train_steps (digits.py)") < 0.1
-    assert shares.pop("infeed") < 0.01
+    assert shares.pop("infeed") < 0.1  # a batch on its way to an IPU without I/O tiles
     loss = shares.pop("SparseSoftmaxCrossEntropyWithLogits")
     assert set(shares) == {"kernel_1", "kernel_2", "weights", "bias"}
     assert 0.1 < loss < 0.4
