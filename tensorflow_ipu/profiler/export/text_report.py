@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner.plan import IpuMemory
-from tensorflow_ipu.planner.time import rates, throughput
 from tensorflow_ipu.profiler.export import text_tables
 from tensorflow_ipu.profiler.export.text_tables import (
     TOP,
@@ -178,19 +177,20 @@ def _execution(report: Report) -> list[str]:
 
 def _rates(report: Report) -> list[str]:
     """How much a launch gets done in its time."""
-    found = rates.of_plan(report.plan)
-    if not found.flops:
+    found = report.insights
+    if not found["flops_per_second"]:
         return []
     items = ""
-    if found.items_per_second is not None:
-        low, high = throughput.range_per_second(report.plan)
+    if found["items_per_second"] is not None:
+        low, high = found["range_per_second"]
         items = (
-            f"{found.items_per_second:,.0f} elements of data a second on all replicas "
+            f"{found['items_per_second']:,.0f} elements of data a second on all replicas "
             f"({low:,.0f} to {high:,.0f}), "
         )
     return [
-        f"Rates: {items}{human_count(round(found.flops_per_second))}flop/s of a replica, "
-        f"{100 * found.utilisation:.1f} % of its matrix units' peak ({found.label.value})"
+        f"Rates: {items}{human_count(round(found['flops_per_second']))}flop/s of a replica, "
+        f"{100 * found['utilisation']:.1f} % of its matrix units' peak "
+        f"({report.plan.timeline.label.value})"
     ]
 
 
