@@ -133,7 +133,8 @@ def _compiled(model: str, length: int, micro_batch: int, layers: tuple[int, ...]
     # TensorFlow takes seconds to import, which rows without whole models do not need.
     from tensorflow_ipu.compiler.workload import describe
 
-    from . import bert, programs, resnet
+    from . import programs
+    from .models import bert, resnet
 
     size = f"{length} tokens, " if length else ""
     print(f"compiling {model}, {size}micro-batch {micro_batch}", file=sys.stderr)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from measured import memory, programs, resnet, training
+from measured import memory, programs, training
 from measured.configuration import BERT_LARGE
+from measured.models import resnet
 
 from tensorflow_ipu.compiler.workload import describe
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
-from measured import bert, programs, resnet, training, whole_models
+from measured import programs, training, whole_models
 from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, Configuration
+from measured.models import bert, resnet
 from measured.replicate import replicated, with_count, with_replicas
 from measured.rows import Row, parameters
 

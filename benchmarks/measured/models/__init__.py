@@ -1,1 +1,1 @@
-"""Models whose layout on the IPUs is not published: programs and what is assumed of them."""
+"""Models as programs, and what is assumed of those whose layout on the IPUs is not published."""

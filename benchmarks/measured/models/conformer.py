@@ -8,9 +8,9 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from ..resnet import variable
 from . import layers
 from .layers import Stage
+from .resnet import variable
 
 _FRAMES, _FEATURES, _CLASSES = 1228, 80, 5000
 _WIDTH, _HEADS, _KERNEL = 256, 4, 31

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from ..resnet import variable
+from .resnet import variable
 
 Stage = Callable[..., Any]
 

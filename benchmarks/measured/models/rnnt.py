@@ -12,9 +12,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from ..resnet import variable
 from . import layers
 from .layers import Stage
+from .resnet import variable
 
 # Three frames of 10 ms are one step of 240 features.
 _STEPS, _FEATURES = 557, 240

@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..resnet import variable
 from . import layers
 from .layers import Stage
+from .resnet import variable
 
 _IMAGE, _CLASSES = 572, 2
 _WIDTHS = (64, 128, 256, 512, 1024)

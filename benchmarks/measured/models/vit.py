@@ -5,9 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow.python import ipu
 
-from ..resnet import variable
 from . import layers
 from .layers import Stage
+from .resnet import variable
 
 _IMAGE, _PATCH, _CLASSES = 224, 16, 1000
 _WIDTH, _HEADS = 768, 12
