@@ -5,13 +5,13 @@
 #include <unordered_map>
 
 #include "absl/strings/str_replace.h"
+#include "absl/synchronization/notification.h"
 #include "engine/device_state.h"
 #include "engine/feeds/narrow.h"
 #include "engine/interpreter.h"
 #include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tensorflow/core/platform/notification.h"
 #include "tensorflow/core/platform/threadpool.h"
 
 namespace tensorflow_ipu {
@@ -354,7 +354,7 @@ void Application::WaitForCall() {
 }
 
 Status Application::RunOnce() {
-  tensorflow::Notification ended;
+  absl::Notification ended;
   Status status;
   std::vector<Tensor> results;
   Launch(loaded_, options_.ordinal, tensorflow_ipu::Waiter::kEngine, {&runner_, nullptr},

@@ -52,7 +52,7 @@ std::string ShapeText(const tensorflow::TensorShape& shape) {
 }  // namespace
 
 // The TensorFlow version whose headers this library was built with.
-TFIPU_EXPORT const char* tfipu_tensorflow_version() { return TF_VERSION_STRING; }
+TFIPU_EXPORT const char* tfipu_tensorflow_version() { return TFIPU_TENSORFLOW_VERSION; }
 
 TFIPU_EXPORT void tfipu_free(char* text) { std::free(text); }
 

@@ -69,7 +69,7 @@ void Interpreter::End() { ended = true; }
 
 bool Interpreter::has_ended() { return ended; }
 
-bool WaitInPython(tensorflow::Notification* done, const std::function<void()>& stop) {
+bool WaitInPython(absl::Notification* done, const std::function<void()>& stop) {
   if (!Interpreter::OnMainThread()) {
     done->WaitForNotification();
     while (ended && Interpreter::OnPythonThread()) {
@@ -78,7 +78,7 @@ bool WaitInPython(tensorflow::Notification* done, const std::function<void()>& s
     return false;
   }
   bool stopped = false;
-  while (!WaitForNotificationWithTimeout(done, kPollMicroseconds)) {
+  while (!done->WaitForNotificationWithTimeout(absl::Microseconds(kPollMicroseconds))) {
     if (HandleSignals() && !stopped) {
       stopped = true;
       stop();

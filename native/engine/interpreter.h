@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "tensorflow/core/platform/notification.h"
+#include "absl/synchronization/notification.h"
 
 namespace tensorflow_ipu {
 
@@ -50,7 +50,7 @@ class Interpreter {
 //
 // Other threads of Python do not come back once the interpreter ends: it would end them as soon as
 // they ask for its lock, in the middle of C++ that cannot be left in this way.
-bool WaitInPython(tensorflow::Notification* done, const std::function<void()>& stop);
+bool WaitInPython(absl::Notification* done, const std::function<void()>& stop);
 
 // Whether this process is a fork of one that used the engine. No threads but one are here, and
 // what the others held is locked for ever: nothing may be waited for.

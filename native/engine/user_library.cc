@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/hash.h"
@@ -33,9 +34,7 @@ Registry& Libraries() {
 std::string Hash(const std::string& contents) {
   const uint64_t first = tensorflow::Hash64(contents.data(), contents.size(), /*seed=*/1);
   const uint64_t second = tensorflow::Hash64(contents.data(), contents.size(), /*seed=*/2);
-  return tensorflow::strings::StrCat(
-      tensorflow::strings::Hex(first, tensorflow::strings::kZeroPad16),
-      tensorflow::strings::Hex(second, tensorflow::strings::kZeroPad16));
+  return absl::StrCat(absl::Hex(first, absl::kZeroPad16), absl::Hex(second, absl::kZeroPad16));
 }
 
 Status Load(const std::string& path, const std::string& file, void** handle) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "engine/application.h"
 #include "engine/device_state.h"
 #include "engine/interpreter.h"
@@ -16,7 +17,6 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tensorflow/core/platform/notification.h"
 
 namespace tensorflow_ipu {
 namespace {
@@ -170,7 +170,7 @@ class CallOp : public AsyncOpKernel {
   void Compute(OpKernelContext* ctx) override {
     Application* application;
     OP_REQUIRES_OK(ctx, Find(ctx, &application));
-    tensorflow::Notification done;
+    absl::Notification done;
     const uint64_t call =
         application->Call(Inputs(ctx), [ctx, &done](const Status& status, Element outputs) {
           Answer(ctx, status, std::move(outputs));

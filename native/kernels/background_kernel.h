@@ -4,11 +4,11 @@
 
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "engine/interpreter.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tensorflow/core/platform/notification.h"
 
 namespace tensorflow_ipu {
 
@@ -21,7 +21,7 @@ class BackgroundOpKernel : public tensorflow::AsyncOpKernel {
   // Called by a thread that waits: one of Python, in eager mode.
   void Compute(tensorflow::OpKernelContext* ctx) override {
     tensorflow::CancellationManager cancellation;
-    tensorflow::Notification done;
+    absl::Notification done;
     RunInBackground(ctx, &cancellation, [&done] { done.Notify(); });
     if (WaitInPython(&done, [&cancellation] { cancellation.StartCancel(); })) {
       ctx->SetStatus(tensorflow::errors::Cancelled("Interrupted by a signal."));

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "engine/error_text.h"
 #include "engine/interpreter.h"
 #include "engine/interrupts.h"
@@ -19,7 +20,6 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/platform/demangle.h"
-#include "tensorflow/core/platform/notification.h"
 
 namespace tensorflow_ipu {
 namespace {
@@ -129,7 +129,7 @@ class LaunchKernel : public AsyncOpKernel {
 
   // Called by a thread that waits: one of Python, in eager mode.
   void Compute(OpKernelContext* ctx) override {
-    tensorflow::Notification done;
+    absl::Notification done;
     uint64_t launch = 0;
     const Status started = Start(ctx, Waiter::kPython, &launch, [&done] { done.Notify(); });
     if (!started.ok()) {

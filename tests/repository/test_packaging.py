@@ -216,9 +216,10 @@ class NativeTree:
     def install_tensorflow(self, patch):
         header = self.tensorflow / "include" / "tensorflow" / "core" / "public" / "version.h"
         header.parent.mkdir(parents=True, exist_ok=True)
-        numbers = {"MAJOR": 2, "MINOR": 15, "PATCH": patch}
-        lines = [f"#define TF_{name}_VERSION {number}\n" for name, number in numbers.items()]
-        header.write_text("".join(lines))
+        header.touch()
+        for old in self.tensorflow.parent.glob("tensorflow-*.dist-info"):
+            old.rmdir()
+        (self.tensorflow.parent / f"tensorflow-2.15.{patch}.dist-info").mkdir()
 
     def make(self, *arguments):
         """Runs make; returns what it compiled and linked, and keeps what it printed in `output`."""

@@ -206,7 +206,7 @@ bool Infeed::WaitUntilStopped(int64_t microseconds) {
     mutex_lock lock(mu_);
     if (thread_ == nullptr) return true;
   }
-  return WaitForNotificationWithTimeout(&stopped_, microseconds);
+  return stopped_.WaitForNotificationWithTimeout(absl::Microseconds(microseconds));
 }
 
 void Infeed::Leave() {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "engine/feeds/dataset_reader.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/mutex.h"
-#include "tensorflow/core/platform/notification.h"
 
 namespace tensorflow_ipu {
 
@@ -107,7 +107,7 @@ class Infeed : public std::enable_shared_from_this<Infeed> {
   const InfeedOptions options_;
   const std::unique_ptr<DatasetReader> dataset_;  // may be null
 
-  tensorflow::Notification stopped_;  // by the reading thread, as its last act
+  absl::Notification stopped_;  // by the reading thread, as its last act
   tensorflow::mutex mu_;
   tensorflow::condition_variable room_;
   std::vector<Lane> lanes_ TF_GUARDED_BY(mu_);
