@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from keras.src.engine import keras_tensor
 from tensorflow.python.framework import tensor_util
+
+from tensorflow_ipu.versions import keras2
+
+keras_tensor = keras2.module("engine.keras_tensor")
 
 
 def static_size(size: Any) -> Any:

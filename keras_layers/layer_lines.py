@@ -23,13 +23,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
-from keras.src.engine import base_layer, base_layer_utils
-from keras.src.engine import node as node_lib
 from tensorflow.python.util import tf_stack
 
 from tensorflow_ipu.compiler.sources import frames
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
 from tensorflow_ipu.keras_layers.patching import Patch
+from tensorflow_ipu.versions import keras2
+
+base_layer = keras2.module("engine.base_layer")
+base_layer_utils = keras2.module("engine.base_layer_utils")
+node_lib = keras2.module("engine.node")
 
 _LINE = "_ipu_line"
 _COMPILED = "_ipu_line_of_compile"

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from absl import logging
-from keras.src.layers.normalization import batch_normalization
 
 from tensorflow_ipu.keras_layers import model_state, partial_batches
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
+batch_normalization = keras2.module("layers.normalization.batch_normalization")
 
 _PER_BATCH = (
     tf.keras.losses.Reduction.AUTO,

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
-from keras import callbacks as callbacks_lib
-from keras.src.engine import training as training_lib
 
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common
@@ -16,9 +14,13 @@ from tensorflow_ipu.keras_layers.models import steps as steps_lib
 from tensorflow_ipu.keras_layers.models.data import Data
 from tensorflow_ipu.keras_layers.models.execution import Delivery, Runner
 from tensorflow_ipu.keras_layers.models.steps import Steps
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
+callbacks_lib = keras2.module("callbacks")
+training_lib = keras2.module("engine.training")
 
 
 def plan_inference(model: IPUModel, data: Data, requested: int | None) -> Steps:
@@ -171,7 +173,10 @@ def epoch_logs(model: IPUModel, logs: dict[str, Any], step: str, steps: Steps) -
     return reported
 
 
-class _ProgressBar(callbacks_lib.ProgbarLogger):
+_StockProgressBar: Any = callbacks_lib.ProgbarLogger
+
+
+class _ProgressBar(_StockProgressBar):
     """Shows one value where there is one of each replica: their mean."""
 
     def _batch_update_progbar(self, batch: int, logs: Any = None) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from keras.src.engine import functional as functional_lib
-from keras.src.engine import training as training_lib
-from keras.src.optimizers import optimizer as new_optimizer
-from keras.src.optimizers.legacy import optimizer_v2
 
 from tensorflow_ipu.keras_layers.optimizers import ipu_optimizer
 from tensorflow_ipu.keras_layers.pipelining import first_use
 from tensorflow_ipu.keras_layers.pipelining import pipeline_programs as pipelined
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import subclass
 from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
+functional_lib = keras2.module("engine.functional")
+training_lib = keras2.module("engine.training")
+new_optimizer = keras2.module("optimizers.optimizer")
+optimizer_v2 = keras2.module("optimizers.legacy.optimizer_v2")
 
 # Methods that programs take the place of, by the method that a user calls.
 _REPLACED = {

@@ -8,10 +8,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
-from keras.src.engine import base_layer_utils, data_adapter
-from keras.src.utils import data_utils
 
 from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.versions import keras2
+
+base_layer_utils = keras2.module("engine.base_layer_utils")
+data_adapter = keras2.module("engine.data_adapter")
+data_utils = keras2.module("utils.data_utils")
 
 _UNKNOWN = int(tf.data.experimental.UNKNOWN_CARDINALITY)
 _INFINITE = int(tf.data.experimental.INFINITE_CARDINALITY)

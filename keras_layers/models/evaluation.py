@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from keras.src.engine import training as training_lib
 
 from tensorflow_ipu.keras_layers.models import calls, checks, programs
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models.execution import Hooks, Runner
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
+training_lib = keras2.module("engine.training")
 
 # Model attribute with the data of the validation that `fit` is at.
 _VALIDATION = "_ipu_validation"

@@ -6,9 +6,6 @@ import weakref
 from typing import Any
 
 import tensorflow as tf
-from keras.src import backend
-from keras.src.engine import functional as functional_lib
-from keras.src.engine import training as training_lib
 
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.eager import backprop
@@ -27,6 +24,11 @@ from tensorflow_ipu.keras_layers.models.serving import Serving
 from tensorflow_ipu.keras_layers.pipelining import validation
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
 from tensorflow_ipu.keras_layers.pipelining.model_kinds.sequential import PipelinedSequential
+from tensorflow_ipu.versions import keras2
+
+backend = keras2.module("backend")
+_Functional: Any = keras2.module("engine.functional").Functional
+training_lib = keras2.module("engine.training")
 
 # Attribute of a class made here: the class of the user. A class that derives from the one made
 # first would be in the way when stock Keras finds out that the user's class is a functional one.
@@ -44,12 +46,12 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Makes a model; see `tf.keras.Model`."""
-        if is_functional(args, kwargs) and not isinstance(self, functional_lib.Functional):
+        if is_functional(args, kwargs) and not isinstance(self, _Functional):
             # A subclass turns out to be a functional model. Keras would change the base classes
             # of all its instances, and those of this class.
             own = vars(type(self)).get(_MADE_OF, type(self))
             self.__class__ = _derived(own, FunctionalExtension)
-            functional_lib.Functional.__init__(self, *args, **kwargs)
+            _Functional.__init__(self, *args, **kwargs)
             return
         super().__init__(*args, **kwargs)
 
@@ -148,18 +150,18 @@ class ModelExtension(OptionSetters, SavedOptions, PipelinedModel, Serving, tf.ke
             )
 
 
-class FunctionalExtension(ModelExtension, functional_lib.Functional):
+class FunctionalExtension(ModelExtension, _Functional):
     """A functional model for the IPU."""
 
     # Keras reads the arguments of constructors, to know what a model can be made from.
-    __init__ = functional_lib.Functional.__init__
+    __init__ = _Functional.__init__
 
     def _init_graph_network(self, inputs: Any, outputs: Any) -> None:
         super()._init_graph_network(inputs, outputs)
         validation.check_complete(self)
 
     def _init_set_name(self, name: str | None, zero_based: bool = True) -> None:
-        if not name and type(self).__name__ == functional_lib.Functional.__name__:
+        if not name and type(self).__name__ == _Functional.__name__:
             # Keras names these after the public class, which it knows by identity.
             name = backend.unique_object_name("model", zero_based=zero_based)
         super()._init_set_name(name, zero_based)
@@ -199,7 +201,7 @@ def extended(cls: type) -> type:
 def _base(cls: type) -> type:
     if issubclass(cls, tf.keras.Sequential):
         return SequentialExtension
-    if issubclass(cls, functional_lib.Functional):
+    if issubclass(cls, _Functional):
         return FunctionalExtension
     return ModelExtension
 

@@ -25,7 +25,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
-from keras.src.engine import base_preprocessing_layer
 
 from tensorflow_ipu import strategy_scope
 from tensorflow_ipu.keras_layers import layer_lines
@@ -35,6 +34,9 @@ from tensorflow_ipu.keras_layers.models.options.setters import OptionSetters
 from tensorflow_ipu.keras_layers.models.serving import Serving
 from tensorflow_ipu.keras_layers.patching import Patch, Patches
 from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
+from tensorflow_ipu.versions import keras2
+
+base_preprocessing_layer = keras2.module("engine.base_preprocessing_layer")
 
 
 def checked_models() -> Patches:

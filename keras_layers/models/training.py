@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 from absl import logging
-from keras.src.engine import data_adapter, training_utils
 
 from tensorflow_ipu.keras_layers.models import (
     calls,
@@ -20,9 +19,13 @@ from tensorflow_ipu.keras_layers.models import (
 )
 from tensorflow_ipu.keras_layers.models.execution import Hooks, Runner
 from tensorflow_ipu.keras_layers.models.steps import Steps
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
+data_adapter = keras2.module("engine.data_adapter")
+training_utils = keras2.module("engine.training_utils")
 
 
 def fit(

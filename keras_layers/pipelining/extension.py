@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras.src.engine import functional as functional_lib
-from keras.src.utils import generic_utils
-
 from tensorflow_ipu.keras_layers import dimensions, model_state
 from tensorflow_ipu.keras_layers.pipelining import (
     assignment,
@@ -17,6 +14,10 @@ from tensorflow_ipu.keras_layers.pipelining import (
     validation,
 )
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import subclass
+from tensorflow_ipu.versions import keras2
+
+functional_lib = keras2.module("engine.functional")
+generic_utils = keras2.module("utils.generic_utils")
 
 # Key of the configuration of a model.
 CONFIG_KEY = "pipeline_stage_assignment"

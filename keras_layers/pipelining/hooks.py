@@ -18,10 +18,11 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from keras.src.engine import base_layer
-from keras.src.engine import node as node_lib
-
 from tensorflow_ipu.keras_layers.patching import Patch, Patches
+from tensorflow_ipu.versions import keras2
+
+base_layer = keras2.module("engine.base_layer")
+node_lib = keras2.module("engine.node")
 
 _STAGE = "_ipu_pipeline_stage"
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from keras.src.engine import base_layer
-from keras.src.engine import functional as functional_lib
 
 from tensorflow_ipu.keras_layers import model_state
 from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, node_index
 from tensorflow_ipu.keras_layers.pipelining import assignment, hooks, saved_form
 from tensorflow_ipu.keras_layers.pipelining.model_kinds import functional, subclass
+from tensorflow_ipu.versions import keras2
+
+base_layer = keras2.module("engine.base_layer")
+functional_lib = keras2.module("engine.functional")
 
 
 def is_sequential(model: Any) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from keras.src.engine import base_layer_utils
 
 from tensorflow_ipu.keras_layers.pipelining.layer_calls import ModelCalls
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
+base_layer_utils = keras2.module("engine.base_layer_utils")
 
 
 class LayerLosses:

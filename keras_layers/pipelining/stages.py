@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
-from keras.src.engine import base_layer_utils
 
 from tensorflow_ipu.keras_layers import layer_lines
 from tensorflow_ipu.keras_layers.pipelining.layer_calls import (
@@ -18,9 +17,12 @@ from tensorflow_ipu.keras_layers.pipelining.layer_calls import (
 )
 from tensorflow_ipu.keras_layers.pipelining.losses import LayerLosses
 from tensorflow_ipu.keras_layers.pipelining.metrics import LayerMetrics
+from tensorflow_ipu.versions import keras2
 
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
+
+base_layer_utils = keras2.module("engine.base_layer_utils")
 
 # What the last stage makes of a mini-batch: takes its data, the outputs of the model, what layers
 # have added to the loss, and the marks of the mini-batch.

@@ -24,12 +24,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import logging
-from keras.src.engine import sequential, training
-from keras.src.models import cloning
-from keras.src.saving import object_registration, serialization_lib
-from keras.src.saving.legacy.saved_model import json_utils
-from keras.src.saving.legacy.saved_model import load as saved_model_load
-from keras.src.utils import generic_utils
 
 from tensorflow_ipu.keras_layers.models.options.model_options import (
     CONFIG_KEYS,
@@ -37,6 +31,16 @@ from tensorflow_ipu.keras_layers.models.options.model_options import (
     ModelOptions,
 )
 from tensorflow_ipu.keras_layers.pipelining import extension as pipelining
+from tensorflow_ipu.versions import keras2
+
+sequential = keras2.module("engine.sequential")
+training = keras2.module("engine.training")
+cloning = keras2.module("models.cloning")
+object_registration = keras2.module("saving.object_registration")
+serialization_lib = keras2.module("saving.serialization_lib")
+json_utils = keras2.module("saving.legacy.saved_model.json_utils")
+saved_model_load = keras2.module("saving.legacy.saved_model.load")
+generic_utils = keras2.module("utils.generic_utils")
 
 # What is for the IPU in a configuration.
 _KEYS = (*CONFIG_KEYS, *OWN_CONFIG_KEYS, pipelining.CONFIG_KEY)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from keras.src.engine import functional as functional_lib
-from keras.src.engine import sequential as sequential_lib
 
 from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, post_order
+from tensorflow_ipu.versions import keras2
+
+functional_lib = keras2.module("engine.functional")
+sequential_lib = keras2.module("engine.sequential")
 
 
 def graph(model: Any) -> LayerGraph:

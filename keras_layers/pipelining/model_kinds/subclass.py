@@ -6,11 +6,15 @@ import inspect
 from typing import Any
 
 import tensorflow as tf
-from keras.src.engine import base_layer, compile_utils, keras_tensor
 
 from tensorflow_ipu.keras_layers import model_state
 from tensorflow_ipu.keras_layers.layer_graph import LayerGraph, post_order
 from tensorflow_ipu.keras_layers.pipelining import hooks, saved_form
+from tensorflow_ipu.versions import keras2
+
+base_layer = keras2.module("engine.base_layer")
+compile_utils = keras2.module("engine.compile_utils")
+keras_tensor = keras2.module("engine.keras_tensor")
 
 
 def build(model: Any, input_shape: Any, stock_build: Any) -> None:

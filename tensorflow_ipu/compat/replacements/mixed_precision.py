@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from keras.src.mixed_precision import loss_scale_optimizer
+
+from tensorflow_ipu.versions import keras2
+
+_Stock: Any = keras2.module("mixed_precision.loss_scale_optimizer").LossScaleOptimizer
 
 _v1 = tf.compat.v1.mixed_precision
 
 
-class LossScaleOptimizer(loss_scale_optimizer.LossScaleOptimizer):
+class LossScaleOptimizer(_Stock):
     """A loss scaling optimizer that is made, and subclassed, with a loss scale as second argument.
 
     Args:

@@ -1,0 +1,38 @@
+"""Keras 2, wherever this TensorFlow has it: the modules behind `tf.keras`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import tensorflow as tf
+
+
+def package() -> str:
+    """Returns the package that `tf.keras` is of: `keras`, or `tf_keras` from TensorFlow 2.16 on.
+
+    Raises:
+        ImportError: It is Keras 3.
+    """
+    name = str(tf.keras.Model.__module__.partition(".")[0])
+    version = importlib.import_module(name).__version__
+    if not version.startswith("2."):
+        raise ImportError(
+            f"Keras models on the IPU need Keras 2, but tf.keras is Keras {version}. Install it "
+            f"(pip install 'tf_keras~={'.'.join(tf.__version__.split('.')[:2])}.0') and leave "
+            "TF_USE_LEGACY_KERAS unset, or set it to 1, before TensorFlow is imported."
+        )
+    return name
+
+
+#: The package that has it.
+PACKAGE = package()
+
+
+def module(name: str) -> Any:
+    """Returns a module of the sources of Keras 2.
+
+    Args:
+        name: its name below `keras.src`, such as `engine.training`.
+    """
+    return importlib.import_module(f"{PACKAGE}.src.{name}")
