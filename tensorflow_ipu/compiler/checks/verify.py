@@ -158,13 +158,26 @@ def _has_string_arguments(definition: op_def_pb2.OpDef) -> bool:
 
 
 def _without_inputs(node: node_def_pb2.NodeDef) -> bytes:
-    """Returns what decides on the kernel: the op and the attributes that are types."""
+    """Returns what decides on the kernel: the op, types, and other attributes kernels name."""
     key = node_def_pb2.NodeDef(name="node", op=node.op)
+    deciding = _deciding_attributes(node.op)
     for name in sorted(node.attr):
         value = node.attr[name]
-        if value.WhichOneof("value") == "type" or value.list.type:
+        if name in deciding or value.WhichOneof("value") == "type" or value.list.type:
             key.attr[name].CopyFrom(value)
     return key.SerializeToString(deterministic=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def _deciding_attributes(op: str) -> frozenset[str]:
+    """Returns the attributes that a kernel of the op takes only some values of."""
+    registered = kernels.get_registered_kernels_for_op(op).kernel
+    return frozenset(
+        constraint.name
+        for kernel in registered
+        if kernel.device_type == "IPU"
+        for constraint in kernel.constraint
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -57,6 +57,17 @@ def test_what_the_device_lacks_is_named(function, op):
     assert "no supported kernel for IPU devices" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.nn.depth_to_space(tf.reshape(x, [1, 1, 1, 4]), 2),  # by its data format
+        lambda x: tf.gather_nd(x, [[1]]),  # by what happens to bad indices, since TensorFlow 2.18
+    ],
+)
+def test_kernels_that_are_chosen_by_more_than_types_are_known(function):
+    verify.check_supported(program_of(function, VECTOR))
+
+
 def test_what_to_print_with_is_named():
     def body(x):
         tf.print("x is", x)
