@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.versions import keras2
 
 NEW = tf.keras.optimizers.Optimizer
 LEGACY = tf.keras.optimizers.legacy.Optimizer
@@ -85,7 +86,7 @@ def _delegating(base: Any) -> Any:
 
 
 def _keras_ancestors(base: type) -> list[type]:
-    return [cls for cls in base.__mro__ if cls.__module__.startswith("keras.")]
+    return [cls for cls in base.__mro__ if cls.__module__.startswith(f"{keras2.PACKAGE}.")]
 
 
 class _Delegated:

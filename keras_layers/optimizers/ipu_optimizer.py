@@ -12,6 +12,7 @@ from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.keras_layers.optimizers import generations
 from tensorflow_ipu.keras_layers.registration import registered
 from tensorflow_ipu.training import optimizer_steps
+from tensorflow_ipu.versions import keras2
 
 _CONFIG = "inner_optimizer_config"
 _TYPE = "inner_optimizer_type"
@@ -185,7 +186,7 @@ def _has(opt: Any, name: str) -> bool:
 
 def _type_name(kind: type) -> str:
     """Returns what Keras finds a class by; its own are known by their plain names."""
-    own = kind.__module__.startswith("keras.")
+    own = kind.__module__.startswith(f"{keras2.PACKAGE}.")
     return kind.__name__ if own else str(tf.keras.utils.get_registered_name(kind))
 
 

@@ -8,6 +8,8 @@ from typing import Any, Union
 
 import tensorflow as tf
 
+from tensorflow_ipu.versions import packages
+
 # What an activation may be given as.
 Activation = Union[str, Callable[..., tf.Tensor]]
 
@@ -18,7 +20,7 @@ RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
 
 # Other names that TensorFlow's functions have.
 _ALIASES = {"softmax_v2": "softmax"}
-_LIBRARIES = ("tensorflow", "tensorflow_ipu", "keras")
+_LIBRARIES = ("tensorflow_ipu", *packages.LIBRARIES)
 
 
 def activation_name(value: Any, argument: str, allowed: Sequence[str] = ACTIVATIONS) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-# Packages whose lines are not the user's, besides this one.
-_LIBRARIES = ("tensorflow", "keras", "tensorflow_estimator")
+from tensorflow_ipu.versions import packages
 
 
 def line() -> str:
@@ -30,7 +29,7 @@ def line() -> str:
 def _folders() -> list[str]:
     """The folders of this package and of the libraries that are loaded."""
     files = [__file__.rsplit(f"{os.sep}device{os.sep}", 1)[0] + os.sep]
-    for name in _LIBRARIES:
+    for name in packages.LIBRARIES:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file:
             files.append(os.path.dirname(os.path.abspath(file)) + os.sep)

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras.src.engine import base_layer
-from keras.src.engine import node as node_lib
 
 from tensorflow_ipu import keras as ipu_keras
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.profiler.export import html_report
 from tensorflow_ipu.profiler.report import Report
+from tensorflow_ipu.versions import keras2
 from tests.support import keras_models
 from tests.support.source_lines import place_of, short_place_of
 
+base_layer = keras2.module("engine.base_layer")
+node_lib = keras2.module("engine.node")
 _layers = tf.keras.layers
 
 

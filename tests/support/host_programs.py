@@ -26,6 +26,7 @@ from tensorflow.python.autograph.impl import conversion
 from tensorflow.python.ops import control_flow_util
 
 tf1 = tf.compat.v1
+_PACKAGES = ("tensorflow", "keras", "tf_keras")
 _OURS = ("tensorflow.python.ipu", "tensorflow.compiler.plugin.poplar")
 X = np.array([1.0, 2.0, 3.0], np.float32)
 
@@ -223,7 +224,7 @@ def _attributes() -> dict[str, Any]:
     """Returns the attributes of the modules of TensorFlow and Keras, and of the classes in them."""
     found = {}
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in ("tensorflow", "keras") or name.startswith(_OURS):
+        if name.split(".")[0] not in _PACKAGES or name.startswith(_OURS):
             continue
         for attribute, value in list(getattr(module, "__dict__", {}).items()):
             found[f"{name}.{attribute}"] = value

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.python.util import tf_stack
 
+from tensorflow_ipu.versions import packages
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Packages whose frames never are the user's. TensorFlow traces Keras and Estimator code of these
-# too, so naming only TensorFlow would report the inside of a layer.
-_LIBRARIES = ("tensorflow", "keras", "tensorflow_estimator")
 _OWN_PACKAGES = ("tensorflow_ipu",)
 _SITE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 # AutoGraph runs users' functions from temporary files; frames it could map back bear the user's
@@ -40,6 +39,7 @@ _GENERATED_PREFIX = "ipu_"
 
 _LIBRARY, _OWN, _INSTALLED, _USER = range(4)
 
+# Also the end of `tf_keras/src/`, and so with the paths below.
 _KERAS = os.path.join("keras", "src", "")
 # The files whose `__call__` opens the name scope of a layer.
 _LAYERS = os.path.join("keras", "src", "engine", "base_layer")
@@ -163,7 +163,9 @@ def _kind_of(filename: str) -> int:
     path = os.path.abspath(filename)
     if path.startswith(_folders_of(_OWN_PACKAGES)):
         return _OWN
-    if path.startswith(_folders_of(_LIBRARIES)):
+    # TensorFlow traces Keras and Estimator code too, so asking only for its own would report the
+    # inside of a layer.
+    if path.startswith(_folders_of(packages.LIBRARIES)):
         return _LIBRARY
     if any(folder in path for folder in _SITE_FOLDERS):
         return _INSTALLED

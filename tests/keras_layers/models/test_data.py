@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import logging
-from keras.src.engine import base_layer_utils, data_adapter
 
 from tensorflow_ipu.keras_layers.models import data as data_lib
 from tensorflow_ipu.keras_layers.models.data import Data
+from tensorflow_ipu.versions import keras2
 from tests.support import keras_models
 from tests.support.keras_models import (
     BATCH,
@@ -27,6 +27,9 @@ from tests.support.keras_models import (
 )
 
 pytestmark = keras_models.KERAS_WARNINGS
+
+base_layer_utils = keras2.module("engine.base_layer_utils")
+data_adapter = keras2.module("engine.data_adapter")
 
 from_arguments = data_lib.from_arguments
 

@@ -12,17 +12,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import logging
-from keras.src.models import cloning
-from keras.src.saving import serialization_lib
-from keras.src.saving.legacy.saved_model import load as saved_model_load
 
 from tensorflow_ipu import ipu_strategy
 from tensorflow_ipu.keras_layers.models.extension import ModelExtension
 from tensorflow_ipu.keras_layers.models.options import saving
 from tensorflow_ipu.keras_layers.models.options.model_options import CONFIG_KEYS, ModelOptions
+from tensorflow_ipu.versions import keras2
 from tests.support import replicas
 
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+
+cloning = keras2.module("models.cloning")
+serialization_lib = keras2.module("saving.serialization_lib")
+saved_model_load = keras2.module("saving.legacy.saved_model.load")
 
 X = replicas.rows(1, (24, 3))[0]
 Y = replicas.rows(1, (24, 2), seed=1)[0]

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from keras.src.engine import base_layer
-from keras.src.engine import node as node_lib
 
 from tensorflow_ipu.keras_layers.pipelining import hooks
 from tensorflow_ipu.keras_layers.pipelining.stage import PipelineStage
+from tensorflow_ipu.versions import keras2
 from tests.support import keras_pipelines
+
+base_layer = keras2.module("engine.base_layer")
+node_lib = keras2.module("engine.node")
 
 
 def test_marks_layers_and_calls_in_the_scope() -> None:
