@@ -22,7 +22,6 @@ from tensorflow_ipu.versions import keras2
 if TYPE_CHECKING:
     from tensorflow_ipu.keras_layers.models.protocol import IPUModel
 
-base_layer_utils = keras2.module("engine.base_layer_utils")
 
 # What the last stage makes of a mini-batch: takes its data, the outputs of the model, what layers
 # have added to the loss, and the marks of the mini-batch.
@@ -155,8 +154,7 @@ class StageFunctions:
             (call.args, call.kwargs),
         )
         training = self._training if call.training is None else call.training
-        context = base_layer_utils.call_context()
-        with context.enter(self._model, inputs=args, build_graph=True, training=training):
+        with keras2.call_of(self._model, args, training):
             if call.layer is not None:
                 layer_lines.expect(call.layer, call.node)
             outputs = call.function(*args, **kwargs)

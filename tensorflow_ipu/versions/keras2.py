@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -36,3 +38,18 @@ def module(name: str) -> Any:
         name: its name below `keras.src`, such as `engine.training`.
     """
     return importlib.import_module(f"{PACKAGE}.src.{name}")
+
+
+def call_of(layer: Any, inputs: Any, training: bool | None) -> AbstractContextManager[Any]:
+    """Returns a scope that stands for a call of a layer in a graph: layers called in it are inside.
+
+    Args:
+        layer: the layer, or the model.
+        inputs: what it is called with.
+        training: what layers inside take for `training`, unless they are told otherwise.
+    """
+    context = module("engine.base_layer_utils").call_context()
+    passed: dict[str, Any] = {"training": training}
+    if "training" not in inspect.signature(context.enter).parameters:
+        passed = {"call_context_args": passed}  # since tf_keras 2.20
+    return context.enter(layer, inputs=inputs, build_graph=True, **passed)

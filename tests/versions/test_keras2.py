@@ -21,3 +21,21 @@ def test_keras_3_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setattr("json.__version__", "3.5.0")
     with pytest.raises(ImportError, match=r"Keras 3\.5\.0.*pip install 'tf_keras~=2\.\d+\.0'"):
         keras2.package()
+
+
+@pytest.mark.parametrize("training", [True, False, None])
+def test_layers_called_in_a_call_are_inside(training):
+    seen = []
+
+    class Inner(tf.keras.layers.Layer):
+        def call(self, x, training=None):
+            seen.append(training)
+            return x
+
+    outer = tf.keras.layers.Layer()
+    with tf.Graph().as_default():
+        x = tf.zeros([1])
+        with keras2.call_of(outer, x, training):
+            Inner()(x)
+            assert keras2.module("engine.base_layer_utils").call_context().layer is outer
+    assert seen == [training]
