@@ -5,24 +5,31 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from tensorflow_ipu.cli import files
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler import budget as budget_lib
 from tensorflow_ipu.profiler import comparison, snapshot
 
+_EXAMPLES = (
+    (
+        "tensorflow-ipu check budget.json --report before.json --update --tolerance 2",
+        "makes a budget, with 2 % to spare",
+    ),
+    ("tensorflow-ipu check budget.json --report after.json", "fails with what grew"),
+)
 
-def add(commands: Any) -> None:
-    """Adds the command.
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser(
-        "check",
-        help="compare a report with a budget; exits with 1 and prints what grew",
-        description="Compares a report with a budget: a JSON file of limits, made with --update.",
+    parser.description = (
+        "Compares a report with a budget: a JSON file of limits, made with --update."
     )
+    parser.examples = _EXAMPLES
     parser.add_argument("budget", metavar="BUDGET", help="file of the budget")
     parser.add_argument(
         "--report", metavar="FILE", help="report, or its folder; else the one that BUDGET names"
@@ -32,7 +39,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--tolerance", type=float, metavar="PERCENT", help="with --update: how much more may pass"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

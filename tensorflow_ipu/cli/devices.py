@@ -5,26 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import Any
 
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.configs import chips, flags
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.machine import Machine
 
+_EXAMPLES = (
+    ("tensorflow-ipu devices", "all configurations of the machine of 16 IPUs"),
+    ("tensorflow-ipu devices --chip bow --figures", "the figures of a chip with their sources"),
+)
 
-def add(commands: Any) -> None:
-    """Adds the command.
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser("devices", help="list the IPUs of the simulated machine")
+    parser.examples = _EXAMPLES
     parser.add_argument("--chip", help=f"one of {', '.join(chips.names())}")
     parser.add_argument(
         "--figures", action="store_true", help="show the chip's figures with their sources instead"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

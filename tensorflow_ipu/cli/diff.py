@@ -5,21 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import files
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler import comparison, snapshot
 from tensorflow_ipu.profiler.export import html_diff
 
+_EXAMPLES = (
+    ("tensorflow-ipu diff before.json after.json", "what the second program needs more"),
+    ("tensorflow-ipu diff --exit-code before.json after.json", "fails if anything differs"),
+)
 
-def add(commands: Any) -> None:
-    """Adds the command.
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser("diff", help="compare two reports, by layer")
+    parser.examples = _EXAMPLES
     parser.add_argument("before", metavar="A", help="report, or its folder")
     parser.add_argument("after", metavar="B", help="report, or its folder")
     parser.add_argument(
@@ -27,7 +32,6 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if there are any")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

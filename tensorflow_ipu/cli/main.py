@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tensorflow_ipu.cli import check, devices, diff, migrate, remedies, report, run, split, whatif
-
-_COMMANDS = (devices, report, diff, whatif, split, remedies, check, run, migrate)
+import tensorflow_ipu
+from tensorflow_ipu.cli import commands
+from tensorflow_ipu.cli.parsing import Parser, suggestion
 
 #: Exit codes: 0 all is well, 1 a check has failed, 2 the command cannot be carried out.
 FAILED, WRONG = 1, 2
@@ -23,20 +23,36 @@ _FAULT = (
 )
 
 
-def parser() -> argparse.ArgumentParser:
-    """Returns the parser of all commands."""
-    top = argparse.ArgumentParser(
+def parser(only: str | None = None) -> Parser:
+    """Returns the parser of all commands.
+
+    Args:
+        only: the command to be used; the others are known by name, and not loaded. All are loaded
+            if not given.
+    """
+    top = Parser(
         prog="tensorflow-ipu",
-        description="What programs for the simulated IPU need on the chip.",
+        description="Looks after IPU programs: what they need on the chip, and whether they can "
+        "run here.",
         epilog="FILE is a report.json, or a folder that has one. Programs write them when "
-        "autoReport.directory is set, or in a profiler.profile() block.",
+        "autoReport.directory is set, or in a profiler.profile() block. "
+        "`tensorflow-ipu COMMAND --help` has the options of a command, with examples.",
+    )
+    top.add_argument(
+        "--version", action="version", version=f"tensorflow_ipu {tensorflow_ipu.__version__}"
     )
     top.add_argument(
         "--traceback", action="store_true", help="show where in tensorflow_ipu an error was raised"
     )
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in _COMMANDS:
-        module.add(commands)
+    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in commands.COMMANDS:
+        subparser = subparsers.add_parser(
+            command.name, help=command.summary, description=command.sentence()
+        )
+        if only in (None, command.name):
+            module = command.load()
+            module.add(subparser)
+            subparser.set_defaults(run=module.run, parser=subparser)
     return top
 
 
@@ -53,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Names in programs may have characters that the terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        options = _parsed(arguments)
+        options = _parsed(sys.argv[1:] if arguments is None else arguments)
         code = _run(options)
         _flush()
     except BrokenPipeError:  # `| head` has read enough
@@ -67,10 +83,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """Reads the command line. Asking for help ends the process, as do mistakes."""
+    name = next((word for word in arguments if not word.startswith("-")), "")
     try:
-        return parser().parse_args(arguments)
+        top = parser(only=name)
+        if name and commands.named(name) is None:
+            names = [command.name for command in commands.COMMANDS]
+            top.error(
+                f"expected one of {', '.join(names)}; received {name!r}{suggestion(name, names)}"
+            )
+        options, unknown = top.parse_known_args(arguments)
+        if unknown:
+            before = arguments[: arguments.index(name)]
+            (top if unknown[0] in before else options.parser).refuse(unknown)
+        return options
     finally:
         _flush()
 

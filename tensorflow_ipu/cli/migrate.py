@@ -7,26 +7,30 @@ import difflib
 import stat
 import sys
 from pathlib import Path
-from typing import Any
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.compat import migration
 from tensorflow_ipu.compat.findings import File, Finding
 from tensorflow_ipu.compat.generation import Generation
 
+_EXAMPLES = (
+    ("tensorflow-ipu migrate train.py", "says what to change"),
+    ("tensorflow-ipu migrate --diff --write train.py", "changes it, and shows what"),
+)
 
-def add(commands: Any) -> None:
-    """Adds the command.
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser(
-        "migrate",
-        help="what to change in a program for TensorFlow 1.15 or 2.6; exits with 1 if anything",
-        description="Says for each use of something that TensorFlow 2.15, Keras, NumPy or Python "
-        "dropped what to write in its place. Give all files of a program at once.",
+    parser.description = (
+        "Says for each use of something that TensorFlow 2.15, Keras, NumPy or Python "
+        "dropped what to write in its place. Give all files of a program at once."
     )
+    parser.examples = _EXAMPLES
     parser.add_argument("files", nargs="+", metavar="FILE", help="Python file, or folder of some")
     parser.add_argument(
         "--write", action="store_true", help="change the files, where that needs no judgement"
@@ -38,7 +42,6 @@ def add(commands: Any) -> None:
         choices=(1, 2),
         help="which TensorFlow the program was written for; else found out from what it uses",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

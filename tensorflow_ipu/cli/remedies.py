@@ -7,9 +7,9 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tensorflow_ipu.cli import arguments, config_edits, files
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.planner.alternatives import fastest, fastest_text
 from tensorflow_ipu.planner.alternatives.fastest import Fastest
 from tensorflow_ipu.planner.alternatives.search.choices import SUBJECTS
@@ -25,19 +25,27 @@ The environment can do none of this. What it can without a change of the program
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 
 
-def add(commands: Any) -> None:
-    """Adds the command.
+_EXAMPLES = (
+    ("tensorflow-ipu remedies before.json --plans 8", "a quick search, of 8 plans"),
+    (
+        "tensorflow-ipu remedies before.json --plans 8 --without precision batch",
+        "keeps types and batch",
+    ),
+)
+
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser(
-        "remedies",
-        help="find the fastest configuration that fits, and what to change for it",
-        description="Plans combinations of changes of the program of a report: precision, batch, "
+    parser.description = (
+        "Plans combinations of changes of the program of a report: precision, batch, "
         "accumulation, recomputation, memory for temporaries, pipeline stages, replicas, and where "
-        "optimizer state, weights and activations are. Exits with 1 if nothing fits.",
+        "optimizer state, weights and activations are. Exits with 1 if nothing fits."
     )
+    parser.examples = _EXAMPLES
     parser.add_argument("file", metavar="REPORT", help="report, or its folder")
     parser.add_argument(
         "--ipus", type=arguments.whole, help="IPUs for all replicas; else those it has, or more"
@@ -60,7 +68,6 @@ def add(commands: Any) -> None:
         help="write the options of IPUConfig into the program, where that needs no judgement",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

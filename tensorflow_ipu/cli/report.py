@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.cli import files
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler.export import chrome_trace, html_report, text_report
 from tensorflow_ipu.profiler.export.trace.slices import MOST_SLICES
 from tensorflow_ipu.profiler.report import Report
@@ -22,13 +22,19 @@ _FORMATS: Mapping[str, Callable[[Report], str]] = {
 _LEAST_SLICES = 100
 
 
-def add(commands: Any) -> None:
-    """Adds the command.
+_EXAMPLES = (
+    ("tensorflow-ipu report before.json", "what the program needs, as text"),
+    ("tensorflow-ipu report before.json --format html -o before.html", "the page with plots"),
+)
+
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser("report", help="show a report, or write it in another form")
+    parser.examples = _EXAMPLES
     parser.add_argument("file", metavar="FILE", help="report, or its folder")
     parser.add_argument(
         "--format",
@@ -43,7 +49,6 @@ def add(commands: Any) -> None:
         help=f"slices that a track of a trace has at most (default {MOST_SLICES:,})",
     )
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file, not the screen")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,28 +7,34 @@ import io
 import os
 import signal
 import sys
-from typing import Any
 
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.compat import runner
 from tensorflow_ipu.launcher import main as launcher
 from tensorflow_ipu.launcher import options as launcher_options
 
+_EXAMPLES = (
+    ("tensorflow-ipu run train.py --epochs 3", "as `python train.py --epochs 3`"),
+    ("tensorflow-ipu run --instances 2 train.py", "as two processes that share the work"),
+)
 
-def add(commands: Any) -> None:
-    """Adds the command.
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser(
-        "run",
-        help="run a program for TensorFlow 1.15 or 2.6 as it stands",
-        description="Runs a program as `python PROGRAM ARGUMENT ...` does. What TensorFlow 2.15, "
+    parser.description = (
+        "Runs a program as `python PROGRAM ARGUMENT ...` does. What TensorFlow 2.15, "
         "Keras, NumPy and Python dropped is there; what the program used of it is said at the end. "
-        "With --instances several processes run the program together, as with poprun.",
-        usage="tensorflow-ipu run [-h] [--tensorflow {1,2}] [--quiet] [--instances N ...] "
-        "(PROGRAM | -m MODULE) [ARGUMENT ...]",
+        "With --instances several processes run the program together, as with poprun."
     )
+    parser.usage = (
+        "tensorflow-ipu run [-h] [--tensorflow {1,2}] [--quiet] [--instances N ...] "
+        "(PROGRAM | -m MODULE) [ARGUMENT ...]"
+    )
+    parser.examples = _EXAMPLES
     parser.add_argument(
         "--tensorflow",
         type=int,
@@ -42,7 +48,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

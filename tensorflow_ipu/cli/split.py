@@ -8,20 +8,26 @@ import json
 from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.costs import intervals
 from tensorflow_ipu.planner.alternatives import stage_fit, stage_split, stage_text
 from tensorflow_ipu.planner.alternatives.stage_fit import Fit
 from tensorflow_ipu.planner.program import structure
 from tensorflow_ipu.text import aligned
 
+_EXAMPLES = (
+    ("tensorflow-ipu split before.json --stages 2", "the best cut into two stages"),
+    ("tensorflow-ipu split before.json --stages 2 --schedule sequential", "for another schedule"),
+)
 
-def add(commands: Any) -> None:
-    """Adds the command.
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser("split", help="find pipeline stages of equal cost")
+    parser.examples = _EXAMPLES
     parser.add_argument("file", metavar="FILE", help="report, or its folder")
     parser.add_argument("--stages", type=arguments.whole, required=True, help="number of stages")
     parser.add_argument(
@@ -29,7 +35,6 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--count", type=arguments.count, help="mini-batches for one weight update")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from tensorflow_ipu.cli import arguments, files
+from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.planner.alternatives import what_if
 
 # Option, name of the change, type of its values, what it means.
@@ -27,25 +27,32 @@ _CHANGES = (
 _TRUE, _FALSE = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
-def add(commands: Any) -> None:
-    """Adds the command.
+_EXAMPLES = (
+    (
+        "tensorflow-ipu whatif before.json --chip mk2 bow --batch 16 64",
+        "four plans: two chips, two batches",
+    ),
+    ("tensorflow-ipu whatif before.json --replicas 1 8 --json", "for programs"),
+)
+
+
+def add(parser: Parser) -> None:
+    """Adds the arguments of the command.
 
     Args:
-        commands: the subparsers of the tool.
+        parser: of the command.
     """
-    parser = commands.add_parser(
-        "whatif",
-        help="plan for another chip, batch, number of replicas ... without running",
-        description="Plans the program of a report again. Options take several values: all "
-        "combinations are planned.",
+    parser.description = (
+        "Plans the program of a report again. Options take several values: all "
+        "combinations are planned."
     )
+    parser.examples = _EXAMPLES
     parser.add_argument("file", metavar="FILE", help="report, or its folder")
     for option, name, of_type, meaning in _CHANGES:
         parser.add_argument(
             f"--{option}", dest=name, nargs="+", type=of_type, metavar="VALUE", help=meaning
         )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,0 +1,47 @@
+"""The table of commands of `tensorflow-ipu`; a command is loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """One command.
+
+    Attributes:
+        name: What it is called; so is its module.
+        summary: What it does, in one line.
+    """
+
+    name: str
+    summary: str
+
+    def sentence(self) -> str:
+        """Returns what it does as a sentence, for a help that says no more."""
+        return f"{self.summary[0].upper()}{self.summary[1:]}."
+
+    def load(self) -> Any:
+        """Returns its module, which has `add` for its arguments, and `run`."""
+        return importlib.import_module(f"{__package__}.{self.name}")
+
+
+COMMANDS = (
+    Command("devices", "list the IPUs of the simulated machine"),
+    Command("report", "show a report, or write it in another form"),
+    Command("diff", "compare two reports, by layer"),
+    Command("whatif", "plan for another chip, batch, number of replicas ... without running"),
+    Command("split", "find pipeline stages of equal cost"),
+    Command("remedies", "find the fastest configuration that fits, and what to change for it"),
+    Command("check", "compare a report with a budget; exits with 1 and prints what grew"),
+    Command("run", "run a program for TensorFlow 1.15 or 2.6 as it stands"),
+    Command(
+        "migrate",
+        "what to change in a program for TensorFlow 1.15 or 2.6; exits with 1 if anything",
+    ),
+)
+
+
+def named(name: str) -> Command | None:
+    """Returns the command of a name, or None."""
+    return next((command for command in COMMANDS if command.name == name), None)
