@@ -24,8 +24,12 @@ POPART_CORE = "popart_core"
 PVA = "pva"
 
 # The modules of Keras that have the attribute `ipu`: that of `import keras`, what `tf.keras` is,
-# and that of `import tensorflow.keras`, which is made of the same file once more.
-KERAS = ("keras", "keras.api._v2.keras", "tensorflow.keras")
+# and that of `import tensorflow.keras`, which is made of the same file once more. From TensorFlow
+# 2.16 on, the first two are those of `tf_keras`.
+KERAS = (
+    *("keras", "keras.api._v2.keras", "tensorflow.keras"),
+    *("tf_keras", "tf_keras.api._v2.keras"),
+)
 KERAS_IPU = PACKAGE + ".keras"
 
 # Public module, below `tensorflow.python.ipu` and `tensorflow_ipu` -> module of `tensorflow_ipu`.

@@ -6,8 +6,9 @@ is said in `_api.py` holds here too.
 IPU programs reach `ipu.keras` through Keras as well: `tf.keras.ipu.PipelineStage`. So the modules
 of Keras have it as an attribute `ipu`: one that is not there could only be found with a function
 `__getattr__` in modules that are not ours, and importing them early would cost every program time.
-They get it when the program imports something of ours, or when they are loaded after that. In other
-programs Keras is loaded as if nothing was installed.
+They get it when the program imports something of ours, or when they are loaded after that. At that
+moment `tf.keras` becomes Keras 2, too (`versions/legacy_keras.py`). In other programs TensorFlow
+and Keras are loaded as if nothing was installed.
 """
 
 import sys
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
-    from typing import Any, Optional
+    from typing import Any, Callable, Optional
 
 # Full names of the modules below packages that no file stands for, and of these packages.
 _BELOW = (
@@ -57,6 +58,13 @@ _ROOTS = {
     PVA: ("", _api.PVA_MODULES),
     **{name + ".ipu": ("keras.", _api.MODULES) for name in KERAS},
 }
+
+# What does not mean that the program uses IPUs: pytest loads its plugin wherever it is installed.
+# The rest is what is loaded when a program does.
+_NO_USE = (
+    *(KERAS_IPU, PACKAGE + ".pytest_plugin"),
+    *(PACKAGE + ".versions", PACKAGE + ".versions.legacy_keras"),
+)
 
 # What the names begin with that are looked at; others pass at once.
 _BEGINNINGS = (
@@ -113,12 +121,13 @@ class _Alias:
             _name_loaded(module.__name__)
 
 
-class _KerasLoader:
-    """Loads a module of Keras as its own loader does, and gives it the attribute `ipu`."""
+class _ObservedLoader:
+    """Loads a module as its own loader does, and then does something with it."""
 
-    def __init__(self, loader: "Any") -> None:
-        """Remembers the module's own loader."""
+    def __init__(self, loader: "Any", then: "Callable[[Any], None]") -> None:
+        """Remembers the module's own loader, and what to do."""
         self.loader = loader
+        self.then = then
 
     def create_module(self, spec: "ModuleSpec") -> "Any":
         """Makes the module as its own loader does."""
@@ -128,7 +137,7 @@ class _KerasLoader:
         """Loads the module, which keeps no trace of this loader."""
         module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
-        _api.show_in_keras()
+        self.then(module)
 
 
 class Finder:
@@ -152,7 +161,7 @@ class Finder:
             ModuleNotFoundError: there is no public module of this name.
         """
         if not fullname.startswith(_BEGINNINGS):  # quick: every import of every program comes here
-            return _find_keras(fullname, path) if fullname in KERAS else None
+            return _find_observed(fullname, path) if fullname in _OBSERVED else None
         if fullname in _PACKAGES:
             return _spec(fullname, _Package)
         if not (fullname + ".").startswith(tuple(root + "." for root in _ROOTS)):
@@ -217,22 +226,40 @@ def _name_loaded(root: str) -> None:
 
 
 def _use(fullname: str) -> None:
-    """Notes that the program uses IPUs: from now on Keras has the attribute `ipu`."""
-    if KERAS_IPU not in sys.modules and fullname != KERAS_IPU:
-        import importlib
+    """Notes that the program uses IPUs: Keras is Keras 2 from now on, with the attribute `ipu`."""
+    if KERAS_IPU in sys.modules or fullname in _NO_USE:
+        return
+    import importlib
 
-        importlib.import_module(KERAS_IPU)
+    if "tensorflow" in sys.modules:
+        _select_keras(sys.modules["tensorflow"])
+    importlib.import_module(KERAS_IPU)
 
 
-def _find_keras(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[ModuleSpec]":
-    """Finds a module of Keras, where it has to get the attribute `ipu`."""
+def _select_keras(tensorflow: "Any") -> None:
+    """Makes `tf.keras` Keras 2."""
+    from tensorflow_ipu.versions import legacy_keras
+
+    legacy_keras.select(tensorflow)
+
+
+# What to do with modules that a program loads after it has imported something of ours.
+_OBSERVED: "dict[str, Callable[[Any], None]]" = {
+    "tensorflow": _select_keras,
+    **dict.fromkeys(KERAS, lambda _: _api.show_in_keras()),
+}
+
+
+def _find_observed(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[ModuleSpec]":
+    """Finds a module with which something is to be done, if the program uses IPUs."""
     if KERAS_IPU not in sys.modules:
         return None
     from importlib.machinery import PathFinder
 
     spec = PathFinder.find_spec(fullname, path)
     if spec is not None and spec.loader is not None:
-        spec.loader = _KerasLoader(spec.loader)  # type: ignore[assignment]
+        loader = _ObservedLoader(spec.loader, _OBSERVED[fullname])
+        spec.loader = loader  # type: ignore[assignment]
     return spec
 
 

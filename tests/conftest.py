@@ -99,14 +99,15 @@ def _run_python(
         code: Python source.
         *options: of the interpreter, such as "-S".
         args: of the program, in `sys.argv`.
-        env: changes to the environment; None removes a variable.
+        env: changes to the environment; None removes a variable. Which Keras is `tf.keras` is
+            for the process to say, as in a shell: this process has set it for itself.
         cwd: folder to run in.
         timeout: seconds after which the process is killed and the test fails.
 
     Returns:
         The process, with `stdout` and `stderr` as text.
     """
-    variables = {**os.environ, **(env or {})}
+    variables = {**os.environ, "TF_USE_LEGACY_KERAS": None, **(env or {})}
     process = subprocess.run(
         [sys.executable, *options, "-c", code, *args],
         env={name: value for name, value in variables.items() if value is not None},

@@ -1,0 +1,98 @@
+"""Which Keras `tf.keras` is: Keras 2 in programs that import ipu.
+
+TensorFlow 2.16 and later have Keras 3 as `tf.keras`, unless the environment variable
+TF_USE_LEGACY_KERAS says otherwise, and look for Keras when it is first used. So what is decided
+when ipu is imported comes early enough, unless the program has used Keras by then.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import ModuleType
+
+#: TensorFlow's environment variable, and the values of it that mean Keras 2.
+VARIABLE = "TF_USE_LEGACY_KERAS"
+TRUE = ("true", "True", "1")
+
+# The first TensorFlow whose Keras is Keras 3.
+_SPLIT = (2, 16)
+
+# Where TensorFlow's packages look for modules of Keras: below this folder of a package of Keras.
+_KERAS_3 = os.path.join(os.sep, "keras", "api", "")
+_KERAS_2 = os.path.join(os.sep, "tf_keras", "api", "")
+
+
+def select(tensorflow: ModuleType) -> None:
+    """Makes `tf.keras` Keras 2, unless the user said otherwise or Keras 3 is loaded as that.
+
+    The user says it with the environment variable. It is set here, as processes that the program
+    starts need the same Keras.
+
+    Args:
+        tensorflow: the module, loaded.
+
+    Raises:
+        ImportError: Keras 2 is not installed.
+    """
+    if release(tensorflow) < _SPLIT:
+        return
+    setting = os.environ.get(VARIABLE)
+    if setting is None and not is_loaded(tensorflow):
+        keras = _keras_2(tensorflow)
+        os.environ[VARIABLE] = "1"
+        _lead_to(os.path.dirname(os.path.dirname(str(keras.__file__))))
+    elif setting in TRUE:
+        _keras_2(tensorflow)
+
+
+def release(tensorflow: ModuleType) -> tuple[int, int]:
+    """Returns the release of a TensorFlow, such as `(2, 18)`."""
+    major, minor = tensorflow.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def requirement(tensorflow: ModuleType) -> str:
+    """Returns what to tell pip for the Keras 2 of a TensorFlow, such as `tf_keras~=2.18.0`."""
+    major, minor = release(tensorflow)
+    return f"tf_keras~={major}.{minor}.0"
+
+
+def is_loaded(tensorflow: ModuleType) -> bool:
+    """Returns whether the program has loaded what is `tf.keras`, of whichever version."""
+    # Looking at any attribute of the module would load it. It lies here until then.
+    lazy_loader = importlib.import_module("tensorflow.python.util.lazy_loader")
+    return not isinstance(vars(tensorflow).get("keras"), lazy_loader.KerasLazyLoader)
+
+
+def _keras_2(tensorflow: ModuleType) -> ModuleType:
+    """Imports Keras 2, with the classes that TensorFlow has to know to load saved models."""
+    try:
+        importlib.import_module("tf_keras")
+        importlib.import_module("tf_keras.src.optimizers")
+    except ModuleNotFoundError as error:
+        if error.name != "tf_keras":
+            raise
+        raise ImportError(
+            f"Keras on the IPU is Keras 2, and TensorFlow {tensorflow.__version__} needs the "
+            "package tf_keras for it, which is not installed. Install it: "
+            f'pip install "{requirement(tensorflow)}". To use ipu without it, set the environment '
+            f"variable {VARIABLE}=0: then tf.keras stays Keras 3."
+        ) from None
+    return sys.modules["tf_keras"]
+
+
+def _lead_to(site: str) -> None:
+    """Lets statements such as `import tensorflow.keras.layers` find Keras 2, as TensorFlow does.
+
+    Args:
+        site: the folder that has the package `tf_keras`.
+    """
+    for name, module in list(sys.modules.items()):
+        path = vars(module).get("__path__")
+        if name.partition(".")[0] == "tensorflow" and isinstance(path, list):
+            path[:] = [
+                site + _KERAS_2 + entry.rpartition(_KERAS_3)[2] if _KERAS_3 in entry else entry
+                for entry in path
+            ]
