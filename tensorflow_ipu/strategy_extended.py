@@ -34,7 +34,8 @@ class IPUExtended(one_device_strategy.OneDeviceExtended):
                     return initial_value()
 
             kwargs["initial_value"] = on_cpu
-        return super()._create_variable(next_creator, **kwargs)
+        with strategy_scope.scope_of_variable():
+            return super()._create_variable(next_creator, **kwargs)
 
     def variable_created_in_scope(self, v: Any) -> bool:
         """Returns whether a variable was made for this device, in a scope of any IPUStrategy."""

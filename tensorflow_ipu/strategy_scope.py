@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tensorflow.python.distribute import distribute_lib
+from tensorflow.python.framework import ops
 
 from tensorflow_ipu.compiler import current_scope
 
@@ -17,6 +18,8 @@ _reducing: contextvars.ContextVar[bool] = contextvars.ContextVar("ipu_reducing",
 _reading_on_host: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "ipu_reading_on_host", default=False
 )
+# The name scope of the loop around a step that is traced: see `variables_outside_of_loop`.
+_loop: contextvars.ContextVar[str] = contextvars.ContextVar("ipu_loop", default="")
 
 
 class DeviceStrategy:
@@ -132,3 +135,30 @@ def without_reductions() -> Iterator[None]:
         yield
     finally:
         _reducing.reset(token)
+
+
+@contextlib.contextmanager
+def variables_outside_of_loop() -> Iterator[None]:
+    """Lets variables that are made here have the names that they have without the loop around.
+
+    A step of Keras that makes variables knows nothing of the loop over steps, and neither do the
+    files that they are saved to: libraries find variables by name there.
+
+    Yields:
+        Nothing.
+    """
+    token = _loop.set(ops.get_name_scope())
+    try:
+        yield
+    finally:
+        _loop.reset(token)
+
+
+def scope_of_variable() -> contextlib.AbstractContextManager[Any]:
+    """Returns the name scope for a variable that is made now: see `variables_outside_of_loop`."""
+    loop, scope = _loop.get(), ops.get_name_scope()
+    if not loop or not f"{scope}/".startswith(f"{loop}/"):
+        return contextlib.nullcontext()
+    inside = scope[len(loop) + 1 :]
+    # With a slash at its end a scope is that one, and not one in the scope that is open.
+    return ops.name_scope_v2(f"{inside}/" if inside else "")

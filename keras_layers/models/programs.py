@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu import loops
+from tensorflow_ipu import loops, strategy_scope
 from tensorflow_ipu.compiler import tf_functions
 from tensorflow_ipu.configs.enums import SyntheticDataCategory
 from tensorflow_ipu.feeds import common, ipu_infeed_queue, ipu_outfeed_queue
@@ -213,7 +213,9 @@ def _loop(
     form: list[Any] = []
 
     def body() -> tf.Operation:
-        results = step(ipu_infeed_queue.feed_of(infeed).dequeue())
+        batch = ipu_infeed_queue.feed_of(infeed).dequeue()
+        with strategy_scope.variables_outside_of_loop():
+            results = step(batch)
         form[:] = [tf.nest.map_structure(lambda _: 0, results)]
         return outfeed.enqueue(tf.nest.flatten(results))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -325,6 +326,20 @@ def test_the_device_may_be_configured_anew_between_calls() -> None:
         assert_same_weights(model, expected)
         predicted = model.predict(X, BATCH, verbose=0)
     assert_close(predicted, expected.predict(X, BATCH, verbose=0))
+
+
+@pytest.mark.parametrize("kind", ["sequential", "subclass"])
+def test_variables_that_fit_makes_have_the_names_of_stock_keras(kind: str) -> None:
+    def names_after_fit(scope: Any) -> list[str]:
+        tf.keras.backend.clear_session()  # which numbers models from the start
+        with scope:
+            model = KINDS[kind].compiled(optimizer="adam", steps_per_execution=2)
+            model.fit(X[:8], Y[:8], BATCH, verbose=0)
+        return [variable.name for variable in (*model.variables, *model.optimizer.variables)]
+
+    strategy = keras_models.strategy()
+    expected = names_after_fit(contextlib.nullcontext())
+    assert names_after_fit(strategy.scope()) == expected
 
 
 def test_fit_outside_the_scope_uses_the_strategy_of_the_model() -> None:
