@@ -1,4 +1,4 @@
-# Needs python3 with venv, g++ and make. Everything else comes from PyPI, into .venv.
+# Needs Python 3.9 to 3.13 with venv, g++ and make. Everything else comes from PyPI, into .venv.
 #
 #   make demo     train on real digits on the simulated IPU
 #   make test     all tests (make test PYTEST_ARGS="tests/configs -k flags")
@@ -10,10 +10,19 @@
 #   make stress   replicas against one replica, many times; `make test` has a short form
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
 #   make bench    all benchmarks
+#   make wheel    dist/tensorflow_ipu-*.whl, which needs no compiler to install
 #   make stubs    write stubs/packages/ anew, after changes to the tables of names or options
 #   make clean    remove what was built, but not .venv
+#
+# TensorFlow is 2.15 for Python 3.9 to 3.11 and the newest that fits for others. For another one:
+#
+#   make test TENSORFLOW=2.18 PYTHON3=python3.12 VENV=build/tf2.18
 
-PYTHON3 ?= python3
+# The first of these that is there and not too old or new.
+PYTHON3 ?= $(shell for name in python3 python3.11 python3.12 python3.13 python3.10 python3.9; do \
+	$$name -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))' 2> /dev/null \
+	&& echo $$name && break; done)
+TENSORFLOW ?=
 VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check
@@ -26,7 +35,8 @@ SEED ?= 0
 SANITIZE ?=
 
 # Files that decide what an installation is made of. Changed Python needs no new installation.
-INSTALLATION := setup.py pyproject.toml requirements.txt build_backend/tensorflow_ipu_build.py
+REQUIREMENTS := tensorflow_ipu/versions/releases.py build_backend/requirements.py
+INSTALLATION := setup.py pyproject.toml build_backend/tensorflow_ipu_build.py $(REQUIREMENTS)
 CPP_SOURCES = $(shell find native -name '*.cc' -o -name '*.h')
 
 # Tests of what is in native/, above all of what runs on several threads.
@@ -97,9 +107,12 @@ clean:
 	rm -rf build dist *.egg-info
 
 # TensorFlow comes first, so that the build of the package finds it and downloads no second one.
-$(VENV)/.requirements: requirements.txt
+$(VENV)/.requirements: $(REQUIREMENTS)
+	@test -x $(PYTHON) || test -n "$(PYTHON3)" || \
+		{ echo "There is no Python 3.9 to 3.13 here. Install one, or name it: make PYTHON3=/path/python3.12"; exit 1; }
 	test -x $(PYTHON) || $(PYTHON3) -m venv $(VENV)
-	$(PIP) install -r requirements.txt
+	$(PYTHON) build_backend/requirements.py $(TENSORFLOW) > $@.txt
+	$(PIP) install -r $@.txt
 	touch $@
 
 $(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION) | native

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from setuptools import Command, Distribution, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 from setuptools.command.build_py import build_py
 
@@ -31,6 +35,9 @@ PAGE = "tensorflow_ipu.profiler.export.page"
 
 # Set by build_backend/ when pip installs with -e.
 EDITABLE = "TENSORFLOW_IPU_EDITABLE" in os.environ
+# Set by build_backend/ for wheels: the version of TensorFlow that is built against. Source archives
+# are for none.
+TENSORFLOW = os.environ.get("TENSORFLOW_IPU_TENSORFLOW", "")
 
 # Every interpreter runs this when it starts, as it is in tensorflow_ipu.pth. Importing the package
 # makes the names `tensorflow.python.ipu.*` known (tensorflow_ipu/_finder.py). Without the package,
@@ -48,6 +55,24 @@ def packages() -> list[str]:
     """Returns the names of all packages."""
     inner = find_packages(str(ROOT / "tensorflow_ipu"))
     return ["tensorflow_ipu", *(f"tensorflow_ipu.{name}" for name in inner)]
+
+
+def metadata() -> dict[str, Any]:
+    """Returns version, requirements and Pythons: for one TensorFlow, or for all that there are."""
+    source = (ROOT / "tensorflow_ipu" / "__init__.py").read_text(encoding="utf-8")
+    match = re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)
+    version = match[1] if match else ""
+    releases = runpy.run_path(str(ROOT / "tensorflow_ipu" / "versions" / "releases.py"))
+    release = releases["of_version"](TENSORFLOW)
+    if release is not None:
+        return {
+            "version": f"{version}+tf{release.tensorflow}",
+            "install_requires": release.requirements(),
+            "python_requires": release.requires_python,
+        }
+    oldest, newest = releases["RELEASES"][0], releases["RELEASES"][-1]
+    every = oldest._replace(pythons=(oldest.pythons[0], newest.pythons[1]))
+    return {"version": version, "python_requires": every.requires_python}
 
 
 class Build(build):
@@ -120,6 +145,18 @@ class BuildNative(Command):
         subprocess.run(command, check=True, env=environment)
 
 
+class Wheel(bdist_wheel):
+    """Names the wheel: for this platform and for every Python.
+
+    The native library calls the interpreter through functions that it is given (interpreter.h), so
+    it is linked with none. Which Pythons a TensorFlow has is in the metadata.
+    """
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Returns the tags of Python, its binary interface and the platform."""
+        return ("py3", "none", super().get_tag()[2])
+
+
 class NativeDistribution(Distribution):
     """A distribution for one platform, though setuptools compiles nothing."""
 
@@ -131,6 +168,12 @@ class NativeDistribution(Distribution):
 setup(
     packages=packages(),
     package_data={"": ["*.proto", "*.pyi", "py.typed"], PAGE: ["*.css", "*.html", "*.js"]},
-    cmdclass={"build": Build, "build_py": BuildPython, "build_native": BuildNative},
+    cmdclass={
+        "bdist_wheel": Wheel,
+        "build": Build,
+        "build_py": BuildPython,
+        "build_native": BuildNative,
+    },
     distclass=NativeDistribution,
+    **metadata(),
 )

@@ -1,18 +1,24 @@
 """The build backend: setuptools, with TensorFlow's headers found or asked for.
 
 The native library needs the headers of TensorFlow. pip builds in an environment of its own, and
-would download TensorFlow a second time (475 MB) for it. So TensorFlow is only a requirement of the
+would download TensorFlow a second time (600 MB) for it. So TensorFlow is only a requirement of the
 build where the environment that is installed into has none; its folder is known even from there.
+
+A wheel is for the release of TensorFlow that it is built against. setup.py, which knows that only
+from here, puts it into version and requirements.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
 
+import requirements
 from setuptools import build_meta
 from setuptools.build_meta import build_sdist, get_requires_for_build_sdist
 
@@ -27,32 +33,72 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-_REQUIREMENTS = Path(__file__).resolve().parents[1] / "requirements.txt"
-
-prepare_metadata_for_build_wheel = build_meta.prepare_metadata_for_build_wheel
-prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_wheel
+_RELEASES = requirements.table()
+_HEADER = Path("include", "tensorflow", "core", "public", "version.h")
 
 
-def _requirement() -> str:
-    """Returns the requirement for TensorFlow."""
-    lines = _REQUIREMENTS.read_text(encoding="utf-8").splitlines()
-    return next(line for line in lines if line.startswith("tensorflow"))
+def _version(folder: Path) -> str:
+    """Returns the version of the TensorFlow in a folder, or "" if its distribution is not there.
+
+    The headers of newer releases leave it to the options of the compiler.
+    """
+    for distribution in sorted(folder.parent.glob("tensorflow*-*.dist-info")):
+        match = re.fullmatch(r"tensorflow(?:_cpu)?-([^-]+)\.dist-info", distribution.name)
+        if match:
+            return match[1]
+    return ""
+
+
+def _is_supported(folder: Path) -> bool:
+    """Returns whether the TensorFlow in a folder has headers, and is one to build against."""
+    return (folder / _HEADER).exists() and _RELEASES["of_version"](_version(folder)) is not None
 
 
 def _installed_tensorflow() -> Path | None:
     """Returns the folder of a fitting TensorFlow in the environment that is installed into."""
-    wanted = re.search(r">=(\d+)\.(\d+)", _requirement())
     folder = Path(sysconfig.get_path("purelib")) / "tensorflow"
-    header = folder / "include" / "tensorflow" / "core" / "public" / "version.h"
-    if wanted is None or not header.exists():
-        return None
-    text = header.read_text(encoding="utf-8")
-    found = re.findall(r"#define TF_(?:MAJOR|MINOR)_VERSION (\d+)", text)
-    return folder if tuple(found) == wanted.groups() else None
+    return folder if _is_supported(folder) else None
+
+
+def _tensorflow() -> Path:
+    """Returns the folder of the TensorFlow to build against.
+
+    The one that TF_DIR names, else that of the environment, else that of pip's own environment for
+    the build.
+    """
+    named = os.environ.get("TF_DIR")
+    folder = Path(named) if named else _installed_tensorflow()
+    if folder is None:
+        spec = importlib.util.find_spec("tensorflow")
+        found = spec.submodule_search_locations if spec is not None else None
+        folder = Path(found[0]) if found else None
+    if folder is None or not _is_supported(folder):
+        here = "none here" if folder is None else f"{_version(folder) or 'unknown'} in {folder}"
+        raise SystemExit(
+            "Building tensorflow_ipu needs one of these releases of TensorFlow: "
+            f"{requirements.supported(_RELEASES)}. There is {here}."
+        )
+    return folder
 
 
 def _requires() -> list[str]:
-    return [] if _installed_tensorflow() else [_requirement()]
+    """Returns the requirement for TensorFlow where the environment has none."""
+    if os.environ.get("TF_DIR") or _installed_tensorflow():
+        return []
+    newest = _RELEASES["newest_for"](sys.version_info)
+    if newest is None:
+        raise SystemExit(
+            f"There is no TensorFlow for tensorflow_ipu and Python {sys.version.split()[0]}. "
+            f"Take one of these: {requirements.supported(_RELEASES)}."
+        )
+    return [newest.requirements()[0]]
+
+
+def _set_release() -> None:
+    """Tells setup.py and native/Makefile what is built against."""
+    folder = _tensorflow()
+    os.environ["TF_DIR"] = str(folder)
+    os.environ["TENSORFLOW_IPU_TENSORFLOW"] = _version(folder)
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
@@ -65,13 +111,24 @@ def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
     return get_requires_for_build_wheel(config_settings)
 
 
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Any = None) -> str:
+    """Writes the metadata of the wheel (PEP 517) and returns the name of its folder."""
+    _set_release()
+    return build_meta.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+
+
+def prepare_metadata_for_build_editable(
+    metadata_directory: str, config_settings: Any = None
+) -> str:
+    """Writes the metadata of an editable installation (PEP 660), which are those of a wheel."""
+    return prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+
+
 def build_wheel(
     wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None
 ) -> str:
     """Builds a wheel (PEP 517) and returns the name of the file."""
-    installed = _installed_tensorflow()
-    if installed is not None:
-        os.environ.setdefault("TF_DIR", str(installed))  # native/Makefile reads it
+    _set_release()
     return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 

@@ -6,17 +6,21 @@ is tested by whoever installs.
 
 from __future__ import annotations
 
+import email
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import tensorflow_ipu
 from tests.support import repository
@@ -33,6 +37,7 @@ IN_TENSORFLOW = {
         for path in (STUBS / "tensorflow-stubs" / folder).rglob("*.pyi")
     ),
 }
+TENSORFLOW = ".".join(metadata.version("tensorflow").split(".")[:2])
 FAKE_MAKEFILE = "all:\n\tmkdir -p $(OUT) && echo library > $(OUT)/libtensorflow_ipu.so\n"
 IMPORT_CONFIGS = (
     "import site, sys\n"
@@ -77,6 +82,14 @@ def files_without_metadata(names):
     return {name for name in names if ".dist-info/" not in name}
 
 
+BUILD_WHEEL = (
+    "import sys\n"
+    "sys.path.insert(0, 'build_backend')\n"
+    "import tensorflow_ipu_build\n"
+    "print(tensorflow_ipu_build.build_wheel({!r}))"
+)
+
+
 def expected_modules():
     """The Python files of the root folders, as they are to be installed."""
     for path in repository.modules():
@@ -100,9 +113,41 @@ def test_a_wheel_has_all_modules_and_stubs(run_python, checkout, tmp_path):
     assert not any(name.startswith(("tests/", "tensorflow_ipu/tests/")) for name in names)
 
 
-def test_wheel_is_for_one_platform(run_python, checkout, tmp_path):
+def test_wheel_is_for_one_platform_and_one_tensorflow(run_python, checkout, tmp_path):
     name = call_backend(run_python, checkout, "build_wheel", str(tmp_path))
-    assert re.fullmatch(r"tensorflow_ipu-[\d.]+-cp3\d+-cp3\d+-linux_\w+\.whl", name)
+    version = f"{tensorflow_ipu.__version__}+tf{TENSORFLOW}"
+    assert re.fullmatch(rf"tensorflow_ipu-{re.escape(version)}-py3-none-linux_\w+\.whl", name)
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        path = next(path for path in wheel.namelist() if path.endswith(".dist-info/METADATA"))
+        about = email.message_from_bytes(wheel.read(path))
+    needed = {Requirement(text) for text in about.get_all("Requires-Dist")}
+    always = {needed.name: needed for needed in needed if needed.marker is None}
+    assert about["Version"] == version
+    assert str(always["tensorflow"].specifier) == f"=={TENSORFLOW}.*"
+    assert ("tf_keras" in always) == (TENSORFLOW != "2.15")
+    assert SpecifierSet(about["Requires-Python"]).contains("3.9") == (TENSORFLOW != "2.21")
+
+
+def test_a_wheel_is_for_the_tensorflow_of_TF_DIR(run_python, checkout, tmp_path):
+    folder = tmp_path / "tensorflow"
+    header = folder / "include" / "tensorflow" / "core" / "public" / "version.h"
+    header.parent.mkdir(parents=True)
+    header.touch()
+    (tmp_path / "tensorflow-2.18.1.dist-info").mkdir()
+    code = BUILD_WHEEL.format(str(tmp_path))
+    process = run_python(code, cwd=checkout, env={"TF_DIR": str(folder)})
+    assert "+tf2.18-py3-none" in process.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("version", ["2.14.1", "2.22.0"])
+def test_a_tensorflow_that_is_not_supported_is_an_error(run_python, checkout, tmp_path, version):
+    (tmp_path / f"tensorflow-{version}.dist-info").mkdir()
+    code = "try:\n    " + BUILD_WHEEL.format(str(tmp_path)).replace("\n", "\n    ")
+    code += "\nexcept SystemExit as error:\n    print(error)"
+    env = {"TF_DIR": str(tmp_path / "tensorflow")}
+    message = run_python(code, cwd=checkout, env=env).stdout
+    assert "Building tensorflow_ipu needs one of these releases of TensorFlow: 2.15" in message
+    assert f"There is {version} in {tmp_path / 'tensorflow'}." in message
 
 
 def test_packages_of_a_wheel_import(run_python, checkout, tmp_path):
@@ -155,6 +200,7 @@ def test_interpreter_starts_without_the_package(run_python, checkout, tmp_path, 
 
 def test_source_archive_builds_the_same_wheel(run_python, checkout, tmp_path):
     name = call_backend(run_python, checkout, "build_sdist", str(tmp_path))
+    assert name == f"tensorflow_ipu-{tensorflow_ipu.__version__}.tar.gz"  # for no TensorFlow
     with tarfile.open(tmp_path / name) as archive:
         archive.extractall(tmp_path)
     source = tmp_path / name.replace(".tar.gz", "")
@@ -174,11 +220,13 @@ def test_build_requires_tensorflow_only_where_it_is_missing(run_python, checkout
         f"print(tensorflow_ipu_build.{hook}())\n",
         cwd=checkout,
     )
-    assert process.stdout.splitlines()[-1] == "['tensorflow>=2.15,<2.16']"
+    newest = "2.20" if sys.version_info < (3, 10) else "2.21"
+    assert process.stdout.splitlines()[-1] == f"['tensorflow=={newest}.*']"
 
 
 def test_installed_version_is_that_of_the_package():
-    assert metadata.version("tensorflow_ipu") == tensorflow_ipu.__version__
+    version = metadata.version("tensorflow_ipu")
+    assert version.partition("+")[0] == tensorflow_ipu.__version__
 
 
 def test_every_package_folder_of_the_root_is_linked():
