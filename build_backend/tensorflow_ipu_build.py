@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import sys
 import sysconfig
 from pathlib import Path
@@ -34,19 +33,8 @@ __all__ = [
 ]
 
 _RELEASES = requirements.table()
+_version = _RELEASES["installed_version"]
 _HEADER = Path("include", "tensorflow", "core", "public", "version.h")
-
-
-def _version(folder: Path) -> str:
-    """Returns the version of the TensorFlow in a folder, or "" if its distribution is not there.
-
-    The headers of newer releases leave it to the options of the compiler.
-    """
-    for distribution in sorted(folder.parent.glob("tensorflow*-*.dist-info")):
-        match = re.fullmatch(r"tensorflow(?:_cpu)?-([^-]+)\.dist-info", distribution.name)
-        if match:
-            return match[1]
-    return ""
 
 
 def _is_supported(folder: Path) -> bool:

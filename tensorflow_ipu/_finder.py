@@ -64,6 +64,7 @@ _ROOTS = {
 _NO_USE = (
     *(KERAS_IPU, PACKAGE + ".pytest_plugin"),
     *(PACKAGE + ".versions", PACKAGE + ".versions.legacy_keras"),
+    *(PACKAGE + ".versions.built_for", PACKAGE + ".versions.releases"),
 )
 
 # What the names begin with that are looked at; others pass at once.
@@ -250,8 +251,27 @@ _OBSERVED: "dict[str, Callable[[Any], None]]" = {
 }
 
 
+def _check_release(path: "Optional[Sequence[str]]") -> None:
+    """Refuses a TensorFlow that the native library, which it is about to load, was not built for.
+
+    Raises:
+        ImportError: it is another release.
+    """
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec("tensorflow", path)
+    if spec is not None and spec.origin is not None:
+        from pathlib import Path
+
+        from tensorflow_ipu.versions import built_for
+
+        built_for.check(Path(spec.origin).parent)
+
+
 def _find_observed(fullname: str, path: "Optional[Sequence[str]]") -> "Optional[ModuleSpec]":
     """Finds a module with which something is to be done, if the program uses IPUs."""
+    if fullname == "tensorflow":  # loads the native library in all programs
+        _check_release(path)
     if KERAS_IPU not in sys.modules:
         return None
     from importlib.machinery import PathFinder

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sysconfig
 from pathlib import Path
 
 import tensorflow as tf
 
-_FILE_NAME = "libtensorflow_ipu.so"
+from tensorflow_ipu.versions import built_for
 
 # Called with the address of a request.
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -102,13 +101,14 @@ def library_path() -> Path:
     Raises:
         ImportError: If it is not there.
     """
-    for key in ("platlib", "purelib"):
-        path = Path(sysconfig.get_path(key)) / "tensorflow-plugins" / _FILE_NAME
-        if path.exists():
-            return path
+    folders = built_for.plugin_folders()
+    for folder in folders:
+        if (folder / built_for.LIBRARY).exists():
+            return folder / built_for.LIBRARY
     raise ImportError(
-        f"The native library of tensorflow_ipu, tensorflow-plugins/{_FILE_NAME}, is not in "
-        f"{sysconfig.get_path('platlib')}. Install the package again: pip install tensorflow_ipu"
+        f"The native library of tensorflow_ipu, {built_for.LIBRARY}, is not in "
+        f"{' or '.join(dict.fromkeys(map(str, folders)))}. Install the package again: "
+        "pip install --force-reinstall --no-deps tensorflow_ipu"
     )
 
 
@@ -127,23 +127,13 @@ def load() -> ctypes.CDLL:
     except OSError as error:
         raise ImportError(
             f"The native library of tensorflow_ipu does not load into TensorFlow {tf.__version__}: "
-            f"{error}. It was built for another TensorFlow. Rebuild it: pip install "
+            f"{error}. It was built for another one. Install it again: pip install "
             "--force-reinstall --no-deps tensorflow_ipu"
         ) from error
     for name, result, *arguments in _FUNCTIONS:
         function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
-    _check_version(library)
+    # Once more, for a TensorFlow of which there is no distribution.
+    built_for.compare(library.tfipu_tensorflow_version().decode(), tf.__version__)
     return library
-
-
-def _check_version(library: ctypes.CDLL) -> None:
-    """Refuses a library that was compiled against another TensorFlow."""
-    built_for = library.tfipu_tensorflow_version().decode()
-    if built_for.split(".")[:2] != tf.__version__.split(".")[:2]:
-        raise ImportError(
-            f"The native library of tensorflow_ipu was built for TensorFlow {built_for}, but "
-            f"TensorFlow {tf.__version__} is running. Rebuild it: pip install --force-reinstall "
-            "--no-deps tensorflow_ipu"
-        )

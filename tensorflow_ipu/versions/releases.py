@@ -6,6 +6,8 @@ package.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -49,6 +51,9 @@ class Release(NamedTuple):
 # of ops than those that PopART's are compared with.
 _ONNX = "onnx>=1.16,<1.19"
 
+# Of TensorFlow itself; other packages begin with the same word.
+_DISTRIBUTION = re.compile(r"tensorflow(?:_cpu|_cpu_aws|_rocm)?-([^-]+)\.dist-info")
+
 _OLD_PROTOBUF = ">=3.20.3,!=4.21.0,!=4.21.1,!=4.21.2,!=4.21.3,!=4.21.4,!=4.21.5"
 
 #: From the oldest to the newest; the bounds are those of TensorFlow's own metadata. Where it has
@@ -75,6 +80,24 @@ def of_version(version: str) -> Release | None:
     """
     minor = ".".join(version.split(".")[:2])
     return next((release for release in RELEASES if release.tensorflow == minor), None)
+
+
+def installed_version(folder: Path) -> str:
+    """Returns the version of a TensorFlow that is not loaded.
+
+    Its headers and modules leave that to the options of their compiler.
+
+    Args:
+        folder: the folder of the package `tensorflow`.
+
+    Returns:
+        The version, such as "2.18.1", or "" if there is no distribution of it beside the folder.
+    """
+    for distribution in sorted(folder.parent.glob("tensorflow*-*.dist-info")):
+        match = _DISTRIBUTION.fullmatch(distribution.name)
+        if match:
+            return match[1]
+    return ""
 
 
 def newest_for(python: tuple[int, ...]) -> Release | None:
