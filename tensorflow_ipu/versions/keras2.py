@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tensorflow_ipu.versions import legacy_keras
+
 
 def package() -> str:
     """Returns the package that `tf.keras` is of: `keras`, or `tf_keras` from TensorFlow 2.16 on.
@@ -20,9 +22,8 @@ def package() -> str:
     version = importlib.import_module(name).__version__
     if not version.startswith("2."):
         raise ImportError(
-            f"Keras models on the IPU need Keras 2, but tf.keras is Keras {version}. Install it "
-            f"(pip install 'tf_keras~={'.'.join(tf.__version__.split('.')[:2])}.0') and leave "
-            "TF_USE_LEGACY_KERAS unset, or set it to 1, before TensorFlow is imported."
+            f"Keras models on the IPU need Keras 2, but tf.keras is Keras {version}: "
+            + legacy_keras.why_keras_3()
         )
     return name
 

@@ -66,6 +66,18 @@ def is_loaded(tensorflow: ModuleType) -> bool:
     return not isinstance(vars(tensorflow).get("keras"), lazy_loader.KerasLazyLoader)
 
 
+def why_keras_3() -> str:
+    """Returns why `tf.keras` is Keras 3 in a program that imports ipu, and what to do."""
+    setting = os.environ.get(VARIABLE)
+    if setting is None or setting in TRUE:
+        return (
+            "the program used it before it imported ipu. Let `from tensorflow.python import ipu` "
+            "stand before the first use of tf.keras and the first import of tensorflow.keras, or "
+            f"set the environment variable {VARIABLE}=1 for the program."
+        )
+    return f"the environment variable {VARIABLE} is {setting!r}. Leave it unset, or set it to 1."
+
+
 def _keras_2(tensorflow: ModuleType) -> ModuleType:
     """Imports Keras 2, with the classes that TensorFlow has to know to load saved models."""
     try:

@@ -11,6 +11,8 @@ import tensorflow as tf
 from tensorflow_ipu import _api
 from tensorflow_ipu.keras_layers import layers, losses
 from tensorflow_ipu.ops import rnn_ops
+from tensorflow_ipu.versions import keras2
+from tests.support.versions import has_tensorflow, needs_tensorflow
 
 # Below `keras.ipu` and `tensorflow.python.ipu.keras`.
 CLASSES = [name[len("keras.") :] for name in _api.NAMES if name.startswith("keras.")]
@@ -23,8 +25,16 @@ LAYERS = """AssumeEqualAcrossReplicas CTCInferenceLayer CTCPredictionsLayer
     RecomputationCheckpoint SerialDense""".split()
 
 
+# The names of Keras that this TensorFlow has.
+KERAS = [
+    name
+    for name in _api.KERAS
+    if name == "keras" or name.partition(".")[0] in ("tensorflow", keras2.PACKAGE)
+]
+
+
 @pytest.mark.parametrize("name", MODULES)
-@pytest.mark.parametrize("keras", [*_api.KERAS, "tensorflow.python"])
+@pytest.mark.parametrize("keras", [*KERAS, "tensorflow.python"])
 def test_every_keras_has_the_ipu_module(keras, name):
     package = f"{keras}.ipu.keras" if keras == "tensorflow.python" else f"{keras}.ipu"
     module = importlib.import_module(f"{package}.{name}")
@@ -45,14 +55,18 @@ def test_all_documented_classes_are_public():
     assert {"PipelineStage", "ReplicatedMetricReductionMethod"} < set(CLASSES)
 
 
-IMPORTS = [
+# From TensorFlow 2.16 on these load Keras 3 before Python comes to ipu.
+BELOW_KERAS = [
     "import tensorflow.keras.ipu\nipu = tensorflow.keras.ipu",
     "from tensorflow.keras import ipu",
+    "import tensorflow.keras as k\nimport tensorflow.python.ipu.config\nipu = k.ipu",
+]
+IMPORTS = [
+    *(BELOW_KERAS if has_tensorflow("<2.16") else []),
     "import keras.ipu\nipu = keras.ipu",
     "from keras import ipu",
     "from tensorflow.python import ipu\nimport tensorflow as tf\nipu = tf.keras.ipu",
     "from tensorflow import keras\nimport tensorflow.python.ipu.config\nipu = keras.ipu",
-    "import tensorflow.keras as k\nimport tensorflow.python.ipu.config\nipu = k.ipu",
     # Nothing of Keras is loaded when ours is.
     "import tensorflow_ipu.configs\nfrom tensorflow import keras\nipu = keras.ipu",
     "import tensorflow_ipu.configs\nimport tensorflow.keras as k\nipu = k.ipu",
@@ -75,6 +89,13 @@ def test_one_import_statement_is_enough(run_python, statements):
         "    assert type(loader).__module__.startswith('_frozen_importlib'), loader\n"
         "assert ipu.PipelineStage.__name__ == 'PipelineStage'\n"
     )
+
+
+@needs_tensorflow(">=2.16", "ipu comes in time for all statements")
+@pytest.mark.parametrize("statements", BELOW_KERAS)
+def test_statements_that_load_keras_3_first_are_refused_with_the_reason(run_python, statements):
+    code = f"{statements}\ntry: ipu.PipelineStage\nexcept ImportError as error: print(error)\n"
+    assert "the program used it before it imported ipu" in run_python(code).stdout
 
 
 def test_programs_without_ipus_have_their_keras(run_python):

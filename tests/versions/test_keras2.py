@@ -15,11 +15,21 @@ def test_the_package_is_that_of_tf_keras():
     assert keras2.module("engine.training").Model is tf.keras.Model
 
 
-def test_keras_3_is_refused_with_what_to_install(monkeypatch):
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("0", "TF_USE_LEGACY_KERAS is '0'. Leave it unset"),
+        (None, "the program used it before it imported ipu"),
+    ],
+)
+def test_keras_3_is_refused_with_the_reason(monkeypatch, setting, reason):
     model = type("Model", (), {"__module__": "json.src.models"})
     monkeypatch.setattr(tf, "keras", types.SimpleNamespace(Model=model))
     monkeypatch.setattr("json.__version__", "3.5.0")
-    with pytest.raises(ImportError, match=r"Keras 3\.5\.0.*pip install 'tf_keras~=2\.\d+\.0'"):
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("TF_USE_LEGACY_KERAS", setting)
+    with pytest.raises(ImportError, match=rf"tf\.keras is Keras 3\.5\.0: .*{reason}"):
         keras2.package()
 
 
