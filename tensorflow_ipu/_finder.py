@@ -61,11 +61,7 @@ _ROOTS = {
 
 # What does not mean that the program uses IPUs: pytest loads its plugin wherever it is installed.
 # The rest is what is loaded when a program does.
-_NO_USE = (
-    *(KERAS_IPU, PACKAGE + ".pytest_plugin"),
-    *(PACKAGE + ".versions", PACKAGE + ".versions.legacy_keras"),
-    *(PACKAGE + ".versions.built_for", PACKAGE + ".versions.releases"),
-)
+_NO_USE = (KERAS_IPU, PACKAGE + ".pytest_plugin", PACKAGE + ".versions")
 
 # What the names begin with that are looked at; others pass at once.
 _BEGINNINGS = (
@@ -228,25 +224,26 @@ def _name_loaded(root: str) -> None:
 
 def _use(fullname: str) -> None:
     """Notes that the program uses IPUs: Keras is Keras 2 from now on, with the attribute `ipu`."""
-    if KERAS_IPU in sys.modules or fullname in _NO_USE:
+    if KERAS_IPU in sys.modules or fullname.startswith(_NO_USE):
         return
     import importlib
 
     if "tensorflow" in sys.modules:
-        _select_keras(sys.modules["tensorflow"])
+        _complete(sys.modules["tensorflow"])
     importlib.import_module(KERAS_IPU)
 
 
-def _select_keras(tensorflow: "Any") -> None:
-    """Makes `tf.keras` Keras 2."""
-    from tensorflow_ipu.versions import legacy_keras
+def _complete(tensorflow: "Any") -> None:
+    """Gives a newer TensorFlow what programs for IPUs expect: Keras 2 and Estimators."""
+    from tensorflow_ipu.versions import estimators, legacy_keras
 
     legacy_keras.select(tensorflow)
+    estimators.provide(tensorflow)
 
 
 # What to do with modules that a program loads after it has imported something of ours.
 _OBSERVED: "dict[str, Callable[[Any], None]]" = {
-    "tensorflow": _select_keras,
+    "tensorflow": _complete,
     **dict.fromkeys(KERAS, lambda _: _api.show_in_keras()),
 }
 

@@ -102,7 +102,7 @@ def _lead_to(site: str) -> None:
         site: the folder that has the package `tf_keras`.
     """
     for name, module in list(sys.modules.items()):
-        path = vars(module).get("__path__")
+        path = getattr(module, "__dict__", {}).get("__path__")
         if name.partition(".")[0] == "tensorflow" and isinstance(path, list):
             path[:] = [
                 site + _KERAS_2 + entry.rpartition(_KERAS_3)[2] if _KERAS_3 in entry else entry

@@ -115,7 +115,7 @@ def newest_for(python: tuple[int, ...]) -> Release | None:
 def default_for(python: tuple[int, ...]) -> Release | None:
     """Returns the release that a checkout takes: the oldest, where Python has it, else the newest.
 
-    Only the oldest has Estimators.
+    Only the oldest has all of Estimators.
 
     Args:
         python: such as `sys.version_info`.
