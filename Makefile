@@ -49,7 +49,7 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/feed
 # waits in TensorFlow makes none.
 NOT_WITH_thread := $(addprefix --ignore=tests/runtime/test_,interpreter.py end_of_process.py)
 
-.PHONY: demo test test-sanitized test-killed stress fuzz native lint format bench stubs clean
+.PHONY: demo wheel test test-sanitized test-killed stress fuzz native lint format bench stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
@@ -77,6 +77,14 @@ test-killed: $(VENV)/.with-test native
 
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done
+
+# The tag of the platform follows from what the library needs of glibc and libstdc++. TensorFlow's
+# own libraries are those of the TensorFlow that is installed.
+wheel: $(VENV)/.with-release native
+	rm -rf build/wheel
+	$(PIP) wheel --no-deps -w build/wheel .
+	PATH=$(abspath $(VENV))/bin:$$PATH $(VENV)/bin/auditwheel repair \
+		--exclude 'libtensorflow_*' -w dist build/wheel/*.whl
 
 # Before and after the package is installed: pip shows nothing of the minutes that compiling takes, so
 # this compiles, and pip finds the objects made. Later, it renews the library where sources changed.
