@@ -1,9 +1,8 @@
 // Casts between float16 and float32, with the conversions of the processor: TensorFlow's kernel
 // takes five times as long.
-#include <immintrin.h>
-
 #include <cstdint>
 
+#include "kernels/half_vectors.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -21,6 +20,7 @@ using tensorflow::Tensor;
 constexpr int kCyclesPerElement = 1;
 
 // Eight elements at a time. These leave the rest, and return where it starts.
+#ifdef TFIPU_HALF_VECTORS
 __attribute__((target("avx2,f16c"))) int64_t CastEights(const Eigen::half* from, float* to,
                                                         int64_t count) {
   int64_t i = 0;
@@ -42,6 +42,17 @@ __attribute__((target("avx2,f16c"))) int64_t CastEights(const float* from, Eigen
 }
 
 template <typename From, typename To>
+int64_t CastFirst(const From* from, To* to, int64_t count) {
+  return HasHalfVectors() ? CastEights(from, to, count) : 0;
+}
+#else
+template <typename From, typename To>
+int64_t CastFirst(const From*, To*, int64_t) {
+  return 0;
+}
+#endif
+
+template <typename From, typename To>
 class CastOp : public OpKernel {
  public:
   explicit CastOp(OpKernelConstruction* ctx) : OpKernel(ctx) {}
@@ -53,9 +64,7 @@ class CastOp : public OpKernel {
     const From* from = input.flat<From>().data();
     To* to = output->flat<To>().data();
     const auto work = [from, to](int64_t begin, int64_t end) {
-      static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-      int64_t i = begin;
-      if (fast) i += CastEights(from + begin, to + begin, end - begin);
+      int64_t i = begin + CastFirst(from + begin, to + begin, end - begin);
       for (; i < end; ++i) to[i] = static_cast<To>(from[i]);
     };
     const auto& workers = *ctx->device()->tensorflow_cpu_worker_threads();

@@ -1,6 +1,4 @@
 // Rounds results that were computed in float32 to the values that float16 has.
-#include <immintrin.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "engine/launch_context.h"
 #include "engine/random_bits.h"
+#include "kernels/half_vectors.h"
 #include "kernels/numerics_kernel.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -58,6 +57,7 @@ float RoundOne(float value, OnOverflow mode) {
   return std::isinf(rounded) && !std::isinf(value) ? Overflow(value, mode) : rounded;
 }
 
+#ifdef TFIPU_HALF_VECTORS
 // Eight elements at a time, with the conversions of the processor. Leaves the rest.
 __attribute__((target("avx2,f16c"))) int64_t RoundEights(const float* from, float* to,
                                                          int64_t count, OnOverflow mode) {
@@ -78,10 +78,16 @@ __attribute__((target("avx2,f16c"))) int64_t RoundEights(const float* from, floa
   return i;
 }
 
+int64_t RoundFirst(const float* from, float* to, int64_t count, OnOverflow mode) {
+  return HasHalfVectors() ? RoundEights(from, to, count, mode) : 0;
+}
+#else
+int64_t RoundFirst(const float*, float*, int64_t, OnOverflow) { return 0; }
+#endif
+
 // To the nearest value, ties to even.
 void Round(const float* from, float* to, int64_t count, OnOverflow mode) {
-  static const bool fast = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  for (int64_t i = fast ? RoundEights(from, to, count, mode) : 0; i < count; ++i) {
+  for (int64_t i = RoundFirst(from, to, count, mode); i < count; ++i) {
     to[i] = RoundOne(from[i], mode);
   }
 }
