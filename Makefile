@@ -4,6 +4,7 @@
 #   make test     all tests (make test PYTEST_ARGS="tests/configs -k flags")
 #   make native   build the native library again, after changes to native/; with SANITIZE=address,
 #                 thread or undefined an instrumented one, beside it (see CONTRIBUTING.md)
+#   make test-newest      all tests with the newest TensorFlow, on the newest Python at hand
 #   make test-sanitized   tests of the native library under the three sanitizers
 #   make test-killed      kill -9 at ten random points of trainings of each kind (KILLS=10 SEED=0)
 #   make lint     check style, types and who imports whom; make format mends what it can
@@ -12,6 +13,8 @@
 #   make bench    all benchmarks
 #   make wheel    dist/tensorflow_ipu-*.whl, which needs no compiler to install
 #   make stubs    write stubs/packages/ anew, after changes to the tables of names or options
+#   make matrix   builds, installs and tests a wheel for each TensorFlow and Python at hand, and puts a
+#                 table into docs/versions.md (MATRIX_ROWS="2.18-py3.12 2.2*" MATRIX_ARGS=tests)
 #   make clean    remove what was built, but not .venv
 #
 # TensorFlow is 2.15 for Python 3.9 to 3.11 and the newest that fits for others. For another one:
@@ -49,7 +52,7 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/feed
 # waits in TensorFlow makes none.
 NOT_WITH_thread := $(addprefix --ignore=tests/runtime/test_,interpreter.py end_of_process.py)
 
-.PHONY: demo wheel test test-sanitized test-killed stress fuzz native lint format bench stubs clean
+.PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz native lint format bench stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
@@ -86,6 +89,22 @@ wheel: $(VENV)/.with-release native
 	PATH=$(abspath $(VENV))/bin:$$PATH $(VENV)/bin/auditwheel repair \
 		--exclude 'libtensorflow_*' -w dist build/wheel/*.whl
 
+# What each front end and the device need, in about a minute; `MATRIX_ARGS=tests` is all.
+MATRIX_ROWS ?=
+MATRIX_ARGS ?= tests/versions tests/plugin tests/feeds tests/test_loops.py \
+	tests/test_ipu_strategy.py tests/keras_layers/models/test_fit.py \
+	tests/keras_layers/models/test_data.py tests/frontends/popart/test_session.py \
+	tests/frontends/popxl/test_session.py $(addprefix tests/whole_programs/test_, \
+	numerics.py results_equal_tensorflow.py)
+matrix:
+	$(PYTHON3) -m tests.matrix --rows '$(MATRIX_ROWS)' $(MATRIX_ARGS)
+
+# An environment of its own, so that .venv stays as it is.
+NEWEST = $(shell $(PYTHON3) -c "from tests.matrix.rows import newest; print(*newest())")
+test-newest:
+	set -- $(NEWEST); BUILD=$(abspath build/newest/native) $(MAKE) --no-print-directory test \
+		TENSORFLOW=$$1 PYTHON3=$$2 VENV=build/newest/venv
+
 # Before and after the package is installed: pip shows nothing of the minutes that compiling takes, so
 # this compiles, and pip finds the objects made. Later, it renews the library where sources changed.
 native: $(VENV)/.requirements
@@ -118,7 +137,7 @@ clean:
 $(VENV)/.requirements: $(REQUIREMENTS)
 	@test -x $(PYTHON) || test -n "$(PYTHON3)" || \
 		{ echo "There is no Python 3.9 to 3.13 here. Install one, or name it: make PYTHON3=/path/python3.12"; exit 1; }
-	test -x $(PYTHON) || $(PYTHON3) -m venv $(VENV)
+	test -x $(PYTHON) || { mkdir -p $(dir $(VENV)) && $(PYTHON3) -m venv $(VENV); }
 	$(PYTHON) build_backend/requirements.py $(TENSORFLOW) > $@.txt
 	$(PIP) install -r $@.txt
 	touch $@

@@ -88,3 +88,10 @@ def test_a_release_that_is_not_supported_is_an_error_with_those_that_are():
     process = subprocess.run([*PRINT_REQUIREMENTS, "2.14"], capture_output=True, text=True)
     assert process.returncode == 1
     assert re.search(r"no TensorFlow 2\.14 for Python 3\.\d+\. Take one of .*2\.21", process.stderr)
+
+
+def test_the_page_has_every_release_with_its_pythons():
+    page = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| (2\.[\d., ]+) \| ([\d.]+) to ([\d.]+) \|", page, re.MULTILINE)
+    table = {name: (old, new) for names, old, new in lines for name in names.split(", ")}
+    assert table == {release.tensorflow: release.pythons for release in releases.RELEASES}
