@@ -27,6 +27,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
+    Command("doctor", "check that programs can run here, and say what to mend"),
     Command("devices", "list the IPUs of the simulated machine"),
     Command("report", "show a report, or write it in another form"),
     Command("diff", "compare two reports, by layer"),

@@ -108,7 +108,7 @@ def library_path() -> Path:
     raise ImportError(
         f"The native library of tensorflow_ipu, {built_for.LIBRARY}, is not in "
         f"{' or '.join(dict.fromkeys(map(str, folders)))}. Install the package again: "
-        "pip install --force-reinstall --no-deps tensorflow_ipu"
+        f"pip install --force-reinstall --no-deps tensorflow_ipu. {built_for.ADVICE}"
     )
 
 
@@ -128,7 +128,7 @@ def load() -> ctypes.CDLL:
         raise ImportError(
             f"The native library of tensorflow_ipu does not load into TensorFlow {tf.__version__}: "
             f"{error}. It was built for another one. Install it again: pip install "
-            "--force-reinstall --no-deps tensorflow_ipu"
+            f"--force-reinstall --no-deps tensorflow_ipu. {built_for.ADVICE}"
         ) from error
     for name, result, *arguments in _FUNCTIONS:
         function = getattr(library, name)

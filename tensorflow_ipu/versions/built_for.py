@@ -18,6 +18,8 @@ from tensorflow_ipu.versions import releases
 LIBRARY = "libtensorflow_ipu.so"
 #: One line, which native/Makefile writes: the version of TensorFlow.
 RECORD = "libtensorflow_ipu.built_for"
+#: Ends errors of an installation that does not fit together.
+ADVICE = "`tensorflow-ipu doctor` looks at the whole installation."
 
 
 def plugin_folders() -> list[Path]:
@@ -75,22 +77,37 @@ def mismatch(built_for: str, running: str) -> str:
         f"The native library of tensorflow_ipu {_version()} here was built for "
         f"TensorFlow {built_for}, and this is TensorFlow {running} (Python {python}). "
         f"{' Or '.join(_mends(built_for, running))} Programs without IPUs need neither: "
-        "pip uninstall tensorflow_ipu."
+        f"pip uninstall tensorflow_ipu. {ADVICE}"
     )
+
+
+def installation(tensorflow: str) -> str:
+    """Returns the line for pip that installs the native library for a TensorFlow, which it keeps.
+
+    Args:
+        tensorflow: the version, such as "2.18.1".
+
+    Returns:
+        The line; "" if there is no library for this release.
+    """
+    checkout = Path(__file__).resolve().parents[2]
+    if releases.of_version(tensorflow) is None:
+        return ""
+    if (checkout / "setup.py").exists():
+        return f"pip install --no-deps -e {checkout}"
+    wanted = f"tensorflow_ipu=={_version()}+tf{_minor(tensorflow)}"
+    return f"pip install --no-deps {wanted!r}"
 
 
 def _mends(built_for: str, running: str) -> list[str]:
     """Returns what to do, in sentences: take the library of this TensorFlow, or the other way."""
     mends = []
-    checkout = Path(__file__).resolve().parents[2]
-    if releases.of_version(running) is None:
+    line = installation(running)
+    if not line:
         supported = ", ".join(release.tensorflow for release in releases.RELEASES)
         mends.append(f"There is none for this one, only for {supported}.")
-    elif (checkout / "setup.py").exists():
-        mends.append(f"Build it for this one: pip install --no-deps -e {checkout}.")
     else:
-        wanted = f"tensorflow_ipu=={_version()}+tf{_minor(running)}"
-        mends.append(f"Install the one for this: pip install --no-deps {wanted!r}.")
+        mends.append(f"{'Build' if ' -e ' in line else 'Install'} the one for this: {line}.")
     release = releases.of_version(built_for)
     if release is not None and release.has_python(tuple(sys.version_info[:2])):
         packages = [
@@ -102,8 +119,11 @@ def _mends(built_for: str, running: str) -> list[str]:
 
 
 def _version() -> str:
-    """Returns the version of tensorflow_ipu that is installed, for whichever TensorFlow."""
-    return metadata.version("tensorflow_ipu").partition("+")[0]
+    """Returns the version of tensorflow_ipu that is here, for whichever TensorFlow."""
+    try:
+        return metadata.version("tensorflow_ipu").partition("+")[0]
+    except metadata.PackageNotFoundError:  # a folder of sources on the path
+        return str(vars(sys.modules["tensorflow_ipu"])["__version__"])
 
 
 def _minor(version: str) -> str:

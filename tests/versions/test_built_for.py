@@ -135,3 +135,11 @@ def test_what_mends_it_is_said(monkeypatch, tmp_path, library, here, python, lin
 def test_in_a_checkout_it_is_built_again():
     message = built_for.mismatch("2.18.1", "2.20.0")
     assert f"pip install --no-deps -e {ROOT}." in message
+
+
+def test_sources_that_are_not_installed_have_the_error_too(monkeypatch):
+    def version(name):
+        raise built_for.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(built_for.metadata, "version", version)
+    assert f"tensorflow_ipu {tensorflow_ipu.__version__} here" in built_for.mismatch("2.15", "2.18")
