@@ -2,9 +2,9 @@
 
 The Python blocks of a page run from top to bottom as one program, in a folder of their own. A block
 of text right after one of them is what it prints. In a `console` block each line that begins with
-`$ tensorflow-ipu` is a command, and the lines below are what it prints. Pages can be named (`python
-docs/make_outputs.py keras.md`). With `--check` nothing is written, and a page that is out of date
-is an error.
+`$ tensorflow-ipu` or `$ gc-info` is a command, and the lines below are what it prints. Pages can be
+named (`python docs/make_outputs.py keras.md`). With `--check` nothing is written, and a page that
+is out of date is an error.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 
+from tensorflow_ipu.cli import gc_info
 from tensorflow_ipu.cli import main as cli
 
 PAGES = (
@@ -44,7 +45,8 @@ _BLOCK = re.compile(
     r"```python\n(?P<code>.*?)```\n(?:\n```text\n.*?```\n)?|```console\n(?P<console>.*?)```\n",
     re.DOTALL,
 )
-_PROMPT = "$ tensorflow-ipu "
+# What commands begin with, and what runs them.
+_TOOLS = {"$ tensorflow-ipu ": cli.main, "$ gc-info ": gc_info.main}
 
 
 def render(text: str) -> str:
@@ -82,12 +84,13 @@ def render(text: str) -> str:
 
 def _with_commands(console: str) -> str:
     """Returns a console block with what its commands print."""
-    commands = [line for line in console.splitlines() if line.startswith(_PROMPT)]
     shown = ""
-    for command in commands:
-        arguments = shlex.split(command[len(_PROMPT) :])
-        function = _run if arguments[0] == "run" else cli.main
-        shown += f"{command}\n" + _printed(lambda: function(arguments))  # noqa: B023
+    for line in console.splitlines():
+        prompt = next((prompt for prompt in _TOOLS if line.startswith(prompt)), None)
+        if prompt is not None:
+            arguments = shlex.split(line[len(prompt) :])
+            function = _run if arguments[0] == "run" else _TOOLS[prompt]
+            shown += f"{line}\n" + _printed(lambda: function(arguments))  # noqa: B023
     return f"```console\n{shown}```\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Mapping, Sequence
 
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.configs import chips, flags
@@ -13,6 +14,7 @@ from tensorflow_ipu.configs.machine import Machine
 
 _EXAMPLES = (
     ("tensorflow-ipu devices", "all configurations of the machine of 16 IPUs"),
+    ("tensorflow-ipu devices --device-info 24", "the IPUs of one configuration"),
     ("tensorflow-ipu devices --chip bow --figures", "the figures of a chip with their sources"),
 )
 
@@ -24,7 +26,14 @@ def add(parser: Parser) -> None:
         parser: of the command.
     """
     parser.examples = _EXAMPLES
+    parser.description = (
+        "Lists what programs can attach to: the machine is simulated and has 16 IPUs, whose chip "
+        "TENSORFLOW_IPU_CHIP names. `gc-info` prints the same in the words of the original tool."
+    )
     parser.add_argument("--chip", help=f"one of {', '.join(chips.names())}")
+    parser.add_argument(
+        "--device-info", type=int, metavar="ID", help="show what one device of the list is"
+    )
     parser.add_argument(
         "--figures", action="store_true", help="show the chip's figures with their sources instead"
     )
@@ -32,14 +41,69 @@ def add(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the listing of the machine, or the figures of its chip."""
-    chip = chips.get(options.chip or os.environ.get(flags.CHIP_VARIABLE) or chips.DEFAULT.name)
+    """Prints the listing of the machine, what one of its devices is, or the figures of its chip."""
+    machine = Machine(chip_named(options.chip))
     if options.figures:
-        print(_figures_json(chip) if options.json else _figures_text(chip))
+        print((_figures_json if options.json else _figures_text)(machine.chip))
+    elif options.device_info is not None:
+        found = attributes(machine, options.device_info)
+        print(json.dumps(found, indent=2) if options.json else attributes_text(found))
     else:
-        machine = Machine(chip)
         print(_machine_json(machine) if options.json else machine.listing())
     return 0
+
+
+def chip_named(name: str | None) -> Chip:
+    """Returns a chip, or that of the machine.
+
+    Args:
+        name: of the chip; the one that TENSORFLOW_IPU_CHIP names if not given.
+
+    Raises:
+        ValueError: There is no chip of that name.
+    """
+    return chips.get(name or os.environ.get(flags.CHIP_VARIABLE) or chips.DEFAULT.name)
+
+
+def attributes(machine: Machine, device: int) -> list[dict[str, str]]:
+    """Returns the attributes of the IPUs of a device, with the names of the original's tools.
+
+    Args:
+        machine: that has the device.
+        device: its id in the listing.
+
+    Returns:
+        For each IPU its attributes by name, as far as they are simulated.
+
+    Raises:
+        ValueError: There is no such device.
+    """
+    entry = machine.by_id(device)
+    if entry is None:
+        last = len(machine.configurations) - 1
+        raise ValueError(f"There is no device {device}: expected an id of the list, 0 to {last}.")
+    chip = machine.chip
+    architecture = next(name for name in chip.aliases if name.startswith("ipu"))
+    return [
+        {
+            "id": str(ipu),
+            "target": "PCIe",
+            "board type": "simulated",
+            "clock": f"{chip.clock / 1e6:.0f}MHz",
+            "ipu architecture": architecture,
+            "pci id": machine.pci_address(ipu),
+            "remote buffers supported": "1",
+        }
+        for ipu in entry.ipus
+    ]
+
+
+def attributes_text(found: Sequence[Mapping[str, str]]) -> str:
+    """Returns attributes as the original's tools print them."""
+    lines = []
+    for each in found:
+        lines += ["Device Info:", *(f"  {name}: {value}" for name, value in each.items())]
+    return "\n".join(lines)
 
 
 def _figures_text(chip: Chip) -> str:

@@ -1,0 +1,69 @@
+"""Runs a command to its end, also where its output is not read or cannot be written."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+
+#: Exit code of a command that cannot be carried out.
+WRONG = 2
+#: That of a process that Ctrl-C has ended.
+INTERRUPTED = 130
+
+
+def carried_out(tool: str, run: Callable[[], int]) -> int:
+    """Runs a command and writes what it has printed.
+
+    Args:
+        tool: what it is called, for errors.
+        run: parses and runs it; returns the exit code. Asking for help and mistakes on the command
+            line end the process, as argparse has it.
+
+    Returns:
+        The exit code: that of the command, 0 if whoever reads has read enough, 2 if the output
+        cannot be written, 130 after Ctrl-C.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names in programs may have characters that the terminal has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            return run()
+        finally:
+            _flush()
+    except BrokenPipeError:  # `| head` has read enough
+        _drop_output()
+        return 0
+    except OSError as error:  # nothing more can be printed
+        _drop_output()
+        return refuse(tool, error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def refuse(tool: str, error: object) -> int:
+    """Says in one line why a command cannot be carried out.
+
+    Args:
+        tool: what it is called.
+        error: what is wrong.
+
+    Returns:
+        The exit code for this.
+    """
+    text = " ".join(str(error).splitlines()).encode(errors="backslashreplace").decode()
+    print(f"{tool}: {text}", file=sys.stderr)
+    return WRONG
+
+
+def _flush() -> None:
+    """Writes what was printed; there is nothing to write to if the output was closed."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """Lets what was printed and could not be written go nowhere, at the end of the process too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
