@@ -21,6 +21,7 @@ from tensorflow_ipu.profiler.host.recorder import Recorder
 from tensorflow_ipu.profiler.report import Executions, Report
 from tensorflow_ipu.profiler.report_options import ReportOptions
 from tensorflow_ipu.profiler.tracking import Tracker
+from tensorflow_ipu.versions import tensorboard as installed
 
 
 class profile:  # noqa: N801 - used like a function
@@ -44,6 +45,7 @@ class profile:  # noqa: N801 - used like a function
 
     Raises:
         ValueError: `launches` is no integer from 1 to 1000.
+        ImportError: `tensorboard` is given, and the package of that name is not installed.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class profile:  # noqa: N801 - used like a function
         launches: int = 1,
         host_threads: bool = False,
     ) -> None:
+        if tensorboard is not None:
+            installed.require()
         self._host_threads = host_threads
         # The program may change its current directory inside the block.
         self._directory = None if directory is None else Path(directory).absolute()

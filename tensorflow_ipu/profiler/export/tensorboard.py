@@ -17,6 +17,7 @@ from tensorflow_ipu import private_files
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.profiler.export import text_report, xplane
 from tensorflow_ipu.profiler.export.chrome_trace import thinned
+from tensorflow_ipu.versions import tensorboard as installed
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.host.activity import HostActivity
@@ -58,7 +59,9 @@ def write(
 
     Raises:
         OSError: it cannot be written.
+        ImportError: the package tensorboard is not installed.
     """
+    installed.require()
     run = private_files.make_folder(Path(directory) / _UNSAFE.sub("_", report.name))
     try:
         _summaries(report, run, step)
