@@ -237,8 +237,10 @@ def _attributes() -> dict[str, Any]:
 def _import_all() -> list[str]:
     """Imports all public modules; returns the names of what has become another object by that."""
     # TensorFlow imports these when they are used, and adds to what it has.
-    for lazy in (tf.estimator.Estimator, tf.keras.Model, tf.losses.Loss):
-        assert lazy
+    if hasattr(tf, "estimator"):  # up to TensorFlow 2.15
+        assert tf.estimator.Estimator
+    assert tf.keras.Model
+    assert tf.losses.Loss
     before = _attributes()
     from tensorflow.python import ipu
 

@@ -500,7 +500,7 @@ class TestStockKeras:
             model = functional()
             fit(model, "adam")
             model.save(tmp_path / "folder")
-        assert b"IPU:" not in (tmp_path / "folder" / "saved_model.pb").read_bytes()
+        assert b"device:IPU:" not in (tmp_path / "folder" / "saved_model.pb").read_bytes()
 
     def test_is_as_it_was_when_the_scope_is_left(self) -> None:
         places = [(owner, name) for owner, name, _ in saving.patches()]
