@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -143,3 +144,13 @@ def test_sources_that_are_not_installed_have_the_error_too(monkeypatch):
 
     monkeypatch.setattr(built_for.metadata, "version", version)
     assert f"tensorflow_ipu {tensorflow_ipu.__version__} here" in built_for.mismatch("2.15", "2.18")
+
+
+def test_the_library_is_compiled_with_the_flags_of_tensorflow():
+    """Other flags would change what the classes in its headers look like."""
+    import tensorflow as tf
+
+    makefile = (ROOT / "native" / "Makefile").read_text(encoding="utf-8")
+    (ours,) = re.findall(r"^ABI := (.*)$", makefile, re.MULTILINE)
+    theirs = [flag.replace("--std", "-std") for flag in tf.sysconfig.get_compile_flags()]
+    assert {flag for flag in theirs if not flag.startswith("-I")} == {*ours.split()} - {"-DNDEBUG"}
