@@ -31,7 +31,11 @@ def main(arguments: list[str]) -> int:
     Returns:
         The exit code: 1 if anything failed.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.matrix",
+        description="Builds, installs and tests wheels. Other arguments are those of pytest.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--rows", default="", help="patterns, such as '2.15-* 2.21-py3.13'")
     parser.add_argument("--again", action="store_true", help="run rows that passed, too")
     parser.add_argument("--keep", action="store_true", help="keep the environments (2 GB each)")

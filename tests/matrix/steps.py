@@ -101,7 +101,7 @@ def build_wheel(environment: Environment, cache: Path, target: Path) -> Path:
     listed = environment.run(
         "requirements", [environment.python, str(REQUIREMENTS), release]
     ).split()
-    environment.pip("install TensorFlow", "install", *listed)
+    environment.pip("install TensorFlow", "install", "--no-compile", *listed)
     raw = environment.folder / "wheel"
     objects = str(cache / f"native-{release}")
     environment.pip("build", "wheel", "--no-deps", "-w", str(raw), str(ROOT), BUILD=objects)
@@ -167,7 +167,7 @@ def run_tests(environment: Environment, wheel: Path, arguments: list[str]) -> di
     Returns:
         How many passed, failed and were skipped.
     """
-    environment.pip("install test tools", "install", f"{wheel}[test]")
+    environment.pip("install test tools", "install", "--no-compile", f"{wheel}[test]")
     results = environment.folder / "tests.xml"
     command = [str(environment.venv / "bin" / "pytest"), "-q", "-p", "no:cacheprovider"]
     command += [f"--basetemp={environment.folder / 'tmp'}", f"--junitxml={results}", *arguments]
