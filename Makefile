@@ -12,6 +12,8 @@
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
 #   make bench    all benchmarks
 #   make wheel    dist/tensorflow_ipu-*.whl, which needs no compiler to install
+#   make docs     the documentation site: build/site/index.html, which needs no network
+#   make docs-links   the addresses of other sites that pages name, and which of them answer
 #   make stubs    write stubs/packages/ anew, after changes to the tables of names or options
 #   make matrix   builds, installs and tests a wheel for each TensorFlow and Python at hand, and puts a
 #                 table into docs/versions.md (MATRIX_ROWS="2.18-py3.12 2.2*" MATRIX_ARGS=tests)
@@ -52,14 +54,15 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/feed
 # waits in TensorFlow makes none.
 NOT_WITH_thread := $(addprefix --ignore=tests/runtime/test_,interpreter.py end_of_process.py)
 
-.PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz native lint format bench stubs clean
+.PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz native lint format bench \
+	docs docs-links stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
 demo: $(VENV)/.with-examples native
 	$(PYTHON) examples/digits.py --reports build/reports
 
-test: $(VENV)/.with-test native
+test: $(VENV)/.with-test $(VENV)/.with-docs native
 	$(VENV)/bin/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 stress: $(VENV)/.with-test native
@@ -143,6 +146,14 @@ $(VENV)/.requirements: $(REQUIREMENTS)
 $(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION) | native
 	$(PIP) install -e '.[$*]'
 	touch $@
+
+# A warning of Sphinx is an error. Pages of the API reference are written to docs/api/ first.
+docs: $(VENV)/.with-docs native
+	$(VENV)/bin/sphinx-build -W --keep-going -q -d build/doctrees docs build/site
+
+docs-links: $(VENV)/.with-docs native
+	$(VENV)/bin/sphinx-build -q -b linkcheck -d build/doctrees docs build/links
+	cat build/links/output.txt
 
 # What they know of names that no file stands for, and of options.
 stubs: $(VENV)/.requirements

@@ -33,7 +33,8 @@ _NATIVE = {
 _OTHERS = {
     "benchmarks": "Measures speed against plain TensorFlow, and the model of the chip.",
     "build_backend": "The backend that pip builds the package with.",
-    "docs": "These pages, and the scripts that write the generated ones.",
+    "docs": "These pages, and the scripts that write the generated ones. `docs/sphinx_ext/` makes "
+    "the API reference and the links of the site.",
     "examples": "Programs to read and run.",
     "stubs": "What type checkers know of names that no file stands for.",
     "tests": "Tests, in the folders of what they test. `tests/support/` has what they share, "

@@ -171,4 +171,8 @@ globals().update(
         for name, prefix in _reserved.PREFIXES.items()
     }
 )
-__all__ = [name for name in globals() if not name.startswith("_") and name not in ("Any", "np")]
+__all__ = [
+    name
+    for name in globals()
+    if not name.startswith("_") and name not in ("Any", "annotations", "np")
+]

@@ -1,0 +1,219 @@
+"""Writes the pages of the API reference: one for each public module, below `docs/api/`."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from sphinx_ext import command_pages, guides, public_names
+from sphinx_ext.docstrings import restructured
+from sphinx_ext.public_names import Module
+from tensorflow_ipu import _api
+from tensorflow_ipu.configs.declarations import Option, type_text
+from tensorflow_ipu.configs.ipu_config import OPTIONS, IPUConfig
+
+FOLDER = "api"
+
+# Root of public names -> title, and what it is for.
+_ROOTS = {
+    _api.PUBLIC: ("ipu: TensorFlow and Keras", "`from tensorflow.python import ipu`."),
+    _api.POPXL: ("popxl", "Graphs that are built op by op."),
+    _api.POPXL_ADDONS: ("popxl_addons", "Modules, gradients, phases and pipelines for PopXL."),
+    _api.POPART: ("popart", "ONNX models that are built, trained and run."),
+    _api.POPART_CORE: ("popart_core", "The same names as `popart`, for programs that import it."),
+    _api.PVA: ("pva", "Reads reports of programs."),
+    _api.POPDIST: ("popdist", "What a process of a distributed program knows of the others."),
+    _api.ADDONS: ("ipu_tensorflow_addons", "Keras layers and optimizers, and RNN layers."),
+    _api.POPLAR: (_api.POPLAR, "Raw operations, and messages of options and events."),
+}
+
+
+_COMMANDS = ("pytest_plugin", "poprun")
+_INTRODUCTION = """\
+Every public name, from the docstrings. ``ipu`` is ``tensorflow.python.ipu``; ``tensorflow_ipu``
+and, for its Keras part, ``tf.keras.ipu`` are the same modules.
+
+"""
+
+
+def write(docs: Path, only: str = "") -> None:
+    """Writes the pages; those that have not changed keep their times, and others are removed.
+
+    Args:
+        docs: the folder of the pages.
+        only: pattern of the names of modules, as of files; empty for all modules.
+    """
+    folder = docs / FOLDER
+    folder.mkdir(exist_ok=True)
+    pages = render(only)
+    for path in folder.glob("*.rst"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def render(only: str = "") -> dict[str, str]:
+    """Returns the text of each page by the name of its file.
+
+    Args:
+        only: as above.
+    """
+    modules = [m for m in public_names.modules().values() if fnmatch(m.name, only or "*")]
+    inside = {root: sorted(m.name for m in modules if m.root == root) for root in _ROOTS}
+    pages = {module.name: _module_page(module, inside) for module in modules}
+    for root, names in inside.items():
+        if names and root not in pages:
+            pages[root] = f"{_head(root)}{_contents(names)}"
+    pages |= {"pytest_plugin": command_pages.pytest_plugin(), "poprun": command_pages.poprun()}
+    pages["index"] = _index([root for root, names in inside.items() if names])
+    return {f"{name}.rst": text for name, text in pages.items()}
+
+
+def _index(roots: list[str]) -> str:
+    """The first page of the reference."""
+    rows = "".join(
+        f"   * - :doc:`{_ROOTS[root][0]} <{root}>`\n     - {restructured(_ROOTS[root][1])}\n"
+        for root in roots
+    )
+    table = f".. list-table::\n\n{rows}\n" if rows else ""
+    return f"{_heading('API reference')}{_INTRODUCTION}{table}{_contents([*roots, *_COMMANDS])}"
+
+
+def _head(root: str) -> str:
+    """The beginning of the page of a root that is no module itself."""
+    title, text = _ROOTS[root]
+    return f"{_heading(title)}{restructured(text)}\n\n"
+
+
+def _contents(names: Iterable[str]) -> str:
+    """Pages below another one, in the navigation and on that page."""
+    lines = "".join(
+        f"   {name}\n" if name in _COMMANDS or name in _ROOTS else f"   {short(name)} <{name}>\n"
+        for name in names
+    )
+    return f".. toctree::\n   :maxdepth: 1\n\n{lines}\n"
+
+
+def short(name: str) -> str:
+    """Returns a public name as programs write it: `ipu.scopes` for that in TensorFlow."""
+    return re.sub(rf"^{re.escape(_api.PUBLIC)}\b", "ipu", name)
+
+
+def _module_page(module: Module, inside: Mapping[str, list[str]]) -> str:
+    """The page of a module; the index leads to a function of the same name, if there is one."""
+    above, _, last = module.name.rpartition(".")
+    has_namesake = above in public_names.modules() and last in public_names.modules()[above].names
+    no_index = "   :no-index:\n" if has_namesake else ""
+    parts = [
+        _heading(_ROOTS[module.name][0] if module.name in _ROOTS else short(module.name)),
+        f".. py:module:: {module.name}\n{no_index}\n",
+        f"{_paragraph(module.code)}\n\n",
+        _also(module),
+        _guides(module),
+        _table(module),
+        _inside(name for name in inside.get(module.name, ()) if name != module.name),
+        *(_described(module, name) for name in module.names),
+    ]
+    return "".join(parts)
+
+
+def _inside(names: Iterable[str]) -> str:
+    listed = list(names)
+    return _contents(listed) if listed else ""
+
+
+def _heading(title: str) -> str:
+    return f"{title}\n{'=' * len(title)}\n\n"
+
+
+def _also(module: Module) -> str:
+    """The other names of a module."""
+    names = ", ".join(f"``{name}``" for name in module.others)
+    return f"The same module is {names}.\n\n" if names else ""
+
+
+def _guides(module: Module) -> str:
+    """Links to the pages that treat a module."""
+    links = ", ".join(f":doc:`/{page}`" for page in guides.of(module.name))
+    return f"See also: {links}.\n\n" if links else ""
+
+
+def _table(module: Module) -> str:
+    """The table of a module's names, with links to their descriptions."""
+    rows = [(name, f"{module.name}.{name}") for name in module.names]
+    rows += list(module.elsewhere.items())
+    lines = [
+        f"   * - :py:obj:`{name} <{target}>`\n     - {summary(module[name])}\n"
+        for name, target in sorted(rows)
+    ]
+    head = ".. list-table::\n   :widths: 35 65\n\n"
+    return head + "".join(lines) + "\n" if lines else ""
+
+
+def _described(module: Module, name: str) -> str:
+    """The description of one name."""
+    value, full = module[name], f"{module.name}.{name}"
+    if isinstance(value, type):
+        return "".join(_class(value, full))
+    if inspect.isroutine(value):
+        return f".. autofunction:: {full}\n\n"
+    text = summary(value)
+    return f".. py:data:: {full}\n\n   {text}\n\n"
+
+
+def _class(value: type, full: str) -> Iterator[str]:
+    yield f".. autoclass:: {full}\n"
+    members = public_names.members(value)
+    if members:
+        yield f"   :members: {', '.join(members)}\n   :undoc-members:\n"
+    yield "\n"
+    if issubclass(value, enum.Enum):
+        for name, member in value.__members__.items():
+            yield f"   .. py:attribute:: {name}\n      :value: {member.value!r}\n\n"
+    if value is IPUConfig:
+        yield from map(_option, OPTIONS.items())
+
+
+def _option(item: tuple[str, Option]) -> str:
+    """The description of an option of `IPUConfig`."""
+    name, option = item
+    notes = f"Effect here: {option.effect.value}."
+    if option.deprecated_msg:
+        notes += f" Deprecated: {option.deprecated_msg}"
+    text = textwrap.indent(f"{restructured(option.doc)}\n\n{restructured(notes)}", " " * 6)
+    kind = type_text(option.type).replace("|", "or")
+    return (
+        f"   .. py:attribute:: {name}\n      :type: {kind}\n"
+        f"      :value: {option.default!r}\n\n{text}\n\n"
+    )
+
+
+def summary(value: Any) -> str:
+    """Returns the first sentence of a docstring, in one line; of other things what they are."""
+    text = _docstring(value)
+    if not text:
+        kind = type(value)
+        return f"``{value!r}``" if kind.__module__ == "builtins" else f"A {kind.__name__}."
+    return restructured(" ".join(text.split("\n\n")[0].split()))
+
+
+def _paragraph(value: Any) -> str:
+    """Returns the first paragraph of a docstring."""
+    return restructured(_docstring(value).split("\n\n")[0])
+
+
+def _docstring(value: Any) -> str:
+    """Returns the docstring of a thing itself, not that of its type."""
+    own = value if isinstance(value, type) or inspect.isroutine(value) else None
+    if own is None and not inspect.ismodule(value):
+        return ""
+    return inspect.getdoc(value) or ""
