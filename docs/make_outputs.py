@@ -2,15 +2,17 @@
 
 The Python blocks of a page run from top to bottom as one program, in a folder of their own. A block
 of text right after one of them is what it prints. In a `console` block each line that begins with
-`$ tensorflow-ipu` or `$ gc-info` is a command, and the lines below are what it prints. Pages can be
-named (`python docs/make_outputs.py keras.md`). With `--check` nothing is written, and a page that
-is out of date is an error.
+`$ tensorflow-ipu` or `$ gc-info` is a command, and the lines below are what it prints. A Python
+block whose first line is a name, such as `# digits.py`, is not run: it is a file, which all pages
+of its folder have. Pages can be named (`python docs/make_outputs.py keras.md`), and folders of
+pages (`tutorial`). With `--check` nothing is written, and a page that is out of date is an error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 import io
 import itertools
 import os
@@ -19,6 +21,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import traceback
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -29,8 +32,11 @@ from tensorflow_ipu.cli import main as cli
 PAGES = (
     "capacity.md",
     "command_line.md",
+    "concepts",
     "distributed.md",
+    "errors.md",
     "estimators.md",
+    "guides",
     "keras.md",
     "migration.md",
     "parallelism.md",
@@ -39,21 +45,24 @@ PAGES = (
     "pva.md",
     "reports.md",
     "serving.md",
+    "tutorial",
 )
 
 _BLOCK = re.compile(
     r"```python\n(?P<code>.*?)```\n(?:\n```text\n.*?```\n)?|```console\n(?P<console>.*?)```\n",
     re.DOTALL,
 )
+_FILE = re.compile(r"```python\n# (?P<name>\w+\.py)\n(?P<code>.*?)```\n", re.DOTALL)
 # What commands begin with, and what runs them.
 _TOOLS = {"$ tensorflow-ipu ": cli.main, "$ gc-info ": gc_info.main}
 
 
-def render(text: str) -> str:
+def render(text: str, files: dict[str, str]) -> str:
     """Returns a page with what its programs print today.
 
     Args:
         text: The page.
+        files: Names and contents of the files that its programs find in their folder.
     """
     # AutoGraph asks for the module and the source of each function, so there has to be a module,
     # and a file for each block.
@@ -61,10 +70,14 @@ def render(text: str) -> str:
     sys.modules[page_module.__name__] = page_module
     numbers = itertools.count(1)
     with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_text(content, encoding="utf-8")
 
         def with_output(block: re.Match[str]) -> str:
             if block["console"] is not None:
                 return _with_commands(block["console"])
+            if _FILE.match(block[0]):
+                return block[0]
             code = block["code"]
             path = Path(folder) / f"block_{next(numbers)}.py"
             path.write_text(code, encoding="utf-8")
@@ -76,10 +89,18 @@ def render(text: str) -> str:
 
         before = os.getcwd()
         os.chdir(folder)
+        sys.path.insert(0, folder)
         try:
             return _BLOCK.sub(with_output, text)
         finally:
+            sys.path.remove(folder)
             os.chdir(before)
+
+
+def _files_beside(page: Path) -> dict[str, str]:
+    """Returns the names and contents of the files that the pages of a folder show."""
+    pages = [path.read_text(encoding="utf-8") for path in sorted(page.parent.glob("*.md"))]
+    return {found["name"]: found["code"] for text in pages for found in _FILE.finditer(text)}
 
 
 def _with_commands(console: str) -> str:
@@ -128,7 +149,7 @@ def renew(page: Path, check: bool) -> None:
         SystemExit: If the page is to be checked and is out of date.
     """
     written = page.read_text(encoding="utf-8")
-    rendered = render(written)
+    rendered = render(written, _files_beside(page))
     if not check:
         page.write_text(rendered, encoding="utf-8")
     elif rendered != written:
@@ -136,19 +157,46 @@ def renew(page: Path, check: bool) -> None:
         sys.exit(f"{page} is out of date: run python docs/make_outputs.py")
 
 
+def _renew_in_fork(page: Path, check: bool) -> bool:
+    """Renews a page in a process of its own, which has TensorFlow from this one.
+
+    Returns:
+        Whether it could.
+    """
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    failed = 1
+    try:
+        renew(page, check)
+        failed = 0
+    except SystemExit as out_of_date:
+        print(out_of_date, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(failed)  # what this process does when it ends is done by its parent
+
+
 def main() -> None:
     """Renews the pages, or checks them. Each page is a program, with a process of its own."""
-    arguments = [argument for argument in sys.argv[1:] if argument != "--check"]
-    pages, check = arguments or PAGES, "--check" in sys.argv
+    here = Path(__file__).parent
+    named = [argument for argument in sys.argv[1:] if argument != "--check"] or PAGES
+    check = "--check" in sys.argv
+    pages = []
+    for name in named:
+        path = here / name
+        pages += sorted(path.glob("*.md")) if path.is_dir() else [path]
     if len(pages) == 1:
-        renew(Path(__file__).with_name(pages[0]), check)
+        renew(pages[0], check)
         return
-    flags = ["--check"] if check else []
-    failed = [
-        page for page in pages if subprocess.call([sys.executable, __file__, *flags, page]) != 0
-    ]
+    # Importing takes longer than most pages, so they share it. It starts no threads.
+    importlib.import_module("tensorflow.python.ipu")
+    failed = [page for page in pages if not _renew_in_fork(page, check)]
     if failed:
-        sys.exit(f"failed: {', '.join(failed)}")
+        sys.exit(f"failed: {', '.join(str(page.relative_to(here)) for page in failed)}")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,12 @@ PAGES = [
     ("migration.md", 0, None),
     ("pva.md", 4, None),
 ]
+# Pages that share a process which has imported TensorFlow, each in a fork of it.
+FOLDERS = ("concepts", "guides", "tutorial")
+SHORT = ["errors.md"]
+SHORT += [f"{top}/{path.name}" for top in FOLDERS for path in sorted((DOCS / top).glob("*.md"))]
+# Pages whose programs start processes that import TensorFlow, which takes longer than all others.
+DISTRIBUTED = [page for page in SHORT if "--instances" in (DOCS / page).read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("page", [page for page, _, _ in PAGES])
@@ -46,6 +52,30 @@ def test_every_output_is_that_of_a_program(page, least, same):
 
 
 def test_every_picture_is_on_a_page():
-    pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")]
-    shown = {name for text in pages for name in re.findall(r"!\[.+\]\(pictures/([\w.]+)\)", text)}
+    pages = [page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md")]
+    pictures = re.compile(r"!\[.+\]\((?:\.\./)?pictures/([\w.]+)\)")
+    shown = {name for text in pages for name in pictures.findall(text)}
     assert shown == {path.name for path in (DOCS / "pictures").iterdir()}
+
+
+def test_the_outputs_of_short_pages_are_up_to_date(run_python):
+    _check(run_python, [page for page in SHORT if page not in DISTRIBUTED])
+
+
+@pytest.mark.large
+def test_the_outputs_of_pages_with_several_processes_are_up_to_date(run_python):
+    _check(run_python, ["distributed.md", *DISTRIBUTED])
+
+
+def _check(run_python, pages):
+    path = str(DOCS / "make_outputs.py")
+    code = f"import runpy, sys\nsys.argv = [{path!r}, '--check', *{pages!r}]\n"
+    process = run_python(f"{code}runpy.run_path({path!r}, run_name='__main__')", timeout=600)
+    assert "could not transform" not in process.stderr, "AutoGraph has not found all sources"
+
+
+@pytest.mark.parametrize("page", SHORT)
+def test_every_output_of_a_short_page_is_that_of_a_program(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert text.count("```text\n") == len(re.findall(r"```\n\n```text\n", text))
+    assert "```text\n```" not in text, f"run python docs/make_outputs.py {page}"

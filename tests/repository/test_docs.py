@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("name", ["make_options", "make_popart_options"])
@@ -22,7 +22,7 @@ def test_the_pages_of_options_are_up_to_date(name):
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_a_page_names_exist(page):
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:[\w-]+/)+[\w.-]*)`", text) + re.findall(r"\]\(([\w./-]+)\)", text)
@@ -33,6 +33,26 @@ def test_files_that_a_page_names_exist(page):
         and not name.startswith("tensorflow-plugins")
     ]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_headings_that_a_page_links_to_exist(page):
+    linked = re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text(encoding="utf-8"))
+    missing = [
+        f"{name}#{anchor}"
+        for name, anchor in linked
+        if anchor not in _anchors(page.parent / name if name else page)
+    ]
+    assert not missing
+
+
+def _anchors(page):
+    """Returns the anchors of the headings of a page, as Git viewers and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", heading.strip("` ").lower()).replace(" ", "-")
+        for heading in headings
+    }
 
 
 def test_the_program_of_the_readme_runs(run_python, tmp_path):
