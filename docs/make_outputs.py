@@ -39,6 +39,8 @@ PAGES = (
     "guides",
     "keras.md",
     "migration.md",
+    "migration_popart.md",
+    "migration_popxl.md",
     "parallelism.md",
     "popart.md",
     "popxl.md",

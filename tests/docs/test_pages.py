@@ -28,7 +28,7 @@ PAGES = [
 ]
 # Pages that share a process which has imported TensorFlow, each in a fork of it.
 FOLDERS = ("concepts", "guides", "tutorial")
-SHORT = ["errors.md"]
+SHORT = ["errors.md", "migration_popart.md", "migration_popxl.md"]
 SHORT += [f"{top}/{path.name}" for top in FOLDERS for path in sorted((DOCS / top).glob("*.md"))]
 # Pages whose programs start processes that import TensorFlow, which takes longer than all others.
 DISTRIBUTED = [page for page in SHORT if "--instances" in (DOCS / page).read_text(encoding="utf-8")]
