@@ -40,6 +40,7 @@ COMMANDS = (
         "migrate",
         "what to change in a program for TensorFlow 1.15 or 2.6; exits with 1 if anything",
     ),
+    Command("completion", "print a script with which bash or zsh completes command lines"),
 )
 
 

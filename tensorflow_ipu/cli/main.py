@@ -47,7 +47,7 @@ def parser(only: str | None = None) -> Parser:
         if only in (None, command.name):
             module = command.load()
             module.add(subparser)
-            subparser.set_defaults(run=module.run, parser=subparser)
+            subparser.set_defaults(run=module.run, parser=subparser, whole=parser)
     return top
 
 

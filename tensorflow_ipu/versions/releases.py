@@ -44,7 +44,7 @@ class Release(NamedTuple):
         if _numbers(self.tensorflow) > (2, 15):  # whose `tf.keras` is Keras 3
             needed.append(f"tf_keras=={self.tensorflow}.*")
         needed += [f"numpy{self.numpy}", f"protobuf{self.protobuf}"]
-        return [*needed, _ONNX, "absl-py>=1,<3", "packaging>=21,<27"]
+        return [*needed, _ONNX, "absl-py>=1,<3", "packaging>=21,<27", "shtab>=1.7,<2"]
 
 
 # 1.19 needs a newer ml_dtypes than TensorFlow 2.15 to 2.17 take, and later ones have other models
