@@ -61,7 +61,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0, 1 if a check has failed, 2 if the command could not be carried out.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    return output.carried_out(_TOOL, lambda: _run(_parsed(words)))
+    return output.carried_out(_TOOL, lambda: _carry_out(words))
+
+
+def _carry_out(words: Sequence[str]) -> int:
+    """Parses a command line and runs the command, whose packages may be missing."""
+    try:
+        options = _parsed(words)
+    except ImportError as error:
+        if "--traceback" in words:
+            raise
+        said = f"{error}. A package is missing or damaged: `{_TOOL} doctor` says what to do"
+        return output.refuse(_TOOL, said)
+    return _run(options)
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:

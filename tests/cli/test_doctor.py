@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,12 @@ def test_a_check_without_its_packages_is_a_warning(monkeypatch, tmp_path):
         each for each in examination.examine(1.0, {}, tmp_path) if each.subject == "packages"
     ]
     assert finding.level is Level.WARNING and "absl" in finding.text
+
+
+def test_a_command_whose_packages_are_missing_names_the_doctor(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_ipu.cli.devices", None)
+    assert main(["devices"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "`tensorflow-ipu doctor`" in error
+    with pytest.raises(ImportError):
+        main(["--traceback", "devices"])

@@ -56,4 +56,4 @@ def _guarded(subject: str, check: Callable[[], list[Finding]]) -> list[Finding]:
         return check()
     except ImportError as error:
         text = f"not checked, as packages are missing: {error}"
-        return [Finding(subject, Level.WARNING, text, "pip install tensorflow_ipu")]
+        return [Finding(subject, Level.WARNING, text, packages.INSTALL)]

@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from tensorflow_ipu.cli.diagnosis.findings import Finding, Level
@@ -13,8 +14,15 @@ from tensorflow_ipu.cli.diagnosis.findings import Finding, Level
 _PACKAGE = "tensorflow_ipu"
 _SUBJECT = "packages"
 _TENSORFLOW = "tensorflow"
-# Installs what is missing of all that the package needs.
-_INSTALL = "pip install tensorflow_ipu"
+
+# What pip installs: the sources where the package is used in place, else the package.
+_CHECKOUT = Path(__file__).resolve().parents[3]
+_SOURCE = f"-e {_CHECKOUT}" if (_CHECKOUT / "setup.py").exists() else _PACKAGE
+
+#: The line that installs the package with all that it needs.
+INSTALL = f"pip install {_SOURCE}"
+#: The line that installs the package again, and nothing else.
+REINSTALL = f"pip install --force-reinstall --no-deps {_SOURCE}"
 
 # Distributions that are TensorFlow, too, under names of their own.
 _TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly")
@@ -41,9 +49,9 @@ def check() -> list[Finding]:
         version, needed = metadata.version(_PACKAGE), list(_needed())
     except metadata.PackageNotFoundError:
         text = "tensorflow_ipu is not installed for this Python, which reads it from a folder"
-        return [Finding(_SUBJECT, Level.WARNING, text, _INSTALL), *_no_tensorflow()]
+        return [Finding(_SUBJECT, Level.WARNING, text, INSTALL), *_no_tensorflow()]
     except ImportError as error:
-        warning = Finding(_SUBJECT, Level.WARNING, f"not compared: {error}", _INSTALL)
+        warning = Finding(_SUBJECT, Level.WARNING, f"not compared: {error}", INSTALL)
         return [warning, *_no_tensorflow()]
     found = [finding for need in needed if (finding := _compared(need)) is not None]
     found += _several_tensorflows()
@@ -76,7 +84,7 @@ def _no_tensorflow() -> list[Finding]:
     """Finds out whether there is no TensorFlow of any version."""
     if tensorflow():
         return []
-    return [Finding(_SUBJECT, Level.PROBLEM, "tensorflow is not installed", _INSTALL)]
+    return [Finding(_SUBJECT, Level.PROBLEM, "tensorflow is not installed", INSTALL)]
 
 
 def _specifiers(text: str) -> Any:

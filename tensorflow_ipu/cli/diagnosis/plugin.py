@@ -10,9 +10,6 @@ from tensorflow_ipu.cli.diagnosis import packages
 from tensorflow_ipu.cli.diagnosis.findings import Finding, Level
 from tensorflow_ipu.versions import built_for
 
-#: The line that installs the package again, and nothing else.
-REINSTALL = "pip install --force-reinstall --no-deps tensorflow_ipu"
-
 _SUBJECT = "plugin"
 
 
@@ -24,7 +21,7 @@ def check() -> Finding:
     if path is None:
         where = " or ".join(dict.fromkeys(map(str, folders)))
         text = f"the native library, {built_for.LIBRARY}, is not in {where}"
-        return Finding(_SUBJECT, Level.PROBLEM, text, REINSTALL)
+        return Finding(_SUBJECT, Level.PROBLEM, text, packages.REINSTALL)
     copies = [copy for copy in _copies() if copy != path.resolve()]
     if copies:
         return Finding(

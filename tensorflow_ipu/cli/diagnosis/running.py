@@ -8,7 +8,7 @@ from typing import Any
 from tensorflow_ipu.cli.diagnosis import packages
 from tensorflow_ipu.cli.diagnosis.child import Probed
 from tensorflow_ipu.cli.diagnosis.findings import Finding, Level
-from tensorflow_ipu.cli.diagnosis.plugin import REINSTALL
+from tensorflow_ipu.cli.diagnosis.packages import REINSTALL
 from tensorflow_ipu.cli.diagnosis.probe import PRODUCT, STEPS
 from tensorflow_ipu.versions import legacy_keras
 
@@ -23,7 +23,7 @@ _FAILURES: Mapping[str, tuple[str, str, str]] = {
     "devices": ("plugin", "devices cannot be listed", REINSTALL),
     "library": ("plugin", "", REINSTALL),
     "import": ("ipu", "`from tensorflow.python import ipu` fails", REINSTALL),
-    "keras": ("Keras", "`tf.keras` fails", "pip install --force-reinstall tensorflow_ipu"),
+    "keras": ("Keras", "`tf.keras` fails", packages.INSTALL),
     "run": ("program", "a program of one IPU fails", REINSTALL),
 }
 
