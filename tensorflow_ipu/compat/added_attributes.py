@@ -11,13 +11,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tensorflow_ipu.compat import facade, generation, sources, tables
-from tensorflow_ipu.compat.rows import Gone, Keyword, Method, Module, Name, is_below, parents
+from tensorflow_ipu.compat.rows import (
+    KERAS_2,
+    Gone,
+    Keyword,
+    Method,
+    Module,
+    Name,
+    is_below,
+    parents,
+)
 from tensorflow_ipu.compat.tables.keras import COPY
 from tensorflow_ipu.compat.usage import Shim, Usage
 
 _API = "tensorflow.keras"
 # What the modules with Keras's public names are really called.
-_KERAS = ("keras", "keras.api._v2.keras", "keras.api._v1.keras", _API)
+_KERAS = (KERAS_2, f"{KERAS_2}.api._v2.keras", f"{KERAS_2}.api._v1.keras", _API)
 
 
 def add(root: str, usage: Usage) -> None:

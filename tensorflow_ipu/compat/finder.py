@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from tensorflow_ipu.compat import facade, tables
-from tensorflow_ipu.compat.rows import is_below
+from tensorflow_ipu.compat.rows import KERAS_2, is_below
 from tensorflow_ipu.compat.tables.keras import COPY, SOURCES
 from tensorflow_ipu.compat.usage import Shim, Usage
 
@@ -45,6 +45,8 @@ class FormerModuleFinder:
         root = fullname.split(".")[0]
         # The old copy of Keras is there, and TensorFlow itself imports from it.
         if root not in ROOTS or is_below(fullname, SOURCES) or is_below(fullname, COPY):
+            return None
+        if root == "keras" != KERAS_2:  # Keras 3, which imports its own modules
             return None
         targets = facade.module_targets(fullname)
         if not targets:

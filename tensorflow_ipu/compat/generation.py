@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tensorflow_ipu.compat import bindings
-from tensorflow_ipu.compat.rows import canonical, is_below
+from tensorflow_ipu.compat.rows import KERAS_2, canonical, is_below, of_keras_2
 from tensorflow_ipu.compat.tables import contrib, tensorflow1_names
 
 
@@ -32,7 +32,7 @@ OPTIMIZERS = "tensorflow.keras.optimizers"
 LEGACY = "tensorflow.keras.optimizers.legacy"
 LOSS_SCALE = "tensorflow.keras.mixed_precision.LossScaleOptimizer"
 #: The class that can be derived from.
-OLD_LOSS_SCALE = "keras.src.mixed_precision.loss_scale_optimizer.LossScaleOptimizer"
+OLD_LOSS_SCALE = f"{KERAS_2}.src.mixed_precision.loss_scale_optimizer.LossScaleOptimizer"
 #: The optimizers that both generations have.
 CLASSES = ("Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "Optimizer", "RMSprop", "SGD")
 
@@ -130,6 +130,16 @@ def old_optimizer(name: str) -> str:
         return OLD_LOSS_SCALE
     prefix, _, last = name.rpartition(".")
     return f"{LEGACY}.{last}" if prefix == OPTIMIZERS and last in CLASSES else name
+
+
+def today(name: str, wanted: Generation) -> str:
+    """Returns the module that a module of a program is, if that did not move by a row of a table.
+
+    Args:
+        name: full name.
+        wanted: what the program was written for.
+    """
+    return of_keras_2(version_1(name) if wanted.tensorflow == 1 else name)
 
 
 def version_1(name: str) -> str:

@@ -9,6 +9,7 @@ from tensorflow_ipu.compat import targets
 from tensorflow_ipu.compat.bindings import Import
 from tensorflow_ipu.compat.edits import Edit
 from tensorflow_ipu.compat.findings import Finding, Subject
+from tensorflow_ipu.compat.rows import of_keras_2
 
 
 class ImportMends:
@@ -97,7 +98,7 @@ class ImportMends:
         if alias.asname is None and "." in alias.name:
             # What is used of it by its full name gets an import of its own.
             root = alias.name.split(".")[0]
-            kept = f"import {root}"
+            kept = import_as(of_keras_2(root), root)
             if root == "tensorflow" and self._wanted.tensorflow == 1:
                 kept = "import tensorflow.compat.v1 as tensorflow"
             return [kept], why, ""
@@ -135,6 +136,13 @@ def _written(statement: Import, alias: ast.alias) -> str:
     if isinstance(statement, ast.Import):
         return f"import {alias.name}{name}"
     return f"from {statement.module} import {alias.name}{name}"
+
+
+def import_as(module: str, local: str) -> str:
+    """Returns the import of a module by a name."""
+    if "." in module:
+        return import_from(module, local)
+    return f"import {module}" + (f" as {local}" if local != module else "")
 
 
 def import_from(full: str, local: str) -> str:

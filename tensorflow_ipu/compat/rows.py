@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tensorflow_ipu.versions import legacy_keras
+
 
 class Name(NamedTuple):
     """A function, class or constant that is elsewhere now, or whose meaning is.
@@ -87,7 +89,11 @@ _SAME = (
     ("tensorflow.compat.v2", "tensorflow"),
     ("tensorflow_core", "tensorflow"),
     ("keras", "tensorflow.keras"),
+    ("tf_keras", "tensorflow.keras"),
 )
+
+#: The package that has Keras 2, which programs for older TensorFlow mean by `keras`.
+KERAS_2 = legacy_keras.package()
 
 
 def canonical(name: str) -> str:
@@ -96,12 +102,21 @@ def canonical(name: str) -> str:
     Args:
         name: full name.
     """
-    if is_below(name, "keras.src"):
-        return name
+    if is_below(name, "keras.src") or is_below(name, "tf_keras.src"):
+        return of_keras_2(name)
     for other, table in _SAME:
         if is_below(name, other):
             return table + name[len(other) :]
     return name
+
+
+def of_keras_2(name: str) -> str:
+    """Returns a name of Keras by the package that has Keras 2 today; others as they are.
+
+    Args:
+        name: full name, such as `keras.layers.Dense`.
+    """
+    return KERAS_2 + name[len("keras") :] if is_below(name, "keras") else name
 
 
 def is_below(name: str, parent: str) -> bool:

@@ -27,13 +27,13 @@ from tensorflow_ipu.compat import (
 )
 from tensorflow_ipu.compat.finder import ROOTS, FormerModuleFinder
 from tensorflow_ipu.compat.generation import Generation
-from tensorflow_ipu.compat.rows import Gone, is_below
+from tensorflow_ipu.compat.rows import KERAS_2, Gone, is_below
 from tensorflow_ipu.compat.tables import tensorflow1_names
 from tensorflow_ipu.compat.tables.keras import COPY
 from tensorflow_ipu.compat.usage import Shim, Usage
 
 # Packages of the tables that TensorFlow comes with.
-_TENSORFLOW = ("tensorflow", "keras", "tensorflow_core")
+_TENSORFLOW = ("tensorflow", "keras", KERAS_2, "tensorflow_core")
 
 
 class Shims:
@@ -88,7 +88,7 @@ class Shims:
         importlib.import_module("tensorflow")
         if self._generation.tensorflow == 1:
             self._become_tensorflow_1()
-        for package in ("tensorflow", "keras"):
+        for package in ("tensorflow", KERAS_2):
             added_attributes.add(package, self._usage)
         self._show_code()
         if self._generation.old_optimizers:
@@ -159,7 +159,7 @@ class Shims:
                 return targets[0]
             # The same module of Keras has one name of several; the finder makes it of them.
             return f"tensorflow.keras{name[len(COPY) :]}" if targets else name
-        return generation.version_1(name) if self._generation.tensorflow == 1 else name
+        return generation.today(name, self._generation)
 
     def _new_item(self, found: Any, module: str, item: str, frame: Any) -> Any:
         """Returns what `from module import item` means, where that is a module of the tables."""

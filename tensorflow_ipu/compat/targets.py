@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from tensorflow_ipu.compat import generation, sources, tables
 from tensorflow_ipu.compat.generation import Generation
-from tensorflow_ipu.compat.rows import Gone, Module, Name, canonical, is_below
+from tensorflow_ipu.compat.rows import Gone, Module, Name, canonical, is_below, of_keras_2
 from tensorflow_ipu.compat.tables import contrib
 
 #: Why something is to be changed, where no row of a table says it.
 TENSORFLOW_1 = "the program uses names of TensorFlow 1"
 OPTIMIZERS = "another class since Keras 2.11, and the program relies on the old one"
+KERAS_3 = "keras is Keras 3 since TensorFlow 2.16"
 NOTHING = "nothing takes its place"
 #: What to do about that.
 BY_HAND = "find what takes its place"
@@ -49,7 +50,8 @@ def target(name: str, wanted: Generation) -> CurrentName:
             return CurrentName(generation.old_optimizer(name), OPTIMIZERS)
         if is_tensorflow_1(name, wanted):
             return CurrentName(generation.version_1(name), TENSORFLOW_1)
-        return CurrentName(name)
+        today = of_keras_2(name)
+        return CurrentName(today, KERAS_3 if today != name else "")
     row = found.row
     if isinstance(row, Gone):
         return CurrentName("", NOTHING, row.advice)
@@ -80,6 +82,8 @@ def modules(name: str, wanted: Generation) -> tuple[tuple[str, ...], str] | None
         return tuple(f"{module}{tail}" for module in new), found.row.why
     if is_tensorflow_1(name, wanted):
         return (generation.version_1(name),), TENSORFLOW_1
+    if of_keras_2(name) != name:
+        return (of_keras_2(name),), KERAS_3
     return None
 
 

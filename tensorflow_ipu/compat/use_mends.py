@@ -9,12 +9,12 @@ from tensorflow_ipu.compat import generation, tables, targets
 from tensorflow_ipu.compat.bindings import Import, NameBinding, Reference
 from tensorflow_ipu.compat.edits import Edit
 from tensorflow_ipu.compat.findings import Finding, Subject
-from tensorflow_ipu.compat.import_mends import import_from
-from tensorflow_ipu.compat.rows import Gone, Module, Name, canonical, is_below
+from tensorflow_ipu.compat.import_mends import import_as
+from tensorflow_ipu.compat.rows import KERAS_2, Gone, Module, Name, canonical, is_below
 from tensorflow_ipu.compat.tables import contrib
 
 # The same module by a name that new names begin with.
-_SAME_AS = {"keras": "tensorflow.keras"}
+_SAME_AS = {KERAS_2: "tensorflow.keras"}
 
 
 class UseMends:
@@ -123,7 +123,7 @@ class UseMends:
         return f"{local}.{name}", edits
 
     def _today(self, module: str) -> str:
-        return generation.version_1(module) if self._wanted.tensorflow == 1 else module
+        return generation.today(module, self._wanted)
 
     def _top(self, line: int) -> Iterator[tuple[str, str]]:
         """Yields the names of modules that are imported above a line for all of the file."""
@@ -139,7 +139,7 @@ class UseMends:
                 return local, ()
         local = self._new_name(module)
         added.append((statement, local))
-        return local, (self._after(statement, _import_as(module, local)),)
+        return local, (self._after(statement, import_as(module, local)),)
 
     def _new_name(self, module: str) -> str:
         """Returns a name for a module that this file does not use."""
@@ -159,10 +159,3 @@ class UseMends:
             return Edit(position, position, source.newline + indentation + line)
         position = source.end(statement)
         return Edit(position, position, f"; {line}")
-
-
-def _import_as(module: str, local: str) -> str:
-    """Returns the import of a module by a name."""
-    if "." in module:
-        return f"{import_from(module, local)}"
-    return f"import {module}" + (f" as {local}" if local != module else "")

@@ -7,10 +7,13 @@ when ipu is imported comes early enough, unless the program has used Keras by th
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
+
+from tensorflow_ipu.versions import releases
 
 #: TensorFlow's environment variable, and the values of it that mean Keras 2.
 VARIABLE = "TF_USE_LEGACY_KERAS"
@@ -64,6 +67,19 @@ def is_loaded(tensorflow: ModuleType) -> bool:
     # Looking at any attribute of the module would load it. It lies here until then.
     lazy_loader = importlib.import_module("tensorflow.python.util.lazy_loader")
     return not isinstance(vars(tensorflow).get("keras"), lazy_loader.KerasLazyLoader)
+
+
+def package() -> str:
+    """Returns the package that has Keras 2, for a TensorFlow that need not be loaded.
+
+    Returns:
+        `keras`, or `tf_keras` if TensorFlow 2.16 or later is installed.
+    """
+    found = importlib.util.find_spec("tensorflow")
+    folder = os.path.dirname(found.origin or "") if found is not None else ""
+    version = releases.installed_version(Path(folder))
+    numbers = tuple(int(part) for part in version.split(".")[:2]) if version else ()
+    return "tf_keras" if numbers >= _SPLIT else "keras"
 
 
 def why_keras_3() -> str:

@@ -7,7 +7,11 @@ import ast
 import pytest
 
 from tensorflow_ipu.compat import migration
+from tensorflow_ipu.compat.rows import KERAS_2
+from tensorflow_ipu.compat.tables.keras import SOURCES
 
+# From TensorFlow 2.16 on `keras` is Keras 3.
+IMPORT_KERAS = "import keras\n" if KERAS_2 == "keras" else f"import {KERAS_2} as keras\n"
 TF1 = "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\n"
 KEEP = "x = tf.Session()\n"
 
@@ -64,8 +68,8 @@ CASES = {
     ),
     "a method": ("if thread.isAlive():\n    pass\n", "if thread.is_alive():\n    pass\n"),
     "letters beyond ASCII": (
-        "import numpy as np\nx = ['ä', np.int]; y = 'ö', np.bool\n",
-        "import numpy as np\nx = ['ä', int]; y = 'ö', bool\n",
+        "import numpy as np\nx = ['ä', np.int]; y = 'ö', np.str\n",
+        "import numpy as np\nx = ['ä', int]; y = 'ö', str\n",
     ),
     "TensorFlow 1": (f"import tensorflow as tf\n{KEEP}", f"{TF1}{KEEP}"),
     "TensorFlow 1 without a short name": (
@@ -113,17 +117,22 @@ CASES = {
     ),
     "modules of Keras": (
         "from keras.layers.recurrent import GRU, LSTM\nimport keras.engine.base_layer as b\n",
-        "from keras.src.layers.rnn.gru_v1 import GRU\n"
-        "from keras.src.layers.rnn.lstm_v1 import LSTM\n"
-        "import keras.src.engine.base_layer as b\n",
+        f"from {SOURCES}.layers.rnn.gru_v1 import GRU\n"
+        f"from {SOURCES}.layers.rnn.lstm_v1 import LSTM\n"
+        f"import {SOURCES}.engine.base_layer as b\n",
     ),
     "a module of Keras by its whole name": (
         "import keras.engine.base_layer\nx = keras.engine.base_layer.Layer\n",
-        "import keras\nx = keras.src.engine.base_layer.Layer\n",
+        f"{IMPORT_KERAS}x = keras.src.engine.base_layer.Layer\n",
+    ),
+    "Keras 2": (
+        "import keras\nimport keras.layers as l\nfrom keras import utils\nx = keras.Model\n",
+        f"{IMPORT_KERAS}import {KERAS_2}.layers as l\nfrom {KERAS_2} import utils\n"
+        "x = keras.Model\n",
     ),
     "the old copy of Keras": (
         "from tensorflow.python import keras\nfrom tensorflow.python.keras.layers import Dense\n",
-        "from keras import src as keras\nfrom keras.src.layers import Dense\n",
+        f"from {KERAS_2} import src as keras\nfrom {SOURCES}.layers import Dense\n",
     ),
     "an optimizer that is derived from": (
         "import tensorflow as tf\nclass A(tf.keras.optimizers.Adam):\n    pass\n"
@@ -176,7 +185,7 @@ BY_HAND = {
         "from collections import (\n    Mapping,  # why\n)\n",
         "from collections.abc import Mapping",
     ),
-    "a module of several": ("from keras.layers import recurrent\n", "keras.src.layers.rnn"),
+    "a module of several": ("from keras.layers import recurrent\n", f"{SOURCES}.layers.rnn"),
     "a name of Keras that is no more": (
         "from keras.layers.recurrent import NoSuchThing\n",
         "has no NoSuchThing",

@@ -16,7 +16,7 @@ import pytest
 
 from tensorflow_ipu.cli.main import main
 from tensorflow_ipu.compat import facade, tables
-from tensorflow_ipu.compat.rows import is_below
+from tensorflow_ipu.compat.rows import KERAS_2, is_below
 
 SHOW = """\
 def show(old, value):
@@ -76,7 +76,7 @@ def lines_of_modules(rows):
 def programs():
     """Returns programs by name: the text, and what it prints."""
     small = [row for row in tables.NAMES.values() if not is_below(row.old, "tensorflow")]
-    small = [row for row in small if not is_below(row.old, "keras")]
+    small = [row for row in small if not is_below(row.old, KERAS_2)]
     roots = sorted({row.old.split(".")[0] for row in small})
     contrib = [row for row in tables.NAMES.values() if is_below(row.old, "tensorflow.contrib")]
     rest = [

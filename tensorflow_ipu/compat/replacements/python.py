@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -52,7 +53,9 @@ def coroutine(func: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(func):
         return func
     if inspect.isgeneratorfunction(func):
-        return types.coroutine(func)
+        func = types.coroutine(func)
+        if sys.version_info < (3, 12):  # from then on, asyncio takes no generators
+            return func
 
     @functools.wraps(func)
     async def call(*args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import NamedTuple, Union
 
-from tensorflow_ipu.compat.rows import Gone, Keyword, Method, Module, Name, canonical, parents
+from tensorflow_ipu.compat.rows import (
+    KERAS_2,
+    Gone,
+    Keyword,
+    Method,
+    Module,
+    Name,
+    canonical,
+    parents,
+)
 from tensorflow_ipu.compat.tables import contrib, keras, numpy, python, tensorflow
 
 #: What is looked up by its name.
@@ -64,7 +73,7 @@ def packages() -> frozenset[str]:
     """Returns the first parts of all names in the tables."""
     rows = [*NAMES, *MODULES, *GONE, *(function for function, _ in KEYWORDS)]
     owners = [row.owner for row in METHODS.values()]
-    return frozenset(name.split(".")[0] for name in (*rows, *owners)) | {"keras"}
+    return frozenset(name.split(".")[0] for name in (*rows, *owners)) | {"keras", KERAS_2}
 
 
 __all__ = ["GONE", "KEYWORDS", "METHODS", "MODULES", "NAMES", "Found", "Keyword", "Method", "find"]

@@ -7,10 +7,10 @@ so its modules are rows of the table, too.
 
 from __future__ import annotations
 
-from tensorflow_ipu.compat.rows import Module, Name
+from tensorflow_ipu.compat.rows import KERAS_2, Module, Name
 
 #: The modules of Keras's code, and the old copy of them.
-SOURCES = "keras.src"
+SOURCES = f"{KERAS_2}.src"
 COPY = "tensorflow.python.keras"
 
 _RNN = (
@@ -20,7 +20,7 @@ _RNN = (
 _NORMALIZATION = ("layers.normalization", "layers.normalization.batch_normalization")
 _REGISTRATION = ("saving.object_registration", "saving.legacy.serialization")
 
-# Module -> those that have its names now, below `keras.src`. For modules that only moved with the
+# Module -> those that have its names now, below `SOURCES`. For modules that only moved with the
 # whole of Keras see `_SAME`.
 _MOVED: dict[str, tuple[str, ...]] = {
     "combinations": ("testing_infra.test_combinations",),
@@ -64,7 +64,7 @@ _MOVED: dict[str, tuple[str, ...]] = {
     "utils.generic_utils": ("utils.generic_utils", *_REGISTRATION),
 }
 
-# Modules that have the same name below `keras.src`, and that Keras 2.15 does not show as `keras.`
+# Modules that have the same name below `SOURCES`, and that Keras 2.15 does not show as `keras.`
 _SAME = (
     *("backend_config", "callbacks_v1", "distribute", "engine", "feature_column"),
     *("initializers.initializers_v1", "layers.noise", "layers.normalization", "layers.pooling"),
@@ -77,7 +77,7 @@ _SAME = (
     *("utils.version_utils", "utils.vis_utils"),
 )
 
-_WHY = "the code of Keras is in keras.src since 2.13"
+_WHY = f"the code of Keras is in {SOURCES} since 2.13"
 _WHY_COPY = "an old copy in TensorFlow 2.15, whose classes do not go together with tf.keras"
 _LOSS_SCALE = ("tensorflow.python.training.experimental.loss_scale",)
 _EXPERIMENTAL_MODULE = ("tensorflow_ipu.compat.replacements.mixed_precision_experimental",)
