@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib, one_device_strategy
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
@@ -15,8 +16,10 @@ from tensorflow_ipu.compiler import tf_functions, trace
 from tensorflow_ipu.configs.short_repr import shows
 from tensorflow_ipu.device import process
 from tensorflow_ipu.hooks import tensorflow_hooks
+from tensorflow_ipu.keras3 import hooks as keras3
 from tensorflow_ipu.strategy_extended import IPUExtended
 from tensorflow_ipu.strategy_scope import DeviceStrategy
+from tensorflow_ipu.versions import legacy_keras
 
 __all__ = ["IPUStrategy", "IPUStrategyV1"]
 
@@ -145,12 +148,14 @@ class _Scope:
         process.use()
         with contextlib.ExitStack() as stack:
             strategy = stack.enter_context(self._scope)
-            # A program without a scope needs no Keras.
-            from tensorflow_ipu.keras_layers.models import hooks
+            if legacy_keras.is_chosen(tf):
+                # A program without a scope needs no Keras.
+                from tensorflow_ipu.keras_layers.models import hooks
 
-            stack.enter_context(hooks.checked_models())
-            if self._enable_keras_extensions:
-                stack.enter_context(hooks.extended_models())
+                stack.enter_context(hooks.checked_models())
+                if self._enable_keras_extensions:
+                    stack.enter_context(hooks.extended_models())
+            keras3.install()
             self._open.append(stack.pop_all())
         return strategy
 

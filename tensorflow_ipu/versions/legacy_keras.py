@@ -94,6 +94,15 @@ def why_keras_3() -> str:
     return f"the environment variable {VARIABLE} is {setting!r}. Leave it unset, or set it to 1."
 
 
+def is_chosen(tensorflow: ModuleType) -> bool:
+    """Returns whether `tf.keras` is Keras 2, or will be when it is first used."""
+    if release(tensorflow) < _SPLIT:
+        return True
+    if is_loaded(tensorflow):
+        return bool(tensorflow.keras.Model.__module__.startswith("tf_keras."))
+    return os.environ.get(VARIABLE) in TRUE
+
+
 def _keras_2(tensorflow: ModuleType) -> ModuleType:
     """Imports Keras 2, with the classes that TensorFlow has to know to load saved models."""
     try:

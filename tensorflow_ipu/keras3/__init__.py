@@ -1,0 +1,1 @@
+"""Models of Keras 3 in the scope of an `IPUStrategy`."""
