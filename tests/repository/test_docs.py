@@ -35,26 +35,6 @@ def test_files_that_a_page_names_exist(page):
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_headings_that_a_page_links_to_exist(page):
-    linked = re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text(encoding="utf-8"))
-    missing = [
-        f"{name}#{anchor}"
-        for name, anchor in linked
-        if anchor not in _anchors(page.parent / name if name else page)
-    ]
-    assert not missing
-
-
-def _anchors(page):
-    """Returns the anchors of the headings of a page, as Git viewers and the site make them."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {
-        re.sub(r"[^\w -]", "", heading.strip("` ").lower()).replace(" ", "-")
-        for heading in headings
-    }
-
-
 def test_the_program_of_the_readme_runs(run_python, tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
