@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Optional
 
 from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.analysis.layer_names import path
@@ -21,7 +22,7 @@ _PASSES = ("AddN", "Identity")
 _WHOLE = "UnsortedSegmentSum"
 
 # The op that makes each buffer.
-Makers = Mapping[int | None, int]
+Makers = Mapping[Optional[int], int]  # an expression, which Python 3.9 evaluates
 
 
 def assign(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -215,7 +213,7 @@ def test_updates_of_a_shape_are_one_function(outlines):
     # The listing of a function follows its call.
     called = [
         after.function
-        for op, after in itertools.pairwise(executable.ops)
+        for op, after in zip(executable.ops, executable.ops[1:])
         if "PartitionedCall" in op.type
     ]
     assert len(called) == (3 * STEPS if outlines else 0)
