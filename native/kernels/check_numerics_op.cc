@@ -25,9 +25,16 @@ uint32_t MagnitudeBits(float value) {
   return bits & 0x7fffffffu;
 }
 
+// Processors of x86-64 take the form that they can run.
+#if defined(__x86_64__)
+#define TFIPU_CLONES target_clones("avx2", "default")
+#else
+#define TFIPU_CLONES
+#endif
+
 // The greatest magnitude of all: one pass without a branch, so a tensor without events is cheap.
-__attribute__((optimize("O3"), target_clones("avx2", "default"))) uint32_t
-GreatestMagnitude(const float* values, int64_t count) {
+__attribute__((optimize("O3"), TFIPU_CLONES)) uint32_t GreatestMagnitude(const float* values,
+                                                                         int64_t count) {
   const auto* bits = reinterpret_cast<const int32_t*>(values);
   int32_t greatest = 0;
   for (int64_t i = 0; i < count; ++i) {
