@@ -18,7 +18,7 @@ RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds how long fuzzers and stress tests go on. `make fuzz` and `make stress` set more."""
     group = parser.getgroup("fuzzers and stress tests")
-    group.addoption("--fuzz-cases", default=1000, type=int, help="generated cases of all fuzzers")
+    group.addoption("--fuzz-cases", default=400, type=int, help="generated cases of all fuzzers")
     group.addoption("--fuzz-seed", default=0, type=int, help="other cases for another seed")
     group.addoption("--stress-iterations", default=400, type=int, help="steps of each kernel")
     group.addoption("--large", action="store_true", help="run the tests that take minutes, too")
