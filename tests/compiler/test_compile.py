@@ -224,7 +224,7 @@ with tf.compat.v1.Session() as session:
     session.run(tf.compat.v1.global_variables_initializer())
     print(session.run(y, {{x: np.ones(2)}})[0].tolist())
     print(session.run(out).tolist())
-    print(session.run(tf.compat.v1.global_variables()))
+    print([value.tolist() for value in session.run(tf.compat.v1.global_variables())])
 """
 
 

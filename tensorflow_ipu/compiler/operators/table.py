@@ -149,7 +149,9 @@ _EXCEPTIONS = {
         RFFT3D IRFFT IRFFT2D IRFFT3D
         """,
     _SECOND: "MaxPoolGradGrad MaxPool3DGradGrad",
-    _PROCESSES: "CollectiveReduceV2 CollectiveAssignGroupV2 XlaSend XlaRecv",
+    _PROCESSES: """
+        CollectiveReduceV2 CollectiveAssignGroupV2 XlaSend XlaRecv XlaAllReduce XlaReduceScatter
+        """,
     _NEWER: """
         ApproxTopK AssignVariableXlaConcatND Bincount Conv CumulativeLogsumexp DenseBincount
         FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient
@@ -162,7 +164,7 @@ _EXCEPTIONS = {
         """,
 }
 
-#: Ops that XLA has a kernel for, now or in TensorFlow 2.15, and the chip lacks: why.
+#: Ops that XLA has a kernel for in TensorFlow 2.15 or later, and the chip lacks: why.
 NOT_ON_CHIP: Mapping[str, str] = {
     op: reason for reason, ops in _EXCEPTIONS.items() for op in ops.split()
 }
