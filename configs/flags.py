@@ -195,7 +195,8 @@ class Flags:
     show_progress_bar: str = _flag(
         "auto",
         _EFFECT,
-        "Progress bar while compiling: true, false, or auto (only when stderr is a terminal).",
+        "Progress bar while compiling: true, false, or auto (in notebooks, and when stderr is a "
+        "terminal).",
     )
     on_demand_device_poll_time: int = _flag(
         1000,

@@ -130,6 +130,10 @@ class Schedule:
         """
         private_files.write_text(path, self.svg(max_steps))
 
+    def _repr_svg_(self) -> str:
+        """What notebooks show."""
+        return self.svg()
+
     def _in_flight_in(self, stage: int) -> int:
         """The number of mini-batches in flight in one stage."""
         ipu = self.description.ipus_of_stages[stage][0]

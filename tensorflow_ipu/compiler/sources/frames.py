@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.python.util import tf_stack
 
+from tensorflow_ipu import notebook
 from tensorflow_ipu.versions import packages
 
 if TYPE_CHECKING:
@@ -73,8 +74,12 @@ class SourceLocation(NamedTuple):
         return f"{self.file}:{self.line} ({self.function})"
 
     def __str__(self) -> str:
-        """`file.py:12 (function)`, with the file's base name; AutoGraph's lambdas have no name."""
-        return f"{os.path.basename(self.file)}:{self.line} ({self.function or '<lambda>'})"
+        """`file.py:12 (function)`, with the file's base name; AutoGraph's lambdas have no name.
+
+        Of a notebook it is the cell in the place of the file: `In[3]:12 (function)`.
+        """
+        file = notebook.cell_of(self.file) or os.path.basename(self.file)
+        return f"{file}:{self.line} ({self.function or '<lambda>'})"
 
 
 class KerasFrames(NamedTuple):
