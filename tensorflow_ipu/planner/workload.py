@@ -22,6 +22,9 @@ CONSTANT = "constant"  # a constant of the program; always live
 TENSOR = "tensor"  # made by an op, live from there to its last use
 INPUT = "input"  # an argument of the program that the host sends at each launch
 
+#: Name of the ops of `pipelining_ops.recomputation_checkpoint`.
+CHECKPOINT = "recomputation_checkpoint"
+
 # APIs of programs, besides TensorFlow's.
 POPXL = "popxl"
 POPART = "popart"
@@ -147,6 +150,11 @@ class Op:
             tuple(operand.type for operand in self.outputs),
             self.attributes,
         )
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether it marks what is kept where activations are computed again."""
+        return CHECKPOINT in self.name
 
 
 class Variable(NamedTuple):

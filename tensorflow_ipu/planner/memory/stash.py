@@ -24,8 +24,6 @@ from tensorflow_ipu.schedule.slots import stash_depths
 
 # Ops whose results cannot be made again.
 _STATEFUL = frozenset({op_names.INFEED, op_names.RANDOM_SEED})
-# Default name of the ops of `pipelining_ops.recomputation_checkpoint`.
-_CHECKPOINT = "recomputation_checkpoint"
 _NONE = np.iinfo(np.int32).max
 
 
@@ -102,8 +100,9 @@ def find(
     marked[accesses.instance[marks[accesses.op] & accesses.write]] = True
     depths = stash_depths(description)
     found = []
+    used_by = _uses(accesses)
     for number in range(description.stages):
-        reads = (phase == 0) & (stage == number)
+        reads = used_by & (phase == 0) & (stage == number)
         used = np.unique(accesses.instance[reads])
         given = (phases.stage[maker[used]] != number) | stateful[maker[used]] | marked[used]
         needed = used[forward_made[used] & given]
@@ -116,6 +115,13 @@ def find(
             again = here if number == description.stages - 1 else again
             found.append(StageStash(number, ipu, depths[number], here, again))
     return tuple(found)
+
+
+def _uses(accesses: Accesses) -> np.ndarray:
+    """Whether each access is a read by an op that does not make the thing or pass it on, bool."""
+    key = accesses.op.astype(np.int64) * (len(accesses.first) + 1) + accesses.instance
+    found: np.ndarray = ~np.isin(key, key[accesses.write])
+    return found
 
 
 def _asked(workload: Workload, accesses: Accesses) -> tuple[StageStash, ...]:
@@ -136,7 +142,7 @@ def num_bytes(stash: StageStash, accesses: Accesses, recompute: bool) -> int:
 
 def checkpoints(workload: Workload) -> np.ndarray:
     """Returns whether each op is a checkpoint of recomputation, bool."""
-    return np.array([_CHECKPOINT in op.name for op in workload.ops], dtype=bool)
+    return np.array([op.is_checkpoint for op in workload.ops], dtype=bool)
 
 
 def driven_by_gradients(accesses: Accesses, phases: Phases) -> np.ndarray:
