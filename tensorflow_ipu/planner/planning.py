@@ -44,8 +44,8 @@ class Planner:
     """Plans one program for any number of Settings.
 
     Where everything is, and when memory is needed, is worked out once for all Settings that agree
-    in `stage_devices` and `ordering`. All methods raise ValueError if the settings do not suit the
-    program.
+    in `stage_devices`, `ordering` and whether activations may be computed again. All methods raise
+    ValueError if the settings do not suit the program.
 
     Attributes:
         workload: The program.
@@ -54,7 +54,8 @@ class Planner:
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
         self._placed: dict[tuple[int, ...] | None, PlacedWorkload] = {}
-        self._lifetimes: dict[tuple[tuple[int, ...] | None, str], Lifetimes] = {}
+        self._orders: dict[tuple[tuple[int, ...] | None, str], list[Lifetimes]] = {}
+        self._lifetimes: dict[tuple[tuple[int, ...] | None, str, bool], Lifetimes] = {}
 
     @functools.cached_property
     def structure(self) -> Structure:
@@ -136,7 +137,11 @@ class Planner:
 
     def _find_lifetimes(self, settings: Settings) -> Lifetimes:
         """When the memory of the program is needed."""
-        key = settings.stage_devices, settings.ordering
+        recompute = lifetimes.recomputes(self.workload, settings)
+        ways = settings.stage_devices, settings.ordering
+        if ways not in self._orders:
+            self._orders[ways] = lifetimes.find(self._place(settings), settings.ordering)
+        key = *ways, recompute
         if key not in self._lifetimes:
-            self._lifetimes[key] = lifetimes.find(self._place(settings), settings.ordering)
+            self._lifetimes[key] = lifetimes.best(self._orders[ways], recompute)
         return self._lifetimes[key]

@@ -80,7 +80,7 @@ def done(monkeypatch):
     watch(placed_workload, "relocated")
     watch(placed_workload, "sections_of")
     watch(placed_workload.access, "find")
-    watch(lifetimes.op_order, "order")
+    watch(lifetimes.op_order, "orders")
     return found
 
 
@@ -98,7 +98,7 @@ def test_only_stages_and_the_algorithm_change_what_is_shared(done):
         planner.plan(same)
     assert len(done) == first
     planner.plan(SMALL.replace(ordering="LOOK_AHEAD"))
-    assert done[first:] == ["op_order.order"]
+    assert done[first:] == ["op_order.orders"]
     planner.plan(MOVED[0])
     assert len(done) == 2 * first + 1
 

@@ -102,16 +102,11 @@ def loaded(variable: Variable) -> int:
 
 
 def stashes(
-    workload: Workload,
-    accesses: Accesses,
-    found: Sequence[StageStash],
-    ipu: int,
-    recompute: bool,
+    accesses: Accesses, found: Sequence[StageStash], ipu: int, recompute: bool
 ) -> Iterator[Resident]:
     """Yields the stash of each stage of an IPU.
 
     Args:
-        workload: the program.
         accesses: who uses what.
         found: what each stage puts aside.
         ipu: the IPU.

@@ -10,15 +10,15 @@ import numpy as np
 from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.memory import always_live, code_size, liveness
-from tensorflow_ipu.planner.memory.always_live import STREAMED
+from tensorflow_ipu.planner.memory.always_live import STREAMED, Resident
 from tensorflow_ipu.planner.memory.details import TEMPORARIES, MemoryDetails, Stretch
+from tensorflow_ipu.planner.memory.lifetimes import Liveness
 from tensorflow_ipu.planner.memory.liveness import Intervals, Order
 from tensorflow_ipu.planner.memory.peak import Transients
 from tensorflow_ipu.planner.memory.resident_layout import ResidentLayout
-from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.plan import Category, IpuMemory, LiveBuffer
 from tensorflow_ipu.planner.program import counted_ops
-from tensorflow_ipu.planner.program.accesses import INPUT_KIND, Accesses
+from tensorflow_ipu.planner.program.accesses import INPUT_KIND
 from tensorflow_ipu.planner.program.placement import Placement
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
@@ -36,26 +36,22 @@ class MemoryInputs:
         workload: The program.
         settings: What it is planned for.
         placement: Where everything is.
-        accesses: Who uses what.
         order: Order of the ops.
         costs: Cost of each op.
         temporary: `Cost.temporary` of each op, int64.
         temporary_tiles: Tiles that have so much of it, int64.
-        stashes: What the stages of a pipeline put aside.
-        intervals: When each instance is live: without recomputation, and with it if the program
-            may compute again.
+        choices: When memory is needed: without recomputation, and with it if the program may
+            compute again. They have the same instances.
     """
 
     workload: Workload
     settings: Settings
     placement: Placement
-    accesses: Accesses
     order: Order
     costs: Sequence[Cost]
     temporary: np.ndarray
     temporary_tiles: np.ndarray
-    stashes: Sequence[StageStash]
-    intervals: Sequence[Intervals]
+    choices: Sequence[Liveness]
 
 
 def planned(program: MemoryInputs, ipu: int) -> IpuMemory:
@@ -81,14 +77,14 @@ def details(program: MemoryInputs, ipu: int) -> MemoryDetails:
 def _best(program: MemoryInputs, ipu: int) -> _Ipu:
     """The best way to use the memory of an IPU.
 
-    It computes again, and loads variables into memory of their own or into free memory, where that
-    lowers its fullest tile.
+    It computes again, in one way or the other, and loads variables into memory of their own or into
+    free memory, where that lowers its fullest tile.
     """
     work = _Work(program, ipu)
     found = [
-        _Ipu(work, recompute, reserved)
-        for recompute in reversed(range(len(program.intervals)))
-        for reserved in ((False, True) if len(work.loads) else (False,))
+        _Ipu(work, choice, reserved)
+        for choice in reversed(program.choices)
+        for reserved in work.reservations
     ]
     return min(found, key=lambda choice: choice.worst_bytes)
 
@@ -103,7 +99,8 @@ class _Work:
         for index, buffer in enumerate(workload.buffers):
             if buffer.variable is not None:
                 self.loaded[index] = always_live.loaded(workload.variables[buffer.variable])
-        self.loads = liveness.streamed(program.accesses, program.order, ipu, self.loaded)
+        accesses = program.choices[0].accesses
+        self.loads = liveness.streamed(accesses, program.order, ipu, self.loaded)
         self.streams = list(
             always_live.streams(workload, placement, ipu, program.settings.prefetch)
         )
@@ -116,16 +113,28 @@ class _Work:
         )
         self.points = np.sort(program.order.position[here])
 
-    def layout(self, recompute: bool, reserved: bool) -> ResidentLayout:
+        self._variables = {reserved: self._residents(reserved) for reserved in self.reservations}
+
+    @property
+    def reservations(self) -> tuple[bool, ...]:
+        """Whether memory for variables that are loaded may be kept free, and may not."""
+        return (False, True) if len(self.loads) else (False,)
+
+    def layout(self, choice: Liveness, reserved: bool) -> ResidentLayout:
         """Lays out what is always live."""
-        program = self.program
-        free = always_live.largest_load(self.loads, self.loaded) if reserved else {}
-        residents = list(always_live.variables(program.workload, program.placement, self.ipu, free))
+        program, residents = self.program, self._variables[reserved]
         if not program.settings.offload_activations:
-            residents += always_live.stashes(
-                program.workload, program.accesses, program.stashes, self.ipu, recompute
+            stashes = always_live.stashes(
+                choice.accesses, choice.stashes, self.ipu, choice.recompute
             )
+            residents = [*residents, *stashes]
         return ResidentLayout(residents, self.streams, self.code, program.settings)
+
+    def _residents(self, reserved: bool) -> list[Resident]:
+        """The variables and constants, with memory that is kept free for what is loaded."""
+        workload, placement = self.program.workload, self.program.placement
+        free = always_live.largest_load(self.loads, self.loaded) if reserved else {}
+        return list(always_live.variables(workload, placement, self.ipu, free))
 
 
 class _Ipu:
@@ -133,17 +142,17 @@ class _Ipu:
 
     Args:
         work: what is to be done.
-        recompute: whether it computes again.
+        choice: when memory is needed.
         reserved: whether memory for variables that are loaded is kept free.
     """
 
-    def __init__(self, work: _Work, recompute: int, reserved: bool) -> None:
+    def __init__(self, work: _Work, choice: Liveness, reserved: bool) -> None:
         program = work.program
-        self._work, self._program = work, program
+        self._work, self._program, self._accesses = work, program, choice.accesses
         self._tiles = program.settings.compute_tiles
-        self._layout = work.layout(bool(recompute), reserved)
+        self._layout = work.layout(choice, reserved)
         self._loads = work.loads[:0] if reserved else work.loads
-        self._transients = self._transient(program.intervals[recompute])
+        self._transients = self._transient(choice.intervals)
         self._worst = self._transients.worst()
         points = work.points
         self._peak = int(points[self._worst[points].argmax()]) if len(points) else None
@@ -180,7 +189,7 @@ class _Ipu:
         births = np.searchsorted(points, transients.start, "left")
         deaths = np.searchsorted(points, transients.stop, "right") - 1
         buffers = np.concatenate(
-            [program.accesses.instance_buffer[self._instance], self._loads[:, 1]]
+            [self._accesses.instance_buffer[self._instance], self._loads[:, 1]]
         )
         columns = (buffers, transients.category, transients.num_bytes, births, deaths)
         stretches = [
@@ -202,7 +211,7 @@ class _Ipu:
     def _transient(self, found: Intervals) -> Transients:
         """What is not always there."""
         program, work, loads = self._program, self._work, self._loads
-        accesses = program.accesses
+        accesses = self._accesses
         here = accesses.instance_ipu[found.instance] == work.ipu
         self._instance = found.instance[here]
         kinds = accesses.kind[self._instance] == INPUT_KIND
@@ -250,7 +259,7 @@ class _Ipu:
         """What is there at a position of what is not always live."""
         workload, transients = self._program.workload, self._transients
         found = []
-        buffer_of = self._program.accesses.instance_buffer
+        buffer_of = self._accesses.instance_buffer
         for index in transients.live(position).tolist():
             if index < len(self._instance):
                 buffer = int(buffer_of[self._instance[index]])
@@ -268,7 +277,7 @@ class _Ipu:
         """The line that made a buffer, or used it first."""
         if buffer is None:
             return ""
-        maker = int(self._program.accesses.maker[buffer])
+        maker = int(self._accesses.maker[buffer])
         if maker < 0:
-            maker = self._program.accesses.first_user(buffer)
+            maker = self._accesses.first_user(buffer)
         return self._program.workload.ops[maker].source if maker >= 0 else ""

@@ -1,6 +1,6 @@
 """Finds when each piece of memory of a program is needed, independent of chip and options.
 
-Settings only choose the algorithm that orders the ops, and whether activations are kept or computed
+Settings only choose the algorithm that orders the ops, and whether activations may be computed
 again.
 """
 
@@ -10,14 +10,48 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-import numpy as np
-
 from tensorflow_ipu.planner.memory import liveness, op_order, recomputation, stash
 from tensorflow_ipu.planner.memory.liveness import Intervals, Order
-from tensorflow_ipu.planner.memory.stash import Phases, StageStash
+from tensorflow_ipu.planner.memory.stash import StageStash
 from tensorflow_ipu.planner.program.accesses import Accesses
 from tensorflow_ipu.planner.program.placed_workload import PlacedWorkload
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
+
+
+@dataclasses.dataclass(frozen=True)
+class Liveness:
+    """When memory is needed.
+
+    Attributes:
+        accesses: Which ops use which memory.
+        stashes: What the stages of a pipeline put aside.
+        intervals: When each instance is live besides.
+        recompute: Whether activations are computed again.
+    """
+
+    accesses: Accesses
+    stashes: Sequence[StageStash]
+    intervals: Intervals
+    recompute: bool
+
+    def peak(self, ipu: int) -> int:
+        """Returns the bytes of tensors that an IPU has at most, besides variables.
+
+        Args:
+            ipu: the IPU.
+        """
+        accesses, found = self.accesses, self.intervals
+        stretches = found.where(accesses.instance_ipu[found.instance] == ipu)
+        sizes = accesses.num_bytes[stretches.instance]
+        curve = liveness.curve(len(accesses.end), stretches, sizes)
+        stashed = (
+            stash.num_bytes(each, accesses, self.recompute)
+            for each in self.stashes
+            if each.ipu == ipu
+        )
+        return int(curve.max(initial=0)) + sum(stashed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,77 +60,77 @@ class Lifetimes:
 
     Attributes:
         placed: The program.
-        pairs: Which results may take the place of which operands.
         order: Order of its ops.
     """
 
     placed: PlacedWorkload
-    pairs: np.ndarray
     order: Order
 
     @functools.cached_property
-    def kept(self) -> Intervals:
-        """When each instance is live, with activations that are kept for the backward pass."""
-        pipeline = self._pipeline
-        return self._base if pipeline is None else self._pipelined(pipeline, recompute=False)
+    def kept(self) -> Liveness:
+        """When memory is needed, with activations that are kept for the backward pass."""
+        return self._found(self.placed.accesses, recompute=False)
 
     @functools.cached_property
-    def recomputed(self) -> Intervals:
-        """When each instance is live, with activations that are computed again."""
-        if self._pipeline is not None:
-            return self._pipelined(self._pipeline, recompute=True)
-        if not len(self._accesses.first):
-            return self._base
-        return recomputation.local(
-            self.placed.workload,
-            self._accesses,
-            self.order,
-            self._base,
-            self.pairs,
-            self.placed.sections,
-        )
+    def recomputed(self) -> Liveness:
+        """When memory is needed, with activations that are computed again."""
+        return self._found(self.placed.accesses, recompute=True)
 
     @functools.cached_property
-    def stashes(self) -> Sequence[StageStash]:
-        """What the stages of a pipeline put aside."""
-        if self._pipeline is None:
-            return ()
-        return stash.find(self.placed.workload, self._accesses, self._phases, self._pipeline)
+    def remade(self) -> Liveness:
+        """The same, where each op that reads an elementwise result makes it again."""
+        return self._found(self.placed.remade_accesses, recompute=True)
 
-    @property
-    def _accesses(self) -> Accesses:
-        return self.placed.accesses
+    def choices(self, recompute: bool) -> tuple[Liveness, ...]:
+        """Returns the ways to use memory: with activations that are kept, or computed again.
 
-    @property
-    def _pipeline(self) -> PipelineDescription | None:
-        """The pipeline; None also for a program without memory."""
-        return self.placed.pipeline if len(self._accesses.first) else None
+        Args:
+            recompute: whether the program may compute them again.
+        """
+        if not recompute or not len(self.placed.accesses.first):
+            return (self.kept,)
+        if self.placed.remade_accesses is self.placed.accesses:
+            return self.kept, self.recomputed
+        return self.kept, self.recomputed, self.remade
 
-    @functools.cached_property
-    def _base(self) -> Intervals:
-        """When each instance is live in a program without stages."""
-        return liveness.intervals(self._accesses, self.order, self.pairs)
+    def peak(self, recompute: bool) -> int:
+        """Returns the bytes of tensors that are there at most on any IPU, besides variables.
 
-    @functools.cached_property
-    def _phases(self) -> Phases:
-        return stash.phases_of(self.placed.workload)
+        Args:
+            recompute: whether activations are computed again.
+        """
+        way = self.remade if recompute else self.kept
+        return max((way.peak(ipu) for ipu in range(self.placed.placement.ipus)), default=0)
 
-    def _pipelined(self, pipeline: PipelineDescription, recompute: bool) -> Intervals:
-        """When each instance is live in a pipeline."""
-        return recomputation.pipelined(
-            self.placed.workload,
-            self._accesses,
-            self.order,
-            self._base,
-            self._phases,
-            self.stashes,
-            recompute,
-            _at_once(pipeline),
-        )
+    def _found(self, accesses: Accesses, recompute: bool) -> Liveness:
+        """When memory is needed, given who uses what."""
+        workload = self.placed.workload
+        pairs = liveness.in_place_pairs(workload, accesses)
+        base = liveness.intervals(accesses, self.order, pairs)
+        pipeline = self.placed.pipeline if len(accesses.first) else None
+        if pipeline is not None:
+            phases = stash.phases_of(workload)
+            stashes = stash.find(workload, accesses, phases, pipeline)
+            found = recomputation.pipelined(
+                workload,
+                accesses,
+                self.order,
+                base,
+                phases,
+                stashes,
+                recompute,
+                _at_once(pipeline),
+            )
+            return Liveness(accesses, stashes, found, recompute)
+        if recompute:
+            base = recomputation.local(
+                workload, accesses, self.order, base, pairs, self.placed.sections
+            )
+        return Liveness(accesses, (), base, recompute)
 
 
-def find(placed: PlacedWorkload, algorithm: str) -> Lifetimes:
-    """Orders the ops of a program.
+def find(placed: PlacedWorkload, algorithm: str) -> list[Lifetimes]:
+    """Orders the ops of a program in all ways that an algorithm has.
 
     Args:
         placed: the program.
@@ -105,12 +139,31 @@ def find(placed: PlacedWorkload, algorithm: str) -> Lifetimes:
     Raises:
         ValueError: there is no such algorithm.
     """
-    workload, accesses = placed.workload, placed.all_accesses
-    pairs = liveness.in_place_pairs(workload, accesses)
-    order = op_order.order(workload, accesses, pairs, placed.placement, algorithm)
-    if placed.accesses is not accesses:
-        pairs = liveness.in_place_pairs(workload, placed.accesses)
-    return Lifetimes(placed, pairs, order)
+    orders = op_order.orders(placed.workload, placed.all_accesses, algorithm)
+    return [Lifetimes(placed, order) for order in orders]
+
+
+def best(found: Sequence[Lifetimes], recompute: bool) -> Lifetimes:
+    """Returns the order with the lowest peak of tensors on any IPU; of equal ones the first.
+
+    Args:
+        found: a program in different orders.
+        recompute: whether it may compute activations again.
+    """
+    if len(found) == 1:
+        return found[0]
+    return min(found, key=lambda each: each.peak(recompute))
+
+
+def recomputes(workload: Workload, settings: Settings) -> bool:
+    """Returns whether activations may be computed again: settings or the pipeline say so.
+
+    Args:
+        workload: the program.
+        settings: what it is planned for.
+    """
+    described = workload.pipeline is not None and workload.pipeline.recomputation is not None
+    return settings.recompute or described
 
 
 def _at_once(pipeline: PipelineDescription) -> bool:

@@ -12,29 +12,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensorflow_ipu.planner.memory import liveness
 from tensorflow_ipu.planner.memory.liveness import Order, in_order
 from tensorflow_ipu.planner.program.accesses import Accesses
 from tensorflow_ipu.planner.program.dependences import Graph, Region, graph
-from tensorflow_ipu.planner.program.placement import Placement
 from tensorflow_ipu.planner.workload import Workload
 
 _Algorithm = Callable[[Region], list[int]]
 _BEST = "CHOOSE_BEST"
 
 
-def order(
-    workload: Workload, accesses: Accesses, pairs: np.ndarray, placement: Placement, algorithm: str
-) -> Order:
-    """Returns the order of a program's ops.
+def orders(workload: Workload, accesses: Accesses, algorithm: str) -> list[Order]:
+    """Returns the order that an algorithm finds for a program's ops.
 
     Args:
         workload: the program.
         accesses: who uses what.
-        pairs: what `liveness.in_place_pairs` returned.
-        placement: where everything is.
-        algorithm: name of a `SchedulingAlgorithm`; `CHOOSE_BEST` takes that with the lowest peak of
-            live tensors on any IPU, the order of the program included.
+        algorithm: name of a `SchedulingAlgorithm`.
+
+    Returns:
+        One order; of `CHOOSE_BEST` the different ones of all algorithms, that of the program first.
 
     Raises:
         ValueError: there is no such algorithm.
@@ -46,31 +42,12 @@ def order(
         )
     program = in_order(np.arange(len(workload.ops), dtype=np.int32), accesses.end)
     if not len(accesses.op):
-        return program
+        return [program]
     found = graph(workload, accesses)
     if algorithm != _BEST:
-        return _ordered(found, accesses, ALGORITHMS[algorithm])
-    orders = [program, *(_ordered(found, accesses, way) for way in ALGORITHMS.values())]
-    return min(orders, key=lambda each: peak(accesses, each, pairs, placement))
-
-
-def peak(accesses: Accesses, order: Order, pairs: np.ndarray, placement: Placement) -> int:
-    """Returns the bytes of tensors that are live at most on any IPU.
-
-    Args:
-        accesses: who uses what.
-        order: order of the ops.
-        pairs: what `liveness.in_place_pairs` returned.
-        placement: where everything is.
-    """
-    found = liveness.intervals(accesses, order, pairs)
-    most = 0
-    for ipu in range(placement.ipus):
-        here = accesses.instance_ipu[found.instance] == ipu
-        stretches = found.where(here)
-        sizes = accesses.num_bytes[stretches.instance]
-        most = max(most, int(liveness.curve(len(order.ops), stretches, sizes).max(initial=0)))
-    return most
+        return [_ordered(found, accesses, ALGORITHMS[algorithm])]
+    every = [program, *(_ordered(found, accesses, way) for way in ALGORITHMS.values())]
+    return list({each.ops.tobytes(): each for each in every}.values())
 
 
 def _ordered(found: Graph, accesses: Accesses, algorithm: _Algorithm) -> Order:
@@ -86,11 +63,18 @@ def _ordered(found: Graph, accesses: Accesses, algorithm: _Algorithm) -> Order:
 
 
 def _post_order(region: Region) -> list[int]:
-    """From the ops that nothing waits for, each after what it needs."""
+    """From the ops that nothing waits for, those nearest to the beginning first, after their needs.
+
+    So the gradient of a weight is made as soon as it can be, not when all gradients are there.
+    """
     done = [False] * len(region.ops)
     found: list[int] = []
-    starts = [i for i, after in enumerate(region.after) if not after]
-    for start in sorted(starts, key=lambda i: (region.rank[i], i)):
+    depth = _depths(region)
+    rank = region.rank
+    starts = [
+        node for node, after in enumerate(region.after) if all(rank[node] != rank[a] for a in after)
+    ]
+    for start in sorted(starts, key=lambda i: (depth[i], i)):
         stack = [(start, 0)]
         while stack:
             node, place = stack.pop()
@@ -106,6 +90,14 @@ def _post_order(region: Region) -> list[int]:
                 stack.append((node, place + 1))
                 stack.append((before[place], 0))
     return _by_rank(region, found)
+
+
+def _depths(region: Region) -> list[int]:
+    """The ops on the longest way from the beginning to each op."""
+    found = [0] * len(region.ops)
+    for node, before in enumerate(region.before):
+        found[node] = max((found[b] + 1 for b in before), default=0)
+    return found
 
 
 def _clustering(region: Region) -> list[int]:

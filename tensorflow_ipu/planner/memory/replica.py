@@ -10,7 +10,7 @@ from tensorflow_ipu.costs.cost import Cost
 from tensorflow_ipu.planner.memory.details import MemoryDetails
 from tensorflow_ipu.planner.memory.ipu import MemoryInputs, planned
 from tensorflow_ipu.planner.memory.ipu import details as details_of_ipu
-from tensorflow_ipu.planner.memory.lifetimes import Lifetimes
+from tensorflow_ipu.planner.memory.lifetimes import Lifetimes, recomputes
 from tensorflow_ipu.planner.memory.tile_mapping import BLOCK, Interval
 from tensorflow_ipu.planner.plan import IpuMemory
 from tensorflow_ipu.planner.settings import Settings
@@ -70,20 +70,15 @@ def mappings(
 def _program(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> MemoryInputs:
     """What memory is planned from."""
     placed = lifetimes.placed
-    intervals = [lifetimes.kept]
-    if _recomputes(placed.workload, settings) and len(placed.accesses.first):
-        intervals.append(lifetimes.recomputed)
     return MemoryInputs(
         placed.workload,
         settings,
         placed.placement,
-        placed.accesses,
         lifetimes.order,
         costs,
         np.fromiter((cost.temporary for cost in costs), np.int64, len(costs)),
         _temporary_tiles(placed.workload, settings, costs),
-        lifetimes.stashes,
-        intervals,
+        lifetimes.choices(recomputes(placed.workload, settings)),
     )
 
 
@@ -104,9 +99,3 @@ def _temporary_tiles(workload: Workload, settings: Settings, costs: Sequence[Cos
             number = -(-largest // BLOCK)
         found[index] = min(max(number, 1), settings.compute_tiles)
     return found
-
-
-def _recomputes(workload: Workload, settings: Settings) -> bool:
-    """Whether activations may be computed again: the settings or the program's pipeline say so."""
-    described = workload.pipeline is not None and workload.pipeline.recomputation is not None
-    return settings.recompute or described

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import numpy as np
 
@@ -81,14 +82,22 @@ class Accesses:
         return int((plain if len(plain) else users).min())
 
 
-def find(workload: Workload, placement: Placement) -> Accesses:
+#: Op and buffer of some reads.
+Reads = Collection[tuple[int, int]]
+
+
+def find(
+    workload: Workload, placement: Placement, more: Reads = (), without: Reads = ()
+) -> Accesses:
     """Finds the accesses of a program.
 
     Args:
         workload: the program.
         placement: where its ops and buffers are.
+        more: reads besides those of the ops' inputs, on IPUs that use the buffer anyway.
+        without: reads of inputs that do not count.
     """
-    op, buffer, write = _raw(workload)
+    op, buffer, write = _raw(workload, more, frozenset(without))
     end = np.fromiter((o.end for o in workload.ops), np.int32, len(workload.ops))
     parent = parents(end)
     maker = np.full(len(workload.buffers), -1, np.int32)
@@ -144,19 +153,28 @@ def _sizes(workload: Workload) -> np.ndarray:
     return found
 
 
-def _raw(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Op, buffer and whether it is written, of each operand with memory."""
+def _raw(
+    workload: Workload, more: Reads, without: Reads
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Op, buffer and whether it is written, of each operand with memory, and of more reads."""
     ops: list[int] = []
     buffers: list[int] = []
     writes: list[bool] = []
     for index, op in enumerate(workload.ops):
         for operands, write in ((op.inputs, False), (op.outputs, True)):
             for operand in operands:
-                if operand.buffer is not None:
-                    ops.append(index)
-                    buffers.append(operand.buffer)
-                    writes.append(write)
-    return np.array(ops, np.int32), np.array(buffers, np.int32), np.array(writes, bool)
+                if operand.buffer is None or (not write and (index, operand.buffer) in without):
+                    continue
+                ops.append(index)
+                buffers.append(operand.buffer)
+                writes.append(write)
+    for index, number in more:
+        ops.append(index)
+        buffers.append(number)
+        writes.append(False)
+    order = np.argsort(ops, kind="stable") if more else slice(None)
+    columns = np.array(ops, np.int32), np.array(buffers, np.int32), np.array(writes, bool)
+    return columns[0][order], columns[1][order], columns[2][order]
 
 
 def _until(

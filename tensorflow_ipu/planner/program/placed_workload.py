@@ -6,11 +6,13 @@ import dataclasses
 import functools
 
 from tensorflow_ipu.planner.program import accesses as access
-from tensorflow_ipu.planner.program import fused_maps
+from tensorflow_ipu.planner.program import fused_maps, partial_gradients, remade_values
 from tensorflow_ipu.planner.program.accesses import Accesses
 from tensorflow_ipu.planner.program.fused_maps import FusedMaps
+from tensorflow_ipu.planner.program.partial_gradients import PartialGradient
 from tensorflow_ipu.planner.program.placement import Placement, find, moved_pipeline
 from tensorflow_ipu.planner.program.relocated import relocated
+from tensorflow_ipu.planner.program.remade_values import RemadeValues
 from tensorflow_ipu.planner.program.sections import sections_of
 from tensorflow_ipu.planner.workload import Workload
 from tensorflow_ipu.schedule import PipelineDescription
@@ -37,7 +39,13 @@ class PlacedWorkload:
     @functools.cached_property
     def accesses(self) -> Accesses:
         """Which ops use which memory. What stays in registers of a map takes none."""
-        return self.all_accesses.without(self.maps.kept_in_registers)
+        return self._accesses(RemadeValues())
+
+    @functools.cached_property
+    def remade_accesses(self) -> Accesses:
+        """The same where activations are computed again: some results take no memory then."""
+        values = remade_values.find(self.workload)
+        return self._accesses(values) if values.buffers else self.accesses
 
     @functools.cached_property
     def all_accesses(self) -> Accesses:
@@ -50,9 +58,25 @@ class PlacedWorkload:
         return fused_maps.find(self.workload)
 
     @functools.cached_property
+    def partial_gradients(self) -> tuple[PartialGradient, ...]:
+        """The gradients that stages of a pipeline add to accumulators by themselves."""
+        return partial_gradients.find(self.workload)
+
+    @functools.cached_property
     def sections(self) -> tuple[str, ...]:
         """What each op is for: `forward`, `backward`, `update`, or empty."""
         return sections_of(self.workload)
+
+    def _accesses(self, values: RemadeValues) -> Accesses:
+        """Which ops use which memory, where some results are made again by those that read them."""
+        parts = self.partial_gradients
+        # A part of a gradient is done with as soon as it is made.
+        more = [(part.maker, part.buffer) for part in parts]
+        without = [(part.sum, part.buffer) for part in parts]
+        found = self.all_accesses
+        if values.reads or more:
+            found = access.find(self.workload, self.placement, [*more, *values.reads], without)
+        return found.without(self.maps.kept_in_registers | values.buffers)
 
 
 def place(workload: Workload, stage_devices: tuple[int, ...] | None = None) -> PlacedWorkload:

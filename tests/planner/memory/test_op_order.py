@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tensorflow_ipu.configs.enums import SchedulingAlgorithm
-from tensorflow_ipu.planner.memory import liveness, op_order
-from tensorflow_ipu.planner.program import accesses as access
+from tensorflow_ipu.planner.memory import lifetimes, liveness
 from tensorflow_ipu.planner.program import placed_workload
-from tests.support.workloads import Builder, pipeline, training_step, workloads
+from tests.support.workloads import Builder, pipeline, pipelines, training_step, workloads
 
 FAST = settings(max_examples=30, derandomize=True, deadline=None)
 NAMES = [algorithm.name for algorithm in SchedulingAlgorithm]
@@ -20,10 +20,8 @@ NAMES = [algorithm.name for algorithm in SchedulingAlgorithm]
 
 def ordered(workload, algorithm):
     """The order of a program's ops."""
-    placed = placed_workload.place(workload).placement
-    found = access.find(workload, placed)
-    pairs = liveness.in_place_pairs(workload, found)
-    return op_order.order(workload, found, pairs, placed, algorithm)
+    placed = placed_workload.place(workload)
+    return lifetimes.best(lifetimes.find(placed, algorithm), recompute=False).order
 
 
 def names(workload, algorithm):
@@ -68,20 +66,19 @@ def test_orders_of_training_are_allowed(algorithm, make):
     check(make(), ordered(make(), algorithm))
 
 
-@given(workload=workloads())
+@pytest.mark.parametrize("recompute", [False, True])
+@given(workload=st.one_of(workloads(), pipelines()))
 @FAST
-def test_the_best_order_has_the_lowest_peak(workload):
-    placed = placed_workload.place(workload).placement
-    found = access.find(workload, placed)
-    pairs = liveness.in_place_pairs(workload, found)
+def test_the_best_order_has_the_lowest_peak(recompute, workload):
+    placed = placed_workload.place(workload)
 
     def peak(algorithm):
-        way = op_order.order(workload, found, pairs, placed, algorithm)
-        return op_order.peak(found, way, pairs, placed)
+        return lifetimes.best(lifetimes.find(placed, algorithm), recompute).peak(recompute)
 
-    program = liveness.in_order(np.arange(len(workload.ops), dtype=np.int32), found.end)
+    program = liveness.in_order(np.arange(len(workload.ops), dtype=np.int32), placed.accesses.end)
     others = [peak(name) for name in NAMES if name != "CHOOSE_BEST"]
-    assert peak("CHOOSE_BEST") == min(others + [op_order.peak(found, program, pairs, placed)])
+    lowest = min(others + [lifetimes.Lifetimes(placed, program).peak(recompute)])
+    assert peak("CHOOSE_BEST") == lowest
 
 
 def _two_chains():

@@ -1,0 +1,153 @@
+"""Finds elementwise results that take no memory in a stage that computes its activations again.
+
+There each op that reads such a result makes it again, from what it was made of: a chain of
+elementwise ops is one map, whose intermediate values are in registers, and the maps of its gradient
+begin with the same chain. So GELU in float32 needs its float16 input only, a layer normalization
+its input and moments, and a dropout the seed of its mask.
+
+A result is made again only if what it is made of takes no more memory than it does. Where that has
+to be there for longer, it may still be more at some time: a plan takes what is less.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorflow_ipu.costs.rules import elementwise_table as table
+from tensorflow_ipu.costs.rules import zero_cost
+from tensorflow_ipu.planner.program.accesses import parents
+from tensorflow_ipu.planner.program.counted_ops import UPDATE
+from tensorflow_ipu.planner.workload import CONSTANT, TENSOR, VARIABLE, Op, Operand, Workload
+
+_MAPS = frozenset({"AddN", "Cast", *table.EXPRESSIONS, *table.NONLINEARITIES})
+# Over dimensions of size 1 they are maps.
+_REDUCTIONS = frozenset({"Max", "Mean", "Min", "Prod", "Sum"})
+# From few elements they make many, each by itself: a map can have them in front.
+_SOURCES = frozenset({"BroadcastTo", "Fill"})
+_RANDOM = "StatelessRandom"
+# What a result is made of at most. Longer lists would be of scalars only.
+_MOST = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class RemadeValues:
+    """Results that take no memory, and what has to be there instead.
+
+    Attributes:
+        buffers: The buffers of these results.
+        reads: Op and buffer of each read of what a result is made of, by an op that reads it.
+    """
+
+    buffers: frozenset[int] = frozenset()
+    reads: tuple[tuple[int, int], ...] = ()
+
+
+def find(workload: Workload) -> RemadeValues:
+    """Finds the results that take no memory where a pipeline computes activations again.
+
+    The last stage keeps them, as it goes backward at once. Without a pipeline there are none.
+
+    Args:
+        workload: the program.
+    """
+    if workload.pipeline is None or not workload.pipeline.training:
+        return RemadeValues()
+    return _Search(workload, workload.pipeline.stages - 1).values()
+
+
+class _Search:
+    """One pass over the ops: what a result is made of was made before."""
+
+    def __init__(self, workload: Workload, last_stage: int) -> None:
+        self._workload, self._last_stage = workload, last_stage
+        self._readers: dict[int, list[int]] = defaultdict(list)
+        self._makers: dict[int, int] = defaultdict(int)
+        # What is changed in its place; that, checkpoints, and what goes into or out of a function.
+        self._changed: set[int] = set()
+        self._needed: set[int] = set()
+        for index, op in enumerate(workload.ops):
+            taken, made = _buffers(op.inputs), _buffers(op.outputs)
+            if op.end > index + 1 or op.is_checkpoint:
+                self._needed |= taken | made
+                continue
+            if op.type not in zero_cost.RULES:
+                self._changed |= taken & made
+            for buffer in taken - made:
+                self._readers[buffer].append(index)
+            for buffer in made - taken:
+                self._makers[buffer] += 1
+        self._needed |= self._changed
+        self._parents = parents(np.array([op.end for op in workload.ops], np.int32)).tolist()
+
+    def values(self) -> RemadeValues:
+        """Returns what was found."""
+        made_of: dict[int, frozenset[int]] = {}
+        reads: set[tuple[int, int]] = set()
+        for index, op in enumerate(self._workload.ops):
+            buffer = self._result(op)
+            sources = None if buffer is None else self._made_of(op, made_of)
+            if buffer is None or sources is None or not self._smaller(sources, buffer):
+                continue
+            readers = self._readers[buffer]
+            if readers and all(self._takes(reader, index) for reader in readers):
+                made_of[buffer] = sources
+                reads.update((reader, source) for reader in readers for source in sources)
+        return RemadeValues(frozenset(made_of), tuple(sorted(reads)))
+
+    def _result(self, op: Op) -> int | None:
+        """The buffer of what an op makes, if it can be made again element by element."""
+        buffer = op.outputs[0].buffer if len(op.outputs) == 1 else None
+        if buffer is None or buffer in self._needed or op.phase == UPDATE or op.stage is None:
+            return None
+        known = self._workload.buffers[buffer]
+        once = known.kind == TENSOR and known.entries == 1 and self._makers[buffer] == 1
+        alone = op.type in _SOURCES or op.type.startswith(_RANDOM) or _is_map(op)
+        return buffer if once and alone else None
+
+    def _made_of(self, op: Op, made_of: dict[int, frozenset[int]]) -> frozenset[int] | None:
+        """The tensors that an op's result is made of; None if it needs anything else."""
+        found: set[int] = set()
+        for operand in op.inputs:
+            if operand.buffer is None:
+                continue
+            kind = self._workload.buffers[operand.buffer].kind
+            # A variable may change until the result is made again.
+            if kind == VARIABLE or operand.buffer in self._changed:
+                return None
+            if kind != CONSTANT:
+                found |= made_of.get(operand.buffer, {operand.buffer})
+        return frozenset(found) if len(found) <= _MOST else None
+
+    def _smaller(self, sources: frozenset[int], buffer: int) -> bool:
+        """Whether what a result is made of takes no more memory than it."""
+        buffers = self._workload.buffers
+        return sum(buffers[s].num_bytes for s in sources) <= buffers[buffer].num_bytes
+
+    def _takes(self, reader: int, maker: int) -> bool:
+        """Whether an op can make again what it reads of another op."""
+        op, other = self._workload.ops[reader], self._workload.ops[maker]
+        together = (op.ipu, op.stage, op.branch) == (other.ipu, other.stage, other.branch)
+        if not together or self._parents[reader] != self._parents[maker] or not _is_map(op):
+            return False
+        again = not other.phase and op.phase != UPDATE and op.stage != self._last_stage
+        same_size = op.outputs[0].type.elements == other.outputs[0].type.elements
+        return same_size and (op.phase == other.phase or again)
+
+
+def _buffers(operands: Sequence[Operand]) -> set[int]:
+    """The buffers of some operands, each once."""
+    return {operand.buffer for operand in operands if operand.buffer is not None}
+
+
+def _is_map(op: Op) -> bool:
+    """Whether an op makes each element of its result of one element of each whole operand."""
+    if len(op.outputs) != 1:
+        return False
+    elements = op.outputs[0].type.elements
+    if op.type in _REDUCTIONS:
+        return op.inputs[0].type.elements == elements
+    return op.type in _MAPS and all(operand.type.elements <= elements for operand in op.inputs)

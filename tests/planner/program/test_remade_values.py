@@ -1,0 +1,201 @@
+"""Elementwise results that take no memory where activations are computed again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorflow_ipu.planner.planning import Planner
+from tensorflow_ipu.planner.program import remade_values
+from tensorflow_ipu.planner.program.remade_values import RemadeValues
+from tensorflow_ipu.planner.settings import Settings
+from tensorflow_ipu.schedule import PipelineDescription
+from tests.support.workloads import Builder
+
+FAST = settings(max_examples=30, derandomize=True, deadline=None)
+SHAPE = (64, 128)
+FIRST, BACK = {"ipu": 0, "stage": 0}, {"ipu": 0, "stage": 0, "phase": "backward"}
+
+
+def program(body, stages=2, training=True):
+    """A pipeline whose ops `body` makes; without training, the same ops in no pipeline."""
+    make = Builder(stages)
+    start = make.begin("While", trip_count=8)
+    x = make.op("IpuInfeedDequeue", [], SHAPE, "float16", name="x", ipu=0, stage=0)
+    body(make, x)
+    make.end(start)
+    found = PipelineDescription(tuple(range(stages)), 8) if training else None
+    return make.workload(pipeline=found)
+
+
+def remade(workload):
+    """Names of the results that take no memory."""
+    return {workload.buffers[i].name for i in remade_values.find(workload).buffers}
+
+
+def wide(make, x, **at):
+    """A chain in float32 between two casts, as GELU is: its values, and its result."""
+    values = [make.op("Cast", [x], SHAPE, name="wide", **at)]
+    values.append(make.op("Tanh", [values[0]], SHAPE, name="tanh", **at))
+    values.append(make.op("Mul", values, SHAPE, name="product", **at))
+    return values, make.op("Cast", values[-1:], SHAPE, "float16", name="narrow", **at)
+
+
+def gelu(make, x):
+    values, y = wide(make, x, **FIRST)
+    z = make.op("MatMul", [y], SHAPE, "float16", name="z", ipu=1, stage=1)
+    g = make.op("MatMul", [z, y], SHAPE, "float16", name="g", **BACK)
+    made = make.op("Mul", [g, values[1]], SHAPE, name="gradient", **BACK)
+    make.op("Cast", [made], SHAPE, "float16", name="end", **BACK)
+
+
+def test_a_chain_in_float32_needs_its_float16_input_only():
+    # What the backward pass makes of two float16 tensors takes as much as both.
+    assert remade(program(gelu)) == {"wide", "tanh", "product", "gradient"}
+
+
+def test_those_that_read_a_result_read_what_it_is_made_of():
+    workload = program(gelu)
+    reads = {
+        (workload.ops[op].name, workload.buffers[buffer].name)
+        for op, buffer in remade_values.find(workload).reads
+    }
+    forward = {(name, "x") for name in ("tanh", "product", "narrow", "gradient")}
+    assert reads == forward | {("end", "x"), ("end", "g")}
+
+
+def mask(make, x):
+    seed = make.op("IpuRandomSeed", [], (2,), "int64", name="seed", **FIRST)
+    drawn = make.op("StatelessRandomUniform", [seed], SHAPE, name="drawn", **FIRST)
+    kept = make.op("GreaterEqual", [drawn], SHAPE, "bool", name="mask", **FIRST)
+    y = make.op("SelectV2", [kept, x], SHAPE, "float16", name="y", **FIRST)
+    z = make.op("MatMul", [y], SHAPE, "float16", name="z", ipu=1, stage=1)
+    make.op("SelectV2", [kept, z], SHAPE, "float16", name="gradient", **BACK)
+
+
+def moments(make, x):
+    mean = make.op("MatMul", [x], (64, 1), name="mean", **FIRST)
+    whole = make.op("BroadcastTo", [mean], SHAPE, name="whole", **FIRST)
+    same = make.op("Mean", [whole], SHAPE, name="same", **FIRST)
+    y = make.op("Sub", [x, same], SHAPE, "float16", name="y", **FIRST)
+    make.op("MatMul", [y], SHAPE, "float16", name="z", ipu=1, stage=1)
+    make.op("Mul", [same, y], SHAPE, "float16", name="gradient", **BACK)
+
+
+@pytest.mark.parametrize(
+    ("body", "names"), [(mask, {"drawn", "mask"}), (moments, {"whole", "same"})]
+)
+def test_masks_need_a_seed_and_broadcasts_a_small_tensor(body, names):
+    assert remade(program(body)) == names
+
+
+def _chain(change):
+    """A program with a cast `wide`, which could be made again but for the change."""
+
+    def body(make, x):
+        last = {"ipu": 1, "stage": 1}
+        at = last if change == "last stage" else FIRST
+        inputs = [x]
+        if change == "variable":
+            inputs.append(make.variable("w", SHAPE, "float16"))
+        if change == "larger":
+            inputs.append(make.op("MatMul", [x], SHAPE, name="other", **at))
+        w = make.op("Mul", inputs, SHAPE, name="wide", **at)
+        if change == "checkpoint":
+            make.op("Identity", [w], alias=w, name="recomputation_checkpoint", **at)
+        if change == "changed":
+            make.op("InplaceAdd", [w], alias=w, name="changed", **at)
+        if change == "no map":
+            make.op("MatMul", [w], SHAPE, name="product", **at)
+        if change == "other stage":
+            make.op("Tanh", [w], SHAPE, name="copied", **last)
+        if change == "other size":
+            make.op("Mul", [w], (3, *SHAPE), name="repeated", **at)
+        if change == "in a function":
+            inner = make.begin("If", [w], **at)
+            make.op("Tanh", [w], SHAPE, name="inside", conditional=True, **at)
+            make.end(inner)
+        if change == "update":
+            make.op("Tanh", [w], SHAPE, name="late", **{**at, "phase": "update"})
+        make.op("Tanh", [w], SHAPE, "float16", name="end", **{**BACK, **at})
+
+    return body
+
+
+def test_a_wide_result_of_one_tensor_is_made_again():
+    assert "wide" in remade(program(_chain("")))
+
+
+@pytest.mark.parametrize(
+    "change",
+    """variable larger checkpoint changed no_map other_stage other_size in_a_function last_stage
+    update""".split(),
+)
+def test_what_is_kept(change):
+    assert "wide" not in remade(program(_chain(change.replace("_", " "))))
+
+
+def test_without_a_pipeline_nothing_is_made_again_so():
+    assert remade_values.find(program(gelu, training=False)) == RemadeValues()
+
+
+def test_a_pipeline_that_keeps_its_activations_keeps_these(monkeypatch):
+    workload = program(gelu)
+    found = [Planner(workload).plan(Settings(recompute=again)) for again in (False, True)]
+    monkeypatch.setattr(remade_values, "find", lambda workload: RemadeValues())
+    before = [Planner(workload).plan(Settings(recompute=again)) for again in (False, True)]
+    peaks = [[plan.memory[0].live_bytes.max() for plan in plans] for plans in (found, before)]
+    assert peaks[0][0] == peaks[1][0]
+    assert peaks[0][1] < peaks[1][1]
+    # It is about memory: the chain takes the time that it took.
+    assert found[1].timeline.cycles == before[1].timeline.cycles
+
+
+_TYPES = st.sampled_from(["Cast", "Mul", "Tanh", "AddV2", "MatMul", "Identity", "BroadcastTo"])
+_DTYPES = st.sampled_from(["float16", "float32", "bool"])
+_SHAPES = st.sampled_from([SHAPE, SHAPE, SHAPE, (64, 1)])
+
+
+@st.composite
+def chains(draw):
+    """Random elementwise chains in a stage, and a backward pass that reads any of them."""
+
+    def body(make, x):
+        values = [x]
+        for number in range(draw(st.integers(1, 14))):
+            back = number > 6 and {"phase": "backward"}
+            taken = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
+            kind = draw(_TYPES)
+            alias = taken[0] if kind == "Identity" else None
+            shape = None if kind == "Identity" else draw(_SHAPES)
+            at = {**FIRST, **(back or {})}
+            values.append(make.op(kind, taken, shape, draw(_DTYPES), alias=alias, **at))
+        make.op("MatMul", values[-2:], SHAPE, ipu=1, stage=1)
+
+    return program(body)
+
+
+@given(workload=chains())
+@FAST
+def test_making_results_again_never_raises_the_peak(workload):
+    wanted = Settings(recompute=True, ordering="POST_ORDER")
+    found = Planner(workload).memory(wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remade_values, "find", lambda workload: RemadeValues())
+        before = Planner(workload).memory(wanted)
+    for ipu, old in zip(found, before):
+        assert ipu.worst_bytes <= old.worst_bytes
+
+
+@pytest.mark.parametrize("length", [50, 200])
+def test_the_reads_grow_with_the_program_only(length):
+    def body(make, x):
+        values = [x]
+        for _ in range(length):
+            values.append(make.op("Mul", values[-8:], SHAPE, "float16", **FIRST))
+        make.op("MatMul", values[-1:], SHAPE, ipu=1, stage=1)
+
+    workload = program(body)
+    reads = remade_values.find(workload).reads
+    assert 0 < len(reads) <= 8 * sum(len(op.inputs) for op in workload.ops)
