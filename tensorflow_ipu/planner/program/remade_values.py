@@ -145,7 +145,7 @@ def _buffers(operands: Sequence[Operand]) -> set[int]:
 
 def _is_map(op: Op) -> bool:
     """Whether an op makes each element of its result of one element of each whole operand."""
-    if len(op.outputs) != 1:
+    if len(op.outputs) != 1 or not op.inputs:
         return False
     elements = op.outputs[0].type.elements
     if op.type in _REDUCTIONS:
