@@ -2,8 +2,8 @@
 
 Published for these models, and taken where a row does not say otherwise:
 
-* ResNet-50: one IPU per replica, four sequential stages with recomputation, proportion 0.15
-  (submissions to MLPerf; graphcore/examples).
+* ResNet-50: one IPU per replica, four sequential stages with recomputation, proportion 0.15, batch
+  norms over two replicas (submissions to MLPerf; graphcore/examples).
 * BERT of TensorFlow and vendor tables: four IPUs per replica and five stages on the IPUs 0, 1, 2,
   3, 0, micro-batch and encoder layers per stage by size and length of sequences
   (graphcore/examples, nlp/bert/tensorflow2/configs).

@@ -13,6 +13,7 @@ from tensorflow_ipu.costs.intervals import Interval
 from . import on_tile, whole_models
 from .prediction import Prediction
 from .stencil import library
+from .units import is_rate
 
 
 class Distinct(NamedTuple):
@@ -52,6 +53,24 @@ def distinct(predictions: Iterable[Prediction]) -> list[Distinct]:
         )
         for name, members in found.items()
     ]
+
+
+def spread(predictions: Iterable[Prediction]) -> list[tuple[float, Prediction]]:
+    """Returns the error of each row if the median of its configuration's rows were predicted.
+
+    Args:
+        predictions: of any groups.
+    """
+    found: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        found.setdefault(prediction.configuration or str(prediction.row), []).append(prediction)
+    errors = []
+    for members in found.values():
+        ratios = [one.times[0] / one.times[1] for one in members]
+        middle = float(np.median(ratios))
+        for one, ratio in zip(members, ratios):
+            errors.append((abs((ratio / middle if is_rate(one.row) else middle / ratio) - 1), one))
+    return errors
 
 
 def is_straight_line(prediction: Prediction) -> bool:

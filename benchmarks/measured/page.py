@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.chips import Chip, Status
 
@@ -43,6 +45,12 @@ Rows of whole models with the same chip, replicas, micro-batch, counts and model
 configuration, whatever their framework, its version or their metric. Each counts once here:
 """
 
+_BOUND = """\
+A configuration has one prediction, and its rows differ. Predicting the median of its rows for each
+would have these errors of whole models row by row: median {median:.1%}, 90th percentile
+{percentile:.1%}, largest {largest:.1%}. The largest are of {names}.
+"""
+
 _INTERVALS = """\
 ## Intervals
 
@@ -80,9 +88,9 @@ _METHOD = """\
   sum over replicas, update) and planned for the row's chip, replicas and counts. Throughput =
   samples of one update / time of one update.
 * ResNet-50 v1.5: images of 224 x 224 in 8 bits, float16 with float16 partials, one IPU per replica,
-  four sequential stages with recomputation from a checkpoint after each block, proportion 0.15. SGD
-  with momentum stands for LARS.
-  Batch normalisation over two replicas is left out.
+  four sequential stages with recomputation from a checkpoint after each block, proportion 0.15,
+  batch norms over two replicas, which gather their statistics in each pass. SGD with momentum
+  stands for LARS.
 * BERT: float16 with float16 partials, dropout, 15 % masked tokens, layer normalisation in float32,
   recomputation of each layer from a checkpoint. The embeddings and both heads are on IPU 0. On four
   IPUs the encoder layers are 3, 7, 7, 7 (Large) or 0, 4, 4, 4 (Base), and each IPU has a proportion
@@ -135,8 +143,10 @@ _MEMORY = """\
 
 Nothing is published of the memory of real programs but that they fit. The fullest tile of all IPUs
 is that of the plan, with all layers, recomputation and the options above. What a source avoids is
-taken not to fit, which follows from its configuration and is not said. Plans take GELU, dropout and
-layer normalisation as ops of float32 one by one, which is too much where sequences are long.
+taken not to fit, which follows from its configuration and is not said. GELU, dropout and layer
+normalisation are elementwise ops of float32 that take their time one by one; of what they make, a
+stage that computes its activations again keeps nothing
+(`tensorflow_ipu/planner/program/remade_values.py`).
 """
 
 
@@ -151,6 +161,7 @@ def page(outcome: Outcome) -> str:
         f"{report.off_the_line(outcome).capitalize()}.\n",
         _CONFIGURATIONS,
         _table(report.CONFIGURATIONS, report.configurations(outcome.predictions)),
+        _bound(models),
         _INTERVALS,
         _table(report.INTERVALS, report.interval_cells(distinct.measured(outcome.predictions))),
         _METHOD,
@@ -168,6 +179,26 @@ def page(outcome: Outcome) -> str:
         _table(("reason", "rows"), [(why, str(n)) for why, n in report.by_reason(outcome)]),
     ]
     return "\n".join(parts)
+
+
+def _bound(models: Sequence[Prediction]) -> str:
+    """What no prediction of one value for each configuration is below; none without models."""
+    if not models:
+        return ""
+    spread = distinct.spread(models)
+    median, percentile = np.percentile([error for error, _ in spread], [50, 90])
+    largest = max(error for error, _ in spread)
+    names = dict.fromkeys(_name(one) for error, one in spread if error == largest)
+    text = _BOUND.format(
+        median=median, percentile=percentile, largest=largest, names=" and ".join(names)
+    )
+    return text.replace("%", " %")
+
+
+def _name(prediction: Prediction) -> str:
+    """A row in words: its workload and source."""
+    row = prediction.row
+    return f"{row.workload} on {row.chip} ({row.source.split(':')[0]})"
 
 
 def _memory(models: Sequence[Prediction]) -> str:

@@ -21,6 +21,7 @@ from tensorflow_ipu.planner.time.transfers import COLLECTIVE, merged
 
 from . import training, whole_models
 from .configuration import Configuration, configuration
+from .distributed_norms import is_of_norm
 from .prediction import Prediction
 from .rows import NotExpressible
 
@@ -184,7 +185,7 @@ def _run(config: Configuration, source: str, measured: float) -> Run:
     timeline = training.plan(config)
     by_ipu: dict[int, list[int]] = {}
     spent: dict[int, float] = {}
-    sums = [one for one in timeline.transfers if one.kind == COLLECTIVE]
+    sums = [one for one in timeline.transfers if one.kind == COLLECTIVE and not is_of_norm(one)]
     for ipu in {one.ipu for one in sums}:
         here = [one for one in sums if one.ipu == ipu]
         groups = merged(here, training.MERGED)

@@ -12,6 +12,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 
 from .configuration import BERT_BASE, BERT_LARGE, OFF_CHIP, RESNET, Configuration
+from .distributed_norms import distributed
 from .replicate import replicated, with_count, with_replicas
 
 # Encoder layers on each IPU: graphcore/examples for four IPUs; else spread evenly.
@@ -32,6 +33,8 @@ _PROPORTIONS = {
     BERT_BASE: {128: (0.28, 0.26, 0.28, 0.28), 384: (0.28, 0.26, 0.28, 0.28)},
 }
 _POD16 = 16
+# Replicas over which batch norms of ResNet on one IPU have their statistics (MLPerf).
+_NORM_GROUP = 2
 #: Gradients are summed over replicas in buffers of up to so many bytes.
 MERGED = 10_000_000
 # IPUs of the layout of TensorFlow; the heads are on the first of them again.
@@ -121,7 +124,9 @@ def encoder_layers(config: Configuration) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _workload(model: str, length: int, micro_batch: int, layers: tuple[int, ...]) -> Workload:
-    """The program as data; compiled once for each shape of it, with one layer per stage."""
+    """The program as data; that of BERT is compiled with one layer per stage for each shape."""
+    if model == RESNET:
+        return distributed(_compiled(model, length, micro_batch, layers), _NORM_GROUP)
     workload = _compiled(model, length, micro_batch, tuple(min(count, 1) for count in layers))
     present = [count for count in layers if count]
     return replicated(workload, dict(enumerate(present)))

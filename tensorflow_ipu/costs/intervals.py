@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 
 
 #: Programs: training steps of published models.
-WHOLE_MODELS = Interval("whole models", 0.89, 1.13, 32)
+WHOLE_MODELS = Interval("whole models", 0.89, 1.11, 32)
 #: Convolutions and matrix products that the library splits over the tiles.
 PRODUCTS = Interval("library convolutions", 0.77, 1.14, 62)
 #: Any kind: all measurements but the straight line of matrix products on a tile.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from measured import convergence, on_tile, page, report, units
+from measured import convergence, distinct, on_tile, page, report, units
 from measured.configuration import BERT_BASE, BERT_LARGE, RESNET, configuration
 from measured.predict import Outcome, predict
 from measured.prediction import Prediction
@@ -280,6 +280,21 @@ def test_rates_are_ranked_as_times():
     assert units.seconds_per_item(4.0, row("w", unit="items/s"), BOW) == 0.25
     assert units.seconds_per_item(3.7e9, row("w", unit="cycles"), BOW) == 2
     assert units.seconds_per_item(5.0, row("w", unit="ms"), BOW) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("unit", ["items/s", "min"])
+def test_rows_of_one_configuration_bound_what_can_be_predicted(unit):
+    # One configuration, predicted as 100, was measured as 80, 100 and 120; another one once.
+    members = [
+        Prediction(row("w", value=value, unit=unit), "g", BOW, 100.0, configuration="c")
+        for value in (80.0, 100.0, 120.0)
+    ]
+    other = Prediction(row("v", value=7.0, unit=unit), "g", BOW, 9.0)
+    found = sorted(error for error, _ in distinct.spread([*members, other]))
+    # 100 against each, whatever was predicted.
+    assert found == pytest.approx([0, 0, 1 / 6, 0.25])
+    doubled = [one._replace(value=200.0) for one in members]
+    assert sorted(error for error, _ in distinct.spread(doubled)) == pytest.approx(found[1:])
 
 
 @pytest.mark.parametrize("rows", [[], [row(MATMUL, "N=16", value=50.0), row("other")]])
