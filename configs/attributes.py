@@ -34,7 +34,12 @@ class AttributeMetadata:
     """Name, type, default and description (`__doc__`) of one attribute of a configuration."""
 
     def __init__(self, name: str, node: Option | Group):
-        """Describes `node`, whose dotted name from the root of the configuration is `name`."""
+        """Describes an option or a category.
+
+        Args:
+            name: its dotted name from the root of the configuration.
+            node: its declaration.
+        """
         self._name = name
         self._node = node
         self.__doc__ = node.doc

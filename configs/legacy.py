@@ -266,6 +266,10 @@ def set_compilation_options(
 ) -> IpuOptions:
     """Adds engine options, names and values both strings, to `opts` and returns it.
 
+    Args:
+        opts: the options that are changed.
+        compilation_options: what is added.
+
     Raises:
         Exception: the options are not a dictionary.
     """
@@ -277,6 +281,10 @@ def set_convolution_options(
     opts: IpuOptions, convolution_options: Mapping[str, str] | None = None
 ) -> IpuOptions:
     """Adds convolution options, names and values both strings, to `opts` and returns it.
+
+    Args:
+        opts: the options that are changed.
+        convolution_options: what is added.
 
     Raises:
         Exception: the options are not a dictionary.
@@ -313,6 +321,10 @@ def set_pooling_options(
 ) -> IpuOptions:
     """Adds pooling options, names and values both strings, to `opts` and returns it.
 
+    Args:
+        opts: the options that are changed.
+        pooling_options: what is added.
+
     Raises:
         Exception: the options are not a dictionary.
     """
@@ -322,6 +334,10 @@ def set_pooling_options(
 @_deprecated("IPUConfig.gcl_poplar_options")
 def set_gcl_options(opts: IpuOptions, gcl_options: Mapping[str, str] | None = None) -> IpuOptions:
     """Adds collective communication options, names and values both strings, and returns `opts`.
+
+    Args:
+        opts: the options that are changed.
+        gcl_options: what is added.
 
     Raises:
         TypeError: the options are not a dictionary.
@@ -336,6 +352,11 @@ def set_report_options(
     execution_options: Mapping[str, str] | None = None,
 ) -> IpuOptions:
     """Adds options of the graph and execution reports to `opts` and returns it.
+
+    Args:
+        opts: the options that are changed.
+        graph_options: of the graph report.
+        execution_options: of the execution report.
 
     Raises:
         Exception: the options are not dictionaries.
@@ -470,7 +491,12 @@ def set_ipu_model_options(
 
 @_deprecated("IPUConfig.allow_recompute")
 def set_recomputation_options(opts: IpuOptions, allow_recompute: bool = True) -> IpuOptions:
-    """Sets whether activations may be recomputed in `opts` and returns it."""
+    """Sets whether activations may be recomputed in `opts` and returns it.
+
+    Args:
+        opts: the options that are changed.
+        allow_recompute: whether they may.
+    """
     return _set(opts, allow_recompute=allow_recompute)
 
 
@@ -599,13 +625,23 @@ def set_experimental_multi_replica_distribution_options(
 
 @_deprecated("IPUConfig.serialization_output_folder")
 def set_serialization_options(opts: IpuOptions, output_folder: str = "") -> IpuOptions:
-    """Sets the directory in which executables are saved ("": none) in `opts` and returns it."""
+    """Sets the directory in which executables are saved in `opts` and returns it.
+
+    Args:
+        opts: the options that are changed.
+        output_folder: the directory; empty for none.
+    """
     return _set(opts, serialization_output_folder=output_folder)
 
 
 @_deprecated("nothing, as verified transfers are not simulated,")
 def set_transfer_options(opts: IpuOptions, use_verified_transfers: bool = False) -> IpuOptions:
-    """Turns verified transfers on or off in `opts` and returns it. They are recorded only."""
+    """Turns verified transfers on or off in `opts` and returns it. They are recorded only.
+
+    Args:
+        opts: the options that are changed.
+        use_verified_transfers: whether they are on.
+    """
     _check_options(opts)
     opts.verified_transfers.enabled = use_verified_transfers
     return opts

@@ -44,6 +44,16 @@ class VerificationOptions:
         o = VerificationOptions()
         o.inputs.key = 1
         o.infeeds["training"] = KeyId(2)
+
+    Args:
+        inputs: of what programs are given.
+        input_parameters: of variables on their way to the device.
+        outputs: of results.
+        output_parameters: of variables on their way back.
+        infeeds: of each infeed, by its name.
+        outfeeds: of each outfeed, by its name.
+        checkpoint_in: of checkpoints that are read.
+        checkpoint_out: of checkpoints that are written.
     """
 
     inputs: KeyId = field(default_factory=KeyId)

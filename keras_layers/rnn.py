@@ -128,7 +128,11 @@ class PopnnLSTM(PopnnLayer, tf.keras.layers.LSTM):
         return self._results(outputs, [outputs[-1], cells[-1]])
 
     def state_shape(self, batch_size: int) -> tuple[list[int], list[int]]:
-        """Returns the shapes of the two states."""
+        """Returns the shapes of the two states.
+
+        Args:
+            batch_size: number of sequences.
+        """
         return [batch_size, self.units], [batch_size, self.units]
 
     def get_config(self) -> dict[str, Any]:
@@ -216,7 +220,11 @@ class PopnnGRU(PopnnLayer, tf.keras.layers.GRU):
         return self._results(outputs, [outputs[-1]])
 
     def state_shape(self, batch_size: int) -> list[int]:
-        """Returns the shape of the state."""
+        """Returns the shape of the state.
+
+        Args:
+            batch_size: number of sequences.
+        """
         return [batch_size, self.units]
 
     def get_config(self) -> dict[str, Any]:

@@ -12,6 +12,12 @@ from tensorflow.python import tf2
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.ops.nn import group_normalization
 
+__all__ = [
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+]
+
 #: The smallest epsilon whose inverse is a finite float16, which the device may compute with.
 SMALLEST_EPSILON = 1.53e-5
 

@@ -7,6 +7,12 @@ from tensorflow.python.framework import ops
 
 from tensorflow_ipu.runtime import native
 
+__all__ = [
+    "ipu_replication_normalise",
+    "replication_factor",
+    "replication_index",
+]
+
 ops.NotDifferentiable("IpuReplicationIndex")
 ops.NotDifferentiable("IpuReplicationFactor")
 

@@ -32,10 +32,24 @@ LSTMStateTuple = tf.compat.v1.nn.rnn_cell.LSTMStateTuple
 
 
 class PopnnLSTM(PopnnRNN):
-    """An LSTM over sequences of one length; see `PopnnRNN` for the arguments.
+    """An LSTM over sequences of one length.
 
     The variables are `kernel` `[input size + units, 4 * units]` and `biases` `[4, units]`. No bias
     is added to the forget gate.
+
+    Args:
+        num_units: number of units.
+        dtype: float16 or float32.
+        partials_dtype: type in which sums are accumulated. A float16 layer with float32 partial
+            results computes in float32 and rounds its results.
+        seed: seed of the default `weights_initializer`.
+        weights_initializer: first value of `kernel`; Glorot uniform by default.
+        bias_initializer: first value of `biases`; zeros by default.
+        activation: tanh, relu, softmax, sigmoid or hard_sigmoid.
+        recurrent_activation: tanh, softmax, sigmoid or hard_sigmoid.
+        name: scope of the variables.
+        options: options of the device's library for the forward pass, without effect on results.
+        options_bwd: the same for the backward pass.
     """
 
     GATES = 4
@@ -91,7 +105,11 @@ class PopnnLSTM(PopnnRNN):
         return self._run(inputs, None, initial_state, training)
 
     def state_shape(self, batch_size: int) -> tuple[list[int], list[int]]:
-        """Returns the shapes of c and h."""
+        """Returns the shapes of c and h.
+
+        Args:
+            batch_size: number of sequences.
+        """
         return [batch_size, self._num_units], [batch_size, self._num_units]
 
     def _run(

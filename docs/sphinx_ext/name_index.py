@@ -40,12 +40,19 @@ def find(text: str, module: str = "") -> str | None:
     if in_module in index and _is_telling(text):
         return index[in_module]
     for short, full in _BEGINNINGS.items():
-        if f"{name}.".startswith(f"{short}.") and full + name[len(short) :] in index:
-            return index[full + name[len(short) :]]
+        if f"{name}.".startswith(f"{short}.") and _whole(full + name[len(short) :]):
+            return _whole(full + name[len(short) :])
     first, dot, rest = name.partition(".")
     if first in _classes():
         return index.get(_classes()[first] + dot + rest)
-    return index.get(name) if "." in name or name in public_names.TABLES else None
+    return _whole(name) if dot or name in public_names.TABLES else None
+
+
+def _whole(name: str) -> str | None:
+    """Returns where a full name is described; it may be a member of a class by its second name."""
+    index = _index()
+    outer, _, last = name.rpartition(".")
+    return index.get(name) or index.get(f"{index.get(outer)}.{last}")
 
 
 def _is_telling(text: str) -> bool:
@@ -99,9 +106,9 @@ def _members(value: type, home: str, index: dict[str, str]) -> dict[str, str]:
 @functools.lru_cache(maxsize=1)
 def _classes() -> dict[str, str]:
     """Returns the classes whose names stand for one thing and look like names: `IPUStrategy`."""
-    homes: dict[str, list[str]] = collections.defaultdict(list)
+    homes: dict[str, set[str]] = collections.defaultdict(set)
     for module in public_names.modules().values():
-        for name in module.names:
+        for name in (*module.names, *module.elsewhere):
             if isinstance(module[name], type) and len(re.findall("[A-Z]", name)) > 1:
-                homes[name].append(f"{module.name}.{name}")
-    return {name: full[0] for name, full in homes.items() if len(full) == 1}
+                homes[name].add(module.elsewhere.get(name) or f"{module.name}.{name}")
+    return {name: full.pop() for name, full in homes.items() if len(full) == 1}

@@ -42,7 +42,8 @@ class Module:
         code: the module of `tensorflow_ipu` that it is.
         others: further public names of the same module.
         names: what is in it that has a description here.
-        elsewhere: name -> full public name of what is described in another module.
+        elsewhere: name -> full public name of what is described in another module, or here under
+            another name.
     """
 
     name: str
@@ -70,15 +71,21 @@ def modules() -> dict[str, Module]:
     found = {module.name: module for module in _each_module()}
     homes: dict[int, tuple[Module, str]] = {}
     for module in sorted(found.values(), key=_rank):
-        for name in _names(module.code):
+        for name in sorted(_names(module.code), key=lambda name: _is_alias(module, name)):
             value = module[name]
             home, first = homes.setdefault(id(value), (module, name))
-            # Constants are often the same object by chance; a module may have two names for one.
-            if home is module or not _is_described_once(value):
+            # Constants are often the same object by chance.
+            if (home, first) == (module, name) or not _is_described_once(value):
                 module.names.append(name)
             else:
                 module.elsewhere[name] = f"{home.name}.{first}"
+        module.names.sort()
     return found
+
+
+def _is_alias(module: Module, name: str) -> bool:
+    """Whether what a name stands for calls itself otherwise: it has a second name."""
+    return getattr(module[name], "__name__", name) != name
 
 
 def _each_module() -> Iterator[Module]:
@@ -149,7 +156,7 @@ def members(value: type) -> list[str]:
     """
     found: dict[str, None] = {}
     for base in value.__mro__:
-        if base is value or base not in _public_classes():
+        if base is value or base not in public_classes():
             found.update(dict.fromkeys(own_members(base)))
     return list(found)
 
@@ -176,7 +183,7 @@ def _is_member(attribute: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def _public_classes() -> frozenset[type]:
+def public_classes() -> frozenset[type]:
     """Returns all classes with a public name."""
     return frozenset(
         module[name]

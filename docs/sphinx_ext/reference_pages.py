@@ -111,7 +111,8 @@ def short(name: str) -> str:
 def _module_page(module: Module, inside: Mapping[str, list[str]]) -> str:
     """The page of a module; the index leads to a function of the same name, if there is one."""
     above, _, last = module.name.rpartition(".")
-    has_namesake = above in public_names.modules() and last in public_names.modules()[above].names
+    package = public_names.modules().get(above)
+    has_namesake = package is not None and last in (*package.names, *package.elsewhere)
     no_index = "   :no-index:\n" if has_namesake else ""
     parts = [
         _heading(_ROOTS[module.name][0] if module.name in _ROOTS else short(module.name)),
@@ -122,6 +123,7 @@ def _module_page(module: Module, inside: Mapping[str, list[str]]) -> str:
         _table(module),
         _inside(name for name in inside.get(module.name, ()) if name != module.name),
         *(_described(module, name) for name in module.names),
+        *(_alias(module, name) for name in module.elsewhere),
     ]
     return "".join(parts)
 
@@ -167,7 +169,14 @@ def _described(module: Module, name: str) -> str:
     if inspect.isroutine(value):
         return f".. autofunction:: {full}\n\n"
     text = summary(value)
-    return f".. py:data:: {full}\n\n   {text}\n\n"
+    return f".. py:data:: {name}\n\n   {text}\n\n"
+
+
+def _alias(module: Module, name: str) -> str:
+    """The description of a second name; the first one has the whole."""
+    target = module.elsewhere[name]
+    kind = "class" if isinstance(module[name], type) else "function"
+    return f".. py:{kind}:: {name}\n\n   The same as :py:obj:`{short(target)} <{target}>`.\n\n"
 
 
 def _class(value: type, full: str) -> Iterator[str]:
@@ -202,8 +211,14 @@ def summary(value: Any) -> str:
     text = _docstring(value)
     if not text:
         kind = type(value)
-        return f"``{value!r}``" if kind.__module__ == "builtins" else f"A {kind.__name__}."
+        is_plain = kind.__module__ in ("builtins", "types", "typing", "collections.abc")
+        return f"``{short_types(value)}``" if is_plain else f"A {kind.__name__}."
     return restructured(" ".join(text.split("\n\n")[0].split()))
+
+
+def short_types(value: Any) -> str:
+    """Returns a number, a text or a type as it is written, without the modules of types."""
+    return re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", repr(value))
 
 
 def _paragraph(value: Any) -> str:

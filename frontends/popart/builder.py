@@ -240,7 +240,19 @@ class AiGraphcore(Opset):
         callback: Builder,
         debugName: str = "",
     ) -> Any:
-        """Runs a subgraph on packed sequences; see `AiGraphcoreOpset1.packedDataBlock`."""
+        """Runs a subgraph on packed sequences.
+
+        Args:
+            args: data, offsets and lengths for each input, then offsets and lengths of the result.
+            maxSequenceLengths: longest sequence of each input.
+            resultSize: rows of the result.
+            callbackBatchSize: sequences that the subgraph takes at once.
+            callback: the builder of the subgraph.
+            debugName: name of the node.
+
+        Returns:
+            The id of the result.
+        """
         return self.aiGraphcore.packedDataBlock(
             args, maxSequenceLengths, resultSize, callbackBatchSize, callback._impl, debugName
         )

@@ -27,7 +27,14 @@ class _Stream:
     def create(
         cls, shape: Iterable[int], dtype: dtypes.dtype, name: str | None, default: str
     ) -> Any:
-        """Makes a stream of the current Ir; for this package only."""
+        """Makes a stream of the current Ir; for this package only.
+
+        Args:
+            shape: of each element.
+            dtype: of each element.
+            name: its name.
+            default: beginning of its name if there is none.
+        """
         main = context.get_main_graph()
         stream = object.__new__(cls)
         spec = TensorSpec(tuple(shape), dtype)

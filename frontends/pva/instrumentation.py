@@ -42,6 +42,9 @@ class InstrumentationSettings(PvaObject):
     """What the engine options of the program asked for; nothing is measured on a chip.
 
     Without `debug.instrument` both levels are `Unknown`: cycles are modelled, whatever is asked.
+
+    Args:
+        report: the report.
     """
 
     ComputeInstrumentationLevel = _ComputeLevel

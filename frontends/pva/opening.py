@@ -71,7 +71,11 @@ class Report(PvaObject, SavedReport):
         self._length.value = newLength
 
     def with_executions(self, executions: Executions) -> Self:
-        """Returns the report with other numbers of executions, and the launches that follow."""
+        """Returns the report with other numbers of executions, and the launches that follow.
+
+        Args:
+            executions: what the program has done by now.
+        """
         renewed = super().with_executions(executions)
         vars(renewed).pop("execution", None)
         return renewed

@@ -157,31 +157,67 @@ class ProgramVisitor:
     """
 
     def visitCall(self, call: CallProgram) -> None:
-        """Called with a function call."""
+        """Is called with a function call.
+
+        Args:
+            call: the program.
+        """
 
     def visitDoExchange(self, doExchange: DoExchangeProgram) -> None:
-        """Called with an exchange between tiles."""
+        """Is called with an exchange between tiles.
+
+        Args:
+            doExchange: the program.
+        """
 
     def visitGlobalExchange(self, globalExchange: GlobalExchangeProgram) -> None:
-        """Called with an exchange between IPUs."""
+        """Is called with an exchange between IPUs.
+
+        Args:
+            globalExchange: the program.
+        """
 
     def visitIf(self, ifProgram: IfProgram) -> None:
-        """Called with a conditional."""
+        """Is called with a conditional.
+
+        Args:
+            ifProgram: the program.
+        """
 
     def visitOnTileExecute(self, onTileExecute: OnTileExecuteProgram) -> None:
-        """Called with a computation."""
+        """Is called with a computation.
+
+        Args:
+            onTileExecute: the program.
+        """
 
     def visitRepeat(self, repeat: RepeatProgram) -> None:
-        """Called with a loop."""
+        """Is called with a loop.
+
+        Args:
+            repeat: the program.
+        """
 
     def visitSequence(self, sequence: SequenceProgram) -> None:
-        """Called with a sequence."""
+        """Is called with a sequence.
+
+        Args:
+            sequence: the program.
+        """
 
     def visitStreamCopyMid(self, streamCopyMid: StreamCopyMidProgram) -> None:
-        """Called with a transfer from or to the host."""
+        """Is called with a transfer from or to the host.
+
+        Args:
+            streamCopyMid: the program.
+        """
 
     def visitSync(self, sync: SyncProgram) -> None:
-        """Called with a synchronization."""
+        """Is called with a synchronization.
+
+        Args:
+            sync: the program.
+        """
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -26,6 +26,12 @@ from tensorflow_ipu.keras_layers.pipelining.extension import PipelinedModel
 from tensorflow_ipu.keras_layers.pipelining.model_kinds.sequential import PipelinedSequential
 from tensorflow_ipu.versions import keras2
 
+__all__ = [
+    "FunctionalExtension",
+    "ModelExtension",
+    "SequentialExtension",
+]
+
 backend = keras2.module("backend")
 _Functional: Any = keras2.module("engine.functional").Functional
 training_lib = keras2.module("engine.training")

@@ -80,7 +80,11 @@ class PopnnGRU(PopnnRNN):
         return self._result(outputs, training), self._result(outputs[-1], training)
 
     def state_shape(self, batch_size: int) -> list[int]:
-        """Returns the shape of the state."""
+        """Returns the shape of the state.
+
+        Args:
+            batch_size: number of sequences.
+        """
         return [batch_size, self._num_units]
 
     def _states(self, inputs: tf.Tensor, state: tf.Tensor, scores: Any) -> tf.Tensor:

@@ -27,15 +27,15 @@ class AiGraphcoreOpset1(CoreOpset):
     domain = GRAPHCORE_DOMAIN
     version = 1
 
-    @node("Abort", outputs=0)
+    @node("Abort", outputs=0, inputs="none, or a condition")
     def abort(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Stops the run: always, or if its input is true."""
 
-    @node("Atan2")
+    @node("Atan2", inputs="y and x")
     def atan2(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Computes the angle of y and x."""
 
-    @node("BatchNormalization")
+    @node("BatchNormalization", inputs="x, scale, bias, mean and variance")
     def batchnormalization(
         self,
         args: list[str],
@@ -46,37 +46,41 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Normalizes over the batch; running variances are unbiased."""
 
-    @node("BitwiseAnd")
+    @node("BitwiseAnd", inputs="two integers")
     def bitwiseand(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Computes the bitwise and."""
 
-    @node("BitwiseNot")
+    @node("BitwiseNot", inputs="an integer")
     def bitwisenot(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Computes the bitwise not."""
 
-    @node("BitwiseOr")
+    @node("BitwiseOr", inputs="two integers")
     def bitwiseor(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Computes the bitwise or."""
 
-    @node("BitwiseXnor")
+    @node("BitwiseXnor", inputs="two integers")
     def bitwisexnor(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Computes the bitwise exclusive nor."""
 
-    @node("BitwiseXor")
+    @node("BitwiseXor", inputs="two integers")
     def bitwisexor(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Computes the bitwise exclusive or."""
 
-    @node("Bucketize")
+    @node("Bucketize", inputs="x and the sorted boundaries")
     def bucketize(
         self, args: list[str] = [], right: int = 0, debugContext: DebugContextLike = ""
     ) -> Any:
         """Finds the bucket of each value between sorted boundaries."""
 
-    @node("CopyVarUpdate")
+    @node("CopyVarUpdate", inputs="the weight and the value")
     def copyvarupdate(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Writes a value into a weight."""
 
-    @node("CtcBeamSearchDecoder", outputs=3)
+    @node(
+        "CtcBeamSearchDecoder",
+        outputs=3,
+        inputs="logarithms of probabilities, and the lengths of sequences",
+    )
     def ctcbeamsearchdecoder(
         self,
         args: list[str],
@@ -117,17 +121,17 @@ class AiGraphcoreOpset1(CoreOpset):
         }
         return self._add("Ctc", args, 2, attributes, debugContext)[0]
 
-    @node("DepthToSpace")
+    @node("DepthToSpace", inputs="x, of batch, channels, height and width")
     def depthtospace(
         self, args: list[str], blocksize: int, mode: str, debugContext: DebugContextLike = ""
     ) -> Any:
         """Moves channels into blocks of space."""
 
-    @node("Detach")
+    @node("Detach", inputs="x")
     def detach(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Passes its input on, and no gradient back."""
 
-    @node("DynamicAdd")
+    @node("DynamicAdd", inputs="x, the offset, and what is added")
     def dynamicadd(
         self,
         args: list[str],
@@ -137,7 +141,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Adds a slice at an offset."""
 
-    @node("DynamicSlice")
+    @node("DynamicSlice", inputs="x, the offset, and a tensor for the result if there is one")
     def dynamicslice(
         self,
         args: list[str],
@@ -148,7 +152,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Takes a slice at an offset."""
 
-    @node("DynamicUpdate")
+    @node("DynamicUpdate", inputs="x, the offset, and the slice")
     def dynamicupdate(
         self,
         args: list[str],
@@ -159,7 +163,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Writes a slice at an offset."""
 
-    @node("DynamicZero")
+    @node("DynamicZero", inputs="x and the offset")
     def dynamiczero(
         self,
         args: list[str],
@@ -169,23 +173,23 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Writes zeros at an offset."""
 
-    @node("Expm1")
+    @node("Expm1", inputs="x")
     def expm1(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Computes exp(x) - 1."""
 
-    @node("Fmod")
+    @node("Fmod", inputs="dividend and divisor")
     def fmod(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Computes the remainder with the sign of the dividend."""
 
-    @node("Gelu")
+    @node("Gelu", inputs="x")
     def gelu(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Computes the approximate Gaussian error linear unit."""
 
-    @node("GeluErf")
+    @node("GeluErf", inputs="x")
     def geluerf(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Computes the Gaussian error linear unit."""
 
-    @node("GroupedGather")
+    @node("GroupedGather", inputs="x and the indices")
     def groupedgather(
         self,
         args: list[str] = [],
@@ -195,7 +199,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Gathers in each group of the first dimension."""
 
-    @node("GroupedScatterReduce")
+    @node("GroupedScatterReduce", inputs="values, indices, and initial values if there are any")
     def groupedscatterreduce(
         self,
         args: list[str],
@@ -208,7 +212,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Reduces values by index in each group of the first dimension."""
 
-    @node("GroupNormalization", outputs=3)
+    @node("GroupNormalization", outputs=3, inputs="x, scale and bias")
     def groupnormalization(
         self,
         args: list[str],
@@ -218,7 +222,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Normalizes over groups of channels."""
 
-    @node("IdentityLoss")
+    @node("IdentityLoss", inputs="x")
     def identityloss(
         self,
         args: list[str],
@@ -227,13 +231,13 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Reduces a tensor to a loss."""
 
-    @node("IncrementMod")
+    @node("IncrementMod", inputs="x")
     def incrementmod(
         self, args: list[str], increment: float, modulus: float, debugContext: DebugContextLike = ""
     ) -> Any:
         """Adds a number and takes the remainder."""
 
-    @node("L1")
+    @node("L1", inputs="x")
     def l1loss(
         self,
         args: list[str],
@@ -243,21 +247,21 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Computes the sum of absolute values."""
 
-    @node("Log1p")
+    @node("Log1p", inputs="x")
     def log1p(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Computes log(1 + x)."""
 
-    @node("LSTM", outputs=2)
+    @node("LSTM", outputs=2, inputs="x, weights, bias and initial state")
     def lstm(
         self, args: list[str], outputFullSequence: int = 1, debugContext: DebugContextLike = ""
     ) -> Any:
         """Runs a long short-term memory."""
 
-    @node("NearbyInt")
+    @node("NearbyInt", inputs="x")
     def nearbyint(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Rounds, halves to even numbers."""
 
-    @node("Nll")
+    @node("Nll", inputs="probabilities and labels")
     def nllloss(
         self,
         args: list[str],
@@ -268,17 +272,17 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Computes the negative log-likelihood of labels."""
 
-    @node("Nop")
+    @node("Nop", inputs="x")
     def nop(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Passes its input on."""
 
-    @node("NormalizeImage")
+    @node("NormalizeImage", inputs="images, offsets and scales")
     def normalize_image(
         self, args: list[str], scale: float = 1.0, debugContext: DebugContextLike = ""
     ) -> Any:
         """Normalizes the channels of images and adds a fourth."""
 
-    @node("PrintTensor")
+    @node("PrintTensor", inputs="x")
     def printtensor(
         self,
         args: list[str],
@@ -296,7 +300,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Prints a tensor each time it is computed, and passes it on."""
 
-    @node("ReduceMedian", outputs=2)
+    @node("ReduceMedian", outputs=2, inputs="x")
     def reducemedian(
         self,
         args: list[str],
@@ -306,29 +310,29 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Finds medians and their positions."""
 
-    @node("Remainder")
+    @node("Remainder", inputs="dividend and divisor")
     def remainder(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Computes the remainder with the sign of the divisor."""
 
-    @node("Reshape")
+    @node("Reshape", inputs="x")
     def reshape(self, args: str, shape: list[int], debugContext: DebugContextLike = "") -> Any:
         """Gives a tensor another shape."""
 
-    @node("Reverse")
+    @node("Reverse", inputs="x")
     def reverse(
         self, args: list[str], dimensions: list[int], debugContext: DebugContextLike = ""
     ) -> Any:
         """Turns dimensions round."""
 
-    @node("Round")
+    @node("Round", inputs="x")
     def round(self, args: list[str], debugContext: DebugContextLike = "") -> Any:
         """Rounds, halves away from zero."""
 
-    @node("Scale")
+    @node("Scale", inputs="x")
     def scale(self, args: list[str], scale: float, debugContext: DebugContextLike = "") -> Any:
         """Multiplies by a number."""
 
-    @node("ScaledAdd")
+    @node("ScaledAdd", inputs="two tensors, and their factors if these are tensors")
     def scaledadd(
         self,
         args: list[str],
@@ -338,7 +342,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Adds two tensors, each times a number."""
 
-    @node("ScatterReduce")
+    @node("ScatterReduce", inputs="values, indices, and initial values if there are any")
     def scatterreduce(
         self,
         args: list[str],
@@ -350,13 +354,13 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Reduces values by index."""
 
-    @node("SequenceSlice")
+    @node("SequenceSlice", inputs="source, destination, number of rows, and offsets in both")
     def sequenceslice(
         self, args: list[str], zeroUnused: int = 0, debugContext: DebugContextLike = ""
     ) -> Any:
         """Copies rows from one tensor into another."""
 
-    @node("ShapedDropout")
+    @node("ShapedDropout", inputs="x")
     def shapeddropout(
         self,
         args: list[str],
@@ -366,7 +370,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Drops values with a mask of a given shape."""
 
-    @node("Slice")
+    @node("Slice", inputs="x")
     def slice(
         self,
         args: list[str],
@@ -377,7 +381,7 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Takes a slice."""
 
-    @node("Sort", outputs=2)
+    @node("Sort", outputs=2, inputs="x")
     def sort(
         self,
         args: list[str] = [],
@@ -388,25 +392,29 @@ class AiGraphcoreOpset1(CoreOpset):
     ) -> Any:
         """Sorts along a dimension; returns values and indices."""
 
-    @node("SplineBasis", outputs=2)
+    @node(
+        "SplineBasis",
+        outputs=2,
+        inputs="coordinates, sizes of the kernel, and which dimensions are open",
+    )
     def splinebasis(self, args: list[str], degree: int, debugContext: DebugContextLike = "") -> Any:
         """Computes B-spline bases and the indices of their weights."""
 
-    @node("SplineWeighting")
+    @node("SplineWeighting", inputs="x, weights, and both results of SplineBasis")
     def splineweighting(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Applies the results of SplineBasis."""
 
-    @node("Subsample")
+    @node("Subsample", inputs="x")
     def subsample(
         self, args: list[str], strides: list[int], debugContext: DebugContextLike = ""
     ) -> Any:
         """Takes every so many elements along each dimension."""
 
-    @node("Swish")
+    @node("Swish", inputs="x")
     def swish(self, args: list[str] = [], debugContext: DebugContextLike = "") -> Any:
         """Computes x times its sigmoid."""
 
-    @node("TensorRemap")
+    @node("TensorRemap", inputs="x")
     def tensorremap(
         self, args: list[str], remap_type: int = 0, debugPrefix: DebugContextLike = ""
     ) -> Any:
@@ -579,7 +587,17 @@ class AiGraphcoreOpset1(CoreOpset):
         commGroup: CommGroup | None = None,
         debugContext: DebugContextLike = "",
     ) -> Any:
-        """Reduces the values of replicas, of which each gets a part; see `replicatedallreduce`."""
+        """Reduces the values of replicas, of which each gets a part.
+
+        Args:
+            args: the input.
+            collectiveOperator: how; sums by default.
+            commGroup: the replicas; all by default.
+            debugContext: name of the node.
+
+        Returns:
+            The id of the part.
+        """
         attributes = _collective(collectiveOperator, commGroup)
         return self._add("ReplicatedReduceScatter", args, 1, attributes, debugContext)[0]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.frontends.popart import datatypes, enums
+from tensorflow_ipu.frontends.popart.building import texts
 from tensorflow_ipu.frontends.popart.debugging.context import as_context
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class CoreOpset:
 
 
 def node(
-    type_: str, outputs: int | None = 1, returns_list: bool = False
+    type_: str, outputs: int | None = 1, returns_list: bool = False, inputs: str = ""
 ) -> Callable[[_Method], _Method]:
     """Makes a method that adds a node of a function that only has the signature.
 
@@ -54,6 +55,7 @@ def node(
         type_: the op.
         outputs: how many outputs it has, if there is no parameter for that.
         returns_list: whether the method returns a list although there is one output.
+        inputs: names of the inputs, for the docstring; empty if the function has a whole one.
     """
 
     def make(function: _Method) -> _Method:
@@ -76,6 +78,8 @@ def node(
             )
             return _result(ids, returns_list or "num_outputs" in given)
 
+        if inputs:
+            add.__doc__ = texts.with_arguments(function.__doc__ or "", signature, inputs)
         return add
 
     return make

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import defs, numpy_helper
 
 from tensorflow_ipu.frontends.popart import datatypes
+from tensorflow_ipu.frontends.popart.building import texts
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN
 from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node, onnx_number
 from tensorflow_ipu.frontends.popart.debugging.context import as_context
@@ -111,17 +112,31 @@ def _method(schema: Any) -> Any:
         """Is replaced by what `node` makes of the signature."""
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"Adds the op {schema.name} of ONNX."
-    method.__signature__ = _signature(schema)  # type: ignore[attr-defined]
+    signature = _signature(schema)
+    method.__doc__ = _text(schema, signature)
+    method.__signature__ = signature  # type: ignore[attr-defined]
     added = node(schema.name, outputs=schema.min_output)(method)
     if schema.name != "Cast":
         return added
 
     def cast(self: Any, args: Any, to: Any, debugContext: Any = "") -> Any:
-        """Adds the op Cast of ONNX."""
         return added(self, args, onnx_number(to), debugContext)
 
+    cast.__doc__ = added.__doc__
     return cast
+
+
+def _text(schema: Any, signature: inspect.Signature) -> str:
+    """Returns the docstring of the method of an op, from what its schema says."""
+    optional = defs.OpSchema.FormalParameterOption.Optional
+    inputs = [f"{i.name} (optional)" if i.option == optional else i.name for i in schema.inputs]
+    attributes = {
+        name: " ".join(attribute.description.split()).split(". ")[0].rstrip(".") or "as in ONNX"
+        for name, attribute in schema.attributes.items()
+    }
+    lines = {name: f"{text}." for name, text in attributes.items()}
+    summary = f"Adds the op {schema.name} of ONNX."
+    return texts.with_arguments(summary, signature, ", ".join(inputs), lines)
 
 
 def _opset(version: int) -> type[OnnxOpset]:

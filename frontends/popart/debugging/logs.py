@@ -62,23 +62,43 @@ class Logger:
             _state.levels[part] = _known(level)
 
     def debug(self, message: str) -> None:
-        """Logs a message of the level DEBUG."""
+        """Logs a message of the level DEBUG.
+
+        Args:
+            message: the text.
+        """
         self._log("DEBUG", message)
 
     def info(self, message: str) -> None:
-        """Logs a message of the level INFO."""
+        """Logs a message of the level INFO.
+
+        Args:
+            message: the text.
+        """
         self._log("INFO", message)
 
     def warn(self, message: str) -> None:
-        """Logs a message of the level WARN."""
+        """Logs a message of the level WARN.
+
+        Args:
+            message: the text.
+        """
         self._log("WARN", message)
 
     def error(self, message: str) -> None:
-        """Logs a message of the level ERR."""
+        """Logs a message of the level ERR.
+
+        Args:
+            message: the text.
+        """
         self._log("ERR", message)
 
     def critical(self, message: str) -> None:
-        """Logs a message of the level CRITICAL."""
+        """Logs a message of the level CRITICAL.
+
+        Args:
+            message: the text.
+        """
         self._log("CRITICAL", message)
 
     def _log(self, level: str, message: str) -> None:

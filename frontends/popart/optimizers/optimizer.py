@@ -184,7 +184,12 @@ class Optimizer:
         return (type(self).__name__, numbers, sorted((k, repr(v)) for k, v in others.items()))
 
     def is_zero(self, name: str, weight: str) -> bool:
-        """Returns whether a number of a weight is 0 and stays so."""
+        """Returns whether a number of a weight is 0 and stays so.
+
+        Args:
+            name: name of the number.
+            weight: the weight.
+        """
         value = self.number(name, weight)
         return value.isConst() and value.val() == 0
 

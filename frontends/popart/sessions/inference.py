@@ -26,7 +26,17 @@ class InferenceSessionCore(SessionCore):
         userOptions: SessionOptions,
         name: str,
     ) -> None:
-        """Makes everything but the program; see `InferenceSession`."""
+        """Makes everything but the program; see `InferenceSession`.
+
+        Args:
+            model: its bytes, or its file.
+            dataFlow: what a run returns, and how many batches it has.
+            deviceInfo: the device.
+            inputShapeInfo: shapes of inputs that the model does not say.
+            patterns: transformations of the graph.
+            userOptions: the options.
+            name: name of the session.
+        """
         self._name = name
         if not dataFlow.nAnchors():
             raise popart_exception("User must specify an anchor tensor when doing inference.")
@@ -39,7 +49,14 @@ class InferenceSessionCore(SessionCore):
         return self._ids()
 
     def writeWeights(self, arg0: IWeightsIO) -> None:
-        """Takes the host's values of weights from arrays; see `TrainingSessionCore`."""
+        """Takes the host's values of weights from arrays; see `TrainingSessionCore`.
+
+        Args:
+            arg0: the arrays.
+
+        Raises:
+            popart_runtime_error: If weights are constant.
+        """
         if self._options.constantWeights:
             raise popart_runtime_error("Cannot call writeWeights when constantWeights is set.")
         super().writeWeights(arg0)
@@ -49,7 +66,15 @@ class InferenceSessionCore(SessionCore):
         modelProtoOrFilename: Any,
         ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False,
     ) -> None:
-        """Takes the host's values of weights from a model; see `TrainingSessionCore`."""
+        """Takes the host's values of weights from a model; see `TrainingSessionCore`.
+
+        Args:
+            modelProtoOrFilename: its bytes or its file.
+            ignoreWeightsInModelWithoutCorrespondingHostWeight: whether the model may have others.
+
+        Raises:
+            popart_runtime_error: If weights are constant.
+        """
         if self._options.constantWeights:
             raise popart_runtime_error("Cannot call resetHostWeights when constantWeights is set.")
         super().resetHostWeights(

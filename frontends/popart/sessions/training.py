@@ -49,7 +49,19 @@ class TrainingSessionCore(SessionCore):
         userOptions: SessionOptions,
         name: str,
     ) -> None:
-        """Makes everything but the program; see `TrainingSession`."""
+        """Makes everything but the program; see `TrainingSession`.
+
+        Args:
+            model: its bytes, or its file.
+            dataFlow: what a run returns, and how many batches it has.
+            loss: id of the tensor that is made small.
+            optimizer: how weights change.
+            deviceInfo: the device.
+            inputShapeInfo: shapes of inputs that the model does not say.
+            patterns: transformations of the graph.
+            userOptions: the options.
+            name: name of the session.
+        """
         self._name = name
         scale = userOptions.automaticLossScalingSettings
         self._training = Training(

@@ -57,9 +57,17 @@ class TensorSpec(Mapping[str, Any]):
         return math.prod(self.shape)
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorSpec:
-        """Returns the same with another shape, and without a meta shape."""
+        """Returns the same with another shape, and without a meta shape.
+
+        Args:
+            shape: the new shape.
+        """
         return TensorSpec(shape, self.dtype)
 
     def with_dtype(self, dtype: dtypes.dtype) -> TensorSpec:
-        """Returns the same with another type."""
+        """Returns the same with another type.
+
+        Args:
+            dtype: the type.
+        """
         return TensorSpec(self.shape, dtype, self.meta_shape)

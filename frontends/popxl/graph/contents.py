@@ -117,32 +117,55 @@ class GraphContents:
         return self.unique_id("/".join(parts))
 
     def unique_id(self, wanted: str) -> str:
-        """Returns an id that no tensor has: that which is wanted, or one like it."""
+        """Returns an id that no tensor has: that which is wanted, or one like it.
+
+        Args:
+            wanted: the id, if it is free.
+        """
         found = wanted
         while found in self._tensors:
             found = f"{wanted}__t{self._ir.next_number('tensor')}"
         return found
 
     def add_tensor(self, tensor: Any) -> Any:
-        """Enters a new tensor, and returns it."""
+        """Enters a new tensor, and returns it.
+
+        Args:
+            tensor: the tensor.
+        """
         self._tensors[tensor.id] = tensor
         return tensor
 
     def remove_tensor(self, tensor: Tensor) -> None:
-        """Forgets a tensor that goes to another graph."""
+        """Forgets a tensor that goes to another graph.
+
+        Args:
+            tensor: the tensor.
+        """
         del self._tensors[tensor.id]
 
     def add_input(self, tensor: Tensor) -> Tensor:
-        """Makes a new tensor the next input, and returns it."""
+        """Makes a new tensor the next input, and returns it.
+
+        Args:
+            tensor: the tensor.
+        """
         self._inputs.append(tensor)
         return tensor
 
     def sort_inputs(self, order: Sequence[Tensor]) -> None:
-        """Puts the inputs of a graph that nothing calls yet into another order."""
+        """Puts the inputs of a graph that nothing calls yet into another order.
+
+        Args:
+            order: all inputs.
+        """
         self._inputs = list(order)
 
     def add_output(self, tensor: Tensor) -> None:
         """Makes a tensor the next output.
+
+        Args:
+            tensor: the tensor.
 
         Raises:
             ValueError: If it is in another graph, or an output already.

@@ -9,7 +9,11 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
 def reachable(graph: Graph) -> list[Graph]:
-    """Returns a graph and all that it calls, directly or not, each once."""
+    """Returns a graph and all that it calls, directly or not, each once.
+
+    Args:
+        graph: the graph.
+    """
     found, known = [graph], {graph}
     for caller in found:  # grows meanwhile
         new = [callee for callee in caller.called_graphs if callee not in known]
@@ -31,7 +35,11 @@ def executions(graph: Graph) -> int:
 
 
 def storage_of(tensor: Tensor) -> list[Tensor]:
-    """Returns the tensors with storage of their own whose storage a tensor shares."""
+    """Returns the tensors with storage of their own whose storage a tensor shares.
+
+    Args:
+        tensor: the tensor.
+    """
     if not tensor.sources:
         return [tensor]
     roots = itertools.chain.from_iterable(storage_of(source) for source in tensor.sources)

@@ -115,103 +115,183 @@ _TANH = register(OpKind("Tanh", shapes.same, tf.tanh))
 
 
 def abs(t: Tensor) -> Tensor:  # noqa: A001
-    """Returns the absolute value of each element."""
+    """Returns the absolute value of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_ABS, t)
 
 
 def ceil(t: Tensor) -> Tensor:
-    """Returns the smallest whole number not below each element."""
+    """Returns the smallest whole number not below each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_CEIL, t)
 
 
 def cos(t: Tensor) -> Tensor:
-    """Returns the cosine of each element."""
+    """Returns the cosine of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_COS, t)
 
 
 def exp(t: Tensor) -> Tensor:
-    """Returns e to the power of each element."""
+    """Returns e to the power of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_EXP, t)
 
 
 def exp_(t: Tensor) -> Tensor:
-    """Replaces each element of a tensor by e to its power; returns a view of the tensor."""
+    """Replaces each element of a tensor by e to its power; returns a view of the tensor.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_EXP_, t)
 
 
 def floor(t: Tensor) -> Tensor:
-    """Returns the largest whole number not above each element."""
+    """Returns the largest whole number not above each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_FLOOR, t)
 
 
 def gelu(t: Tensor) -> Tensor:
-    """Returns the Gaussian error linear unit of each element, in the form with tanh."""
+    """Returns the Gaussian error linear unit of each element, in the form with tanh.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_GELU, t)
 
 
 def gelu_(t: Tensor) -> Tensor:
-    """Replaces each element of a tensor by its `gelu`; returns a view of the tensor."""
+    """Replaces each element of a tensor by its `gelu`; returns a view of the tensor.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_GELU_, t)
 
 
 def geluerf(t: Tensor) -> Tensor:
-    """Returns the Gaussian error linear unit of each element, in the form with erf."""
+    """Returns the Gaussian error linear unit of each element, in the form with erf.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_GELUERF, t)
 
 
 def geluerf_(t: Tensor) -> Tensor:
-    """Replaces each element of a tensor by its `geluerf`; returns a view of the tensor."""
+    """Replaces each element of a tensor by its `geluerf`; returns a view of the tensor.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_GELUERF_, t)
 
 
 def isfinite(t: Tensor) -> Tensor:
-    """Returns whether each element is a number and finite."""
+    """Returns whether each element is a number and finite.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_ISFINITE, t)
 
 
 def isinf(t: Tensor) -> Tensor:
-    """Returns whether each element is infinite."""
+    """Returns whether each element is infinite.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_ISINF, t)
 
 
 def isnan(t: Tensor) -> Tensor:
-    """Returns whether each element is not a number."""
+    """Returns whether each element is not a number.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_ISNAN, t)
 
 
 def log(t: Tensor) -> Tensor:
-    """Returns the natural logarithm of each element."""
+    """Returns the natural logarithm of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_LOG, t)
 
 
 def log2(t: Tensor) -> Tensor:
-    """Returns the logarithm to base 2 of each element."""
+    """Returns the logarithm to base 2 of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_LOG2, t)
 
 
 @tensor_method()
 def negate(t: Tensor) -> Tensor:
-    """Returns each element with the other sign."""
+    """Returns each element with the other sign.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_NEGATE, t)
 
 
 def relu(t: Tensor) -> Tensor:
-    """Returns each element, and 0 for negative ones."""
+    """Returns each element, and 0 for negative ones.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_RELU, t)
 
 
 def relu_(t: Tensor) -> Tensor:
-    """Replaces negative elements of a tensor by 0; returns a view of the tensor."""
+    """Replaces negative elements of a tensor by 0; returns a view of the tensor.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_RELU_, t)
 
 
 def sign(t: Tensor) -> Tensor:
-    """Returns -1, 0 or 1 for each element; 0 for what is not a number."""
+    """Returns -1, 0 or 1 for each element; 0 for what is not a number.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_SIGN, t)
 
 
 def sin(t: Tensor) -> Tensor:
-    """Returns the sine of each element."""
+    """Returns the sine of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_SIN, t)
 
 
@@ -229,20 +309,36 @@ def softmax(t: Tensor, axis: int) -> Tensor:
 
 
 def sqrt(t: Tensor) -> Tensor:
-    """Returns the square root of each element."""
+    """Returns the square root of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_SQRT, t)
 
 
 def swish(t: Tensor) -> Tensor:
-    """Returns each element times its sigmoid."""
+    """Returns each element times its sigmoid.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_SWISH, t)
 
 
 def swish_(t: Tensor) -> Tensor:
-    """Replaces each element of a tensor by its `swish`; returns a view of the tensor."""
+    """Replaces each element of a tensor by its `swish`; returns a view of the tensor.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_SWISH_, t)
 
 
 def tanh(t: Tensor) -> Tensor:
-    """Returns the hyperbolic tangent of each element."""
+    """Returns the hyperbolic tangent of each element.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_TANH, t)

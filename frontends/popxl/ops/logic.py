@@ -98,7 +98,11 @@ def logical_and(lhs: Tensor, rhs: Tensor) -> Tensor:
 
 @tensor_method()
 def logical_not(t: Tensor) -> Tensor:
-    """Returns whether elements are false, or 0."""
+    """Returns whether elements are false, or 0.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_NOT, t)
 
 

@@ -64,25 +64,41 @@ _TRANSPOSE_ = register(
 
 @tensor_method()
 def detach(t: Tensor) -> Tensor:
-    """Returns a tensor that passes no gradient on."""
+    """Returns a tensor that passes no gradient on.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_DETACH, t)
 
 
 @tensor_method()
 def detach_(t: Tensor) -> Tensor:
-    """Returns a view of a tensor that passes no gradient on."""
+    """Returns a view of a tensor that passes no gradient on.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_DETACH_, t)
 
 
 @tensor_method()
 def flatten(t: Tensor) -> Tensor:
-    """Returns a tensor with one dimension."""
+    """Returns a tensor with one dimension.
+
+    Args:
+        t: the tensor.
+    """
     return reshape(t, (-1,))
 
 
 @tensor_method()
 def flatten_(t: Tensor) -> Tensor:
-    """Returns a view of a tensor with one dimension."""
+    """Returns a view of a tensor with one dimension.
+
+    Args:
+        t: the tensor.
+    """
     return reshape_(t, (-1,))
 
 
@@ -98,7 +114,12 @@ def identity(t: Tensor, output_name: str | None = None) -> Tensor:
 
 
 def rename(t: Tensor, output_name: str | None = None) -> Tensor:
-    """Returns a copy of a tensor with another name; the same as `identity`."""
+    """Returns a copy of a tensor with another name; the same as `identity`.
+
+    Args:
+        t: the tensor.
+        output_name: name of the result.
+    """
     return identity(t, output_name)
 
 

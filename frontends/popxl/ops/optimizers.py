@@ -235,7 +235,11 @@ def adam_var_update(
 
 
 def lamb_square(t: Tensor) -> Tensor:
-    """Returns the sum of squares of a tensor, in float32."""
+    """Returns the sum of squares of a tensor, in float32.
+
+    Args:
+        t: the tensor.
+    """
     return building.add(_LAMB_SQUARE, t)
 
 

@@ -9,3 +9,18 @@ from tensorflow_ipu.frontends.popxl.tensor.graph_inputs import (
 from tensorflow_ipu.frontends.popxl.tensor.host_data import HostScalarTensor, HostTensor, ScalarType
 from tensorflow_ipu.frontends.popxl.tensor.tensors import Tensor, TensorLike
 from tensorflow_ipu.frontends.popxl.tensor.variables import Variable, variable
+
+__all__ = [
+    "Constant",
+    "HostScalarTensor",
+    "HostTensor",
+    "ScalarType",
+    "Tensor",
+    "TensorByRef",
+    "TensorLike",
+    "Variable",
+    "constant",
+    "graph_input",
+    "graph_output",
+    "variable",
+]

@@ -27,19 +27,35 @@ class TensorOps:
         return function("transpose_")(self)
 
     def transpose(self, permutation: Iterable[int] | None = None) -> Tensor:
-        """Returns it with its axes in another order; see `ops.transpose`."""
+        """Returns it with its axes in another order; see `ops.transpose`.
+
+        Args:
+            permutation: the axes in their new order; reversed by default.
+        """
         return function("transpose")(self, permutation)
 
     def transpose_(self, permutation: Iterable[int] | None = None) -> Tensor:
-        """Returns a view of it with its axes in another order; see `ops.transpose_`."""
+        """Returns a view of it with its axes in another order; see `ops.transpose_`.
+
+        Args:
+            permutation: the axes in their new order; reversed by default.
+        """
         return function("transpose_")(self, permutation)
 
     def reshape(self, shape: Sequence[int]) -> Tensor:
-        """Returns it in another shape; see `ops.reshape`."""
+        """Returns it in another shape; see `ops.reshape`.
+
+        Args:
+            shape: the new shape.
+        """
         return function("reshape")(self, shape)
 
     def reshape_(self, shape: Sequence[int]) -> Tensor:
-        """Returns a view of it in another shape; see `ops.reshape_`."""
+        """Returns a view of it in another shape; see `ops.reshape_`.
+
+        Args:
+            shape: the new shape.
+        """
         return function("reshape_")(self, shape)
 
     def flatten(self) -> Tensor:
@@ -67,7 +83,12 @@ class TensorOps:
         return function("diag")(self)
 
     def copy_to_ipu(self, destination: int, source: int | None = None) -> Tensor:
-        """Returns a copy of it on another IPU; see `ops.ipu_copy`."""
+        """Returns a copy of it on another IPU; see `ops.ipu_copy`.
+
+        Args:
+            destination: index of the IPU that the copy is on.
+            source: index of the IPU that the tensor is on; that of its op by default.
+        """
         return function("ipu_copy")(self, destination, source)
 
     def _operand(self, value: Any) -> Tensor:

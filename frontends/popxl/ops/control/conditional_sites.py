@@ -127,6 +127,10 @@ class ConditionalSiteInfo(CallSiteInfo):
     ) -> None:
         """Raises an error: graphs that are chosen do not modify what is passed in.
 
+        Args:
+            parent_tensor: a tensor that is passed in.
+            infer_modified_regions: whether to find out which part of it.
+
         Raises:
             NotImplementedError: Always.
         """
