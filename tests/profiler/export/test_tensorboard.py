@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
-from tensorflow.python.profiler.internal import _pywrap_profiler
-from tensorflow.tsl.profiler.protobuf import trace_events_pb2
 
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.profiler.export import tensorboard, text_report
 from tensorflow_ipu.profiler.report import Report
-from tests.support import plans
+from tests.support import plans, xplanes
 
 PLANS = {
     "replicas": plans.plan(2),
@@ -75,9 +73,7 @@ def test_pictures_show_memory_per_tile(plan: Plan, tmp_path) -> None:
 def test_the_trace_of_the_profile_has_the_cycles_of_the_plan(plan: Plan, tmp_path) -> None:
     run = tensorboard.write(Report.from_plan(plan), tmp_path)
     (path,) = run.glob("plugins/profile/*/*.xplane.pb")
-    data, found = _pywrap_profiler.xspace_to_tools_data([str(path)], "trace_viewer")
-    assert found
-    trace = trace_events_pb2.Trace.FromString(data)
+    trace = xplanes.trace(path)
     for ipu in range(plan.workload.ipus):
         (number,) = [n for n, d in trace.devices.items() if d.name.endswith(f"IPU:{ipu}")]
         names = {
