@@ -38,7 +38,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--rows", default="", help="patterns, such as '2.15-* 2.21-py3.13'")
     parser.add_argument("--again", action="store_true", help="run rows that passed, too")
-    parser.add_argument("--keep", action="store_true", help="keep the environments (2 GB each)")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the environments (2 GB each) for the next time"
+    )
     parser.add_argument("--folder", type=Path, default=steps.ROOT / "build" / "matrix")
     parser.add_argument("--wheels", type=Path, default=steps.ROOT / "dist")
     options, tests = parser.parse_known_args(arguments)

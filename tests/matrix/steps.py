@@ -26,7 +26,7 @@ class Environment:
     """The virtual environment of a row, in a folder of its own with the output of all steps."""
 
     def __init__(self, row: Row, interpreter: str, folder: Path) -> None:
-        """Makes it anew.
+        """Makes it, unless it was kept.
 
         Args:
             row: the row.
@@ -38,9 +38,12 @@ class Environment:
         self.venv = folder / "venv"
         self.python = str(self.venv / "bin" / "python")
         self.log = folder / "log"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        self.run("venv", [interpreter, "-m", "venv", str(self.venv)])
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log.write_text("", encoding="utf-8")
+        for old in ("wheel", "program", "tmp"):
+            shutil.rmtree(folder / old, ignore_errors=True)
+        if not Path(self.python).exists():
+            self.run("venv", [interpreter, "-m", "venv", str(self.venv)])
 
     def run(
         self, step: str, command: list[str], cwd: Path = ROOT, path: str | None = None, **env: str
@@ -169,6 +172,7 @@ def run_tests(environment: Environment, wheel: Path, arguments: list[str]) -> di
     """
     environment.pip("install test tools", "install", "--no-compile", f"{wheel}[test]")
     results = environment.folder / "tests.xml"
+    results.unlink(missing_ok=True)
     command = [str(environment.venv / "bin" / "pytest"), "-q", "-p", "no:cacheprovider"]
     command += [f"--basetemp={environment.folder / 'tmp'}", f"--junitxml={results}", *arguments]
     try:

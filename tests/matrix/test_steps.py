@@ -51,6 +51,19 @@ def test_steps_do_not_see_the_environment_of_the_developer(environment, monkeypa
     assert shown[2] == os.environ["PATH"]
 
 
+def test_an_environment_that_was_kept_is_taken_again(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(steps.Environment, "run", lambda self, step, command: made.append(step))
+    row = rows("2.15-py3.11")[0]
+    environment = steps.Environment(row, sys.executable, tmp_path / "row")
+    (environment.venv / "bin").mkdir(parents=True)
+    (environment.venv / "bin" / "python").touch()
+    (environment.folder / "wheel").mkdir()
+    steps.Environment(row, sys.executable, tmp_path / "row")
+    assert made == ["venv"]
+    assert not (environment.folder / "wheel").exists()  # of the last time
+
+
 def test_the_program_of_the_readme_runs_in_a_folder_of_its_own(environment, tmp_path, monkeypatch):
     readme = tmp_path / "README.md"
     readme.write_text(
