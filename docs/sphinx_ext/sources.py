@@ -10,7 +10,12 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # Pages of the repository outside `docs/` -> the pages that show them here.
-ELSEWHERE = {"CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "README": "overview"}
+ELSEWHERE = {
+    "CHANGELOG": "changelog",
+    "CONTRIBUTING": "contributing",
+    "README": "overview",
+    "RELEASING": "releasing",
+}
 
 _INCLUDE = re.compile(r"```{include} \.\./(\w+)\.md\n```")
 _LINK = re.compile(rf"\]\((?:\.\./)*({'|'.join(ELSEWHERE)})\.md")
