@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
-from tensorflow_ipu import notebook
 from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.runtime import notebook
 
 _WIDTH = 50
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorflow.python.util import tf_stack
 
-from tensorflow_ipu import notebook
+from tensorflow_ipu.runtime import notebook
 from tensorflow_ipu.versions import packages
 
 if TYPE_CHECKING:

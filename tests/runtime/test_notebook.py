@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tensorflow_ipu import notebook
 from tensorflow_ipu.compiler.progress import Progress
 from tensorflow_ipu.compiler.sources.frames import SourceLocation
+from tensorflow_ipu.runtime import notebook
 
 CELL = "/tmp/ipykernel_7/1869184465.py"
 
