@@ -142,9 +142,14 @@ def with_stored(notebook: NotebookNode, stored: NotebookNode | None) -> Notebook
         stored: what is in the file; None if there is none.
     """
     known = {cell.id: cell for cell in stored.cells} if stored else {}
+    same = {
+        cell.id: cell.id in known and _meaning(known[cell.id]) == _meaning(cell)
+        for cell in notebook.cells
+    }
     for cell in notebook.cells:
         before = known.get(cell.id)
-        if before is not None and _meaning(before) == _meaning(cell):
+        # The text of a report says little of it: it is the same if all that is printed is.
+        if before is not None and same[cell.id] and (all(same.values()) or not _has_page(cell)):
             cell.outputs = before.outputs if cell.cell_type == "code" else []
         if cell.cell_type == "code":
             cell.outputs = [_with_picture(output) for output in cell.outputs]
@@ -164,10 +169,20 @@ def _meaning(cell: NotebookNode) -> str:
     return "\n".join(shown)
 
 
+def _page(output: NotebookNode) -> str:
+    """Returns the page of a report that an output shows, empty if it shows none."""
+    page = str(output.get("data", {}).get("text/html", ""))
+    return page if "<iframe srcdoc=" in page else ""
+
+
+def _has_page(cell: NotebookNode) -> bool:
+    return any(_page(output) for output in cell.get("outputs", ()))
+
+
 def _with_picture(output: NotebookNode) -> NotebookNode:
     """Returns an output with a picture in the place of a report's page."""
-    page = output.get("data", {}).get("text/html", "")
-    if "<iframe srcdoc=" in page:
+    page = _page(output)
+    if page:
         del output.data["text/html"]
         output.data["image/png"] = base64.b64encode(_picture(page)).decode() + "\n"
     return output

@@ -111,3 +111,20 @@ def test_a_cell_that_raises_is_an_error(tmp_path):
     ]
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="ZeroDivisionError"):
         make_notebooks.run(notebook)
+
+
+@pytest.mark.parametrize("printed", ["1", "2"])
+def test_a_report_is_drawn_anew_if_anything_that_is_shown_has_changed(monkeypatch, printed):
+    def notebook(text, **shown):
+        output = nbformat.v4.new_output("execute_result", {"text/plain": "report", **shown})
+        cells = [nbformat.v4.new_code_cell(source, id=source) for source in ("report", "number")]
+        cells[0].outputs = [output]
+        cells[1].outputs = [nbformat.v4.new_output("stream", text=text)]
+        return nbformat.v4.new_notebook(cells=cells)
+
+    monkeypatch.setattr(make_notebooks, "_picture", lambda page: b"new")
+    stored = notebook("1", **{"image/png": "old"})
+    run = notebook(printed, **{"text/html": '<iframe srcdoc="page">'})
+    (shown,) = make_notebooks.with_stored(run, stored).cells[0].outputs
+    drawn = "old" if printed == "1" else "bmV3\n"
+    assert shown.data == {"text/plain": "report", "image/png": drawn}
