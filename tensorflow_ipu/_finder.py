@@ -224,7 +224,9 @@ def _name_loaded(root: str) -> None:
 
 def _use(fullname: str) -> None:
     """Notes that the program uses IPUs: Keras is Keras 2 from now on, with the attribute `ipu`."""
-    if KERAS_IPU in sys.modules or fullname.startswith(_NO_USE):
+    if KERAS_IPU in sys.modules:
+        return
+    if fullname.startswith(_NO_USE) and fullname != PACKAGE + ".versions.keras2":
         return
     import importlib
 
