@@ -34,6 +34,7 @@ html_static_path = ["sphinx_ext/static"]
 html_js_files = ["offline_search.js"]
 
 autodoc_default_options = {"show-inheritance": True}
+autoclass_content = "both"  # arguments are described in `__init__`, too
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
