@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from tensorflow_ipu.versions import releases
 
@@ -21,6 +23,8 @@ TRUE = ("true", "True", "1")
 
 # The first TensorFlow whose Keras is Keras 3.
 _SPLIT = (2, 16)
+# The first whose Keras 2 draws seeds as Python 3.12 wants it.
+_WHOLE_SEEDS = (2, 19)
 
 # Where TensorFlow's packages look for modules of Keras: below this folder of a package of Keras.
 _KERAS_3 = os.path.join(os.sep, "keras", "api", "")
@@ -117,7 +121,28 @@ def _keras_2(tensorflow: ModuleType) -> ModuleType:
             f'pip install "{requirement(tensorflow)}". To use ipu without it, set the environment '
             f"variable {VARIABLE}=0: then tf.keras stays Keras 3."
         ) from None
+    if release(tensorflow) < _WHOLE_SEEDS:
+        _mend_seeds(importlib.import_module("tf_keras.src.backend"))
     return sys.modules["tf_keras"]
+
+
+def _mend_seeds(backend: ModuleType) -> None:
+    """Lets Keras 2 draw seeds after `set_random_seed` on Python 3.12.
+
+    It asks for numbers up to 1e9, and the generator of Python wants an int there. The numbers are
+    those that it gives in older versions of Python.
+
+    Args:
+        backend: the module of Keras 2 that draws them.
+    """
+
+    def create_seed(self: Any, user_specified_seed: int | None) -> int:
+        if user_specified_seed is not None:
+            return user_specified_seed
+        generator = getattr(backend._SEED_GENERATOR, "generator", None) or random
+        return int(generator.randint(1, int(1e9)))
+
+    backend.RandomGenerator._create_seed = create_seed
 
 
 def _lead_to(site: str) -> None:

@@ -87,3 +87,10 @@ def test_the_release_is_that_of_the_module():
     nightly = types.SimpleNamespace(__version__="2.19.0-dev20250101")
     assert legacy_keras.release(nightly) == (2, 19)
     assert legacy_keras.requirement(nightly) == "tf_keras~=2.19.0"
+
+
+def test_layers_are_made_after_a_seed_is_set(run_python):
+    code = (
+        "tf.keras.utils.set_random_seed(0)\nlayer = tf.keras.layers.Dense(1)\nlayer.build([1, 2])\n"
+    )
+    assert _output(run_python, TF + IPU + code + "print(layer.kernel.shape)\n") == "(2, 1)"
