@@ -176,7 +176,7 @@ _WRITES = {
 # Where else something is written, and why.
 _ELSEWHERE = {
     "tensorflow_ipu/compiler/store.py os.open",  # the lock of the executable cache, mode 0600
-    "tensorflow_ipu/cli/main.py os.open",  # the null device
+    "tensorflow_ipu/cli/output.py os.open",  # the null device
     "ops/application_compile_op.py mkstemp",  # a name that nobody else has, mode 0600
     "tensorflow_ipu/files/tensor_file.py open",  # a member of an archive, which is written as above
     "frontends/popxl_addons/task_session.py open",  # a member of an archive, likewise
