@@ -14,6 +14,9 @@ _PIECE = re.compile(r"(?P<code>``.+?``|`[^`]+`)(?P<after>\w?)|(?P<special>[*|\\]
 _RESULT = re.compile(
     r"^(?P<margin> *)(?P<what>Returns|Yields):\n(?P<text>(?:(?P=margin) +.*\n?|\n)+)", re.MULTILINE
 )
+# Of these `napoleon` takes the words before a colon for the type, too.
+_VALUES = ("attribute", "data", "property")
+_COLON = re.compile(r"(?P<code>``.+?``)|:(?= )")
 _BULLET = re.compile(r"( *)[*-] ")
 
 
@@ -24,6 +27,8 @@ def connect(app: Sphinx) -> None:
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = fields(restructured("\n".join(lines))).split("\n")
+    if what in _VALUES:
+        lines[0] = without_type(lines[0])
 
 
 def restructured(text: str) -> str:
@@ -64,3 +69,8 @@ def fields(text: str) -> str:
         return f"{margin}:{match['what'].lower()}: {match['text'].lstrip()}"
 
     return _RESULT.sub(field, text)
+
+
+def without_type(line: str) -> str:
+    """Returns the first line of the docstring of a value, with no colon that stands for a type."""
+    return _COLON.sub(lambda match: match["code"] or " \N{EN DASH}", line)

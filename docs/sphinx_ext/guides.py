@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tensorflow_ipu import _api
 
 _IPU_PAGES: Mapping[str, tuple[str, ...]] = {
-    "": ("parallelism", "keras", "estimators", "reports"),
+    "": ("tutorial/1_first_program", "parallelism", "keras", "estimators", "reports"),
     "all_to_all_op": ("parallelism",),
     "application_compile_op": ("serving",),
     "autoshard": ("parallelism",),
@@ -31,15 +31,15 @@ _IPU_PAGES: Mapping[str, tuple[str, ...]] = {
     "ipu_pipeline_estimator": ("estimators",),
     "ipu_run_config": ("estimators",),
     "ipu_session_run_hooks": ("estimators",),
-    "ipu_strategy": ("keras", "parallelism"),
-    "keras": ("keras",),
+    "ipu_strategy": ("tutorial/1_first_program", "keras", "parallelism"),
+    "keras": ("tutorial/2_keras_model", "keras"),
     "keras.losses": ("operators",),
-    "loops": ("parallelism",),
+    "loops": ("parallelism", "guides/performance"),
     "map_gradient_optimizer": ("parallelism",),
     "nn_ops": ("operators",),
     "optimizers": ("parallelism",),
     "pipelining_ops": ("parallelism",),
-    "profiler": ("reports", "capacity"),
+    "profiler": ("tutorial/3_reading_the_report", "reports", "capacity"),
     "reduce_scatter_op": ("parallelism",),
     "replication_ops": ("parallelism",),
     "scopes": ("parallelism", "numerics"),
@@ -53,9 +53,9 @@ _IPU_PAGES: Mapping[str, tuple[str, ...]] = {
 # Public module, or the beginning of its name -> pages that treat it, by their names.
 GUIDES: Mapping[str, tuple[str, ...]] = {
     **{f"{_api.PUBLIC}.{name}".rstrip("."): pages for name, pages in _IPU_PAGES.items()},
-    _api.POPXL: ("popxl",),
+    _api.POPXL: ("popxl", "migration_popxl"),
     _api.POPXL_ADDONS: ("popxl",),
-    _api.POPART: ("popart", "popart_options"),
+    _api.POPART: ("popart", "popart_options", "migration_popart"),
     _api.POPART_CORE: ("popart",),
     _api.PVA: ("pva",),
     _api.POPDIST: ("distributed",),

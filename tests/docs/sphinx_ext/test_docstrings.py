@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sphinx_ext.docstrings import fields, restructured
+from sphinx_ext.docstrings import fields, restructured, without_type
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,8 @@ def test_a_colon_in_what_is_returned_makes_no_type():
     section = "Returns:\n    A pair: one\n    and two."
     expected = f"{before}:returns: A pair: one\n    and two.{after}"
     assert fields(before + section + after) == expected
+
+
+def test_a_colon_in_what_a_value_is_makes_no_type():
+    dashed = "Always 1 \N{EN DASH} see ``a: b``."
+    assert without_type("Always 1: see ``a: b``.") == dashed
