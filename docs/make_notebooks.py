@@ -37,7 +37,7 @@ _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _SECONDS = 300
 _PICTURE_SIZE = {"width": 1000, "height": 700}
 # Times of the host, and when a report was made.
-_VARIES = re.compile(r"\d+(\.\d+)?m?s(/step|/epoch)?|\d+\.\d+ s\b|created='[^']*'|- ETA: [\d:]+")
+_VARIES = re.compile(r"\d+(\.\d+)?[mu]?s(/step|/epoch)?|\d+\.\d+ s\b|created='[^']*'|- ETA: [\d:]+")
 
 
 def read_source(path: Path) -> NotebookNode:

@@ -14,7 +14,7 @@ from tests.support import browser as browsers
 from tests.support.repository import ROOT
 
 # Pages as they are, two of which show files of the repository; of the others only the titles.
-PAGES = ("index", "overview", "numerics", "contributing")
+PAGES = ("index.md", "names.md", "overview.md", "numerics.md", "contributing.md")
 MODULE = "tensorflow.python.ipu.nn_ops"
 
 
@@ -27,9 +27,11 @@ def site(tmp_path_factory):
     shutil.copytree(ROOT / "docs" / "sphinx_ext", docs / "sphinx_ext")
     shutil.copytree(ROOT / "docs" / "pictures", docs / "pictures")
     shutil.copy(ROOT / "docs" / "conf.py", docs)
-    for page in (ROOT / "docs").glob("*.md"):
-        text = page.read_text(encoding="utf-8") if page.stem in PAGES else f"# {page.stem}\n"
-        (docs / page.name).write_text(text, encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = str(page.relative_to(ROOT / "docs"))
+        text = page.read_text(encoding="utf-8") if name in PAGES else f"# {page.stem}\n"
+        (docs / name).parent.mkdir(exist_ok=True)
+        (docs / name).write_text(text, encoding="utf-8")
     for name in ("README.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, checkout)
     built = checkout / "built"
@@ -53,8 +55,8 @@ def test_names_on_pages_lead_to_the_reference_and_back(site):
     assert f'id="{MODULE}.ctc_loss_v2"' in page
     assert f'href="#{MODULE}.ctc_loss_v2"' in page, "the table of names links"
     assert "tensorflow_ipu.ops.ctc" not in re.sub("<[^>]+>", "", page), "names are the public ones"
-    overview = (site / "overview.html").read_text(encoding="utf-8")
-    assert f'href="api/{MODULE}.html#module-{MODULE}"' in overview
+    names = (site / "names.html").read_text(encoding="utf-8")
+    assert f'href="api/{MODULE}.html#module-{MODULE}"' in names
 
 
 def test_arguments_results_and_errors_are_shown(site):
