@@ -149,7 +149,7 @@ $(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION) | native
 
 # A warning of Sphinx is an error. Pages of the API reference are written to docs/api/ first.
 docs: $(VENV)/.with-docs native
-	$(VENV)/bin/sphinx-build -W --keep-going -q -d build/doctrees docs build/site
+	$(VENV)/bin/sphinx-build -W --keep-going -q -j $(JOBS) -d build/doctrees docs build/site
 
 docs-links: $(VENV)/.with-docs native
 	$(VENV)/bin/sphinx-build -q -b linkcheck -d build/doctrees docs build/links
