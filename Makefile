@@ -148,7 +148,9 @@ $(VENV)/.with-%: $(VENV)/.requirements $(INSTALLATION) | native
 	touch $@
 
 # A warning of Sphinx is an error. Pages of the API reference are written to docs/api/ first.
+# What an interrupted build leaves has no index for the search, and would be taken for whole.
 docs: $(VENV)/.with-docs native
+	test -e build/site/searchindex.js || rm -rf build/doctrees
 	$(VENV)/bin/sphinx-build -W --keep-going -q -j $(JOBS) -d build/doctrees docs build/site
 
 docs-links: $(VENV)/.with-docs native
