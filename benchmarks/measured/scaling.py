@@ -21,7 +21,7 @@ from tensorflow_ipu.planner.time.transfers import COLLECTIVE, merged
 
 from . import training, whole_models
 from .configuration import Configuration, configuration
-from .distributed_norms import is_of_norm
+from .models.distributed_norms import is_of_norm
 from .prediction import Prediction
 from .rows import NotExpressible
 

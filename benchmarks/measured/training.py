@@ -12,7 +12,7 @@ from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.planner.workload import Workload
 
 from .configuration import BERT_BASE, BERT_LARGE, OFF_CHIP, RESNET, Configuration
-from .distributed_norms import distributed
+from .models.distributed_norms import distributed
 from .replicate import replicated, with_count, with_replicas
 
 # Encoder layers on each IPU: graphcore/examples for four IPUs; else spread evenly.

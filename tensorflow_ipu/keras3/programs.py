@@ -109,13 +109,18 @@ class _Program:
         )
 
     def run(self, batches: list[Batch]) -> list[Any]:
-        """Executes the program once."""
+        """Executes the program once.
+
+        Returns:
+            What each step returns; zeros where synthetic data stand for what the device sends.
+        """
+        self._outfeed.drop()  # what an execution that failed has left behind
         each_tensor = zip(*(batch.arrays for batch in batches))
         self._infeed.fill(len(batches), [np.stack(values) for values in each_tensor])
         with self._strategy.scope():
             self._strategy.run(self._function)
         specs = tf.nest.flatten(self._results)
-        taken = [np.empty((self._steps, *spec.shape), spec.dtype.as_numpy_dtype) for spec in specs]
+        taken = [np.zeros((self._steps, *spec.shape), spec.dtype.as_numpy_dtype) for spec in specs]
         self._outfeed.take(self._steps, taken)
         return [
             tf.nest.pack_sequence_as(self._results, [value[step] for value in taken])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from measured import distributed_norms
+from measured.models import distributed_norms
 
 from tensorflow_ipu.configs.chips import BOW
 from tensorflow_ipu.costs.chip import collectives

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tensorflow_ipu import ipu_strategy, profiler
 from tensorflow_ipu.config import IPUConfig
+from tensorflow_ipu.feeds import arrays
 
 keras = pytest.importorskip("keras", minversion="3", reason="needs Keras 3")
 
@@ -261,3 +262,18 @@ def test_eager_steps_are_refused() -> None:
         model.compile("sgd", "mse", run_eagerly=True)
         with pytest.raises(RuntimeError, match="run_eagerly=True"):
             model.fit(X, Y, verbose=0)
+
+
+def test_what_an_interrupted_execution_has_sent_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with _configure().scope():
+        model = _mlp()
+        want = model.predict(X, verbose=0)
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(arrays.ArrayOutfeed, "take", interrupted)
+            model.predict(2 * X, verbose=0)
+        np.testing.assert_array_equal(model.predict(X, verbose=0), want)
