@@ -123,6 +123,9 @@ TFIPU_EXPORT void tfipu_attach(int64_t generation, int num_devices) {
   tensorflow_ipu::Statistics::Clear();
 }
 
+// Lets TensorFlow list IPUs as physical devices, which a program that uses none does not see.
+TFIPU_EXPORT void tfipu_list_devices() { tensorflow_ipu::Attachment::List(); }
+
 // Waits until no program runs, but not longer than some time for each device. Returns whether.
 TFIPU_EXPORT int tfipu_wait_idle(int64_t microseconds) {
   for (int i = 0; i < tensorflow_ipu::kMaxDevices; ++i) {

@@ -14,6 +14,7 @@ namespace {
 
 std::atomic<int64_t> attached_generation{0};
 std::atomic<int> attached_devices{1};
+std::atomic<bool> devices_listed{false};
 
 // The devices that Add made, in the order of their ordinals. Never destroyed.
 struct AddedDevices {
@@ -183,5 +184,9 @@ void Attachment::Set(int64_t generation, int num_devices) {
 int64_t Attachment::generation() { return attached_generation; }
 
 int Attachment::num_devices() { return attached_devices; }
+
+void Attachment::List() { devices_listed = true; }
+
+bool Attachment::listed() { return devices_listed; }
 
 }  // namespace tensorflow_ipu

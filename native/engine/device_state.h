@@ -86,6 +86,9 @@ class Attachment {
   // Changes with every configuration; executables of an older one are not run again.
   static int64_t generation();
   static int num_devices();
+  // Lets TensorFlow list the devices from now on.
+  static void List();
+  static bool listed();
 };
 
 }  // namespace tensorflow_ipu

@@ -334,6 +334,53 @@ class Launcher : public StoppableLaunch {
   Status status_ TF_GUARDED_BY(mu_);
 };
 
+// What TensorFlow would decide while a program runs is decided here, the same for all replicas.
+// Returns whether that changes anything for a node of such a type.
+bool IsSettled(const std::string& op) {
+  return op == "AddN" || op == "PartitionedCall" || op == "StatefulPartitionedCall";
+}
+
+void Settle(const std::string& op, tensorflow::AttrValueMap* attributes) {
+  tensorflow::AttrValue value;
+  if (op == "AddN") {
+    // It begins with the input whose memory it can take for the result, so the order of a sum would
+    // depend on who else is done with the inputs: on the time.
+    value.mutable_list()->add_i(tensorflow::OpKernelContext::Params::kNeverForward);
+    value.mutable_list()->add_i(0);  // the result
+    (*attributes)["_forward_input"] = value;
+  } else {
+    // A call optimizes its function again, for each replica in another way.
+    tensorflow::ConfigProto config;
+    config.mutable_graph_options()->mutable_rewrite_options()->set_disable_meta_optimizer(true);
+    value.set_s(config.SerializeAsString());
+    (*attributes)["config_proto"] = value;
+  }
+}
+
+void Settle(tensorflow::Node* node) {
+  if (!IsSettled(node->type_string())) return;
+  tensorflow::AttrValueMap attributes;
+  Settle(node->type_string(), &attributes);
+  for (const auto& [name, value] : attributes) {
+    node->ClearAttr(name);
+    node->AddAttr(name, value);
+  }
+}
+
+Status Settle(FunctionLibraryDefinition* library) {
+  for (const std::string& name : library->ListFunctionNames()) {
+    tensorflow::FunctionDef function = *library->Find(name);
+    bool changed = false;
+    for (tensorflow::NodeDef& node : *function.mutable_node_def()) {
+      if (!IsSettled(node.op())) continue;
+      Settle(node.op(), node.mutable_attr());
+      changed = true;
+    }
+    if (changed) TF_RETURN_IF_ERROR(library->ReplaceFunction(name, function));
+  }
+  return tensorflow::OkStatus();
+}
+
 // TensorFlow's graph optimizers for one program. The first instance runs them; those of the other
 // replicas take over what they made, so that all run the same graph.
 class GraphOptimizer {
@@ -354,6 +401,10 @@ class GraphOptimizer {
     TF_RETURN_IF_ERROR(
         tensorflow::grappler::OptimizeGraph(std::move(ret_nodes), std::move(keep_nodes), library,
                                             devices, cpu, config_, function_, optimization, graph));
+    for (tensorflow::Node* node : (*graph)->op_nodes()) Settle(node);
+    for (FunctionLibraryDefinition* functions : {library, (*graph)->mutable_flib_def()}) {
+      TF_RETURN_IF_ERROR(Settle(functions));
+    }
     if (keep_) {
       graph_ = Copy(**graph);
       functions_ = library->ToProto();

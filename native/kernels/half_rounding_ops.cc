@@ -61,19 +61,32 @@ float RoundOne(float value, OnOverflow mode) {
 // Eight elements at a time, with the conversions of the processor. Leaves the rest.
 __attribute__((target("avx2,f16c"))) int64_t RoundEights(const float* from, float* to,
                                                          int64_t count, OnOverflow mode) {
-  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  const __m256 sign = _mm256_set1_ps(-0.0f);
   const __m256 limit = _mm256_set1_ps(kHalfOverflow);
+  const __m256 infinity = _mm256_set1_ps(HUGE_VALF);
+  const __m256 nan = _mm256_set1_ps(kNan);
+  const __m256 overflow = _mm256_set1_ps(Overflow(1.0f, mode));
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
     const __m256 value = _mm256_loadu_ps(from + i);
-    // Not below the limit, so NaN is among them: rare, and then one by one.
-    const __m256 large = _mm256_cmp_ps(_mm256_and_ps(value, magnitude), limit, _CMP_NLT_UQ);
-    if (_mm256_movemask_ps(large) != 0) {
-      for (int64_t k = i; k < i + 8; ++k) to[k] = RoundOne(from[k], mode);
-      continue;
-    }
+    const __m256 magnitude = _mm256_andnot_ps(sign, value);
     const __m128i half = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(half));
+    __m256 rounded = _mm256_cvtph_ps(half);
+    // Not below the limit, so infinities and NaN are among them. A model that has got one of
+    // them soon has nothing else.
+    const __m256 large = _mm256_cmp_ps(magnitude, limit, _CMP_NLT_UQ);
+    if (_mm256_movemask_ps(large) != 0) {
+      const __m256 infinite = _mm256_cmp_ps(magnitude, infinity, _CMP_EQ_OQ);
+      const __m256 no_number = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
+      __m256 instead = _mm256_blendv_ps(overflow, infinity, infinite);
+      instead = _mm256_blendv_ps(instead, nan, no_number);
+      // NaN in the place of an overflow has no sign.
+      const __m256 own =
+          mode == OnOverflow::kNan ? _mm256_and_ps(sign, _mm256_or_ps(infinite, no_number)) : sign;
+      instead = _mm256_or_ps(instead, _mm256_and_ps(value, own));
+      rounded = _mm256_blendv_ps(rounded, instead, large);
+    }
+    _mm256_storeu_ps(to + i, rounded);
   }
   return i;
 }

@@ -91,8 +91,9 @@ class IpuDevice : public tensorflow::LocalDevice {
 
 class IpuDeviceFactory : public tensorflow::DeviceFactory {
  public:
-  // What a user can list: the attached devices.
+  // Lists devices only once a program uses IPUs: Keras decides by this list whether to use XLA.
   Status ListPhysicalDevices(std::vector<std::string>* devices) override {
+    if (!Attachment::listed()) return tensorflow::OkStatus();
     for (int i = 0; i < Attachment::num_devices(); ++i) {
       devices->push_back(tensorflow::strings::StrCat("/physical_device:", kIpuDeviceType, ":", i));
     }
