@@ -22,6 +22,13 @@ CONDITIONALS = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 #: All ops that do nothing but run functions.
 CONTROL_FLOW = LOOPS | CONDITIONALS | CALLS
+#: Those of these ops that TensorFlow takes for mere computations, and the same ops with state.
+STATEFUL: Mapping[str, str] = {
+    "StatelessWhile": "While",
+    "StatelessIf": "If",
+    "StatelessCase": "Case",
+    "PartitionedCall": "StatefulPartitionedCall",
+}
 
 # --- Loops and branches of TensorFlow 1, whose ops are in one graph with everything else ---
 

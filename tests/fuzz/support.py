@@ -11,7 +11,7 @@ from hypothesis import strategies
 
 # Of all cases that are asked for, in percent: what is slow gets few. Sums to 100.
 SHARES = {
-    "configurations": 35,
+    "configurations": 31,
     "reports": 30,
     "programs": 14,
     "graph programs": 6,
@@ -20,6 +20,8 @@ SHARES = {
     "pipelines": 3,
     "PopXL programs": 2,
     "PopXL indices": 1,
+    "TensorFlow effects": 2,
+    "PopXL effects": 2,
 }
 
 

@@ -80,6 +80,19 @@ def test_float16_overflow_gives_nan_or_the_largest_number(name: str, nanoo: bool
     assert result.dtype == np.float16
 
 
+@pytest.mark.parametrize("nanoo", [False, True])
+def test_all_float16_values_are_rounded_alike_in_long_tensors(nanoo: bool) -> None:
+    _configure(nanoo=nanoo)
+    # Neighbours of one kind, then of different kinds.
+    values = np.arange(2**16).astype(np.uint16).view(np.float16)
+    values = np.concatenate([values, np.random.default_rng(0).permutation(values)])
+    with np.errstate(all="ignore"):
+        expected = values + values
+    overflow = np.isinf(expected) & np.isfinite(values)
+    expected[overflow] = _NAN if nanoo else np.copysign(_MAX, values[overflow])
+    np.testing.assert_array_equal(_run(lambda x: x + x, _half(values)), expected)
+
+
 def test_each_op_is_rounded_once_to_the_nearest() -> None:
     _configure()
     generator = np.random.default_rng(0)

@@ -71,8 +71,9 @@ def check_options(memory: Options) -> None:
     sharded = memory.get("replicated_optimizer_state_sharding")
     if sharded and memory.get("offload_weight_update_variables") is False:
         raise ValueError(
-            "replicated_optimizer_state_sharding=True splits variables in remote memory, but "
-            "offload_weight_update_variables=False keeps them out of it. Set both or neither."
+            "The optimizer state must be offloaded for replicated_optimizer_state_sharding=True, "
+            "which splits variables in remote memory, but offload_weight_update_variables=False "
+            "keeps them out of it. Set both or neither."
         )
     if memory.get("replicated_weight_sharding") and memory.get("offload_weights") is False:
         raise _weights_not_offloaded("offload_weights is False")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.python.framework import errors
 
@@ -17,7 +19,8 @@ from tensorflow_ipu.compiler.ir.program import (
 def check(program: Program) -> None:
     """Checks that input i of each collective within a replica is on shard i.
 
-    What comes from outside of the function (an argument, a variable of a loop) is taken to be.
+    What comes from outside of the function (an argument, a variable of a loop) is taken to be. An
+    op that names no shard has those of its inputs.
 
     Args:
         program: the Program, as the user's shards are: nothing was placed by the compiler yet.
@@ -32,20 +35,39 @@ def check(program: Program) -> None:
             for node in inputs:
                 source = nodes.get(input_node(node.input[0]))
                 if source is not None:
-                    _check_input(function, node, source)
+                    _check_input(function, node, source, _shards(source, nodes))
+
+
+def _shards(source: node_def_pb2.NodeDef, nodes: Mapping[str, node_def_pb2.NodeDef]) -> set[int]:
+    """Returns the shards of a node, or else of the nearest nodes before it that have any."""
+    found: set[int] = set()
+    seen = {source.name}
+    following = [source]
+    while following:
+        node = following.pop()
+        ipus = node_ipus(node)
+        found.update(ipus)
+        if ipus:
+            continue
+        names = {input_node(one) for one in node.input if not one.startswith("^")} - seen
+        seen |= names
+        following += [nodes[name] for name in names if name in nodes]
+    return found
 
 
 def _check_input(
-    function: function_pb2.FunctionDef, node: node_def_pb2.NodeDef, source: node_def_pb2.NodeDef
+    function: function_pb2.FunctionDef,
+    node: node_def_pb2.NodeDef,
+    source: node_def_pb2.NodeDef,
+    ipus: set[int],
 ) -> None:
     index = node.attr[SHARD_INPUT_ATTRIBUTE].i
-    ipus = node_ipus(source)
-    if ipus in ((index,), (ALL_IPUS,)):
+    if index in ipus or ALL_IPUS in ipus:
         return
     if ipus:
         problem = (
             "The inputs of a collective within a replica must be provided in incrementing shard "
-            f"order: input {index} is on shard {', '.join(map(str, ipus))}"
+            f"order: input {index} is on shard {', '.join(map(str, sorted(ipus)))}"
         )
     else:
         problem = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 
 from tensorflow.core.framework import function_pb2, node_def_pb2, op_def_pb2, types_pb2
 from tensorflow.python.framework import errors, kernels, op_def_registry
 
 from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.ir import effects
 from tensorflow_ipu.compiler.ir.program import (
     OUTSIDE_ATTRIBUTE,
     Program,
@@ -62,6 +64,49 @@ def _check_function(program: Program, name: str, function: function_pb2.Function
             if called not in program.functions:
                 raise errors.InternalError(
                     None, None, f"In {name}, {node.name} calls {called}, which does not exist."
+                )
+
+
+def check_nothing_lost(name: str, before: collections.Counter[str], program: Program) -> None:
+    """Checks that the ops with effects of a Program are still there after a pass.
+
+    What a pass puts in the place of an op keeps its name.
+
+    Args:
+        name: of the pass.
+        before: `effects.counted` of the Program before the pass.
+        program: the Program after it.
+
+    Raises:
+        tf.errors.InternalError: Naming the pass and the ops. It means that the pass is wrong.
+    """
+    lost = before - collections.Counter(
+        node.name for name in program.names_by_use() for node in program.functions[name].node_def
+    )
+    if lost:
+        raise errors.InternalError(
+            None, None, f"The pass {name} has lost ops with effects: {sorted(lost)[:5]}."
+        )
+
+
+def check_effects(program: Program) -> None:
+    """Checks that control results name all effects, so that none depends on a used result.
+
+    Raises:
+        tf.errors.InternalError: Naming the function and node. It means that a pass is wrong.
+    """
+    running = effects.functions(program)
+    for name in sorted(running):
+        function = program.functions[name]
+        if effects.has_frames(function):
+            continue
+        kept = effects.waited_for(function, function.control_ret.values())
+        for node in function.node_def:
+            if not effects.of_node(program, node, running):
+                continue
+            if node.name not in kept or node.op in op_names.STATEFUL:
+                raise errors.InternalError(
+                    None, None, f"In {name}, {node.name} has an effect that may be dropped."
                 )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 
 from tensorflow.core.framework import attr_value_pb2, function_pb2, node_def_pb2
+from tensorflow.python.framework import op_def_registry
 
 from tensorflow_ipu.compiler.ir import node_text
 
@@ -59,6 +61,9 @@ API_ATTRIBUTE = "_ipu_api"
 # What the names of functions begin with that are in a program once, however often they are called.
 OUTLINED_PREFIX = "__ipu_outlined_"
 
+# The types of the attributes of ops that name functions.
+_FUNCTION_TYPES = frozenset({"func", "list(func)"})
+
 
 @dataclasses.dataclass
 class Program:
@@ -104,11 +109,12 @@ class Program:
         Names are generated anew each time a program is built, so their own order says nothing.
         Functions that are not reached are left out.
         """
-        names = [self.entry]
+        names, known = [self.entry], {self.entry}
         for name in names:  # grows meanwhile
             for node in self.functions[name].node_def:
                 for called in called_functions(node):
-                    if called in self.functions and called not in names:
+                    if called in self.functions and called not in known:
+                        known.add(called)
                         names.append(called)
         return names
 
@@ -145,15 +151,28 @@ def at_node(node: str, function: str = "") -> str:
 
 
 def called_functions(node: node_def_pb2.NodeDef) -> list[str]:
-    """Returns the names of the functions that a node's attributes name, sorted by attribute."""
-    found = []
-    for key, value in node.attr.items():
-        kind = value.WhichOneof("value")
-        if kind == "func":
-            found.append((key, [value.func.name]))
-        elif kind == "list" and value.list.func:
-            found.append((key, [function.name for function in value.list.func]))
-    return [name for _, names in sorted(found) for name in names]
+    """Returns the names of the functions that a node's attributes name, sorted by attribute.
+
+    Which attributes can do so is known of ops. This is asked of each node many times.
+    """
+    names: list[str] = []
+    for key in _function_attributes(node.op):
+        if key in node.attr:
+            value = node.attr[key]
+            if value.HasField("func"):
+                names.append(value.func.name)
+            else:
+                names.extend(function.name for function in value.list.func)
+    return names
+
+
+@functools.lru_cache(maxsize=4096)
+def _function_attributes(op: str) -> tuple[str, ...]:
+    """Returns the attributes of an op that name functions. Calls by a function's name have none."""
+    definition = op_def_registry.get(op)
+    if definition is None:
+        return ()
+    return tuple(sorted(one.name for one in definition.attr if one.type in _FUNCTION_TYPES))
 
 
 def _function_text(function: function_pb2.FunctionDef, numbers: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from tensorflow_ipu.compiler.passes import (
     drop_checks,
     host_once,
     host_placement,
+    keep_effects,
     mask_labels,
     negations,
     numerics,
@@ -56,4 +57,8 @@ LOWERING: dict[str, Pass] = {
     "mask_labels": mask_labels.run,
     "negations": negations.run,
     "argument_types": argument_types.run,
+    "keep_effects": keep_effects.run,
 }
+
+# The passes that drop ops with effects: those that nothing needs, and checks of values.
+DROPPING = frozenset({"prune", "drop_checks", "prune_after_checks"})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tensorflow.core.framework import function_pb2, node_def_pb2
+from tensorflow.core.framework import node_def_pb2
 
-from tensorflow_ipu import op_names
 from tensorflow_ipu.compiler.ir import collectives
 from tensorflow_ipu.compiler.ir.node_order import topological
 from tensorflow_ipu.compiler.ir.program import Program, input_node
@@ -21,9 +20,8 @@ def run(program: Program, target: Target) -> None:
     have chains of their own, and end when these end. The order is a topological one, ties are
     settled by the order of the program. Control edges that it has anyway are not added.
 
-    A function is over for its caller's control edges when its control results are, so the last
-    link becomes one. The condition of a loop is over when its result is there, which therefore
-    waits for the last link too. Bodies need no more: one iteration runs at a time.
+    A function with links is a link for its caller because it ends after all of them: the pass
+    `keep_effects` sees to that.
 
     Before: any legal Program; loops run one iteration at a time. After: in each function there is
     a path through all links. With one replica only programs with such tables change.
@@ -35,7 +33,6 @@ def run(program: Program, target: Target) -> None:
         return target.replicas > 1 and collectives.is_collective(node)
 
     running = collectives.functions_with_collectives(program, is_link)
-    conditions = _conditions(program)
     for name in sorted(running):
         function = program.functions[name]
         links = [
@@ -45,35 +42,9 @@ def run(program: Program, target: Target) -> None:
         ]
         for before, after in zip(links, links[1:]):
             _run_after(after, before.name)
-        _end_after(function, links[-1].name)
-        if name in conditions:
-            _return_after(function, links[-1].name)
-
-
-def _conditions(program: Program) -> set[str]:
-    return {node.attr["cond"].func.name for _, node in program.nodes() if op_names.is_loop(node.op)}
 
 
 def _run_after(node: node_def_pb2.NodeDef, name: str) -> None:
     """Makes a node wait for another, unless it takes one of its results."""
     if all(input_node(reference) != name for reference in node.input):
         node.input.append(f"^{name}")
-
-
-def _end_after(function: function_pb2.FunctionDef, name: str) -> None:
-    """Makes a node one of the control results of its function."""
-    if name not in function.control_ret.values():
-        function.control_ret[name] = name
-        function.signature.control_output.append(name)
-
-
-def _return_after(function: function_pb2.FunctionDef, name: str) -> None:
-    """Makes the results of a function wait for a node."""
-    for result in function.signature.output_arg:
-        waiting = function.node_def.add(
-            name=f"{name}/before_{result.name}",
-            op="Identity",
-            input=[function.ret[result.name], f"^{name}"],
-        )
-        waiting.attr["T"].type = result.type
-        function.ret[result.name] = f"{waiting.name}:output:0"

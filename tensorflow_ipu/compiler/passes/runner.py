@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorflow_ipu.compiler.checks import verify
+from tensorflow_ipu.compiler.ir import effects
 from tensorflow_ipu.compiler.ir.program import Program
 from tensorflow_ipu.compiler.ir.target import Target
-from tensorflow_ipu.compiler.passes import LOWERING, PIPELINE
+from tensorflow_ipu.compiler.passes import DROPPING, LOWERING, PIPELINE, Pass
 
 Observer = Callable[[str, Program], None]
 
@@ -30,8 +31,7 @@ def run(program: Program, target: Target, observer: Observer | None = None) -> N
     if observer is not None:
         observer("input", program)
     for name, one_pass in PIPELINE.items():
-        one_pass(program, target)
-        verify.check_structure(program)
+        _run(name, one_pass, program, target)
         if observer is not None:
             observer(name, program)
     verify.check_supported(program)
@@ -43,6 +43,15 @@ def lower(program: Program, target: Target) -> None:
     Raises:
         tf.errors.InternalError: If a pass leaves an illegal Program.
     """
-    for one_pass in LOWERING.values():
-        one_pass(program, target)
+    for name, one_pass in LOWERING.items():
+        _run(name, one_pass, program, target)
+    verify.check_effects(program)
+
+
+def _run(name: str, one_pass: Pass, program: Program, target: Target) -> None:
+    """Runs a pass, and checks that the Program is whole and has lost no effect."""
+    before = effects.counted(program)
+    one_pass(program, target)
     verify.check_structure(program)
+    if name not in DROPPING:
+        verify.check_nothing_lost(name, before, program)

@@ -107,6 +107,8 @@ class _Assignment:
         self._optimizer = optimizer
         self._by_name: dict[str, str] = {}
         self._in_calls: set[int] = set()
+        # Buffer -> the op that made it last: a reshape, for one, has the buffer of what it takes.
+        self._latest: dict[int, int] = {}
 
     def run(self) -> None:
         """Gives all ops their layers."""
@@ -116,6 +118,9 @@ class _Assignment:
                     self._in_calls.add(position)
             draft.layer = self._layer(position)
             self._by_name.setdefault(draft.record.name, draft.layer)
+            for operand in draft.outputs:
+                if operand.buffer is not None:
+                    self._latest[operand.buffer] = position
 
     def _layer(self, position: int) -> str:
         """The layer of an op, when those of all ops in front of it are known."""
@@ -148,6 +153,13 @@ class _Assignment:
         for operand in () if draft.calls else draft.inputs:
             if operand.buffer in self._of_values:
                 return self._of_values[operand.buffer]
+        if draft.phase == BACKWARD and not draft.calls:
+            # What makes rows of a gradient dense is of the lookup, whose reshape is in the buffer
+            # of the layer after it.
+            latest = [self._latest[o.buffer] for o in draft.inputs if o.buffer in self._latest]
+            found = _most_common(self._drafts[source].layer for source in latest)
+            if found:
+                return found
         near = list(sources(self._drafts, position, self._makers))
         if draft.phase == UPDATE or draft.phase == BACKWARD or draft.calls:
             return _most_common(self._drafts[source].layer for source in near)

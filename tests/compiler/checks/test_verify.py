@@ -6,8 +6,10 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
+from tensorflow_ipu.compiler import passes
 from tensorflow_ipu.compiler.checks import verify
-from tests.support.compiled_programs import program_of
+from tensorflow_ipu.compiler.passes import runner
+from tests.support.compiled_programs import default_target, program_of
 
 VECTOR = tf.TensorSpec([4], tf.float32)
 
@@ -37,6 +39,28 @@ def test_two_nodes_of_one_name_are_refused():
     function.node_def.add().CopyFrom(function.node_def[0])
     with pytest.raises(tf.errors.InternalError, match="has two nodes called"):
         verify.check_structure(program)
+
+
+def test_a_lost_effect_is_named(monkeypatch):
+    def drop(program, target):
+        function = program.functions[program.entry]
+        next(node for node in function.node_def if node.op == "PrintV2").name = "other"
+        for node in function.node_def:
+            node.input[:] = [name.replace("^PrintV2", "^other") for name in node.input]
+        function.control_ret.clear()
+
+    monkeypatch.setitem(passes.LOWERING, "numerics", drop)
+    program = program_of(lambda x: (tf.print("x"), x)[1], VECTOR)
+    with pytest.raises(tf.errors.InternalError, match="pass numerics has lost .*'PrintV2'"):
+        runner.lower(program, default_target())
+
+
+def test_an_effect_that_nothing_waits_for_is_named():
+    program = program_of(lambda x: (tf.print("x"), x)[1], VECTOR)
+    verify.check_effects(program)
+    program.functions[program.entry].control_ret.clear()
+    with pytest.raises(tf.errors.InternalError, match="PrintV2 has an effect that may be dropped"):
+        verify.check_effects(program)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 
 from tensorflow_ipu import scopes
-from tensorflow_ipu.compiler.ir.program import Program
+from tensorflow_ipu.compiler.ir.program import Program, called_functions
 from tests.support.compiled_programs import program_of, unindented
 
 VECTOR = tf.TensorSpec([2])
@@ -84,3 +84,28 @@ def test_functions_that_nothing_calls_come_last() -> None:
     text = str(Program(functions, program.entry))
     assert text.startswith(str(program))
     assert text[len(str(program)) :].strip().startswith("function 3()")
+
+
+def test_called_functions_are_all_that_attributes_name() -> None:
+    def function(x: tf.Tensor) -> tf.Tensor:
+        y = tf.while_loop(lambda y: y[0] < 3, lambda y: (tf.function(tf.exp)(y),), (x,))[0]
+        branches = [lambda: tf.sin(y), lambda: _branch(y), lambda: tf.cos(y)]
+        return tf.switch_case(tf.cast(x[0], tf.int32), branches)
+
+    program = program_of(function, VECTOR)
+    seen = set()
+    for _, node in program.nodes():
+        named = [
+            one.name
+            for key in sorted(node.attr)
+            for one in (
+                [node.attr[key].func]
+                if node.attr[key].HasField("func")
+                else node.attr[key].list.func
+            )
+        ]
+        assert called_functions(node) == named
+        seen.update(named)
+    assert len(seen) >= 7
+    assert program.names_by_use()[0] == program.entry
+    assert set(program.names_by_use()) == set(program.functions) == seen | {program.entry}

@@ -60,8 +60,6 @@ def test_independent_collectives_are_chained_in_the_order_of_the_program():
     ordered = _ordered(program)
     entry = ordered.functions[ordered.entry]
     assert _chain(entry) == ["a", "b", "c"]
-    assert list(entry.control_ret.values()) == ["c"]
-    assert list(entry.signature.control_output) == list(entry.control_ret)
 
 
 def test_collectives_follow_the_flow_of_data():
@@ -111,29 +109,6 @@ def test_nodes_that_run_functions_are_links():
     assert f"^{loop}" in sources[branch]
     assert f"^{branch}" in sources[call]
     assert f"^{call}" in sources["after"]
-    ends = [list(function.control_ret.values()) for function in ordered.functions.values()]
-    assert ["after"] in ends
-    assert sum(bool(end) for end in ends) == 4  # the entry, the body, the branch, the call
-
-
-def test_condition_of_a_loop_ends_after_its_collectives():
-    def program(x):
-        def condition(v):
-            cross_replica_sum(v, name="first")
-            cross_replica_sum(v + 1, name="last")
-            return v < 10
-
-        return tf.while_loop(condition, lambda v: [v + 1], [x])[0]
-
-    ordered = _ordered(program)
-    entry = ordered.functions[ordered.entry]
-    loop = next(node for node in entry.node_def if "While" in node.op)
-    condition = ordered.functions[loop.attr["cond"].func.name]
-    result = next(iter(condition.ret.values()))
-    waiting = next(node for node in condition.node_def if node.name == input_node(result))
-    assert waiting.op == "Identity"
-    assert "^while/last" in waiting.input
-    assert _chain(condition) == ["while/first", "while/last"]
 
 
 @pytest.mark.parametrize(

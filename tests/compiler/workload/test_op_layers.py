@@ -14,7 +14,8 @@ from tensorflow_ipu import ipu_compiler, ipu_infeed_queue, ipu_strategy, loops, 
 from tensorflow_ipu.compiler import cache
 from tensorflow_ipu.compiler.executable import Executable
 from tensorflow_ipu.planner.workload import Op
-from tensorflow_ipu.profiler import breakdown
+from tensorflow_ipu.profiler.breakdown import NO_LAYER
+from tensorflow_ipu.profiler.report import Report
 from tests.support import keras_models, replicas
 
 tf1 = tf.compat.v1
@@ -24,7 +25,7 @@ _EXAMPLES = Path(__file__).parents[3] / "examples"
 
 def _shares(executable: Executable) -> dict[str, float]:
     """The share of all cycles that each layer has."""
-    cycles = {row.layer: row.cycles for row in breakdown.layer_rows(executable.plan)}
+    cycles = {row.layer: row.cycles for row in Report.from_plan(executable.plan).layers()}
     total = sum(cycles.values())
     return {layer: part / total for layer, part in cycles.items() if part}
 
@@ -57,14 +58,14 @@ def test_every_op_of_the_demo_has_a_layer(monkeypatch: pytest.MonkeyPatch) -> No
     digits.run(argparse.Namespace(launches=1, learning_rate=0.1))
     trained, tested = cache.executables()
     shares = _shares(trained)
-    assert breakdown.NO_LAYER not in shares
+    assert NO_LAYER not in shares
     # The loop's counters; the rest is in the layers of the variables, and in the loss.
     assert shares.pop("train_steps (digits.py)") < 0.1
     assert shares.pop("infeed") < 0.1  # a batch on its way to an IPU without I/O tiles
     loss = shares.pop("SparseSoftmaxCrossEntropyWithLogits")
     assert set(shares) == {"kernel_1", "kernel_2", "weights", "bias"}
     assert 0.1 < loss < 0.4
-    rows = {row.layer: row for row in breakdown.layer_rows(trained.plan)}
+    rows = {row.layer: row for row in Report.from_plan(trained.plan).layers()}
     for name in ("kernel_1", "kernel_2", "weights", "bias"):
         assert min(rows[name].forward_cycles, rows[name].backward_cycles) > 0
         assert rows[name].update_cycles > 0
@@ -94,6 +95,24 @@ def test_every_op_of_a_keras_cnn_has_a_layer() -> None:
     ops = _last().workload.ops
     updates = [op for op in ops if op.phase == "update" and op.type.startswith("Assign")]
     assert {op.layer for op in updates} == {"conv", "norm", "dense", "Adam"}
+
+
+def test_gradients_of_an_embedding_are_of_the_embedding() -> None:
+    # Its rows are made dense by an op whose name says nothing of a layer, from a reshape of the
+    # gradient that the next layer makes.
+    with keras_models.strategy().scope():
+        model = tf.keras.Sequential(
+            [
+                _layers.Embedding(1000, 64, input_length=8, name="table"),
+                _layers.Dense(64, name="dense"),
+                _layers.LayerNormalization(name="norm"),
+            ]
+        )
+        model.build((4, 8))
+        model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=2)
+        x = np.zeros([16, 8], np.int32)
+        _fit(model, "adam", "mse", x, np.zeros([16, 8, 64], np.float32))
+    assert {op.layer for op in _ops("UnsortedSegmentSum")} == {"table"}
 
 
 def test_every_op_of_an_lstm_has_a_layer() -> None:
@@ -140,7 +159,7 @@ def test_every_op_of_a_graph_of_tensorflow_1_has_a_layer() -> None:
         session.run([queue.initializer, tf1.global_variables_initializer()])
         session.run(out)
     shares = _shares(_last())
-    assert breakdown.NO_LAYER not in shares
+    assert NO_LAYER not in shares
     named = sum(shares.get(name, 0.0) for name in ("tower/first", "tower/second", "loss"))
     assert named > 0.85
     updates = {op.layer for op in _ops("ResourceApplyKerasMomentum")}

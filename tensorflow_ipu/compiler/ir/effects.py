@@ -1,0 +1,77 @@
+"""Tells which ops do more than compute their results."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Iterable
+
+from tensorflow.core.framework import function_pb2, node_def_pb2
+from tensorflow.python.framework import op_def_registry
+
+from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.ir.collectives import functions_run_by, functions_with_collectives
+from tensorflow_ipu.compiler.ir.program import Program, input_node
+
+
+def of_op(node: node_def_pb2.NodeDef) -> bool:
+    """Returns whether a node has an effect itself, whatever functions it runs.
+
+    These are all stateful ops but the reads of whole variables: TensorFlow has the same rule for
+    functions whose calls it replaces by their ops.
+    """
+    return not op_names.is_control_flow(node.op) and _is_stateful(node.op)
+
+
+def functions(program: Program) -> set[str]:
+    """Returns the names of the functions that have effects, in themselves or in a callee."""
+    return functions_with_collectives(program, of_op)
+
+
+def of_node(program: Program, node: node_def_pb2.NodeDef, running: set[str]) -> bool:
+    """Returns whether a node has an effect, itself or in a function that it runs.
+
+    Args:
+        program: the Program.
+        node: one of its nodes.
+        running: what `functions` returns.
+    """
+    return of_op(node) or not running.isdisjoint(functions_run_by(program, node))
+
+
+def counted(program: Program) -> collections.Counter[str]:
+    """Returns how many ops of each name have effects, in all functions that the entry reaches."""
+    return collections.Counter(
+        node.name
+        for name in program.names_by_use()
+        for node in program.functions[name].node_def
+        if of_op(node)
+    )
+
+
+def waited_for(function: function_pb2.FunctionDef, ends: Iterable[str]) -> set[str]:
+    """Returns the names of the nodes that have run when some nodes have, with these.
+
+    Args:
+        function: the function.
+        ends: names of some of its nodes.
+    """
+    inputs = {node.name: node.input for node in function.node_def}
+    pending, found = list(ends), set()
+    while pending:
+        name = pending.pop()
+        if name not in found and name in inputs:
+            found.add(name)
+            pending.extend(map(input_node, inputs[name]))
+    return found
+
+
+def has_frames(function: function_pb2.FunctionDef) -> bool:
+    """Returns whether a function has loops of TensorFlow 1, whose ops nothing outside waits for."""
+    return any(node.op in op_names.ENTERS for node in function.node_def)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_stateful(op: str) -> bool:
+    definition = op_def_registry.get(op)
+    return op != op_names.READ and definition is not None and bool(definition.is_stateful)

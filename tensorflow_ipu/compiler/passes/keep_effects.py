@@ -1,0 +1,97 @@
+"""Keeps the effects of each function between its beginning and its end."""
+
+from __future__ import annotations
+
+from tensorflow.core.framework import function_pb2, types_pb2
+
+from tensorflow_ipu import op_names
+from tensorflow_ipu.compiler.ir import effects
+from tensorflow_ipu.compiler.ir.node_order import topological
+from tensorflow_ipu.compiler.ir.program import Program, input_node
+from tensorflow_ipu.compiler.ir.target import Target
+
+_START = "ipu_at_start"
+_NOT_WAITING = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)
+
+
+def run(program: Program, target: Target) -> None:
+    """Lets effects wait for all arguments of their function, and all its results for the effects.
+
+    TensorFlow replaces the call of a function by its ops, if the control results of the function
+    tell of all effects and something waits for the end of the call. If not, it drops results that
+    the caller does not use, and the effects that only they wait for; and each replica optimizes the
+    function in its own way. After this pass all calls can be replaced.
+
+    Then each op waits for the arguments that it takes only, and who takes a data result waits for
+    that only. So that effects still come after what is before the call and before what is after it,
+    they wait for all arguments, and the data results for them. Results of the entry need not, nor
+    those of a loop's body: one iteration runs at a time.
+
+    Before: any legal Program without ops that nothing needs, whose loops run one iteration at a
+    time. After: in each function there is a path from every op with an effect to a control result,
+    and what runs functions with effects is a stateful op (`compiler.checks.verify.check_effects`).
+    Functions with loops of TensorFlow 1 stay as they are.
+    """
+    del target
+    running = effects.functions(program)
+    bodies = {n.attr["body"].func.name for _, n in program.nodes() if op_names.is_loop(n.op)}
+    for name in sorted(running):
+        function = program.functions[name]
+        if effects.has_frames(function):
+            continue
+        function.signature.is_stateful = True
+        _end_after_effects(program, function, running)
+        if name == program.entry:
+            continue
+        _begin_after_arguments(program, function, running)
+        if name not in bodies:
+            _return_after_end(function)
+
+
+def _end_after_effects(
+    program: Program, function: function_pb2.FunctionDef, running: set[str]
+) -> None:
+    """Adds the last effects of a function to its control results, and calls with effects."""
+    waited = {name[1:] for node in function.node_def for name in node.input if name[0] == "^"}
+    waited.update(function.control_ret.values())
+    kept = effects.waited_for(function, function.control_ret.values())
+    for node in reversed(topological(function.node_def)):
+        if not effects.of_node(program, node, running):
+            continue
+        node.op = op_names.STATEFUL.get(node.op, node.op)
+        if node.name not in kept or (op_names.is_call(node.op) and node.name not in waited):
+            function.control_ret[node.name] = node.name
+            function.signature.control_output.append(node.name)
+            kept |= effects.waited_for(function, [node.name])
+
+
+def _begin_after_arguments(
+    program: Program, function: function_pb2.FunctionDef, running: set[str]
+) -> None:
+    """Makes the first effects of a function wait for all of its arguments."""
+    arguments = [f"^{argument.name}" for argument in function.signature.input_arg]
+    if not arguments:
+        return
+    begun: set[str] = set()
+    for node in topological(function.node_def):
+        if any(input_node(reference) in begun for reference in node.input):
+            begun.add(node.name)
+        elif effects.of_node(program, node, running):
+            begun.add(node.name)
+            node.input.append(f"^{_START}")
+    function.node_def.add(name=_START, op="NoOp", input=arguments)
+
+
+def _return_after_end(function: function_pb2.FunctionDef) -> None:
+    """Makes the data results of a function wait for its control results, if they do not yet."""
+    ends = sorted(set(function.control_ret.values()))
+    for result in function.signature.output_arg:
+        reference = function.ret[result.name]
+        before = effects.waited_for(function, [input_node(reference)])
+        missing = [f"^{name}" for name in ends if name not in before]
+        if missing and result.type not in _NOT_WAITING:
+            waiting = function.node_def.add(
+                name=f"{result.name}/ipu_at_end", op="Identity", input=[reference, *missing]
+            )
+            waiting.attr["T"].type = result.type
+            function.ret[result.name] = f"{waiting.name}:output:0"
