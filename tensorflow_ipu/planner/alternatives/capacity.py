@@ -10,7 +10,7 @@ import numpy as np
 from tensorflow_ipu.configs.flags import CAPACITY_POLICIES
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.alternatives import capacity_text
-from tensorflow_ipu.planner.alternatives.remedies import Remedy, remedies
+from tensorflow_ipu.planner.alternatives.remedies import Remedy, search
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 
 DEFAULT, RAISE, WARN, MARK = CAPACITY_POLICIES
@@ -58,9 +58,9 @@ def check(plan: Plan, policy: str = DEFAULT) -> CapacityVerdict:
     action = _action(plan.fits, exact_fits, policy)
     if not action:
         return CapacityVerdict(plan.fits, exact_fits)
-    found = remedies(plan)
-    message = capacity_text.report(plan, exact_fits, found)
-    return CapacityVerdict(plan.fits, exact_fits, action, message, found)
+    found = search(plan)
+    message = capacity_text.report(plan, exact_fits, found.remedies, found.untried)
+    return CapacityVerdict(plan.fits, exact_fits, action, message, found.remedies)
 
 
 def exact_tiles(memory: IpuMemory) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorflow_ipu.planner.alternatives.remedies import Remedy
+from tensorflow_ipu.planner.alternatives.search.choices import SUBJECT_NAMES
 from tensorflow_ipu.planner.op_groups import groups_at_peak
 from tensorflow_ipu.planner.plan import IpuMemory, Plan
 from tensorflow_ipu.text import aligned, human_bytes
@@ -13,13 +14,16 @@ _TENSORS = 8
 _WIDTH = 44
 
 
-def report(plan: Plan, exact_fits: bool, remedies: Sequence[Remedy]) -> str:
+def report(
+    plan: Plan, exact_fits: bool, remedies: Sequence[Remedy], untried: Sequence[str] = ()
+) -> str:
     """Describes what does not fit, where, and what would help.
 
     Args:
         plan: of the program.
         exact_fits: whether what is always live for certain fits.
         remedies: what would help, best first.
+        untried: subjects of changes of which none was planned.
     """
     memory = plan.fullest
     lines = [
@@ -32,6 +36,7 @@ def report(plan: Plan, exact_fits: bool, remedies: Sequence[Remedy]) -> str:
         *_tensors(plan, memory),
         "",
         *_remedies(remedies),
+        *_untried(untried),
     ]
     return "\n".join(lines)
 
@@ -116,6 +121,14 @@ def _remedies(remedies: Sequence[Remedy]) -> list[str]:
         )
         lines += [f"     {line}" for line in remedy.instruction.splitlines()]
     return lines
+
+
+def _untried(untried: Sequence[str]) -> list[str]:
+    if not untried:
+        return []
+    names = ", ".join(SUBJECT_NAMES[name] for name in untried)
+    more = "`tensorflow-ipu remedies` searches these, and combinations"
+    return [f"Not tried alone: {names}. {more}."]
 
 
 def _ratio(remedy: Remedy) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.planner.alternatives.search.best_first import Found, Search
@@ -14,9 +15,11 @@ from tensorflow_ipu.planner.alternatives.search.steps import Guide
 from tensorflow_ipu.planner.alternatives.search.trial import Trial
 from tensorflow_ipu.planner.alternatives.words import Step
 from tensorflow_ipu.planner.plan import Plan
+from tensorflow_ipu.planner.program.sections import BACKWARD
+from tensorflow_ipu.planner.program.structure import structure
 
-# Plans of a search: so many ops may be planned in all, which takes about half a minute.
-_OPS, _FEWEST, _MOST = 600_000, 30, 200
+# Plans of a search: so many ops may be planned in all, which takes less than ten seconds.
+_OPS, _FEWEST, _MOST = 90_000, 8, 150
 # Configurations that are returned.
 _SHOWN = 6
 
@@ -35,6 +38,7 @@ class Fastest:
         omitted: Why nothing of a subject can be changed, by its name.
         combinations: How many combinations of changes there are at most.
         tried_ipus: Numbers of IPUs on which nothing was found to fit.
+        items: Elements of data that a weight update keeps; None where it may have others.
     """
 
     now: Trial
@@ -45,6 +49,7 @@ class Fastest:
     omitted: Mapping[str, str]
     combinations: int
     tried_ipus: tuple[int, ...] = ()
+    items: int | None = None
 
     @property
     def best(self) -> Trial | None:
@@ -62,6 +67,8 @@ def fastest(
     plans: int | None = None,
     subjects: Collection[str] = SUBJECTS,
     most_items: int | None = None,
+    keep_items: bool = False,
+    planned: Callable[[int, int, int], None] | None = None,
 ) -> Fastest:
     """Searches the fastest configuration of a program that fits.
 
@@ -70,9 +77,13 @@ def fastest(
         ipus: how many IPUs there are for all replicas; None for those that it has, or twice, four
             times ... as many if nothing fits on them.
         plans: how many plans to make at most, for each number of IPUs; None for as many as take
-            about half a minute.
+            some seconds.
         subjects: what may be changed.
         most_items: elements of data that a weight update may be made of; None for any number.
+        keep_items: whether an update has to be made of as many elements of data as now (the
+            effective batch size), so that the model learns the same.
+        planned: called after each plan with the number of IPUs, of plans so far, and of all plans
+            at most.
 
     Returns:
         What was found, the same each time.
@@ -84,17 +95,21 @@ def fastest(
     instances = plan.settings.instances
     most = Machine(plan.settings.chip).num_ipus * instances
     _check(ipus, instances, most, subjects)
+    if plans is not None and plans < 1:
+        raise ValueError(f"plans is a whole number from 1; received {plans}.")
     budget = budget_of(plan) if plans is None else plans
     now = Trial(Choices(), plan)
+    items = _kept_items(now) if keep_items else None
     number = ipus if ipus is not None else min(most, now.ipus)
     without: list[int] = []
     while True:
-        search, space, guide = _search(plan, number, subjects, most_items)
+        said = None if planned is None else functools.partial(planned, number)
+        search, space, guide = _search(plan, number, subjects, most_items, items, said)
         found = search.run(budget)
         ranked = tuple(search.different(_SHOWN))
         if ranked or ipus is not None or number * 2 > most:
             return Fastest(
-                now, number, found, ranked, guide, space.omitted, space.size, tuple(without)
+                now, number, found, ranked, guide, space.omitted, space.size, tuple(without), items
             )
         without.append(number)
         number *= 2
@@ -109,13 +124,25 @@ def budget_of(plan: Plan) -> int:
     return min(_MOST, max(_FEWEST, _OPS // max(1, len(plan.workload.ops))))
 
 
+def _kept_items(now: Trial) -> int | None:
+    """Elements of data of an update; None for a program that does not train."""
+    return now.update_items if BACKWARD in structure(now.plan.workload).sections else None
+
+
 def _search(
-    plan: Plan, ipus: int, subjects: Collection[str], most_items: int | None
+    plan: Plan,
+    ipus: int,
+    subjects: Collection[str],
+    most_items: int | None,
+    items: int | None,
+    planned: Callable[[int, int], None] | None,
 ) -> tuple[Search, Space, Guide]:
     settings = plan.settings
-    maker = Maker(plan.workload, settings, ipus, fewer=True)
+    if items is not None:  # the mini-batches of an update follow from the rest
+        subjects = [name for name in subjects if name != "count"]
+    maker = Maker(plan.workload, settings, ipus, fewer=True, items=items)
     space = Space(plan.workload, settings, maker.structure, ipus, subjects)
-    search = Search(plan, space, maker, most_items=most_items)
+    search = Search(plan, space, maker, most_items=most_items, items=items, planned=planned)
     return search, space, Guide(plan, maker.structure)
 
 

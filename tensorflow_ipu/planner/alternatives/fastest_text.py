@@ -12,7 +12,7 @@ from tensorflow_ipu.text import aligned
 
 # Single changes and failures that are shown.
 _SINGLES, _FAILURES = 12, 8
-_HEAD = ("IPUs", "items/s", "label", "worst tile", "label", "fits", "items of an update", "changes")
+_HEAD = ("IPUs", "items/s", "label", "worst tile", "label", "fits", "items/update", "changes")
 _RIGHT = (0, 1, 3, 6)
 
 
@@ -44,6 +44,7 @@ def to_dict(result: Fastest) -> dict[str, Any]:
         "impossible": list(result.found.failures),
         "nothing_to_change": dict(result.omitted),
         "tried_ipus": list(result.tried_ipus),
+        "kept_items_of_an_update": result.items,
     }
 
 
@@ -147,6 +148,11 @@ def _limits(result: Fastest) -> Iterator[str]:
         f"for {result.ipus} IPU{'s'[: result.ipus != 1]}; seen and not planned: "
         f"{result.found.left:,}."
     )
+    if result.items is not None:
+        yield (
+            f"An update keeps its {result.items:,} elements of data, and the model learns as it "
+            "does: --most-items N allows others."
+        )
     for name, reason in result.omitted.items():
         yield f"Nothing to change of {name}: {reason}."
     failures = list(result.found.failures)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tensorflow_ipu.configs.machine import Machine
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.alternatives.search import best_first
-from tensorflow_ipu.planner.alternatives.search.choices import SUBJECTS
+from tensorflow_ipu.planner.alternatives.search.choices import SUBJECTS, Choices
 from tensorflow_ipu.planner.alternatives.search.maker import Maker
 from tensorflow_ipu.planner.alternatives.search.space import Space
 from tensorflow_ipu.planner.alternatives.search.steps import Guide
@@ -16,7 +19,10 @@ from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.time import throughput
 
 # What saves no memory by itself.
-_NO_REMEDY = ("replicas", "schedule", "partials", "count")
+_NO_REMEDY = ("replicas", "partials", "count")
+# What is always planned alone, in a program of any size: what changes no more than the rounding of
+# results, and what a user tries first.
+_ALWAYS = ("recompute", "optimizer_state", "activations", "schedule", "batch")
 # Plans for remedies: so many ops may be planned in all, which takes about a second. A few plans are
 # made of any program.
 _OPS, _FEWEST, _MOST = 15_000, 2, 24
@@ -52,7 +58,30 @@ class Remedy:
     plan: Plan = dataclasses.field(repr=False)
 
 
+class Findings(NamedTuple):
+    """Changes that make a program need less memory, and the kinds that were not tried.
+
+    Args:
+        remedies: the changes, those that suffice first.
+        untried: subjects of `SUBJECTS` that could be changed, and of which no change was planned
+            alone.
+    """
+
+    remedies: tuple[Remedy, ...]
+    untried: tuple[str, ...]
+
+
 def remedies(plan: Plan, plans: int | None = None) -> tuple[Remedy, ...]:
+    """Finds changes that make a program need less memory: see `search`.
+
+    Args:
+        plan: of the program.
+        plans: as for `search`.
+    """
+    return search(plan, plans).remedies
+
+
+def search(plan: Plan, plans: int | None = None) -> Findings:
     """Finds changes that make a program need less memory.
 
     Single changes and combinations of them are planned anew, so a saving includes what it costs
@@ -60,26 +89,55 @@ def remedies(plan: Plan, plans: int | None = None) -> tuple[Remedy, ...]:
 
     Args:
         plan: of the program.
-        plans: how many plans to make at most; None for as many as take about a second, and a few
-            for a program of tens of thousands of ops.
+        plans: how many plans to make at most; None for as many as take about a second, and for what
+            is always tried: recomputation, offloading, schedules, smaller batches.
 
     Returns:
-        Those that save something on the worst tile. First those that make the program fit, single
-        changes and the best combinations: those that cost the fewest cycles first, then those that
-        save most. Then the single changes that do not suffice, by saving.
+        With those changes that save something on the worst tile. First those that make the program
+        fit, single changes and the best combinations: those that cost the fewest cycles first, then
+        those that save most. Then the single changes that do not suffice, by saving.
     """
     if not plan.workload.ops:
-        return ()
-    budget = budget_of(plan) if plans is None else plans
+        return Findings((), ())
+    if plans is None:
+        return _latest(plan)
+    return _search(plan, plans, ())
+
+
+class _Latest:
+    """The findings of the plan that was searched last: for its error and for its report."""
+
+    def __init__(self) -> None:
+        self._plan: weakref.ref[Plan] | None = None
+        self._findings = Findings((), ())
+
+    def __call__(self, plan: Plan) -> Findings:
+        """Searches with the usual number of plans, unless this plan was the last."""
+        if self._plan is None or self._plan() is not plan:
+            self._findings = _search(plan, budget_of(plan), _ALWAYS)
+            self._plan = weakref.ref(plan, self._forget)
+        return self._findings
+
+    def _forget(self, _: object) -> None:
+        """Drops the findings when the plan goes."""
+        self._plan, self._findings = None, Findings((), ())
+
+
+_latest = _Latest()
+
+
+def _search(plan: Plan, budget: int, always: Sequence[str]) -> Findings:
+    """Searches with a number of plans, and with one for each of some subjects."""
     settings = plan.settings
     ipus = Machine(settings.chip).num_ipus * settings.instances
     maker = Maker(plan.workload, settings, ipus)
     subjects = [name for name in SUBJECTS if name not in _NO_REMEDY]
     space = Space(plan.workload, settings, maker.structure, ipus, subjects, saving=True)
-    search = best_first.Search(plan, space, maker, per_ipu=True)
-    search.run(budget)
+    searched = best_first.Search(plan, space, maker, per_ipu=True)
+    searched.run(budget, always)
     guide = Guide(plan, maker.structure)
-    return tuple(sorted((_remedy(plan, guide, t) for t in _chosen(plan, search)), key=_rank))
+    found = sorted((_remedy(plan, guide, t) for t in _chosen(plan, searched)), key=_rank)
+    return Findings(tuple(found), _untried(space, searched))
 
 
 def budget_of(plan: Plan) -> int:
@@ -89,6 +147,14 @@ def budget_of(plan: Plan) -> int:
         plan: of the program.
     """
     return min(_MOST, max(_FEWEST, _OPS // max(1, len(plan.workload.ops))))
+
+
+def _untried(space: Space, searched: best_first.Search) -> tuple[str, ...]:
+    """Subjects that could be changed, and of which no change was planned alone."""
+    seen = [*searched.found.trials, *searched.found.failures.values()]
+    tried = {choices.made()[0] for choices in seen if len(choices.made()) == 1}
+    possible = dict.fromkeys(subject for subject, _ in space.neighbors(Choices()))
+    return tuple(subject for subject in possible if subject not in tried)
 
 
 def _chosen(plan: Plan, search: best_first.Search) -> list[Trial]:

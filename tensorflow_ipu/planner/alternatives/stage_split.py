@@ -127,7 +127,7 @@ class Splitter:
 
     def split(self, stages: int, schedule: str | None = None, count: int | None = None) -> Split:
         """Cuts the program; see the function `split`."""
-        description = self._describe(stages, schedule, count)
+        description = self.describe(stages, schedule, count)
         return self._made(self._table.cut(description, self._capacity), description)
 
     def count(self, stages: int, schedule: str | None = None) -> int:
@@ -137,7 +137,7 @@ class Splitter:
             stages: number of stages.
             schedule: as for `split`.
         """
-        return self._describe(stages, schedule, None).count
+        return self.describe(stages, schedule, None).count
 
     def parts(self, stages: int) -> tuple[Stage, ...]:
         """Returns the stages of a cut, without making the program with them.
@@ -145,7 +145,7 @@ class Splitter:
         Args:
             stages: number of stages.
         """
-        description = self._describe(stages, None, None)
+        description = self.describe(stages, None, None)
         return self._table.stages(self._table.cut(description, self._capacity))
 
     def at(
@@ -168,12 +168,20 @@ class Splitter:
                 f"Expected the ends of stages in order, each with a layer, up to the {number} "
                 f"layers that there are; received {list(ends)}."
             )
-        return self._made(ends, self._describe(len(ends), schedule, count))
+        return self._made(ends, self.describe(len(ends), schedule, count))
 
-    def _describe(
-        self, stages: int, schedule: str | None, count: int | None
-    ) -> PipelineDescription:
-        """The pipeline to make."""
+    def describe(self, stages: int, schedule: str | None, count: int | None) -> PipelineDescription:
+        """Returns the pipeline that a cut makes; see `split`.
+
+        Args:
+            stages: number of stages.
+            schedule: as for `split`.
+            count: as for `split`.
+
+        Raises:
+            ValueError: there are fewer layers than stages, no such schedule, or the schedule cannot
+                have that count.
+        """
         _check_stages(self._found, stages)
         return _description(self._workload, self._found, stages, schedule, count)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.planner import planning
-from tensorflow_ipu.planner.alternatives import remedies
+from tensorflow_ipu.planner.alternatives import capacity_text, remedies
 from tensorflow_ipu.planner.settings import Settings
 from tests.support.layered_workloads import dense
 from tests.support.workloads import pipeline
@@ -157,6 +157,22 @@ def test_the_budget_of_plans_depends_on_the_number_of_ops():
         for workload in (small, large)
     ]
     assert budgets == [24, 2]
+
+
+def test_large_programs_have_all_usual_remedies(monkeypatch):
+    """As few plans as for tens of thousands of ops: the usual changes are planned besides."""
+    monkeypatch.setattr(remedies, "_OPS", 0)
+    plan = planning.plan(pipeline(4, batch=256, width=128), _settings(16))
+    found = remedies.search(plan)
+    names = [remedy.name for remedy in found.remedies]
+    for name in ("recompute activations", "offload activations", "schedule", "mini-batches of"):
+        assert any(name in one for one in names), (name, names)
+    assert "matmul_proportion" in found.untried
+    assert not {"recompute", "activations", "schedule", "batch"} & set(found.untried)
+    last = capacity_text.report(plan, True, found.remedies, found.untried).splitlines()[-1]
+    assert last.startswith("Not tried alone: ") and "`tensorflow-ipu remedies`" in last
+    assert "memory for temporaries of matrix products" in last
+    assert remedies.search(plan) is found  # the report of the program has the same
 
 
 def test_a_program_that_fits_has_remedies_too():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tensorflow_ipu.planner.alternatives.search import guess
 from tensorflow_ipu.planner.alternatives.search.choices import Choices
@@ -78,6 +78,8 @@ class Search:
         maker: makes the programs.
         per_ipu: whether the speed for each IPU counts, not that of all.
         most_items: elements of data that a weight update may be made of; None for any number.
+        items: elements of data that a weight update has to be made of; None for any number.
+        planned: called with the number of plans so far, and of all at most, after each plan.
 
     Attributes:
         found: What was planned.
@@ -90,8 +92,11 @@ class Search:
         maker: Maker,
         per_ipu: bool = False,
         most_items: int | None = None,
+        items: int | None = None,
+        planned: Callable[[int, int], None] | None = None,
     ) -> None:
         self._plan, self._space, self._maker = plan, space, maker
+        self._items, self._planned, self._all, self._done = items, planned, 0, 0
         self._per_ipu, self._most_items = per_ipu, most_items
         self.found = Found()
         self._start = Trial(Choices(), plan)
@@ -99,11 +104,12 @@ class Search:
         self._waiting: list[_Waiting] = []
         self._left = 0
 
-    def run(self, plans: int) -> Found:
+    def run(self, plans: int, always: Collection[str] = ()) -> Found:
         """Plans configurations.
 
         Args:
             plans: how many at most; the program as it is does not count.
+            always: subjects of which the most promising change is planned first, besides `plans`.
 
         Returns:
             What was found, the same each time.
@@ -113,6 +119,12 @@ class Search:
         self._try(Choices(), self._plan)
         self._wait(self._start.choices, guess.of_plan(self._plan))
         singles = _each_subject_first(self._waiting)
+        promised = _first_of(singles, always)
+        self._left += len(promised)
+        self._all = plans + len(promised)
+        for trial in [self._next(waiting) for waiting in promised]:
+            self._build_upon(trial)
+        singles = [waiting for waiting in singles if waiting not in promised]
         number = int(_SINGLES * plans) if plans >= _FEW else 0
         first, self._waiting = _divided(singles, number)
         for trial in [self._next(waiting) for waiting in first]:
@@ -160,7 +172,9 @@ class Search:
 
     def _will_do(self, trial: Trial) -> bool:
         """Whether a configuration fits, with an update that is not too large."""
-        return trial.fits and (self._most_items is None or trial.update_items <= self._most_items)
+        items = trial.update_items
+        enough = self._most_items is None or items <= self._most_items
+        return trial.fits and enough and self._items in (None, items)
 
     def _combine(self) -> None:
         """Plans combinations."""
@@ -195,7 +209,14 @@ class Search:
     def _next(self, waiting: _Waiting) -> Trial | None:
         """Plans a configuration; None if it cannot be had."""
         self._left -= 1
-        return self._try(waiting.choices)
+        return self._counted(self._try(waiting.choices))
+
+    def _counted(self, trial: Trial | None) -> Trial | None:
+        """Says that one more plan was made."""
+        self._done += 1
+        if self._planned is not None:
+            self._planned(self._done, self._all)
+        return trial
 
     def _try(self, choices: Choices, known: Plan | None = None) -> Trial | None:
         """Plans a configuration; `known` is its plan if nothing else has to change for it."""
@@ -248,7 +269,8 @@ class Search:
     def _guess(self, guessed: guess.Guess, choices: Choices, subject: str) -> guess.Guess:
         """What one more choice may do: as fast or slow as it was alone, where that is known."""
         then = guess.after(guessed, choices, subject)
-        alone = self.found.trials.get(Choices().with_choice(subject, getattr(choices, subject)))
+        single = self._canonical(Choices().with_choice(subject, getattr(choices, subject)))
+        alone = None if single is None else self.found.trials.get(single)
         if alone is None:
             return then
         if (alone.worst, alone.speed) == (self._start.worst, self._start.speed):
@@ -271,11 +293,12 @@ class Search:
         again = True
         while again:
             again, found = False, self.best()
-            for choices in _without_one(found.choices) if found else ():
-                if choices in self.found.trials or not choices.made() or self._left <= 0:
+            for wanted in _without_one(found.choices) if found else ():
+                choices = self._canonical(wanted)
+                if choices is None or choices in self.found.trials or self._left <= 0:
                     continue
                 self._left -= 1
-                trial = self._try(choices)
+                trial = self._counted(self._try(choices))
                 if trial is not None and self.best() is trial:
                     again = True
                     break
@@ -295,6 +318,16 @@ def _each_subject_first(singles: Sequence[_Waiting]) -> list[_Waiting]:
         places[subject] = places.get(subject, 0) + 1
         ordered.append((places[subject], waiting))
     return [waiting for _, waiting in sorted(ordered)]
+
+
+def _first_of(singles: Sequence[_Waiting], subjects: Collection[str]) -> list[_Waiting]:
+    """The most promising single change of each subject."""
+    found: dict[str, _Waiting] = {}
+    for waiting in singles:
+        subject = waiting.choices.made()[0]
+        if subject in subjects:
+            found.setdefault(subject, waiting)
+    return list(found.values())
 
 
 def _divided(waiting: list[_Waiting], number: int) -> tuple[list[_Waiting], list[_Waiting]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 # Values of `Choices.optimizer_state`.
@@ -31,6 +31,8 @@ class Choices:
         convolution_proportion: That of convolutions.
         slice_proportion: That of gathers and scatters.
         replicas: Copies of the program, at most; fewer where the IPUs do not suffice.
+        mini_batches: Mini-batches of an update that follow from the other choices, so that an
+            update keeps its elements of data; no subject of its own.
     """
 
     precision: str | None = None
@@ -48,6 +50,7 @@ class Choices:
     convolution_proportion: float | None = None
     slice_proportion: float | None = None
     replicas: int | None = None
+    mini_batches: int | None = None
 
     def made(self) -> tuple[str, ...]:
         """Returns the subjects that are changed."""
@@ -67,7 +70,7 @@ class Choices:
             subject: what is chosen, the name of an attribute.
             value: its value; None takes the choice back. Stages and shards exclude each other.
         """
-        changed: dict[str, Any] = {subject: value}
+        changed: dict[str, Any] = {subject: value, "mini_batches": None}
         if subject == "stages" and value is not None:
             changed["shards"] = None
         if subject == "shards" and value is not None:
@@ -81,6 +84,27 @@ class Choices:
 
 
 #: What can be chosen.
-SUBJECTS = tuple(field.name for field in dataclasses.fields(Choices))
+SUBJECTS = tuple(
+    field.name for field in dataclasses.fields(Choices) if field.name != "mini_batches"
+)
+
+#: What each subject is called.
+SUBJECT_NAMES: Mapping[str, str] = {
+    "precision": "float16",
+    "partials": "sums of products in float16",
+    "batch": "size of mini-batches",
+    "optimizer_state": "place of the optimizer state",
+    "weights": "place of the weights",
+    "stages": "pipeline stages",
+    "shards": "shards",
+    "schedule": "schedule of the pipeline",
+    "count": "gradient accumulation",
+    "recompute": "recomputation",
+    "activations": "place of the activations",
+    "matmul_proportion": "memory for temporaries of matrix products",
+    "convolution_proportion": "memory for temporaries of convolutions",
+    "slice_proportion": "memory for temporaries of gathers and scatters",
+    "replicas": "replicas",
+}
 
 _OF_PIPELINES = ("stages", "schedule", "weights", "activations")

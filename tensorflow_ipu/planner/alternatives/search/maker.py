@@ -6,6 +6,7 @@ import dataclasses
 from collections import OrderedDict
 from typing import Any
 
+from tensorflow_ipu import op_names
 from tensorflow_ipu.planner.alternatives import (
     batch,
     replication,
@@ -15,7 +16,7 @@ from tensorflow_ipu.planner.alternatives import (
 )
 from tensorflow_ipu.planner.alternatives.search.choices import ON_CHIP, REMOTE, SPLIT, Choices
 from tensorflow_ipu.planner.alternatives.stage_cut import Stage
-from tensorflow_ipu.planner.alternatives.stage_split import Splitter
+from tensorflow_ipu.planner.alternatives.stage_split import Splitter, check_count, schedule_named
 from tensorflow_ipu.planner.plan import Plan
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program.structure import Structure
@@ -60,14 +61,21 @@ class Maker:
         settings: what it is planned for now.
         ipus: how many there are for all replicas.
         fewer: whether there may be fewer replicas than now, where the IPUs do not suffice.
+        items: elements of data of all replicas that a weight update is to be made of; None for any
+            number.
     """
 
     def __init__(
-        self, workload: Workload, settings: Settings, ipus: int, fewer: bool = False
+        self,
+        workload: Workload,
+        settings: Settings,
+        ipus: int,
+        fewer: bool = False,
+        items: int | None = None,
     ) -> None:
         self._settings = settings
         self._ipus = ipus
-        self._fewer = fewer
+        self._fewer, self._items = fewer, items
         self._bases: dict[Choices, Planner] = {Choices(): Planner(workload)}
         self._splitters: dict[Choices, Splitter] = {}
         self._kept: OrderedDict[tuple[Any, ...], tuple[Planner, tuple[Stage, ...]]] = OrderedDict()
@@ -81,15 +89,17 @@ class Maker:
         """Returns the choices without those that change nothing.
 
         There are as many replicas as there are IPUs for, and the state of an optimizer that comes
-        to accumulate gradients is in streaming memory anyway.
+        to accumulate gradients is in streaming memory anyway. Where an update keeps its elements of
+        data, the mini-batches of an update follow from the rest, else the size of a mini-batch.
 
         Args:
             choices: what is changed.
 
         Raises:
-            ValueError: there are too few IPUs.
+            ValueError: there are too few IPUs, or an update cannot keep its elements of data.
         """
         replicas = self._replicas(choices)
+        choices = self._keeping(choices, replicas)
         changed = None if replicas == self._settings.replicas else replicas
         state = choices.optimizer_state
         if state == REMOTE and self.offloads(choices):
@@ -107,7 +117,53 @@ class Maker:
         workload = self._bases[Choices()].workload
         if workload.pipeline is not None or self.structure.accumulated:
             return False
-        return choices.stages is not None or choices.count is not None
+        changes = (choices.stages, choices.count, choices.mini_batches)
+        return any(value is not None for value in changes)
+
+    def _keeping(self, choices: Choices, replicas: int) -> Choices:
+        """The choices with which an update is made of as many elements of data as it is to be."""
+        workload = self._bases[Choices()].workload
+        now = workload.batch
+        choices = dataclasses.replace(choices, mini_batches=None)
+        if self._items is None or now is None or choices.count is not None:
+            return choices
+        usual = self._usual_count(choices)
+        of_all = (choices.batch or now) * replicas
+        count, rest = divmod(self._items, of_all)
+        if count and not rest and self._can_have(choices, count, usual):
+            return dataclasses.replace(choices, mini_batches=None if count == usual else count)
+        size, rest = divmod(self._items, usual * replicas)
+        if choices.batch is None and size and not rest:
+            return dataclasses.replace(choices, batch=None if size == now else size)
+        raise ValueError(
+            f"An update would not be made of {self._items:,} elements of data, as it is now: "
+            "--most-items any allows that."
+        )
+
+    def _usual_count(self, choices: Choices) -> int:
+        """Mini-batches of an update unless it is told."""
+        if choices.stages is not None:
+            return self._splitter(Choices()).count(choices.stages, choices.schedule)
+        return self._count_now(self._bases[Choices()].workload)
+
+    def _can_have(self, choices: Choices, count: int, usual: int) -> bool:
+        """Whether an update can be made of a number of mini-batches."""
+        workload = self._bases[Choices()].workload
+        pipeline = workload.pipeline
+        if count == usual:
+            return True
+        if choices.stages is None and pipeline is None:
+            fed = any(op.type == op_names.INFEED for op in workload.ops)
+            return fed and choices.shards is None
+        try:
+            if choices.stages is not None:
+                self._splitter(Choices()).describe(choices.stages, choices.schedule, count)
+            elif pipeline is not None:
+                wanted = schedule_named(choices.schedule or pipeline.schedule.name)
+                check_count(dataclasses.replace(pipeline, schedule=wanted, count=count))
+        except ValueError:
+            return False
+        return True
 
     def make(self, choices: Choices) -> Made:
         """Returns the program with some choices.
@@ -178,7 +234,9 @@ class Maker:
         if choices.stages is None:  # a cut into stages has these already
             if choices.schedule is not None:
                 changes["schedule"] = choices.schedule
-            if choices.count is not None:
+            if choices.mini_batches is not None:
+                changes["count"] = choices.mini_batches
+            elif choices.count is not None:
                 changes["count"] = max(1, int(self._count_now(workload) * choices.count))
         return variations.changed_program(workload, self._settings, self._settings, changes)
 
@@ -208,7 +266,7 @@ class Maker:
         self, base: Choices, stages: int, choices: Choices
     ) -> tuple[Workload, tuple[Stage, ...]]:
         """The program in stages, with so many times the mini-batches of an update."""
-        splitter, count = self._splitter(base), None
+        splitter, count = self._splitter(base), choices.mini_batches
         if choices.count is not None:
             count = max(1, int(splitter.count(stages, choices.schedule) * choices.count))
         split = splitter.split(stages, choices.schedule, count)

@@ -99,7 +99,8 @@ class Space:
             return False
         if name == "optimizer_state":
             # What comes to accumulate gradients has its state in streaming memory by default.
-            offloads = new and (choices.stages is not None or choices.count is not None)
+            counts = (choices.stages, choices.count, choices.mini_batches)
+            offloads = new and any(count is not None for count in counts)
             return value != REMOTE if offloads else value != self._state_now()
         if name == "weights" and self._replicas(choices) == 1:
             return False

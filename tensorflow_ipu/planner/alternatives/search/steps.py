@@ -130,14 +130,16 @@ class _Writer:
         """Accumulation of gradients, and where the optimizer has its state, without a pipeline."""
         state, factor = self._choices.optimizer_state, self._choices.count
         now = max(1, self._found.mini_batches // self._found.updates)
+        count = self._choices.mini_batches or int(now * (factor or 1))
+        counted = factor is not None or self._choices.mini_batches is not None
         names = [] if state is None else [_STATE_NAMES[state]]
-        if factor is not None:
-            names.insert(0, f"{int(now * factor)} mini-batches for an update in place of {now}")
+        if counted:
+            names.insert(0, f"{count} mini-batches for an update in place of {now}")
         if names:
             where = self._state()
-            if factor is not None and state is None and not self._found.accumulated:
+            if counted and state is None and not self._found.accumulated:
                 where = dataclasses.replace(where, remote_state=True)
-            lines = self._words.accumulation(int(now * (factor or 1)), where)
+            lines = self._words.accumulation(count, where)
             place = _at(_update_line(self._plan.workload))
             yield Step(" and ".join(names), tuple(f"{line}{place}" for line in lines))
 
@@ -166,16 +168,20 @@ class _Writer:
             # As is the default, which has to be said for those who set other options, too.
             if self._plan.workload.pipeline is None and change.remote_state is None:
                 change = dataclasses.replace(change, remote_state=True)
-        elif choices.count is not None and pipeline is not None:
+        elif self._counted() and pipeline is not None:
             change = dataclasses.replace(change, count=pipeline.count)
         names += self._pipeline_names(choices, change.count)
         if names:
             yield self._words.pipeline(change)._replace(name=", ".join(names))
 
+    def _counted(self) -> bool:
+        """Whether an update takes another number of mini-batches."""
+        return self._choices.count is not None or self._choices.mini_batches is not None
+
     def _pipeline_names(self, choices: Choices, count: int | None) -> Iterator[str]:
         if choices.schedule is not None:
             yield f"{choices.schedule} schedule"
-        if choices.count is not None:
+        if self._counted():
             yield f"{count} mini-batches for an update"
         if choices.optimizer_state is not None:
             yield _STATE_NAMES[choices.optimizer_state]
