@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from tensorflow_ipu.costs.label import Label, worst
+from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner.labels import median_label
 from tensorflow_ipu.planner.op_groups import group
-from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer, Plan
+from tensorflow_ipu.planner.plan import IpuMemory, LiveBuffer
 from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Workload
 
 # Phase of ops -> column of their cycles; everything else is the forward pass.
@@ -24,7 +24,8 @@ class LayerRow(NamedTuple):
     Args:
         layer: name of the layer; of ops in no layer the function of the user's program, such as
             `step (train.py)`, `infeed` or `outfeed`.
-        forward_cycles: of all its ops of the forward pass in one launch.
+        forward_cycles: of its ops and transfers of the forward pass in one launch, on all IPUs of a
+            replica.
         backward_cycles: those of the backward pass.
         update_cycles: those of weight updates.
         variable_bytes: what one replica keeps of its variables.
@@ -73,7 +74,19 @@ class TypeRow(NamedTuple):
 
 
 class Timed(Protocol):
-    """An op with its cycles in a launch."""
+    """An op or a transfer with its cycles in a launch."""
+
+    @property
+    def layer(self) -> str:
+        """The layer it is in, or its stand-in."""
+
+    @property
+    def phase(self) -> str:
+        """`forward`, `backward` or `update`."""
+
+    @property
+    def label(self) -> str:
+        """How far the cycles can be trusted."""
 
     @property
     def type(self) -> str:
@@ -136,13 +149,13 @@ def type_rows(rows: Iterable[Timed]) -> tuple[TypeRow, ...]:
     return tuple(sorted(sums.values(), key=lambda row: -row.cycles))
 
 
-def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
+def layer_rows(workload: Workload, operations: Iterable[Timed]) -> tuple[LayerRow, ...]:
     """Returns what each layer takes, in program order.
 
     Args:
-        plan: memory and time of a program.
+        workload: a program.
+        operations: its ops and transfers with their cycles, as `Report.operations` returns them.
     """
-    workload = plan.workload
     sums: dict[str, dict[str, float]] = {}
     by_label: dict[str, dict[Label, float]] = {}
 
@@ -153,11 +166,10 @@ def layer_rows(plan: Plan) -> tuple[LayerRow, ...]:
         numbers = of(group(op))
         numbers["ops"] += 1
         numbers["flops"] += (op.flops or 0) * op.runs
-    for time in plan.timeline.ops:
-        op = workload.ops[time.op]
-        of(group(op))[_PHASES.get(op.phase, "forward_cycles")] += time.cycles
-        parts = by_label.setdefault(group(op) or NO_LAYER, dict.fromkeys(Label, 0.0))
-        parts[worst((time.cost.label, op.label))] += time.cycles
+    for row in operations:
+        of(row.layer)[_PHASES.get(row.phase, "forward_cycles")] += row.cycles
+        parts = by_label.setdefault(row.layer, dict.fromkeys(Label, 0.0))
+        parts[Label(row.label)] += row.cycles
     for variable, layer in layers_of_variables(workload).items():
         of(layer)["variable_bytes"] += workload.variables[variable].share
     for layer, num_bytes in activations(workload):

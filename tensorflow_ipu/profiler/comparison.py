@@ -1,13 +1,20 @@
-"""Compares two reports, in total and by layer."""
+"""Compares reports: in total, by layer, and by the tensors live at their peaks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tensorflow_ipu.profiler import breakdown
 from tensorflow_ipu.profiler.snapshot import Snapshot
-from tensorflow_ipu.text import aligned
+from tensorflow_ipu.text import aligned, human_bytes
 
+if TYPE_CHECKING:
+    from tensorflow_ipu.profiler.report import Report
+
+# Numbers at the end of scopes and names.
+_NUMBERS = re.compile(r"_\d+(?=[/:]|$)")
 # How a change of a number is told: by how much, then as a share of what it was.
 _PERCENT = 100
 
@@ -55,15 +62,38 @@ def differences(before: Snapshot, after: Snapshot) -> tuple[Difference, ...]:
     return tuple(changes)
 
 
-def format_changes(changes: Sequence[Difference]) -> str:
-    """Returns changes as text: an aligned table, or one line that says that there are none.
+def largest_first(changes: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Returns changes of the program, then of its layers, each the largest first.
+
+    The size of a change is its part of the number: for layers, of the sum over all layers that
+    differ.
 
     Args:
         changes: what `differences` found.
     """
+    found = list(changes)
+    sums: dict[tuple[str, str], float] = {}
+    for change in found:
+        key = _measured(change)
+        sums[key] = sums.get(key, 0.0) + max(change.before or 0, change.after or 0)
+
+    def rank(change: Difference) -> tuple[bool, float]:
+        return bool(change.layer), -abs(change.growth) / (sums[_measured(change)] or 1)
+
+    return tuple(sorted(found, key=rank))
+
+
+def format_changes(changes: Sequence[Difference], top: int | None = None) -> str:
+    """Returns changes as text: an aligned table, or one line that says that there are none.
+
+    Args:
+        changes: what `differences` found.
+        top: how many changes of the program, and of layers, to show at most; None for all.
+    """
     if not changes:
         return "no differences"
     rows = [("layer", "metric", "before", "after", "change", "")]
+    shown, more = _first(changes, top)
     rows += [
         (
             change.layer or "(program)",
@@ -73,9 +103,121 @@ def format_changes(changes: Sequence[Difference]) -> str:
             f"{change.growth:+,.0f}",
             "" if change.share is None else f"{change.share * _PERCENT:+.1f} %",
         )
-        for change in changes
+        for change in shown
     ]
-    return "\n".join(aligned(rows, right=range(2, 6)))
+    return "\n".join([*aligned(rows, right=range(2, 6)), *_more(more)])
+
+
+def summary(reports: Sequence[Report], names: Sequence[str]) -> str:
+    """Returns the summary of some reports as a table: speed, and whether they fit.
+
+    Args:
+        reports: at least one.
+        names: what each is called.
+    """
+    columns = [_summary_of(report) for report in reports]
+    rows = [("", *names)]
+    rows += [(title, *(each[title] for each in columns)) for title in columns[0]]
+    return "\n".join(aligned(rows, right=range(1, len(names) + 1)))
+
+
+def summary_to_dict(report: Report) -> dict[str, Any]:
+    """Returns the summary of a report as data for JSON.
+
+    Args:
+        report: the report.
+    """
+    found, fullest = report.insights, report.plan.fullest
+    return {
+        "name": report.name,
+        "fits": bool(report.plan.fits),
+        "items_per_second": found["items_per_second"],
+        "cycles": report.plan.timeline.cycles,
+        "seconds": report.plan.timeline.seconds,
+        "worst_tile_bytes": fullest.worst_bytes,
+        "capacity": int(fullest.capacity),
+        "memory_bytes": sum(memory.total for memory in report.plan.memory),
+        "live_peak_bytes": [_live_peak(memory) for memory in report.plan.memory],
+    }
+
+
+def format_many(snapshots: Sequence[Snapshot], names: Sequence[str], top: int | None = None) -> str:
+    """Returns the numbers that differ between some reports, one column for each.
+
+    Args:
+        snapshots: the numbers of the reports.
+        names: what each is called.
+        top: how many numbers of the program, and of layers, to show at most; None for all.
+    """
+    found: dict[tuple[str, str], Difference] = {}
+    for one in snapshots[1:]:
+        for change in differences(snapshots[0], one):
+            key = change.layer, change.metric
+            if key not in found or abs(change.growth) > abs(found[key].growth):
+                found[key] = change
+    if not found:
+        return "no differences"
+    shown, more = _first(largest_first(found.values()), top)
+    rows = [("layer", "metric", *names)]
+    rows += [
+        (
+            change.layer or "(program)",
+            change.metric,
+            *(_number(_value(one, change.layer, change.metric)) for one in snapshots),
+        )
+        for change in shown
+    ]
+    right = range(2, len(names) + 2)
+    return "\n".join([*aligned(rows, right=right), *_more(more)])
+
+
+def live_changes(before: Report, after: Report, top: int | None = None) -> str:
+    """Returns the tensors at the peaks of two reports that differ, as text; empty without any.
+
+    Args:
+        before: the first.
+        after: the second.
+        top: how many to show at most; None for all.
+    """
+    found = [change for change in at_peaks(before, after) if change.growth]
+    if not found:
+        return ""
+    rows = [("live at the peak of the fullest IPU", "before", "after", "change")]
+    rows += [
+        (
+            change.metric,
+            human_bytes(change.before),
+            human_bytes(change.after),
+            f"{'+' if change.growth > 0 else '-'}{human_bytes(abs(change.growth))}",
+        )
+        for change in found[:top]
+    ]
+    more = 0 if top is None else max(0, len(found) - top)
+    return "\n".join([*aligned(rows, right=range(1, 4)), *_more(more)])
+
+
+def at_peaks(before: Report, after: Report) -> list[Difference]:
+    """Returns the bytes of tensors at the peaks of two reports, the largest change first.
+
+    Tensors are matched by name; what is left by name without the numbers of scopes, which depend on
+    what a process has made before.
+
+    Args:
+        before: the first.
+        after: the second.
+    """
+    first, second = _at_peak(before), _at_peak(after)
+    left: dict[str, list[str]] = {}
+    for name in second:
+        if name not in first:
+            left.setdefault(_NUMBERS.sub("", name), []).append(name)
+    sides: dict[str, float] = {}
+    for name, size in first.items():
+        others = left.get(_NUMBERS.sub("", name)) if name not in second else None
+        sides[others.pop(0) if others else name] = size
+    names = _union(second, sides)
+    found = [Difference("", name, sides.get(name), second.get(name)) for name in names]
+    return sorted(found, key=lambda change: -abs(change.growth))
 
 
 def changes_to_dict(changes: Sequence[Difference]) -> list[dict[str, Any]]:
@@ -94,6 +236,59 @@ def changes_to_dict(changes: Sequence[Difference]) -> list[dict[str, Any]]:
         }
         for change in changes
     ]
+
+
+def _summary_of(report: Report) -> dict[str, str]:
+    """Summary of one report."""
+    found = summary_to_dict(report)
+    speed, label = found["items_per_second"], report.plan.timeline.label.value
+    share = _PERCENT * found["worst_tile_bytes"] / found["capacity"]
+    return {
+        "throughput": "-" if speed is None else f"{speed:,.0f} elements/s",
+        "fits": "yes" if found["fits"] else "NO",
+        "cycles of a launch": f"{found['cycles']:,.0f} ({label})",
+        "fullest tile": f"{human_bytes(found['worst_tile_bytes'])} ({share:.0f} %)",
+        "memory of all tiles": human_bytes(found["memory_bytes"]),
+        "most that is live": human_bytes(max(found["live_peak_bytes"], default=0)),
+    }
+
+
+def _live_peak(memory: Any) -> int:
+    """Bytes that are live on all tiles of an IPU at the step with most."""
+    return int(memory.live_bytes.max(initial=0)) + int(memory.always_live)
+
+
+def _at_peak(report: Report) -> dict[str, float]:
+    """Bytes of the tensors at the peak of the fullest IPU, by name."""
+    found: dict[str, float] = {}
+    for live in breakdown.tensors_at_peak(report.plan.fullest):
+        found[live.name] = found.get(live.name, 0) + live.num_bytes
+    return found
+
+
+def _measured(change: Difference) -> tuple[str, str]:
+    """The base of a change: all layers with the metric, or the number itself."""
+    return "layers" if change.layer else "", change.metric
+
+
+def _first(changes: Sequence[Difference], top: int | None) -> tuple[list[Difference], int]:
+    """The first changes of the program and of layers, and how many are left."""
+    if top is None:
+        return list(changes), 0
+    program = [change for change in changes if not change.layer][:top]
+    layers = [change for change in changes if change.layer][:top]
+    return [*program, *layers], len(changes) - len(program) - len(layers)
+
+
+def _more(number: int) -> list[str]:
+    """The line that says how many are not shown."""
+    return [f"... and {number:,} more: --top N shows N of each kind"] if number else []
+
+
+def _value(one: Snapshot, layer: str, metric: str) -> float | None:
+    """A number of a report; None if it has none of the kind."""
+    numbers = one.layers.get(layer, {}) if layer else one.totals
+    return numbers.get(metric)
 
 
 def _of_numbers(

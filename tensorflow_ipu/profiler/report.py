@@ -124,7 +124,11 @@ class Report:
         return insights(self.plan, remedies_of(self.plan))
 
     def layers(self) -> tuple[breakdown.LayerRow, ...]:
-        """Returns cycles, bytes and work of each layer, in program order."""
+        """Returns cycles, bytes and work of each layer, in program order.
+
+        Cycles are those of `operations()`: ops and transfers on all IPUs of a replica. They add up
+        to those of a launch on one IPU, and to more on several, which work at the same time.
+        """
         return self._layers
 
     def ops(self) -> tuple[Operation, ...]:
@@ -175,7 +179,7 @@ class Report:
 
     @functools.cached_property
     def _layers(self) -> tuple[breakdown.LayerRow, ...]:
-        return breakdown.layer_rows(self.plan)
+        return breakdown.layer_rows(self.workload, self.operations())
 
     @functools.cached_property
     def _ops(self) -> tuple[Operation, ...]:

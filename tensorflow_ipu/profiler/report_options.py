@@ -37,17 +37,18 @@ class ReportOptions:
     max_bytes: int = 0x10000000
 
 
-def read(attached: System) -> ReportOptions | None:
+def read(attached: System, options: Mapping[str, str] | None = None) -> ReportOptions | None:
     """Returns what the options ask for, None if they ask for no reports.
 
     Args:
         attached: what is configured.
+        options: the engine options; those of the configuration by default.
 
     Raises:
         tf.errors.InvalidArgumentError: an engine option is not known, or has a value that it does
             not take. The variable may have changed since the system was configured.
     """
-    engine = attached.engine_options
+    engine = attached.engine_options if options is None else options
     poplar_options.check_engine(f"{flags.ENGINE_OPTIONS} or compilation_poplar_options", engine)
     private = attached.settings._profiling
     legacy = bool(private.report_directory)

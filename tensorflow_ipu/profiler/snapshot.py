@@ -1,12 +1,12 @@
-"""Numbers of a Plan that comparisons and budgets use."""
+"""Numbers of a report that comparisons and budgets use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tensorflow_ipu.planner.plan import Plan
-from tensorflow_ipu.profiler import breakdown
+if TYPE_CHECKING:
+    from tensorflow_ipu.profiler.report import Report
 
 
 class Snapshot(NamedTuple):
@@ -15,19 +15,21 @@ class Snapshot(NamedTuple):
     Args:
         totals: of the whole program: `cycles` of a launch, `worst tile bytes`, `memory bytes` (all
             tiles of all IPUs of a replica), `always live bytes`, `<category> bytes`.
-        layers: of each layer: `cycles`, `variable bytes`, `flops`, `ops`.
+        layers: of each layer: `cycles` of its ops and transfers on all IPUs of a replica, `variable
+            bytes`, `flops`, `ops`.
     """
 
     totals: Mapping[str, float]
     layers: Mapping[str, Mapping[str, float]]
 
 
-def of_plan(plan: Plan) -> Snapshot:
-    """Returns the numbers of a plan, whole: cycles rounded, bytes exact.
+def of_report(report: Report) -> Snapshot:
+    """Returns the numbers of a report, whole: cycles rounded, bytes exact.
 
     Args:
-        plan: memory and time of a program.
+        report: the report.
     """
+    plan = report.plan
     totals: dict[str, float] = {
         "cycles": round(plan.timeline.cycles),
         "worst tile bytes": plan.fullest.worst_bytes,
@@ -45,6 +47,6 @@ def of_plan(plan: Plan) -> Snapshot:
             "flops": row.flops,
             "ops": row.ops,
         }
-        for row in breakdown.layer_rows(plan)
+        for row in report.layers()
     }
     return Snapshot(totals, layers)

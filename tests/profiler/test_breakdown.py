@@ -9,8 +9,11 @@ import pytest
 from tensorflow_ipu.costs.label import Label
 from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
-from tensorflow_ipu.profiler.breakdown import layer_rows, layers_of_variables
-from tests.support.workloads import Builder
+from tensorflow_ipu.profiler import snapshot
+from tensorflow_ipu.profiler.breakdown import layers_of_variables
+from tensorflow_ipu.profiler.export import text_report
+from tensorflow_ipu.profiler.report import Report
+from tests.support.workloads import Builder, pipeline
 
 
 def test_a_variable_is_in_the_layer_of_what_uses_it_itself():
@@ -29,12 +32,36 @@ def test_a_variable_is_in_the_layer_of_what_uses_it_itself():
 @pytest.mark.parametrize(("width", "label"), [(2, Label.ASSUMED), (4096, Label.MODELLED)])
 def test_a_layer_has_the_label_of_what_takes_most_of_its_cycles(width, label):
     make = Builder()
-    x = make.input("x", (width, width))
+    x = make.constant("x", (width, width))
     y = make.op("MatMul", [x, x], (width, width), name="product")
-    make.op("NoSuchOp", [make.input("z", (256,)), y], (256,), name="unknown")
+    make.op("NoSuchOp", [make.constant("z", (256,)), y], (256,), name="unknown")
     workload = make.workload()
     ops = tuple(dataclasses.replace(op, layer="dense") for op in workload.ops)
     plan = planning.plan(dataclasses.replace(workload, ops=ops), Settings())
     assert {time.cost.label for time in plan.timeline.ops} == {Label.ASSUMED, Label.MODELLED}
-    (row,) = [row for row in layer_rows(plan) if row.layer == "dense"]
+    (row,) = [row for row in Report.from_plan(plan).layers() if row.layer == "dense"]
     assert row.label == label.value
+
+
+@pytest.mark.parametrize("offloaded", [False, True])
+def test_layers_have_all_cycles_of_operations(offloaded):
+    workload = pipeline(2, count=8)
+    variables = tuple(
+        v._replace(offloaded=offloaded and v.role == "accumulator") for v in workload.variables
+    )
+    report = Report.from_plan(
+        planning.plan(dataclasses.replace(workload, variables=variables), Settings())
+    )
+    total = sum(row.cycles for row in report.operations())
+    streamed = sum(row.cycles for row in report.operations() if row.type.startswith("streaming"))
+    assert (streamed > 0) == offloaded
+    rows, nodes = report.layers(), report.layer_tree()
+    assert sum(row.cycles for row in rows) == pytest.approx(total) == nodes[0].cycles
+    numbers = snapshot.of_report(report).layers
+    assert {row.layer: round(row.cycles) for row in rows} == {
+        name: layer["cycles"] for name, layer in numbers.items()
+    }
+    # Two IPUs work at the same time: the text tells their sum from the time of the launch.
+    launch = report.plan.timeline.cycles
+    note = f"2 IPUs of a replica: {total:,.0f} in all, beside {launch:,.0f} of a launch"
+    assert total > launch and text_report.text(report).count(note) == 2

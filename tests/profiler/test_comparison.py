@@ -1,16 +1,22 @@
 """Tests of comparisons, with numbers made by hand."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorflow_ipu.planner.plan import LiveBuffer
 from tensorflow_ipu.profiler.comparison import (
     Difference,
+    at_peaks,
     changes_to_dict,
     differences,
     format_changes,
 )
+from tensorflow_ipu.profiler.report import Report
 from tensorflow_ipu.profiler.snapshot import Snapshot
+from tests.support import plans
 
 BEFORE = Snapshot({"cycles": 100, "tiles": 10}, {"conv": {"cycles": 60}, "a": {"ops": 1}})
 AFTER = Snapshot({"cycles": 150, "tiles": 10}, {"conv": {"cycles": 90}, "b": {"ops": 2}})
@@ -69,3 +75,19 @@ def test_json_has_layers_and_growth():
 @pytest.mark.parametrize("before, share", [(None, None), (0, None), (50, 1.0)])
 def test_the_share_of_growth_is_relative_to_before(before, share):
     assert Difference("", "cycles", before, 100).share == share
+
+
+def test_tensors_at_the_peak_are_matched_without_the_numbers_of_scopes():
+    def report_of(sizes):
+        memory = dataclasses.replace(
+            plans.memory(0),
+            at_peak=tuple(
+                LiveBuffer(None, name, "temporaries", size, "") for name, size in sizes.items()
+            ),
+        )
+        return Report.from_plan(dataclasses.replace(plans.plan(), memory=(memory,)))
+
+    before = report_of({"net/a_1:0": 5, "same": 7, "old": 1})
+    after = report_of({"net_1/a_1:0": 9, "same": 7, "new": 2})
+    found = [(each.metric, each.before, each.after) for each in at_peaks(before, after)]
+    assert found == [("net_1/a_1:0", 5, 9), ("new", None, 2), ("old", 1, None), ("same", 7, 7)]

@@ -12,15 +12,20 @@ if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
 
 
-def page(before: Report, after: Report) -> str:
-    """Returns two reports side by side as an HTML page.
+def page(before: Report, after: Report, *others: Report) -> str:
+    """Returns reports side by side as an HTML page.
 
     Args:
-        before: the first.
+        before: the first, which the others are compared with.
         after: the second.
+        others: more; the page has a choice of what the first is compared with.
     """
-    changes = comparison.differences(snapshot.of_plan(before.plan), snapshot.of_plan(after.plan))
-    title = f"{before.name} and {after.name}"
-    static = f"<h1>{html_static.escape(title)}</h1>{html_static.differences(changes)}"
-    data = comparison_data(before, after)
+    found = comparison.differences(snapshot.of_report(before), snapshot.of_report(after))
+    title = " and ".join(dict.fromkeys(report.name for report in (before, after, *others)))
+    changes = html_static.differences(comparison.largest_first(found))
+    static = f"<h1>{html_static.escape(title)}</h1>{changes}"
+    data = {
+        **comparison_data(before, after),
+        "others": [comparison_data(before, other) for other in others],
+    }
     return html_page.page(title, static, data, ("diff.js",), "showDifferences")

@@ -15,6 +15,8 @@ _SCRIPTS = (
     "view_trees.js",
     "view_memory.js",
     "view_tensors.js",
+    "view_roofline.js",
+    "view_graph.js",
     "detail_ops.js",
     "detail_memory.js",
     "detail.js",

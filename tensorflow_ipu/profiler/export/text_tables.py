@@ -78,7 +78,25 @@ def top_operations(report: Report) -> list[str]:
         report: the report.
     """
     tables = [each for each in (_bounds(report), _types(report), _operations(report)) if each]
-    return [line for number, each in enumerate(tables) for line in ([""] if number else []) + each]
+    lines = [line for number, each in enumerate(tables) for line in ([""] if number else []) + each]
+    return [*sum_note(report), *lines] if lines else []
+
+
+def sum_note(report: Report) -> list[str]:
+    """Returns the line that tells sums over IPUs from the cycles of a launch; none for one IPU.
+
+    Args:
+        report: the report.
+    """
+    ipus = report.workload.ipus
+    if ipus == 1:
+        return []
+    cycles = cycles_text(sum(row.cycles for row in report.operations()))
+    launch = cycles_text(report.plan.timeline.cycles)
+    return [
+        f"Cycles are sums over the {ipus} IPUs of a replica: {cycles} in all, "
+        f"beside {launch} of a launch"
+    ]
 
 
 def _bounds(report: Report) -> list[str]:
@@ -159,4 +177,4 @@ def top_layers(report: Report) -> list[str]:
         )
         for row in layers
     ]
-    return table(rows, right=(1, 2, 3, 4, 5, 6))
+    return [*sum_note(report), *table(rows, right=(1, 2, 3, 4, 5, 6))] if layers else []

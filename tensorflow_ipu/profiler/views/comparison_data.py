@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tensorflow_ipu.profiler import snapshot
+import numpy as np
+
+from tensorflow_ipu.profiler import comparison, snapshot
 from tensorflow_ipu.profiler.views.layer_tree import LayerNode, path
 from tensorflow_ipu.profiler.views.operation import Operation
 from tensorflow_ipu.profiler.views.page_data import VERSION, summary, timeline
-from tensorflow_ipu.profiler.views.tables import Texts, rounded
+from tensorflow_ipu.profiler.views.tables import Texts, rounded, runs
 
 if TYPE_CHECKING:
     from tensorflow_ipu.profiler.report import Report
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row")
 _Pair = tuple["_Row | None", "_Row | None"]
 _TOTALS = ("cycles", "worst tile bytes", "memory bytes", "always live bytes")
+# Steps of a plot of liveness, and tensors at a peak, at most.
+_STEPS, _TENSORS = 2000, 200
 _NUMBER = re.compile(r"_\d+(?=/|$)")
 
 
@@ -41,6 +45,8 @@ def comparison_data(before: Report, after: Report) -> dict[str, Any]:
         "totals": _totals(before, after),
         "kinds": _numbers(*(report.plan.timeline.by_kind for report in both)),
         "categories": _numbers(*(_categories(report) for report in both)),
+        "memory": [_memory(report) for report in both],
+        "live": _live(before, after),
         "layers": _layers(before.view.layers, after.view.layers),
         "operations": _operations(before.operations(), after.operations()),
         "timelines": [timeline(report, texts) for report in both],
@@ -109,13 +115,14 @@ def _head(report: Report) -> dict[str, Any]:
         "name": report.name,
         "created": report.created,
         "target": report.target,
+        "stage_names": list(report.workload.stage_names),
         "summary": summary(report),
     }
 
 
 def _totals(before: Report, after: Report) -> dict[str, list[Any]]:
     """The numbers of the whole programs."""
-    totals = [snapshot.of_plan(report.plan).totals for report in (before, after)]
+    totals = [snapshot.of_report(report).totals for report in (before, after)]
     chosen = [{name: number for name, number in each.items() if name in _TOTALS} for each in totals]
     return _numbers(*chosen)
 
@@ -127,6 +134,42 @@ def _categories(report: Report) -> Mapping[str, float]:
         for category in memory.categories:
             found[category.name] = found.get(category.name, 0) + category.total
     return found
+
+
+def _memory(report: Report) -> list[dict[str, Any]]:
+    """Bytes on the tiles of each IPU by category, and bytes that are live at each step."""
+    return [
+        {
+            "ipu": memory.ipu,
+            "capacity": int(memory.capacity),
+            "tiles": len(memory.peak),
+            "always_bytes": memory.always_live,
+            "steps": _fewer(memory.live_bytes),
+            "categories": [
+                {"name": category.name, "tiles": runs(category.tiles)}
+                for category in memory.categories
+            ],
+        }
+        for memory in report.plan.memory
+    ]
+
+
+def _fewer(values: np.ndarray) -> list[int]:
+    """Values over the program, of many the largest of neighbors."""
+    size = -(-len(values) // _STEPS) or 1
+    starts = np.arange(0, len(values), size)
+    found: list[int] = np.maximum.reduceat(values, starts).tolist() if len(values) else [0]
+    return found
+
+
+def _live(before: Report, after: Report) -> dict[str, list[Any]]:
+    """Tensors at the peak of the fullest IPU, the largest change first."""
+    found = comparison.at_peaks(before, after)[:_TENSORS]
+    return {
+        "name": [each.metric for each in found],
+        "before": rounded(each.before for each in found),
+        "after": rounded(each.after for each in found),
+    }
 
 
 def _numbers(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, list[Any]]:

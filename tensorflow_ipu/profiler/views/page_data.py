@@ -42,6 +42,7 @@ def page_data(report: Report) -> dict[str, Any]:
         "target": report.target,
         "summary": summary(report),
         "bounds": dict(BOUNDS),
+        "roofs": _roofs(report),
         "intervals": _intervals(view.operations),
         "layers": columns(LayerNode, view.layers, texts, ("label",)),
         "ops": op_table(workload, view.operations, layers, texts),
@@ -145,6 +146,19 @@ def _program(report: Report) -> dict[str, Any]:
         "launches": report.executions.launches,
         "host_seconds": report.executions.host_seconds,
         "options": dict(report.options),
+    }
+
+
+def _roofs(report: Report) -> dict[str, float]:
+    """Rates of one IPU that no op exceeds: bytes a second, and operations a second at its peak."""
+    chip = report.settings.chip
+    each = chip.tiles * chip.clock
+    peaks = [
+        row.rate / row.peak_share for row in report.operations() if row.rate and row.peak_share
+    ]
+    return {
+        "bytes_per_second": (chip.load_rate + chip.store_rate) * each,
+        "flops_per_second": max(peaks, default=0.0),
     }
 
 

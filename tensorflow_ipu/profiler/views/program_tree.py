@@ -101,27 +101,46 @@ class _Tree:
         self._add_rows((end, -1), (end, 0), (end, 1))
         self._close(root)
 
-    def _add_ops(self, begin: int, end: int, grouped: bool = True) -> None:
+    def _add_ops(self, begin: int, end: int) -> None:
         """Adds the ops at some positions of the order, the parts of each with it."""
+        stages = {} if self._workload.pipeline is None else self._stages(begin, end)
         position = begin
         while position < end:
             op = self._workload.ops[self._order[position]]
-            after = self._end(position)
-            if grouped and self._workload.pipeline is not None and op.stage is not None:
-                while after < end and _goes_on(op, self._workload.ops[self._order[after]]):
-                    after = self._end(after)
-                self._add_stage(op, position, after)
-            else:
+            if position not in stages:
                 self._add_op(position)
-            position = after
+            elif stages[position]:
+                self._add_stage(op, stages[position])
+            position = self._end(position)
 
-    def _add_stage(self, op: Op, begin: int, end: int) -> None:
+    def _stages(self, begin: int, end: int) -> dict[int, list[int]]:
+        """The positions of each phase of a stage, at the first of them; nothing at the others.
+
+        Stages are on IPUs of their own, so their ops stand together whatever is between them. What
+        has no phase is in that of the stage before it.
+        """
+        found: dict[int, list[int]] = {}
+        groups: dict[tuple[int, str], list[int]] = {}
+        phases: dict[int, str] = {}
+        position = begin
+        while position < end:
+            op = self._workload.ops[self._order[position]]
+            if op.stage is not None:
+                phase = phases[op.stage] = op.phase or phases.get(op.stage, FORWARD)
+                group = groups.setdefault((op.stage, phase), [])
+                found[position] = [] if group else group
+                group.append(position)
+            position = self._end(position)
+        return found
+
+    def _add_stage(self, op: Op, positions: Sequence[int]) -> None:
         """Adds a phase of a pipeline's stage."""
         names, stage = self._workload.stage_names, op.stage or 0
         name = names[stage] if stage < len(names) else f"stage {stage}"
         phase = op.phase or FORWARD
         node = self._open(STAGE, f"{name}, {phase}", ipu=op.ipu, runs=op.runs)
-        self._add_ops(begin, end, grouped=False)
+        for position in positions:
+            self._add_op(position)
         self._close(node)
 
     def _add_op(self, position: int) -> None:
@@ -211,11 +230,6 @@ class _Tree:
         for each, of_label in cycles.items() if self._labels else ():
             around = self._labels[-1]
             around[each] = around.get(each, 0.0) + of_label
-
-
-def _goes_on(first: Op, op: Op) -> bool:
-    """Whether an op is in the same phase of a stage; what has no phase is in that before it."""
-    return op.stage == first.stage and op.phase in (first.phase, "")
 
 
 def _container(op: Op) -> str:

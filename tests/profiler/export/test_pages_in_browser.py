@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
 import pytest
 
+from tensorflow_ipu.planner import planning
+from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.export import html_diff, html_report
 from tensorflow_ipu.profiler.report import Report
 from tests.support import browser as browsers
-from tests.support import pages, plans
+from tests.support import pages, plans, workloads
 
 VIEWS = "Summary Layers Operations Program Timeline Memory Liveness Tensors Options".split()
+MORE_VIEWS = ["Roofline", "Graph"]  # without a key
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +81,7 @@ class TestViews:
         pipeline.write_text(html_report.page(Report.from_plan(plans.pipeline_plan())))
         for options in ({}, {"path": pipeline}):
             with show(**options) as page:
-                for name in VIEWS:
+                for name in (*VIEWS, *MORE_VIEWS):
                     page.get_by_role("button", name=re.compile(f"^{name}")).first.click()
                     assert view(page).startswith(name)
                     shown = page.locator(".view.shown")
@@ -202,11 +206,137 @@ class TestClicks:
             page.get_by_role("button", name="show the whole launch").click()
 
 
+@pytest.fixture(scope="module")
+def piped(tmp_path_factory):
+    workload = workloads.pipeline(2, count=8)
+    report = Report.from_plan(planning.plan(workload, Settings()))
+    path = tmp_path_factory.mktemp("piped") / "piped.html"
+    path.write_text(html_report.page(report), encoding="utf-8")
+    return path, report
+
+
+class TestPipelines:
+    def test_spans_say_stage_phase_and_mini_batch(self, show, piped):
+        with show("view=timeline", path=piped[0]) as page:
+            page.get_by_role("application").focus()
+            said = page.locator(".said")
+            page.keyboard.press("Home")
+            first = said.inner_text()
+            page.keyboard.press("ArrowRight")
+            assert first.startswith("stage0 forward, mini-batch 0")
+            assert said.inner_text().startswith("stage0 forward, mini-batch 1")
+            page.keyboard.press("End")
+            assert said.inner_text().startswith("stage0 update")
+            legend = page.locator(".view.shown .legend").first.inner_text()
+            assert "F forward" in legend and "B backward" in legend
+
+    def test_the_program_opens_by_stage(self, show, piped):
+        with show("view=program", path=piped[0]) as page:
+            names = [row[0].strip("▾▸▣⟳▤↳? ") for row in rows(page)]
+            assert names[2:6] == [
+                "stage0, forward", "stage1, forward", "stage1, backward", "stage0, backward",
+            ]  # fmt: skip
+            assert not any("MatMul" in name for name in names)
+
+    def test_sums_over_ipus_say_so(self, show, piped):
+        total = sum(row.cycles for row in piped[1].operations())
+        launch = piped[1].plan.timeline.cycles
+        with show(path=piped[0]) as page:
+            text = page.locator(".view.shown").inner_text()
+            assert text.count(f"{total:,.0f} in all, beside {launch:,.0f} of a launch") == 3
+
+
+class TestOpViews:
+    def test_the_roofline_has_operations_with_rates(self, show, tmp_path):
+        workload = pages.plan().workload
+        ops = tuple(dataclasses.replace(op, flops=2 * 16 * 64 * 64) for op in workload.ops)
+        planned = planning.plan(dataclasses.replace(workload, ops=ops), Settings())
+        report = Report.from_plan(planned)
+        found = [row for row in report.operations() if row.intensity and row.rate]
+        path = tmp_path / "roofline.html"
+        path.write_text(html_report.page(report), encoding="utf-8")
+        assert len(found) >= 6
+        with show("view=roofline", path=path) as page:
+            plot = page.get_by_role("img", name=f"roofline of {len(found)} operations")
+            assert plot.is_visible()
+            cells = page.locator(".view.shown table").inner_text()
+            assert all(row.name.rsplit("/", 1)[-1] in cells for row in found[:20])
+            page.locator(".view.shown table button").first.click()
+            assert title(page) == found[0].name
+
+    def test_the_graph_leads_from_op_to_op(self, show):
+        with show("view=graph&chosen=op%3A1") as page:
+            nodes = page.locator(".graph .node")
+            assert "MatMul" in page.locator(".graph .center").inner_text()
+            assert page.locator(".graph path").count() == nodes.count() - 1 >= 3
+            assert "kernel" in " ".join(page.locator(".graph .tensor").all_inner_texts())
+            page.get_by_role("button", name="Relu").first.click()
+            assert title(page) == "encoder/dense0/Relu"
+            assert "Relu" in page.locator(".graph .center").inner_text()
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("name", ["summary", "layers", "operations", "tensors"])
+    def test_none_is_cut_at_1400_points(self, browser, tmp_path, name):
+        large = pages.report(width=2048, tiles=1472)
+        scale = dataclasses.replace(
+            large.plan.timeline, cycles=large.plan.timeline.cycles * 1e6,
+            ops=tuple(time._replace(runs=time.runs * 10**6) for time in large.plan.timeline.ops),
+        )  # fmt: skip
+        report = Report.from_plan(dataclasses.replace(large.plan, timeline=scale))
+        path = tmp_path / "wide.html"
+        path.write_text(html_report.page(report), encoding="utf-8")
+        with browsers.opened(browser, path, f"view={name}") as page:
+            page.set_viewport_size({"width": 1400, "height": 850})
+            cut = page.locator(".view.shown").evaluate(
+                """view => [...view.querySelectorAll(".cell.n, td.n, .card b")]
+                  .filter(cell => cell.scrollWidth > cell.clientWidth + 1)
+                  .map(cell => cell.textContent)"""
+            )
+            assert cut == []
+
+
+class TestIdleTime:
+    def test_gaps_between_narrow_spans_stay_empty(self, show, tmp_path):
+        plan = plans.plan()
+        # What is narrower than a point at the start and after a long gap, then to the end.
+        parts = ((0, 100), (100, 1), (101, 1), (900_000, 1), (900_001, 99_999))
+        work = [segment for segment in plan.timeline.segments if segment.kind == "compute"]
+        segments = tuple(
+            work[i % 2]._replace(start=float(start), cycles=float(cycles))
+            for i, (start, cycles) in enumerate(parts)
+        )
+        timeline = dataclasses.replace(plan.timeline, cycles=1e6, segments=segments)
+        gaps = Report.from_plan(dataclasses.replace(plan, timeline=timeline))
+        for name, page_of in (("one", html_report.page(gaps)), ("two", html_diff.page(gaps, gaps))):
+            path = tmp_path / f"{name}.html"
+            path.write_text(page_of, encoding="utf-8")
+            with show("view=timeline", path=path) as page:
+                painted = page.locator(".view.shown canvas").first.evaluate(
+                    """canvas => {
+                      const scale = canvas.width / canvas.clientWidth;
+                      const wide = canvas.clientWidth - 68 - 14;
+                      const image = canvas.getContext("2d").getImageData(
+                        0, Math.round((canvas.clientHeight - 30) * scale), canvas.width, 1).data;
+                      return [0.21, 0.53, 0.77, 0.97].map(
+                        at => image[4 * Math.round((68 + at * wide) * scale) + 3] > 200);
+                    }"""
+                )
+                assert painted == [False, False, False, True], name
+
+
 class TestLiveness:
     def test_each_step_has_its_tensors(self, show, report):
         memory = report.plan.memory[0]
         always = sum(v.num_bytes for v in report.workload.variables)
         with show("view=liveness&step=0") as page:
+            legend = page.locator(".view.shown .legend").inner_text().split("\n")
+            categories = {category.name for category in memory.categories if category.total}
+            assert set(legend) == categories and len(set(legend)) == len(legend)
+            colors = page.locator(".view.shown .legend i").evaluate_all(
+                "all => all.map(each => getComputedStyle(each).backgroundColor)"
+            )
+            assert len(set(colors)) == len(colors)
             for step in range(len(memory.live_ops)):
                 page.get_by_text(f"step {step} of").wait_for()
                 found = rows(page)
@@ -456,7 +586,7 @@ class TestDifferences:
     def test_layers_and_timelines_are_there(self, show, both):
         with show("view=layers", path=both) as page:
             assert {"encoder", "encoder/dense3"} <= {row[0] for row in rows(page)}
-            page.keyboard.press("4")
+            page.keyboard.press("5")
             canvases = page.locator(".view.shown canvas")
             assert canvases.count() == 2
             first, second = canvases.nth(0), canvases.nth(1)
@@ -465,3 +595,27 @@ class TestDifferences:
             page.mouse.wheel(0, -400)
             page.wait_for_timeout(50)
             assert second.screenshot() != shown
+
+    def test_memory_and_liveness_of_both_sides(self, show, both, report, wider):
+        with show("view=memory", path=both) as page:
+            assert page.locator(".view.shown canvas").count() == 4
+            text = page.locator(".view.shown table").inner_text()
+            assert "encoder/dense3/MatMul" in text or "encoder/dense3/kernel" in text
+            tiles = page.get_by_role("slider", name="bytes on each tile, After")
+            tiles.focus()
+            page.keyboard.press("End")
+            assert tiles.get_attribute("aria-valuetext").startswith("tile 63")
+
+    def test_the_first_of_several_is_compared_with_a_choice(self, show, report, wider, tmp_path):
+        third = pages.report(layers=2, width=64)
+        path = tmp_path / "three.html"
+        path.write_text(html_diff.page(report, wider, third), encoding="utf-8")
+        with show(path=path) as page:
+            panel = page.locator(".panel").filter(has_text="All reports")
+            assert all(
+                f"{each.plan.timeline.cycles:,.0f}" in panel.inner_text()
+                for each in (report, wider, third)
+            )
+            page.get_by_label("compare with").select_option("1")
+            after = page.locator(".panel").filter(has_text="After:").first
+            after.get_by_text(f"{third.plan.timeline.cycles:,.0f} cycles").wait_for()

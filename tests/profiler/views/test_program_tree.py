@@ -72,6 +72,7 @@ def test_transfers_are_where_they_are_made():
 def test_a_pipeline_has_its_stages_by_phase():
     tree = Report.from_plan(plan(pipeline(2, count=8), Settings())).program_tree()
     stages = [node.name for node in tree if node.kind == "stage"]
+    assert len(set(stages)) == len(stages)  # whatever stands between the ops of a stage
     assert stages[:4] == [
         "stage0, forward", "stage1, forward", "stage1, backward", "stage0, backward",
     ]  # fmt: skip

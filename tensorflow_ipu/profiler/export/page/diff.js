@@ -59,13 +59,114 @@ function ratioText(before, after) {
 
 /** Shows the page. */
 function showDifferences() {
-  const data = readData();
+  const all = readData();
+  const pairs = [all, ...all.others];
+  const chosen = Number(readAddress().with) || 0;
+  const data = pairs[chosen] || all;
   buildPage({
-    titles: differenceTitles(data),
-    views: [differenceSummary, layerDifferences, operationDifferences, timelineDifferences].map(
-      (view) => view(data),
-    ),
+    titles: [...differenceTitles(data), pairs.length > 1 && otherSelect(pairs, chosen)].filter(Boolean),
+    views: [
+      (each) => differenceSummary(each, pairs),
+      layerDifferences,
+      operationDifferences,
+      memoryDifferences,
+      timelineDifferences,
+    ].map((view) => view(data)),
   });
+}
+
+/** The choice of what the first report is compared with; the page is shown anew. */
+function otherSelect(pairs, chosen) {
+  const element = make(
+    "select.field",
+    {
+      "aria-label": "compare with",
+      change: () => {
+        location.hash = addressOf({ ...state, with: element.value === "0" ? "" : element.value });
+        location.reload();
+      },
+    },
+    ...pairs.map(({ after }, i) =>
+      make("option", { value: String(i) }, `with ${i + 2}: ${after.name} (${after.created})`),
+    ),
+  );
+  element.value = String(chosen);
+  return element;
+}
+
+/** The main numbers of all reports, where there are more than two. */
+function allReports(pairs) {
+  if (pairs.length < 2) return null;
+  const heads = [pairs[0].before, ...pairs.map(({ after }) => after)];
+  const rows = heads.map(({ name, summary }, i) => [
+    `${i + 1}: ${name}`,
+    summary.items_per_second == null ? "-" : `${count(summary.items_per_second)}/s`,
+    summary.fits ? "yes" : "no",
+    whole(summary.cycles),
+    bytes(summary.worst.bytes),
+  ]);
+  const found = panel(
+    "All reports",
+    shortTable(["report", "#throughput", "fits", "#cycles of a launch", "#fullest tile"], rows, true),
+  );
+  found.classList.add("wide");
+  return found;
+}
+
+/** The view of memory: tiles and liveness of both sides, and the tensors at the peak. */
+function memoryDifferences({ memory, live }) {
+  const sides = ["Before", "After"];
+  const plot = (label, title, height) =>
+    new StackPlot({ label, height, format: bytes, title, pick: () => {} });
+  const tiles = sides.map((side) => plot(`bytes on each tile, ${side}`, (at) => `tile ${at}`, 190));
+  const lives = sides.map((side) => plot(`bytes live, ${side}`, (at) => `step ${at}`, 150));
+  const most = Math.max(...memory.map((each) => each.length));
+  const ipus = range(most).map(String);
+  let shown = null;
+  const show = () => {
+    const ipu = ipus.includes(state.ipu) ? Number(state.ipu) : 0;
+    if (shown === ipu) return;
+    shown = ipu;
+    const found = memory.map((each) => each[Math.min(ipu, each.length - 1)]);
+    const top = Math.max(...found.map(highestOf));
+    found.forEach((each, side) => {
+      const series = each.categories.map((category) => ({
+        name: category.name,
+        values: spread(category.tiles, each.tiles),
+      }));
+      tiles[side].fill(series, each.capacity);
+      const always = new Float64Array(each.steps.length).fill(each.always_bytes);
+      lives[side].fill([
+        { name: "always live", values: always },
+        { name: "not always live", values: Float64Array.from(each.steps) },
+      ]);
+      // Both over one axis.
+      lives[side].most = top;
+      lives[side].draw();
+    });
+  };
+  const peak = live.name.length
+    ? panel("Tensors at the peak of the fullest IPU", bothTable("tensor", live, () => bytes))
+    : null;
+  return {
+    name: "memory",
+    title: "Memory",
+    show,
+    tools: [most > 1 && select("IPU", ipus, "ipu", ipus.map((ipu) => `IPU ${ipu}`))],
+    note: "Bytes on each tile at its peak, then bytes that are live over the program.",
+    element: make(
+      "div",
+      {},
+      ...sides.flatMap((side, i) => [make("h3", {}, side), tiles[i].element]),
+      ...sides.flatMap((side, i) => [make("h3", {}, `Live, ${side}`), lives[i].element]),
+      peak,
+    ),
+  };
+}
+
+/** Most bytes that are live on an IPU. */
+function highestOf({ steps, always_bytes: always }) {
+  return always + steps.reduce((a, b) => Math.max(a, b), 0);
 }
 
 /** What stands in the bar. */
@@ -81,7 +182,7 @@ function differenceTitles({ before, after }) {
 }
 
 /** The first view: both sides with their totals. */
-function differenceSummary(data) {
+function differenceSummary(data, pairs) {
   const { before, after, totals, kinds, categories } = data;
   const side = (title, { summary, target }) =>
     panel(
@@ -116,6 +217,7 @@ function differenceSummary(data) {
       make(
         "div.panels",
         {},
+        allReports(pairs),
         side(`Before: ${before.name}`, before),
         side(`After: ${after.name}`, after),
         panel(
@@ -307,6 +409,7 @@ function sideModel(data, side) {
   return {
     text: (position) => (position === null || position === undefined ? "" : data.texts[position]),
     target: report.target,
+    program: { stage_names: report.stage_names || [] },
     layers: { name: paths.map((path) => path.slice(path.lastIndexOf("/") + 1)), path: paths },
     layerName: (layer) => paths[layer] || report.name,
   };

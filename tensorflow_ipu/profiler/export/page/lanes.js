@@ -1,6 +1,6 @@
 // Spans in lanes over time, of each IPU: nested layers above what it works on.
 
-const LANE = { left: 68, right: 14, axis: 26, gap: 2, between: 14, least: 18, most: 30 };
+const LANE = { left: 68, right: 14, axis: 26, gap: 2, between: 14, least: 18, most: 30, point: 0.6 };
 
 /**
  * @typedef {Object} Span
@@ -121,24 +121,30 @@ class Lanes {
     return this.colors.get(name);
   }
 
-  /** Spans narrower than a point join those beside them. */
+  /** Spans narrower than a point join those that follow without a gap; the longest is shown. */
   drawLane(context, { spans, top }) {
-    let drawn = -1;
-    let waiting = null;
+    let joined = null;
+    const draw = () => {
+      if (!joined) return;
+      const wide = Math.max(LANE.point, joined.right - joined.left);
+      this.drawSpan(context, joined.span, joined.left, wide, top);
+    };
     for (let i = this.firstAfter(spans, this.zoom.from); i < spans.length; i += 1) {
       const span = spans[i];
       if (span.start > this.zoom.to) break;
       const left = this.x(span.start);
       const right = this.x(span.start + span.length);
-      if (right < drawn + 0.6) {
-        waiting = waiting === null ? Math.max(left, drawn) : waiting;
+      const inPoint = joined && right - joined.left < LANE.point;
+      const touches = joined && left - joined.right < 1e-6 && right - left < LANE.point;
+      if (inPoint || (touches && joined.right - joined.left < LANE.point)) {
+        joined.right = Math.max(joined.right, right);
+        if (span.length > joined.span.length) joined.span = span;
         continue;
       }
-      const from = waiting === null ? Math.max(left, drawn) : waiting;
-      waiting = null;
-      drawn = Math.max(right, from + 0.6);
-      this.drawSpan(context, span, from, drawn - from, top);
+      draw();
+      joined = { span, left, right };
     }
+    draw();
   }
 
   /** Draws a span, or those that joined. */
@@ -157,22 +163,23 @@ class Lanes {
       context.fillRect(left, top, wide > 5 ? wide - 0.7 : wide + 0.5, this.high);
     }
     context.globalAlpha = 1;
-    if (wide > 34) this.drawText(context, span, left, wide, top);
+    if (wide > (span.short ? 13 : 34)) this.drawText(context, span, left, wide, top);
   }
 
   /** Writes as much of a span's name into it as there is room for. */
   drawText(context, span, left, wide, top) {
     const from = Math.max(left, LANE.left);
-    const room = Math.min(left + wide, LANE.left + this.width()) - from - 10;
-    if (room < 24) return;
-    const text = fitting(context, span.name, room);
+    const edge = span.short ? 4 : 10;
+    const room = Math.min(left + wide, LANE.left + this.width()) - from - edge;
+    if (room < (span.short ? 8 : 24)) return;
+    const text = span.short ? shorter(context, span, room) : fitting(context, span.name, room);
     context.fillStyle = span.pale ? themed("--ink") : "#fff";
     context.textAlign = "left";
     if (!span.pale) {
       context.shadowColor = "rgb(0 0 0 / 60%)";
       context.shadowBlur = 3;
     }
-    context.fillText(text, from + 5, top + this.high / 2 + 4);
+    context.fillText(text, from + edge / 2, top + this.high / 2 + 4);
     context.shadowBlur = 0;
   }
 
@@ -302,6 +309,12 @@ class Lanes {
     const lines = this.options.hint(this.currentSpan());
     fill(this.said, lines.map((line) => (line.textContent || line).trim()).join(" · "));
   }
+}
+
+/** The name of a span, its short one, or nothing. */
+function shorter(context, { name, short }, room) {
+  const found = [name, short].find((text) => context.measureText(text).width <= room);
+  return found || "";
 }
 
 /** As much of a name as there is room for: all of it, its last part, or the beginning of that. */

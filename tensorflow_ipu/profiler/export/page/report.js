@@ -29,6 +29,8 @@ function showReport() {
       livenessView,
       tensorsView,
       optionsView,
+      rooflineView,
+      graphView,
     ].map((view) => view(model)),
     search: searchField(model),
     detail: detailPanel(model),

@@ -80,7 +80,25 @@ class Table {
   /** Shows other rows. */
   fill(rows) {
     this.source = rows;
+    this.widen(rows);
     this.arrange();
+  }
+
+  /** Makes columns of numbers wide enough for the longest of them. */
+  widen(rows) {
+    const widths = this.columns.map((column) => {
+      const given = column.width || "110px";
+      if (!column.number || !rows.length || !given.endsWith("px")) return given;
+      let most = rows[0];
+      for (const row of rows) {
+        if (Math.abs(column.value(row) || 0) > Math.abs(column.value(most) || 0)) most = row;
+      }
+      const content = column.show ? column.show(most) : column.value(most);
+      const text = content && content.textContent !== undefined ? content.textContent : content;
+      return `${Math.max(parseInt(given, 10), 20 + 8 * String(text ?? "").length)}px`;
+    });
+    this.template = widths.join(" ");
+    this.head.style.gridTemplateColumns = this.template;
   }
 
   /** Sorts by a column; a second time the other way round. */

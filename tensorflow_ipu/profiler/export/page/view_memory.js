@@ -101,12 +101,17 @@ function livenessView(model) {
         : choose("tensor", row.tensor),
   });
   const what = make("div.at");
+  const legend = make("ul.legend");
   let shown = null;
   let ipuShown = null;
   const show = () => {
     const ipu = shownIpu(model);
     const step = shownStep(model, ipu);
-    if (ipuShown !== ipu) plot.fill(liveSeries(model.memory[ipu]));
+    if (ipuShown !== ipu) {
+      const series = liveSeries(model, model.memory[ipu]);
+      plot.fill(series);
+      fill(legend, ...series.map(({ name }, i) => make("li", {}, swatch(name, i), name)));
+    }
     ipuShown = ipu;
     const key = `${ipu}.${step}`;
     if (key === shown) return;
@@ -125,7 +130,7 @@ function livenessView(model) {
     tools: [ipuSelect(model)],
     note,
     show,
-    element: make("div.column", {}, plot.element, what, table.element),
+    element: make("div.column", {}, plot.element, legend, what, table.element),
   };
 }
 
@@ -143,15 +148,30 @@ function stepName(model, ipu, step) {
   return op === undefined ? "no op" : model.ops.name[op];
 }
 
-/** Values of the plot of liveness. */
-function liveSeries(memory) {
-  const steps = memory.steps.bytes.length;
-  const always = new Float64Array(Math.max(1, steps)).fill(memory.always_bytes);
-  const other = Float64Array.from(steps ? memory.steps.bytes : [0]);
-  return [
-    { name: "always live", values: always },
-    { name: "not always live", values: other },
-  ];
+/** Values of the plot of liveness: what is always live, then each category of the rest. */
+function liveSeries(model, memory) {
+  const { steps, stretches } = memory;
+  const size = Math.max(1, steps.bytes.length);
+  const always = memory.categories
+    .filter((category) => category.always_live && category.total)
+    .map(({ name, total }) => ({ name, values: new Float64Array(size).fill(total) }));
+  const other = new Map();
+  const of = (name) => {
+    if (!other.has(name)) other.set(name, new Float64Array(size + 1));
+    return other.get(name);
+  };
+  stretches.tensor.forEach((_, i) => {
+    const values = of(model.text(stretches.category[i]));
+    values[stretches.birth[i]] += stretches.bytes[i];
+    values[stretches.death[i] + 1] -= stretches.bytes[i];
+  });
+  for (const values of other.values()) {
+    for (let step = 1; step < size; step += 1) values[step] += values[step - 1];
+  }
+  memory.temporaries.forEach((each, step) => {
+    if (each) of("temporaries")[step] += each * memory.temporary_tiles[step];
+  });
+  return [...always, ...[...other].map(([name, values]) => ({ name, values: values.slice(0, size) }))];
 }
 
 /** The line above the table: the step, its op and its bytes, with buttons to others. */

@@ -23,7 +23,9 @@ function operationsView(model) {
     const rows = filteredRows(model, texts, q, by, on);
     table.fill(rows);
     const cycles = rows.reduce((total, row) => total + model.operations.cycles[row], 0);
-    fill(sum, `${whole(rows.length)} operations, ${whole(cycles)} cycles`);
+    const ipus = on === "" ? model.target.ipus_per_replica : 1;
+    const of = ipus > 1 ? ` of all ${ipus} IPUs` : "";
+    fill(sum, `${whole(rows.length)} operations, ${whole(cycles)} cycles${of}`);
   };
   return {
     name: "operations",

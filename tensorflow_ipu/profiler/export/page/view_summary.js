@@ -8,11 +8,11 @@ function summaryView(model) {
     {},
     remediesPanel(summary),
     panel("Cycles of the busiest IPU", stackedBar(kindParts(summary.by_kind), whole)),
-    panel("What operations are bound by", boundBar(model)),
+    panel("What operations are bound by", sumNote(model), boundBar(model)),
     panel("Memory of a replica", stackedBar(categoryParts(model), bytes)),
     panel("How far the cycles can be trusted", labelBar(summary)),
-    panel("Operations that take most", topOperations(model)),
-    panel("Layers that take most", topLayers(model)),
+    panel("Operations that take most", sumNote(model), topOperations(model)),
+    panel("Layers that take most", sumNote(model), topLayers(model)),
     launchesPanel(program),
   );
   return {
@@ -40,6 +40,22 @@ function shortened(parts, most) {
   const rest = parts.slice(most - 1);
   const sum = rest.reduce((total, [, size]) => total + size, 0);
   return [...parts.slice(0, most - 1), [`${rest.length} others`, sum]];
+}
+
+/** Tells sums over IPUs from the cycles of a launch; nothing for one IPU. */
+function sumNote(model) {
+  const text = sumText(model);
+  return text && make("p.soft", {}, text);
+}
+
+/** What `sumNote` says; empty for one IPU. */
+function sumText({ target, layers, summary }) {
+  const ipus = target.ipus_per_replica;
+  if (ipus === 1) return "";
+  return (
+    `Cycles are sums over the ${ipus} IPUs of a replica: ${whole(layers.cycles[0])} in all, ` +
+    `beside ${whole(summary.cycles)} of a launch.`
+  );
 }
 
 /** Cycles of operations by what they are bound by. */

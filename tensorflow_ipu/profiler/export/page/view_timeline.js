@@ -78,8 +78,37 @@ function timelineGroups(model, timeline, colors) {
     const lanes = range(deepest).map(() => []);
     layers.depth.forEach((depth, i) => lanes[depth - 1].push(layerSpan(model, layers, i)));
     const work = spans.start.map((_, i) => workSpan(model, spans, i, colors));
-    return { name: `IPU ${ipu}`, lanes: [...lanes, work.filter((span) => span.kind !== "idle")] };
+    const busy = work.filter((span) => span.kind !== "idle");
+    const stages = stageSpans(busy);
+    return { name: `IPU ${ipu}`, lanes: [...lanes, ...(stages.length ? [stages] : []), busy] };
   });
+}
+
+/** What each stage does of which mini-batch, around the spans of a pipeline. */
+function stageSpans(work) {
+  const found = [];
+  for (const span of work) {
+    if (span.stage === null || span.stage === undefined || !span.phase) continue;
+    const last = found[found.length - 1];
+    const end = span.start + span.length;
+    const key = `${span.stage}.${span.phase}.${span.mini_batch}`;
+    if (last && last.key === key) last.length = end - last.start;
+    else found.push({ ...span, key, parts: null, kind: "stage", color: colorName(span.phase) });
+  }
+  return found;
+}
+
+/** The name of a span of a pipeline: stage, phase and mini-batch. */
+function stageName(model, span) {
+  const names = (model.program && model.program.stage_names) || [];
+  const stage = names[span.stage] || `stage ${span.stage}`;
+  const of = hasMiniBatch(span) ? `, mini-batch ${span.mini_batch}` : "";
+  return `${stage} ${span.phase}${of}`;
+}
+
+/** Whether a span is of a mini-batch. */
+function hasMiniBatch({ mini_batch: number }) {
+  return number !== null && number !== undefined;
 }
 
 /** A layer as a span. */
@@ -108,9 +137,17 @@ function workSpan(model, spans, i, colors) {
     layer: spans.layer[i],
     name: model.text(spans.name[i]),
     phase: model.text(spans.phase[i]),
+    stage: spans.stage[i],
     mini_batch: spans.mini_batch[i],
     color: "--c0",
   };
+  if (span.stage !== null && span.stage !== undefined && hasMiniBatch(span)) {
+    span.phase = span.phase || "forward";
+  }
+  if (span.stage !== null && span.stage !== undefined && span.phase) {
+    span.name = stageName(model, span);
+    span.short = `${span.phase[0].toUpperCase()}${hasMiniBatch(span) ? span.mini_batch : ""}`;
+  }
   const computes = kind === "op" || SPAN_KINDS.includes(kind);
   if (colors === "phase" && computes) span.color = colorName(span.phase || "forward");
   else if (colors === "bound" && row !== null) {
@@ -133,8 +170,8 @@ function spanLines(model, span) {
   if (span.row !== null && span.row !== undefined && model.operations) {
     lines.push(make("div.soft", {}, `bound by ${model.text(model.operations.bound[span.row])}`));
   }
-  if (span.mini_batch !== null && span.mini_batch !== undefined) {
-    lines.push(make("div.soft", {}, `${span.phase} of mini-batch ${span.mini_batch}`));
+  if (span.kind && span.kind !== "stage" && span.short) {
+    lines.push(make("div.soft", {}, span.kind));
   }
   return lines;
 }
@@ -153,7 +190,20 @@ function timelineLegend(model, colors) {
       : colors === "bound"
         ? distinct(model, "bound")
         : ["compute", "exchange", "sync", "host", "streaming", "link", "collective"];
-  return names.map((name) => make("li", {}, swatch(name, 8), name));
+  const shown = names.map((name) => make("li", {}, swatch(name, 8), name));
+  const phases = model && model.timeline && model.timeline.ipus.some(hasPhases);
+  if (!phases || colors === "phase") return shown;
+  const of = ["forward", "backward", "recompute", "update"];
+  return [
+    ...shown,
+    make("li", {}, "Above, by stage:"),
+    ...of.map((name) => make("li", {}, swatch(name, 8), `${name[0].toUpperCase()} ${name}`)),
+  ];
+}
+
+/** Whether spans of an IPU are of a pipeline's stages. */
+function hasPhases({ spans }) {
+  return spans.stage.some((stage) => stage !== null);
 }
 
 /** @param {Model} model */

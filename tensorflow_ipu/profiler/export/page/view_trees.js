@@ -13,7 +13,7 @@ function layersView(model) {
   });
   table.opened.add("0");
   table.fill([0]);
-  const note = `${whole(model.layerCount - 1)} layers; those of an op are its name scopes.`;
+  const note = `${whole(model.layerCount - 1)} layers; those of an op are its name scopes. ${sumText(model)}`;
   const chosen = (thing) => {
     const name = thing && thing.kind === "layer" ? String(thing.id) : null;
     if (name === table.chosen) return;
@@ -91,7 +91,7 @@ const TREE_SIGNS = {
   loop: "⟳",
   call: "ƒ",
   conditional: "?",
-  branch: "⑂",
+  branch: "↳",
   stage: "▤",
 };
 
@@ -108,10 +108,12 @@ function programView(model) {
   });
   const opened = tree.kind.map((kind, node) => [model.text(kind), node]);
   opened
-    .filter(([kind, node]) => kind !== "op" && tree.depth[node] < 3)
+    .filter(([kind, node]) => !["op", "stage"].includes(kind) && tree.depth[node] < 3)
     .forEach(([, node]) => table.opened.add(String(node)));
   if (tree.kind.length) table.fill([0]);
-  const note = "What is executed, in order. An op opens to its sync, exchange and compute.";
+  const note =
+    "What is executed, in order; of a pipeline by stage. An op opens to its sync, exchange and " +
+    `compute. ${sumText(model)}`;
   const free = select("steps", ["", "all"], "steps", ["what takes cycles", "all ops"]);
   let shown = null;
   const show = () => {
