@@ -25,6 +25,14 @@ def whole(text: str) -> int:
     return _at_most(text, _MOST)
 
 
+def some(text: str) -> int:
+    """Reads a whole number from 1; see `whole`."""
+    number = whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {number}")
+    return number
+
+
 def count(text: str) -> int:
     """Reads a number of mini-batches; see `whole`."""
     return _at_most(text, _MOST_MINI_BATCHES)

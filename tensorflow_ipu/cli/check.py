@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if options.tolerance is not None:
         raise ValueError("--tolerance belongs to --update: a check takes it from the budget.")
     budget = budget_lib.load(options.budget)
-    used = snapshot.of_plan(files.load(_report(options, budget.report)).plan)
+    used = snapshot.of_report(files.load(_report(options, budget.report)))
     verdict = budget_lib.check(budget, used)
     print(_verdict_json(verdict) if options.json else budget_lib.format_verdict(verdict))
     return 0 if verdict.passed else 1
@@ -62,7 +62,7 @@ def _update(options: argparse.Namespace) -> int:
         tolerance = known.tolerance if known else 0.0
     named = known.report if known else ""
     report = files.load(_report(options, named))
-    budget = budget_lib.of_snapshot(snapshot.of_plan(report.plan), tolerance)
+    budget = budget_lib.of_snapshot(snapshot.of_report(report), tolerance)
     budget_lib.save(budget._replace(report=named), options.budget)
     print(f"wrote {options.budget}: {len(budget.limits)} limits, {len(budget.layers)} layers")
     return 0

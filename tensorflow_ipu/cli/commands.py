@@ -35,10 +35,10 @@ COMMANDS = (
     Command("split", "find pipeline stages of equal cost"),
     Command("remedies", "find the fastest configuration that fits, and what to change for it"),
     Command("check", "compare a report with a budget; exits with 1 and prints what grew"),
-    Command("run", "run a program for TensorFlow 1.15 or 2.6 as it stands"),
+    Command("run", "run a program for TensorFlow 1.15 or 2.6, PopXL or PopART as it stands"),
     Command(
         "migrate",
-        "what to change in a program for TensorFlow 1.15 or 2.6; exits with 1 if anything",
+        "what to change in an older program; exits with 1 if anything",
     ),
     Command("completion", "print a script with which bash or zsh completes command lines"),
 )

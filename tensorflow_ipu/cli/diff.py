@@ -1,21 +1,27 @@
-"""`tensorflow-ipu diff A B`: compares two reports by layer."""
+"""`tensorflow-ipu diff A B ...`: compares reports by speed, memory and layer."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.cli import files
+from tensorflow_ipu.cli import arguments, files
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.profiler import comparison, snapshot
+from tensorflow_ipu.profiler.comparison import Difference
 from tensorflow_ipu.profiler.export import html_diff
+from tensorflow_ipu.profiler.report import Report
 
 _EXAMPLES = (
     ("tensorflow-ipu diff before.json after.json", "what the second program needs more"),
+    ("tensorflow-ipu diff --top 3 before.json after.json", "the three largest changes"),
     ("tensorflow-ipu diff --exit-code before.json after.json", "fails if anything differs"),
 )
+_TOP = 12
 
 
 def add(parser: Parser) -> None:
@@ -26,23 +32,80 @@ def add(parser: Parser) -> None:
     """
     parser.examples = _EXAMPLES
     parser.add_argument("before", metavar="A", help="report, or its folder")
-    parser.add_argument("after", metavar="B", help="report, or its folder")
+    parser.add_argument("after", metavar="B", nargs="+", help="other reports, or their folders")
     parser.add_argument(
-        "--html", metavar="FILE", help="write a page with both side by side to a file"
+        "--top",
+        type=arguments.some,
+        default=_TOP,
+        metavar="N",
+        help=f"changes of the program, of layers and of tensors to show at most (default {_TOP})",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page with all side by side to a file"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with all changes")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if there are any")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the differences."""
-    before, after = files.load(options.before), files.load(options.after)
-    changes = comparison.differences(snapshot.of_plan(before.plan), snapshot.of_plan(after.plan))
+    paths = [options.before, *options.after]
+    reports = [files.load(path) for path in paths]
+    snapshots = [snapshot.of_report(report) for report in reports]
+    changes = [
+        comparison.largest_first(comparison.differences(snapshots[0], each))
+        for each in snapshots[1:]
+    ]
     if options.json:
-        print(json.dumps({"differences": comparison.changes_to_dict(changes)}, indent=2))
+        print(json.dumps(_data(paths, reports, changes), indent=2))
+    elif not any(changes):
+        print("no differences")
     else:
-        print(comparison.format_changes(changes))
+        print(_text(paths, reports, snapshots, changes, options.top))
     if options.html:
-        private_files.write_text(options.html, html_diff.page(before, after))
+        private_files.write_text(options.html, html_diff.page(*reports))
         print(f"wrote {options.html}", file=sys.stderr if options.json else sys.stdout)
-    return 1 if changes and options.exit_code else 0
+    return 1 if any(changes) and options.exit_code else 0
+
+
+def _text(
+    paths: Sequence[str],
+    reports: Sequence[Report],
+    snapshots: Sequence[snapshot.Snapshot],
+    changes: Sequence[Sequence[Difference]],
+    top: int,
+) -> str:
+    """The summary, then the largest changes, then live tensors."""
+    if len(reports) > 2:
+        names = _names(paths)
+        table = comparison.format_many(snapshots, names, top)
+        return f"{comparison.summary(reports, names)}\n\n{table}"
+    before, after = reports
+    parts = [
+        comparison.summary(reports, ("before", "after")),
+        comparison.format_changes(changes[0], top),
+        comparison.live_changes(before, after, top),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """Short names of reports that tell them apart."""
+    short = [Path(path).parent.name if Path(path).name == files.REPORT else path for path in paths]
+    names = [Path(name).stem or name for name in short]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+def _data(
+    paths: Sequence[str], reports: Sequence[Report], changes: Sequence[Sequence[Difference]]
+) -> dict[str, object]:
+    """Everything as data: the differences of each report to the first."""
+    summaries = [
+        {"report": str(path), **comparison.summary_to_dict(report)}
+        for path, report in zip(paths, reports)
+    ]
+    found = [comparison.changes_to_dict(each) for each in changes]
+    if len(found) == 1:
+        return {"reports": summaries, "differences": found[0]}
+    others = [{"report": str(path), "differences": each} for path, each in zip(paths[1:], found)]
+    return {"reports": summaries, "others": others}

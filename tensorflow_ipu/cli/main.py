@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import tensorflow_ipu
+from tensorflow_ipu import text
 from tensorflow_ipu.cli import commands, output
 from tensorflow_ipu.cli.parsing import Parser, suggestion
 
@@ -84,6 +85,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         names = [command.name for command in commands.COMMANDS]
         meant = suggestion(name, names)
         top.error(f"expected one of {', '.join(names)}; received {name!r}{meant}")
+    if not arguments:
+        top.print_help()
+        top.exit(output.WRONG)
     options, unknown = top.parse_known_args(arguments)
     if unknown:
         before = arguments[: arguments.index(name)]
@@ -94,7 +98,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def _run(options: argparse.Namespace) -> int:
     """Runs the command; what is wrong with its files is one line."""
     try:
-        code: int = options.run(options)
+        with text.room(output.width()):
+            code: int = options.run(options)
     except BrokenPipeError:
         raise
     except (OSError, OverflowError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`tensorflow-ipu migrate FILE...`: updates a program for TensorFlow 1.15 or 2.6."""
+"""`tensorflow-ipu migrate FILE...`: updates an older program."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.compat import migration
 from tensorflow_ipu.compat.findings import File, Finding
 from tensorflow_ipu.compat.generation import Generation
+
+# Endings of the names of Python files.
+_PYTHON = (".py", ".pyw", ".pyi", ".ipy")
 
 _EXAMPLES = (
     ("tensorflow-ipu migrate train.py", "says what to change"),
@@ -80,9 +83,21 @@ def _paths(names: list[str]) -> list[Path]:
             paths += inside
         elif not path.exists():
             raise FileNotFoundError(f"{name}: no such file")
+        elif path.suffix not in _PYTHON and not _runs_python(path):
+            raise ValueError(
+                f"{name} is no Python file: expected a program (.py) or a folder of some. To show "
+                "a report use `tensorflow-ipu report FILE`"
+            )
         else:
             paths.append(path)
     return list(dict.fromkeys(paths))
+
+
+def _runs_python(path: Path) -> bool:
+    """Whether a file without a suffix says that Python runs it, or may be a program."""
+    with path.open("rb") as file:
+        first = file.readline(200)
+    return not path.suffix or (first.startswith(b"#!") and b"python" in first)
 
 
 def _sum_up(findings: list[Finding]) -> None:

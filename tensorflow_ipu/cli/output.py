@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable
 
@@ -41,6 +42,13 @@ def carried_out(tool: str, run: Callable[[], int]) -> int:
         return refuse(tool, error)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def width() -> int | None:
+    """Returns how many characters a line of the terminal has; None if output goes elsewhere."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def refuse(tool: str, error: object) -> int:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensorflow_ipu.cli import arguments, config_edits, files
+from tensorflow_ipu.cli import arguments, config_edits, files, progress
 from tensorflow_ipu.cli.parsing import Parser
 from tensorflow_ipu.planner.alternatives import fastest, fastest_text
 from tensorflow_ipu.planner.alternatives.fastest import Fastest
@@ -19,7 +19,10 @@ from tensorflow_ipu.profiler.report import Report
 _ENVIRONMENT = """
 The environment can do none of this. What it can without a change of the program:
   TENSORFLOW_IPU_CHIP=bow                 a faster chip with the memory of Mk2
-  TF_POPLAR_FLAGS=--capacity_policy=mark  runs here what does not fit on the chip"""
+  TF_POPLAR_FLAGS=--capacity_policy=mark  runs what does not fit on the chip"""
+
+# The value of --most-items that is no number.
+_ANY = "any"
 
 # `/path/train.py:12`
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
@@ -27,6 +30,10 @@ _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 
 _EXAMPLES = (
     ("tensorflow-ipu remedies before.json --plans 8", "a quick search, of 8 plans"),
+    (
+        "tensorflow-ipu remedies before.json --plans 8 --most-items any",
+        "with any number of elements in a weight update",
+    ),
     (
         "tensorflow-ipu remedies before.json --plans 8 --without precision batch",
         "keeps types and batch",
@@ -50,17 +57,18 @@ def add(parser: Parser) -> None:
     parser.add_argument(
         "--ipus", type=arguments.whole, help="IPUs for all replicas; else those it has, or more"
     )
-    parser.add_argument("--plans", type=arguments.whole, help="plans to make at most")
+    parser.add_argument("--plans", type=arguments.some, help="plans to make at most, from 1")
     parser.add_argument(
         "--only", nargs="+", metavar="CHANGE", help=f"what may be changed: {', '.join(SUBJECTS)}"
     )
     parser.add_argument("--without", nargs="+", default=[], metavar="CHANGE", help="what may not")
     parser.add_argument(
         "--most-items",
-        type=arguments.whole,
+        type=_most_items,
         metavar="N",
-        help="elements of data that a weight update may be made of: batch, accumulation and "
-        "replicas change it, and with it how a model learns",
+        help="elements of data that a weight update may be made of, or any: batch, accumulation "
+        "and replicas change it, and with it how a model learns. Without it an update keeps as "
+        "many as it has",
     )
     parser.add_argument(
         "--apply",
@@ -73,9 +81,18 @@ def add(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints what was found, and changes the program if that is wanted."""
     report = files.load(options.file)
-    result = fastest.fastest(
-        report.plan, options.ipus, options.plans, _subjects(options), options.most_items
-    )
+    with progress.shown() as show:
+        result = fastest.fastest(
+            report.plan,
+            options.ipus,
+            options.plans,
+            _subjects(options),
+            options.most_items if isinstance(options.most_items, int) else None,
+            keep_items=options.most_items is None,
+            planned=lambda ipus, done, most: show(
+                f"planned {done} of {most} configurations for {ipus} IPU{'s'[: ipus != 1]}"
+            ),
+        )
     if options.json:
         print(json.dumps(fastest_text.to_dict(result), indent=2))
     else:
@@ -86,6 +103,11 @@ def run(options: argparse.Namespace) -> int:
         print(_ENVIRONMENT)
         _edit(report, result, options.apply)
     return 0
+
+
+def _most_items(text: str) -> int | str:
+    """Reads how many elements of data a weight update may be made of: a number, or any."""
+    return text if text == _ANY else arguments.some(text)
 
 
 def _subjects(options: argparse.Namespace) -> list[str]:

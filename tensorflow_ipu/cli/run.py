@@ -1,4 +1,4 @@
-"""`tensorflow-ipu run PROGRAM`: runs a program for TensorFlow 1.15 or 2.6 unchanged."""
+"""`tensorflow-ipu run PROGRAM`: runs an older program unchanged."""
 
 from __future__ import annotations
 

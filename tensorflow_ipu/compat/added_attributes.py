@@ -184,9 +184,13 @@ def _add_method(row: Method, usage: Usage) -> None:
         setattr(owner, row.old, _noted_property(new, shim, usage))
         return
 
+    inside, _, name = row.new.rpartition(".")
+
     @functools.wraps(new)
     def call(*args: Any, **kwargs: Any) -> Any:
         usage.note(shim, sys._getframe(1))
+        if inside == row.owner:  # that of the object's own class
+            return getattr(args[0], name)(*args[1:], **kwargs)
         return new(*args, **kwargs)
 
     setattr(owner, row.old, call)

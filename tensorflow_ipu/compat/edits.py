@@ -42,7 +42,7 @@ class SourceText:
         """Returns where a node begins."""
         return self._starts[node.lineno - 1] + node.col_offset
 
-    def end(self, node: ast.expr | ast.stmt) -> int:
+    def end(self, node: ast.expr | ast.stmt | ast.alias) -> int:
         """Returns where a node ends."""
         return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 

@@ -8,7 +8,7 @@ class derived from an optimizer.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tensorflow_ipu.compat import bindings
@@ -44,8 +44,18 @@ _ATTRIBUTES = frozenset(
 )
 # The same, where the name says that it is of an optimizer: models have these, too.
 _OPTIMIZER_ATTRIBUTES = frozenset("get_gradients get_weights set_weights weights".split())
-_ARGUMENTS = frozenset(("decay", "lr"))
+_ARGUMENTS = frozenset(("decay", "gradient_aggregator", "gradient_transformers", "lr"))
+# Base classes of the old generation, by their last names: who asks for them means those.
+_BASES = frozenset(("BaseOptimizerV2", "OptimizerV2"))
 _EXPERIMENTAL = "tensorflow.keras.mixed_precision.experimental"
+
+# What there is in graphs only, and what says whether there are any.
+_GRAPHS = frozenset(
+    ("InteractiveSession", "Session", "global_variables_initializer", "placeholder")
+)
+_BEHAVIORS = frozenset(
+    f"{verb}able_{what}" for verb in ("dis", "en") for what in ("eager_execution", "v2_behavior")
+)
 
 # Modules below `tensorflow` that are the same for TensorFlow 1 and 2: its code, and what the tables
 # are about.
@@ -60,6 +70,7 @@ def of_program(trees: Iterable[ast.Module]) -> Generation:
     """
     found = [(tree, bindings.uses(tree)) for tree in trees]
     is_1 = any(_is_tensorflow_1(uses) for _, uses in found)
+    is_1 = is_1 or _relies_on_graphs([uses for _, uses in found])
     old = any(_has_old_optimizers(tree, uses) for tree, uses in found)
     return Generation(1 if is_1 else 2, old and not is_1)
 
@@ -86,11 +97,24 @@ def _is_tensorflow_1(uses: bindings.Uses) -> bool:
     return False
 
 
+def _relies_on_graphs(program: Sequence[bindings.Uses]) -> bool:
+    """Whether a program takes `tensorflow.compat.v1` for TensorFlow 1 without turning that on.
+
+    In TensorFlow 1.15, too, there is a module of that name. Programs for later releases say which
+    behaviour they want, or import `tensorflow` besides.
+    """
+    version_1 = "tensorflow.compat.v1."
+    names = {name for uses in program for name in _names(uses)}
+    used = {name[len(version_1) :] for name in names if name.startswith(version_1)}
+    return "tensorflow" not in names and bool(used & _GRAPHS) and not used & _BEHAVIORS
+
+
 def _has_old_optimizers(tree: ast.Module, uses: bindings.Uses) -> bool:
     """Whether a file uses what only optimizers of the old generation have."""
     names = {id(reference.nodes[-1]): canonical(reference.name) for reference in uses.references}
-    if any(is_below(canonical(name), _EXPERIMENTAL) for name in _names(uses)):
-        return True
+    for name in _names(uses):
+        if is_below(canonical(name), _EXPERIMENTAL) or name.rpartition(".")[2] in _BASES:
+            return True
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             if any(is_optimizer(names.get(id(base), "")) for base in node.bases):

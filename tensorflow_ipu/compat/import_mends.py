@@ -11,6 +11,8 @@ from tensorflow_ipu.compat.edits import Edit
 from tensorflow_ipu.compat.findings import Finding, Subject
 from tensorflow_ipu.compat.rows import of_keras_2
 
+_VERSION_1 = "tensorflow.compat.v1"
+
 
 class ImportMends:
     """Finds what to change in the imports of a file.
@@ -51,6 +53,8 @@ class ImportMends:
         if alias.name == "*":
             return self._new_star(statement, alias)
         new, why, advice = targets.target(name, self._wanted)
+        if name == _VERSION_1 and self._wanted.tensorflow == 1:
+            return self._turned_on(_written(statement, alias), alias.asname or alias.name)
         if new == name:
             return [_written(statement, alias)], "", ""
         if advice:
@@ -76,6 +80,8 @@ class ImportMends:
         old = f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
         new = targets.modules(alias.name, self._wanted)
         if new is None:
+            if alias.name == _VERSION_1 and self._wanted.tensorflow == 1:
+                return self._turned_on(old, alias.asname or alias.name)
             if (
                 alias.name != "tensorflow"
                 and alias.name.startswith("tensorflow.")
@@ -106,6 +112,12 @@ class ImportMends:
         if alias.name == "tensorflow":
             parts.append(f"{alias.asname or alias.name}.disable_v2_behavior()")
         return parts, why, ""
+
+    def _turned_on(self, statement: str, name: str) -> tuple[list[str], str, str]:
+        """Returns an import of the module of TensorFlow 1, and the call that turns it on."""
+        if "disable_v2_behavior" in self._source.content.decode("utf-8", "replace"):
+            return [statement], "", ""
+        return [statement, f"{name}.disable_v2_behavior()"], targets.TENSORFLOW_1, ""
 
     def _is_first(self, statement: ast.ImportFrom, alias: ast.alias) -> bool:
         """Whether a file has to turn TensorFlow 1 on with this import: the first one of it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorflow_ipu.compat import bindings, call_mends, generation, sources
+from tensorflow_ipu.compat.dataclass_mends import DataclassMends
 from tensorflow_ipu.compat.edits import SourceText
 from tensorflow_ipu.compat.findings import File, Finding, Subject
 from tensorflow_ipu.compat.generation import Generation
@@ -48,6 +49,7 @@ def findings(file: File, wanted: Generation) -> list[Finding]:
     found = [one for statement in subject.uses.imports for one in imports.findings(statement)]
     found += [one for reference in subject.uses.references for one in uses.findings(reference)]
     found += call_mends.findings(subject)
+    found += DataclassMends(subject).findings()
     return sorted(found, key=lambda finding: finding.line)
 
 

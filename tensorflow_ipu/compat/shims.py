@@ -19,6 +19,7 @@ from typing import Any
 
 from tensorflow_ipu.compat import (
     added_attributes,
+    dataclass_defaults,
     facade,
     float_dimensions,
     generation,
@@ -54,6 +55,7 @@ class Shims:
         """Puts the shims in place; those of a package when the program imports it."""
         sys.meta_path.insert(0, FormerModuleFinder(self._usage))
         builtins.__import__ = self._program_import
+        dataclass_defaults.allow(self._usage)
 
     def _program_import(
         self,

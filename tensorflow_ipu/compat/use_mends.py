@@ -110,6 +110,9 @@ class UseMends:
         own = (self._source.text(root), self._today(binding.target))
         for name, module in (own, *self._top(root.lineno)):
             for base in (module, _SAME_AS.get(module, module)):
+                # TensorFlow does not show its code as an attribute.
+                if base == "tensorflow" and is_below(new, "tensorflow.python"):
+                    continue
                 if is_below(new, base) and new != base and base != "tensorflow_ipu":
                     return name + new[len(base) :]
         return ""

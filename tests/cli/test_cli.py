@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
+from tensorflow_ipu.cli import output
 from tensorflow_ipu.cli.main import main
 from tensorflow_ipu.configs import chips
 from tensorflow_ipu.configs.machine import Machine
@@ -105,7 +107,39 @@ class TestReport:
 class TestDiff:
     def test_a_report_does_not_differ_from_itself(self, capsys, report):
         assert run(capsys, "diff", report, report) == (0, "no differences\n")
-        assert json.loads(run(capsys, "diff", "--json", report, report)[1]) == {"differences": []}
+        assert json.loads(run(capsys, "diff", "--json", report, report)[1])["differences"] == []
+
+    def test_the_summary_comes_first_then_the_largest_changes(self, capsys, report, wider):
+        lines = run(capsys, "diff", report, wider)[1].splitlines()
+        assert lines[0].split() == ["before", "after"]
+        speeds = [
+            f"{Report.load(path).insights['items_per_second']:,.0f} elements/s"
+            for path in (report, wider)
+        ]
+        assert lines[1] == f"throughput{' ' * (lines[1].index(speeds[0]) - 10)}" + "  ".join(speeds)
+        assert lines[2].split() == ["fits", "yes", "yes"]
+        shares = [
+            abs(float(line.split()[-2]))
+            for line in lines
+            if line.startswith("(program)") and line.endswith("%")
+        ]
+        sizes = [share / (100 + share) for share in shares]  # of the larger of both
+        assert len(sizes) > 3 and sizes == sorted(sizes, reverse=True)
+        assert any(line.startswith("live at the peak") for line in lines)
+        few = run(capsys, "diff", "--top", "1", report, wider)[1]
+        assert few.count("(program)") == 1 and few.count("more: --top N") >= 2
+
+    def test_several_reports_have_a_column_each(self, capsys, report, wider, tmp_path):
+        third = write(tmp_path / "third.json", 384)
+        out = run(capsys, "diff", report, wider, third)[1]
+        assert out.splitlines()[0].split()[1:] == ["wider", "third"]
+        row = next(
+            line for line in out.splitlines() if line.split()[:2] == ["(program)", "variables"]
+        )
+        sizes = [4 * 3 * width**2 for width in (256, 512, 384)]
+        assert [int(cell.replace(",", "")) for cell in row.split()[-3:]] == sizes
+        data = json.loads(run(capsys, "diff", "--json", report, wider, third)[1])
+        assert len(data["reports"]) == 3 and len(data["others"]) == 2
 
     def test_differences_name_layers_and_totals(self, capsys, report, wider):
         data = json.loads(run(capsys, "diff", "--json", report, wider)[1])["differences"]
@@ -247,6 +281,16 @@ class TestFiles:
         assert main(["report", str(tmp_path)]) == 2
         assert "autoReport.directory" in capsys.readouterr().err
 
+    def test_reports_nearby_are_named(self, capsys, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert main(["report", "nosuch"]) == 2
+        assert "There are none nearby: programs write them with" in capsys.readouterr().err
+        (tmp_path / "reports" / "first").mkdir(parents=True)
+        write(tmp_path / "reports" / "first" / "report.json")
+        for wrong in ("nosuch", "reports/secnd"):
+            assert main(["report", wrong]) == 2
+            assert "Reports nearby: reports/first." in capsys.readouterr().err
+
     def test_a_folder_with_several_reports_is_a_usage_error(self, capsys, tmp_path):
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
@@ -294,7 +338,7 @@ class TestFiles:
         assert capsys.readouterr().err.count("\n") == 1
 
     def test_what_no_check_has_found_is_one_line_with_advice(self, capsys, report, monkeypatch):
-        monkeypatch.setattr(snapshot, "of_plan", lambda _: {}["missing"])
+        monkeypatch.setattr(snapshot, "of_report", lambda _: {}["missing"])
         assert main(["diff", report, report]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1 and "KeyError: 'missing'" in error and "--traceback" in error
@@ -305,9 +349,28 @@ class TestFiles:
         def interrupted(_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(snapshot, "of_plan", interrupted)
+        monkeypatch.setattr(snapshot, "of_report", interrupted)
         assert main(["diff", report, report]) == 130
         assert capsys.readouterr().err == ""
+
+
+class TestWidth:
+    @pytest.mark.parametrize("width", [80, 120])
+    def test_tables_fit_the_terminal(self, capsys, report, wider, monkeypatch, width):
+        wide = {command: run(capsys, *command)[1] for command in self.commands(report, wider)}
+        monkeypatch.setattr(output, "width", lambda: width)
+        for command, whole in wide.items():
+            out = run(capsys, *command)[1]
+            rows = [line for line in out.splitlines() if re.search(r"\S  +\S", line)]
+            assert max(map(len, rows)) <= width, command
+            assert "no room for" not in whole and len(max(whole.splitlines(), key=len)) > 80
+            # Numbers are never cut.
+            numbers = set(re.findall(r"\d[\d,]{4,}", out))
+            assert numbers and numbers <= set(re.findall(r"\d[\d,]{4,}", whole))
+
+    def commands(self, report, wider):
+        yield "report", report
+        yield "remedies", report, "--plans", "4"
 
 
 class TestOutput:

@@ -112,3 +112,14 @@ def test_a_command_loads_no_others(run_python):
         env={**os.environ},
     )
     assert process.stdout.splitlines()[-1] == ""
+
+
+def test_the_tool_alone_prints_its_help(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2
+    printed = capsys.readouterr()
+    assert all(
+        command.summary.split(",")[0] in " ".join(printed.out.split())
+        for command in commands.COMMANDS
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 
 import pytest
 
@@ -12,6 +14,7 @@ from tensorflow_ipu.planner import planning
 from tensorflow_ipu.planner.settings import Settings
 from tensorflow_ipu.profiler.report import Report
 from tests.support.layered_workloads import dense
+from tests.support.workloads import pipeline
 
 PROGRAM = """\
 from tensorflow.python import ipu
@@ -67,7 +70,8 @@ def test_the_text_has_before_and_after_and_what_to_change(capsys, tmp_path):
     assert best.startswith("best") and " yes " in best
     assert "Changes:\n  1. float16\n" in out
     assert "Others that fit:" in out and "Changes alone:" in out
-    assert "Planned 31 of at most" in out
+    assert re.search(r"^Planned \d+ of at most", out, re.MULTILINE)
+    assert "An update keeps its 16 elements of data" in out
     assert "Nothing to change of convolution_proportion: it has no convolutions." in out
     assert "TF_POPLAR_FLAGS=--capacity_policy=mark" in out
 
@@ -102,6 +106,45 @@ def test_what_may_be_changed_can_be_chosen(capsys, tmp_path):
     assert {name for one in chosen for name in one["choices"]} <= {"batch", "precision"}
     _, bound = _found(capsys, report, "--ipus", "1", "--most-items", "1024", "--plans", "12")
     assert bound["best"]["items_of_an_update"] <= 1024
+
+
+def test_an_update_keeps_its_elements_unless_told(capsys, tmp_path):
+    """As a pipeline of 2 IPUs, with twice the mini-batches for half the size, and the like."""
+    report = _report(tmp_path, pipeline(2, batch=256, width=128), 16)
+    asked = (report, "--ipus", "4", "--plans", "40")
+    _, kept = _found(capsys, *asked)
+    now = kept["now"]["items_of_an_update"]
+    assert kept["kept_items_of_an_update"] == now == 8 * 256
+    found = [kept["best"], *kept["others"]]
+    assert {one["items_of_an_update"] for one in found} == {now}
+    assert any("batch" in one["choices"] for one in (*found, *kept["single_changes"]))
+    _, free = _found(capsys, *asked, "--most-items", "any")
+    assert free["kept_items_of_an_update"] is None
+    assert any(one["items_of_an_update"] != now for one in (free["best"], *free["others"]))
+
+
+def test_progress_is_on_a_terminal_only(capsys, tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    asked = (_report(tmp_path), "--ipus", "1", "--plans", "3")
+    assert _run(capsys, *asked)[2] == ""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert _run(capsys, *asked)[0] == 0
+    lines = terminal.getvalue().split("\r\x1b[K")
+    assert lines[1:4] == [f"planned {i} of 3 configurations for 1 IPU" for i in (1, 2, 3)]
+    assert lines[-1] == ""
+
+
+def test_plans_and_items_are_numbers_from_1(capsys, tmp_path):
+    report = _report(tmp_path)
+    for option in ("--plans", "--most-items"):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["remedies", report, option, "0"])
+        assert stopped.value.code == 2
+        assert "expected a whole number from 1, got 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tensorflow_ipu.compat import migration
+from tensorflow_ipu.compat import generation, migration
 from tensorflow_ipu.compat.rows import KERAS_2
 from tensorflow_ipu.compat.tables.keras import SOURCES
 
@@ -61,6 +61,24 @@ CASES = {
     "a module that was imported": (
         "import math\nimport fractions\nx = fractions.gcd(4, 6)\n",
         "import math\nimport fractions\nx = math.gcd(4, 6)\n",
+    ),
+    "defaults of a dataclass": (
+        "from dataclasses import dataclass\nfrom parts import Other\nfrom pathlib import Path\n\n"
+        "@dataclass\nclass Part:\n    size: int = 1\n\n"
+        "@dataclass(eq=True)\nclass Whole:\n    part: Part = Part()\n"
+        "    large: Part = Part(size=2)\n    other: Other = Other()\n    path: Path = Path()\n",
+        "from dataclasses import dataclass, field\nfrom parts import Other\n"
+        "from pathlib import Path\n\n"
+        "@dataclass\nclass Part:\n    size: int = 1\n\n"
+        "@dataclass(eq=True)\nclass Whole:\n    part: Part = field(default_factory=Part)\n"
+        "    large: Part = field(default_factory=lambda: Part(size=2))\n"
+        "    other: Other = field(default_factory=Other)\n    path: Path = Path()\n",
+    ),
+    "defaults of a dataclass by module": (
+        "import dataclasses\nfield = 1\n\n@dataclasses.dataclass\nclass Whole:\n"
+        "    part: 'Part' = Part()\n",
+        "import dataclasses\nfield = 1\n\n@dataclasses.dataclass\nclass Whole:\n"
+        "    part: 'Part' = dataclasses.field(default_factory=Part)\n",
     ),
     "an argument": (
         "import json\nx = json.loads(s, encoding='utf-8')\n",
@@ -272,3 +290,34 @@ def test_what_is_no_program_is_refused(tmp_path, program, words):
     with pytest.raises(ValueError, match=words) as raised:
         migration.read(path)
     assert "\n" not in str(raised.value)
+
+
+_VERSION_1 = "import tensorflow.compat.v1 as tf\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (_VERSION_1 + "tf.Session()\n", (1, False)),
+        ("from tensorflow.compat import v1 as tf\ntf.placeholder(tf.int32)\n", (1, False)),
+        (_VERSION_1 + "tf.disable_v2_behavior()\ntf.Session()\n", (2, False)),
+        (_VERSION_1 + "import tensorflow\ntf.Session()\n", (2, False)),
+        (_VERSION_1 + "tf.app.run()\n", (2, False)),
+        (
+            "from keras.optimizers import SGD\nSGD(gradient_transformers=[])",
+            (2, True),
+        ),
+        ("from keras.optimizer_v2 import optimizer_v2 as o\nf(o.OptimizerV2)\n", (2, True)),
+    ],
+)
+def test_what_a_program_was_written_for(program, expected):
+    assert generation.of_program([ast.parse(program)]) == expected
+
+
+@pytest.mark.parametrize("before", [_VERSION_1, "from tensorflow.compat import v1 as tf\n"])
+def test_version_1_is_turned_on_once(tmp_path, before):
+    program = before + "session = tf.Session()\n"
+    after = before + "tf.disable_v2_behavior()\nsession = tf.Session()\n"
+    path = tmp_path / "program.py"
+    assert migrated(path, program) == (after, 0)
+    assert migrated(path, after) == (after, 0)

@@ -1,4 +1,4 @@
-"""Programs for TensorFlow 1.15 and 2.6: run as they stand, and migrated, they print the same."""
+"""Older programs, also for PopXL and PopART: as they stand, and migrated, they print the same."""
 
 from __future__ import annotations
 
@@ -124,7 +124,85 @@ statistics = tf.data.experimental.StatsAggregator()
 print(isinstance([], collections.Iterable), statistics.get_summary(), data_adapter.__name__)
 """
 
+# The optimizers of TensorFlow 2.6, which are chosen by what the program asks them or passes them.
+OPTIMIZERS = """\
+import numpy as np
+import tensorflow as tf
+from keras import losses as losses_module
+from keras.losses import losses_utils, LossFunctionWrapper
+from tensorflow.python.distribute import distribution_strategy_context
+from tensorflow.python.eager import tape
+from tensorflow.python import ipu
+
+double = lambda pairs: [(2 * g, v) for g, v in pairs]
+optimizer = tf.keras.optimizers.SGD(0.1, gradient_transformers=[double])
+weight = tf.Variable(1.0)
+with tf.GradientTape() as outer:
+    loss = weight * 3
+    with tape.stop_recording():
+        weight * 5
+optimizer.apply_gradients([(outer.gradient(loss, weight), weight)])
+print(round(float(weight), 3), losses_utils.ReductionV2.NONE, losses_module.LossFunctionWrapper)
+
+
+class Distance(LossFunctionWrapper):
+    def __init__(self):
+        super().__init__(lambda y, z: tf.abs(y - z), name="distance")
+
+
+print(float(Distance()(tf.constant([[1.0]]), tf.constant([[3.0]]))))
+print(distribution_strategy_context.get_strategy().experimental_run_v2(lambda: 7))
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+strategy = ipu.ipu_strategy.IPUStrategy()
+with strategy.scope():
+    step = tf.function(lambda: tf.constant(2.0) * 4)
+    print(float(strategy.experimental_run_v2(step)))
+"""
+
+POPXL = """\
+from dataclasses import dataclass
+
+import numpy as np
+import popart
+import popxl
+
+
+@dataclass
+class Model:
+    size: int = 3
+
+
+@dataclass
+class Config:
+    model: Model = Model(size=4)
+    other: Model = Model()
+
+
+config = Config()
+print(config, config == Config())
+ir = popxl.Ir()
+with ir.main_graph:
+    x = popxl.variable(np.ones(config.model.size, np.float))
+    popxl.ops.var_updates.accumulate_(x, x + 1)
+with popxl.Session(ir, "ipu_hw") as session:
+    session.run()
+print(session.get_tensor_data(x))
+builder = popart.Builder()
+y = builder.aiOnnx.relu([builder.addInitializedInputTensor(np.array([1, -2], np.float32))])
+flow = popart.DataFlow(1, {y: popart.AnchorReturnType("All")})
+device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 1})
+session = popart.InferenceSession(builder.getModelProto(), flow, device)
+session.prepareDevice()
+anchors = session.initAnchorArrays()
+session.run(popart.PyStepIO({}, anchors))
+print(anchors[y])
+"""
+
 PROGRAMS = {
+    "optimizers": (OPTIMIZERS, "", []),
+    "popxl": (POPXL, "", []),
     "tensorflow_1": (TENSORFLOW_1, PART, ["--size", "8"]),
     "tensorflow_2": (TENSORFLOW_2, "", []),
 }

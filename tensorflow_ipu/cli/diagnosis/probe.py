@@ -79,7 +79,7 @@ def _tensorflow() -> dict[str, Any]:
 def _devices() -> dict[str, Any]:
     """Counts the devices that the plugin has registered."""
     tf = importlib.import_module("tensorflow")
-    return {"devices": [device.name for device in tf.config.list_physical_devices("IPU")]}
+    return {"devices": [device.name for device in tf.config.list_logical_devices("IPU")]}
 
 
 def _options() -> dict[str, Any]:

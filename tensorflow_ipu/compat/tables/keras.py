@@ -91,6 +91,7 @@ def _below_sources(modules: tuple[str, ...]) -> tuple[str, ...]:
 MODULES = (
     *(Module(f"tensorflow.keras.{old}", _below_sources(new), _WHY) for old, new in _MOVED.items()),
     *(Module(f"tensorflow.keras.{name}", _below_sources((name,)), _WHY) for name in _SAME),
+    Module("tensorflow.keras.losses.losses_utils", (f"{SOURCES}.utils.losses_utils",), _WHY),
     Module(COPY, (SOURCES,), _WHY_COPY),
     *(Module(f"{COPY}.{old}", _below_sources(new), _WHY_COPY) for old, new in _MOVED.items()),
     *(
@@ -124,6 +125,11 @@ NAMES = (
             _EXPERIMENTAL,
         )
         for name in ("DynamicLossScale", "FixedLossScale", "LossScale")
+    ),
+    Name(
+        "tensorflow.keras.losses.LossFunctionWrapper",
+        f"{SOURCES}.losses.LossFunctionWrapper",
+        _WHY,
     ),
     Name(
         f"{SOURCES}.engine.functional.Network",

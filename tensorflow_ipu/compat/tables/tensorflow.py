@@ -13,6 +13,14 @@ NAMES = (
         Name(f"{_DATA}.{name}", f"{_STATISTICS}.{name}", _STATISTICS_WHY)
         for name in ("StatsAggregator", "StatsOptions", "bytes_produced_stats", "latency_stats")
     ),
+    *(
+        Name(
+            f"tensorflow.python.eager.tape.{name}",
+            f"tensorflow.python.eager.record.{name}",
+            "not in this module since TensorFlow 2.12",
+        )
+        for name in ("could_possibly_record", "should_record_backprop", "stop_recording")
+    ),
     Name(
         "tensorflow.python.pywrap_tensorflow.NewCheckpointReader",
         "tensorflow.compat.v1.train.NewCheckpointReader",
@@ -21,6 +29,11 @@ NAMES = (
 )
 
 MODULES = (
+    Module(
+        "tensorflow.python.distribute.distribution_strategy_context",
+        ("tensorflow.python.distribute.distribute_lib",),
+        "not in TensorFlow since 2.13",
+    ),
     Module(
         "tensorflow.pywrap_tensorflow",
         ("tensorflow.python.pywrap_tensorflow",),
@@ -37,6 +50,12 @@ MODULES = (
 )
 
 METHODS = (
+    Method(
+        "tensorflow.python.distribute.distribute_lib.StrategyBase",
+        "experimental_run_v2",
+        "tensorflow.python.distribute.distribute_lib.StrategyBase.run",
+        "another name since TensorFlow 2.2",
+    ),
     Method(
         "tensorflow.data.Options",
         "experimental_stats",
