@@ -40,9 +40,9 @@ def check_config(config: Any, allows_loops: bool) -> None:
             )
         if iterations > 1 and not allows_loops:
             raise NotImplementedError(
-                f"{name} is not supported with iterations_per_loop > 1: processes exchange "
-                "gradients on their hosts in each step. Set iterations_per_loop of the "
-                f"IPURunConfig to 1. Received: iterations_per_loop={iterations}"
+                f"iterations_per_loop > 1 (got {iterations}) not supported with distribution, "
+                f"which {name} asks for: processes exchange gradients on their hosts in each step. "
+                "Set iterations_per_loop of the IPURunConfig to 1."
             )
 
 
@@ -62,13 +62,16 @@ def check_params(params: Any) -> None:
         )
 
 
-def check_batch_sizes(params: dict[str, Any] | None, sizes: dict[str, Any], shares: int) -> None:
+def check_batch_sizes(
+    params: dict[str, Any] | None, sizes: dict[str, Any], num_workers: int, num_replicas: int
+) -> None:
     """Checks the global batch sizes of a constructor.
 
     Args:
         params: those of the user.
         sizes: the argument for each mode, by its name; None where it was not given.
-        shares: number of replicas in all processes.
+        num_workers: number of processes.
+        num_replicas: number of replicas in each process.
 
     Raises:
         ValueError: If a size cannot be divided, or `params` has one too.
@@ -82,11 +85,12 @@ def check_batch_sizes(params: dict[str, Any] | None, sizes: dict[str, Any], shar
         )
     for name, size in given.items():
         if size < 1:
-            raise ValueError(f"{name} must be positive. Received: {name}={size}")
-        if size % shares:
+            raise ValueError(f"{name} (got {size}) must be positive.")
+        if size % (num_workers * num_replicas):
             raise ValueError(
-                f"{name} is the size of a batch of all replicas together, so it must be divisible "
-                f"by their number, {shares}. Received: {name}={size}"
+                f"{name} (got {size}) must be divisible by num_workers * num_replicas "
+                f"({num_workers} * {num_replicas}), as it is the size of a batch of all replicas "
+                "together."
             )
 
 

@@ -67,7 +67,7 @@ class IPUEstimator(base.IPUEstimatorBase):
             "predict_batch_size": predict_batch_size,
         }
         shares = self._num_workers * self._ipu.num_replicas
-        arguments.check_batch_sizes(params, sizes, shares)
+        arguments.check_batch_sizes(params, sizes, self._num_workers, self._ipu.num_replicas)
         modes = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
         self._batch_sizes = {
             mode: size // shares for mode, size in zip(modes, sizes.values()) if size is not None

@@ -17,7 +17,6 @@ from tensorflow_ipu.configs.short_repr import Shown, shows
 from tensorflow_ipu.device import system
 from tensorflow_ipu.distributed.instance_strategy import InstanceStrategy
 from tensorflow_ipu.distributed.instances import EVALUATOR
-from tensorflow_ipu.feeds.ipu_infeed_queue import check_prefetch_depth
 
 __all__ = ["IPURunConfig", "RunConfig"]
 
@@ -72,6 +71,7 @@ class IPURunConfig(
             num_shards: IPUs that one copy is sharded over.
             ordinal: k of the device `/device:IPU:k` to run on.
             prefetch_depth: elements to read ahead for each replica; None for the infeed's default.
+                Checked when the infeed is made.
 
         Returns:
             The options.
@@ -81,8 +81,6 @@ class IPURunConfig(
             ValueError: If a number is no integer in its range, or `ipu_options` has other devices
                 than those that the replicas and shards need.
         """
-        if prefetch_depth is not None:
-            prefetch_depth = check_prefetch_depth(prefetch_depth)
         options = super().__new__(
             cls,
             COUNT.whole("iterations_per_loop", iterations_per_loop),
@@ -257,9 +255,9 @@ def _check_ordinal(options: IPURunConfig, devices: int) -> None:
 def _check_count(options: IPURunConfig, ipus: int) -> None:
     if ipus != options.num_ipus:
         raise ValueError(
-            f"`IPURunConfig` configured with {options.num_ipus} IPU(s), num_replicas="
-            f"{options.num_replicas} times num_shards={options.num_shards}, but `ipu_options` "
-            f"configured with {ipus} IPU(s) for ordinal {options.ordinal}. Make them equal. "
+            f"`IPURunConfig` configured with {options.num_ipus} devices ({options.num_replicas} "
+            f"replicas times {options.num_shards} shards), but `IpuOptions` configured with {ipus} "
+            f"devices, in `ipu_options` for ordinal {options.ordinal}. Make them equal. "
             f"{_how_to_select(options.num_ipus)}"
         )
 

@@ -20,6 +20,7 @@ class PipelineState:
         elements: The assignment that a user set; None if the marks of the layers hold.
         cleared: Whether the marks of the layers do not hold.
         saved: An assignment from the configuration of a saved model, not yet matched to layers.
+        saved_inputs: Likewise what a subclass of `Model` was built with: see `saved_form`.
         inputs: For a subclass of `Model`, symbolic inputs as it was built with.
         graph: For a subclass of `Model`, the calls that it makes.
         in_modes: For a subclass of `Model`, whether it makes the same calls with `training` set.
@@ -32,6 +33,7 @@ class PipelineState:
     elements: list[Any] | None = None
     cleared: bool = False
     saved: list[Any] | None = None
+    saved_inputs: Any = None
     inputs: Any = None
     graph: LayerGraph | None = None
     in_modes: dict[bool, bool] = dataclasses.field(default_factory=dict)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.keras_layers.models import python_batches
 from tensorflow_ipu.versions import keras2
 
 base_layer_utils = keras2.module("engine.base_layer_utils")
 data_adapter = keras2.module("engine.data_adapter")
-data_utils = keras2.module("utils.data_utils")
 
 _UNKNOWN = int(tf.data.experimental.UNKNOWN_CARDINALITY)
 _INFINITE = int(tf.data.experimental.INFINITE_CARDINALITY)
+
+# Data in memory of more bytes are worth a word on what is faster.
+_LARGE = 2**28
 
 # What lets `fit` take data whose last batch has fewer rows.
 _PADDING = "model.set_partial_batch_options(pad_in_fit=True)"
@@ -61,7 +63,8 @@ def from_arguments(
     """Returns the batches that the arguments of a method mean.
 
     Args:
-        x: inputs: arrays, tensors or structures of them, or a dataset with everything.
+        x: inputs: arrays, tensors or structures of them; or a dataset, a generator or a
+            `keras.utils.Sequence` with everything.
         y: targets, like `x`.
         sample_weight: weights, like `x`.
         batch_size: samples in a batch; 32 when None. Ignored for a dataset, with a warning.
@@ -73,11 +76,15 @@ def from_arguments(
 
     Raises:
         ValueError: If there are no data, a batch is smaller than the others and must not be, or an
-            element has an unknown shape; and for generators, which have no shapes at all.
+            element has an unknown shape.
         tf.errors.FailedPreconditionError: If data are float64, and Keras does not cast its inputs.
     """
     if isinstance(x, tf.data.Dataset):
         data = _from_dataset(x, y, sample_weight, batch_size)
+    elif python_batches.gives_batches(x):
+        _refuse_besides(x, y, sample_weight)
+        dataset, size = python_batches.dataset(x, bool(shuffle), partial_batches)
+        data = Data(dataset, size, False, is_one_dataset=False)
     else:
         data = _from_memory(x, y, sample_weight, batch_size, steps, epochs, shuffle)
     if data.rows is not None and not partial_batches:
@@ -93,12 +100,7 @@ def from_arguments(
 
 
 def _from_dataset(x: tf.data.Dataset, y: Any, sample_weight: Any, batch_size: Any) -> Data:
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if not data_adapter.is_none_or_empty(value):
-            raise ValueError(
-                f"`{name}` argument is not supported when using dataset as input: the elements of "
-                f"the dataset must be (x, y) or (x, y, sample_weight). Received: {name}={value!r}"
-            )
+    _refuse_besides(x, y, sample_weight)
     if batch_size is not None:
         # As stock Keras does, but not without a word.
         warn_once(
@@ -108,20 +110,26 @@ def _from_dataset(x: tf.data.Dataset, y: Any, sample_weight: Any, batch_size: An
     return Data(x, None if size < 0 else size, size == _INFINITE, is_one_dataset=False)
 
 
+def _refuse_besides(x: Any, y: Any, sample_weight: Any) -> None:
+    """Refuses targets and weights besides batches that have them."""
+    kind = "dataset" if isinstance(x, tf.data.Dataset) else "a generator or keras.utils.Sequence"
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if not data_adapter.is_none_or_empty(value):
+            raise ValueError(
+                f"`{name}` argument is not supported when using {kind} as input: its elements must "
+                f"be (x, y) or (x, y, sample_weight). Received: {name}={value!r}"
+            )
+
+
 def _from_memory(
     x: Any, y: Any, sample_weight: Any, batch_size: Any, steps: Any, epochs: int, shuffle: Any
 ) -> Data:
     if data_adapter.is_none_or_empty(x):
         _refuse_nothing(x, y)
-    if isinstance(x, (data_utils.Sequence, types.GeneratorType)) or callable(
-        getattr(x, "__next__", None)
-    ):
-        raise ValueError(
-            "Generators and keras.utils.Sequence objects are not supported on the IPU, because the "
-            "shapes of what they give are not known. Use tf.data.Dataset.from_generator with an "
-            f"output_signature of known shapes. Received: x={x!r}"
+    if sum(getattr(array, "nbytes", 0) for array in tf.nest.flatten((x, y))) > _LARGE:
+        warn_once(
+            "Data in memory are copied on the host for every batch. A tf.data.Dataset is faster."
         )
-    warn_once("Data in memory are copied on the host for every batch. A tf.data.Dataset is faster.")
     adapter = data_adapter.select_data_adapter(x, y)(
         x,
         y,
@@ -150,7 +158,15 @@ def _refuse_partial_batch(data: Data, rows: int) -> NoReturn:
 
 
 def _refuse_nothing(x: Any, y: Any) -> NoReturn:
-    raise ValueError(f"Expect x to be a non-empty array or dataset. Received: x={x!r}, y={y!r}")
+    advice = ""
+    if isinstance(x, tf.data.Dataset):
+        advice = (
+            ", which has no batches. batch(..., drop_remainder=True) leaves none of fewer samples "
+            "than a batch has: choose a smaller batch size"
+        )
+    raise ValueError(
+        f"Expect x to be a non-empty array or dataset. Received: x={x!r}, y={y!r}{advice}."
+    )
 
 
 def without_remainder(data: Data, left_out: int) -> tf.data.Dataset:

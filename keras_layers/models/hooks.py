@@ -10,6 +10,7 @@ While the scope of one with Keras extensions is open
 
 * `keras.Model.__new__` gives models the class that `extension` makes of theirs, so that `fit`,
   `evaluate` and `predict` run programs on the IPU and the methods with options are there;
+* `steps_per_execution` of `compile` may be a tensor;
 * what loads and clones models in Keras restores those options (see `saving`);
 * layers know the lines of the user that make and call them (see `layer_lines`).
 
@@ -62,6 +63,7 @@ def _checks() -> Iterable[Patch]:
 
 def _extensions() -> Iterable[Patch]:
     yield tf.keras.Model, "__new__", staticmethod(_new(tf.keras.Model.__new__))
+    yield tf.keras.Model, "compile", _with_known_steps(vars(tf.keras.Model)["compile"])
     yield from saving.patches()
     yield from layer_lines.patches()
 
@@ -91,6 +93,22 @@ def _new(original: Any) -> Any:
         return original(cls if functional else extension.extended(cls), *args, **kwargs)
 
     return new
+
+
+def _with_known_steps(original: Any) -> Any:
+    """Returns `compile` for a `steps_per_execution` that is a tensor, such as a cardinality.
+
+    Keras 2.6 takes it; later ones compare it with a word.
+    """
+
+    @functools.wraps(original)
+    def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        steps = kwargs.get("steps_per_execution")
+        if isinstance(steps, tf.Tensor) and hasattr(steps, "numpy"):
+            kwargs["steps_per_execution"] = int(steps)
+        return original(self, *args, **kwargs)
+
+    return compiled
 
 
 def _made_in_scope(original: Any) -> Any:

@@ -216,8 +216,12 @@ def _truncated(per_execution: int, steps: int) -> int:
     return min(per_execution, steps)
 
 
+# Steps of an epoch from which visits of the host are worth a word.
+_MANY_STEPS = 1000
+
+
 def _advise(per_execution: int, steps: int) -> None:
-    if per_execution == 1 and steps > 1:
+    if per_execution == 1 and steps >= _MANY_STEPS:
         warn_once(
             "The model has been configured with steps_per_execution=1, so the host is visited "
             "after every step. Set a larger `steps_per_execution` in compile() for more speed."

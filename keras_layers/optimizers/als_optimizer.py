@@ -18,6 +18,7 @@ _STATE = (
     "lsf_update_counter",
     "loss_scaling_factor",
     "prev_loss_scaling_factor",
+    "period_counts",
 )
 
 # Settings that say what a histogram means: what was counted with other ones is of no use.
@@ -67,8 +68,8 @@ class ALSOptimizer(IpuOptimizer):
     that are not, on all replicas together. The new histogram is `lpf_alpha` of the old and the rest
     of what was counted. An update is due when the counter is positive and a multiple of
     `update_frequency`: with a frequency of 8 in each ninth call. If more than `ratio_threshold` of
-    the histogram is large the factor is divided by `increase_factor`, else multiplied, as long as
-    it stays at least 1 and below the maximum.
+    the histogram, or of everything counted since the last update, is large, the factor is divided
+    by `increase_factor`, else multiplied, as long as it stays at least 1 and below the maximum.
     """
 
     def __init__(

@@ -49,6 +49,11 @@ class LossScaleRule:
     def _check_first_increase(self) -> None:
         initial, increase = self.initial_loss_scaling_factor, self.increase_factor
         maximum = self.max_loss_scaling_factor
+        if initial >= maximum:
+            raise ValueError(
+                "initial_loss_scaling_factor must be less than max_loss_scaling_factor. Received: "
+                f"initial_loss_scaling_factor={initial!r}, max_loss_scaling_factor={maximum!r}"
+            )
         if max(initial, initial * increase) >= maximum:
             raise ValueError(
                 "initial_loss_scaling_factor x increase_factor must be less than "
@@ -86,6 +91,7 @@ class State:
         lsf_update_counter: int32: calls since the last update.
         loss_scaling_factor: float32.
         prev_loss_scaling_factor: float32: the factor before the last update.
+        period_counts: `[2]` float32: the counts of all calls since the last update, unfiltered.
     """
 
     def __init__(self, initial_factor: float) -> None:
@@ -101,6 +107,7 @@ class State:
             self.prev_loss_scaling_factor = variable(
                 initial_factor, tf.float32, "prev_loss_scaling_factor"
             )
+            self.period_counts = variable([0.0, 0.0], tf.float32, "period_counts")
 
     def reset(self, initial_factor: float) -> list[Any]:
         """Goes back to the start, with a factor."""
@@ -109,6 +116,7 @@ class State:
             self.lsf_update_counter.assign(0),
             self.loss_scaling_factor.assign(initial_factor),
             self.prev_loss_scaling_factor.assign(initial_factor),
+            self.period_counts.assign([0.0, 0.0]),
         ]
 
     def observe(self, gradients: Sequence[Any], rule: LossScaleRule) -> list[Any]:
@@ -126,36 +134,38 @@ class State:
         due = tf.equal(counter % rule.update_frequency, 0)
         if rule.update_frequency != 1:
             due &= counter > 0
-        histogram = self._next_histogram(gradients, rule, due)
-        following = tf.where(due, _next_factor(histogram, factor, rule), factor)
+        new = self._counted(gradients, rule, due)
+        histogram, period = self._next_histogram(new, rule, due), self.period_counts + new
+        following = tf.where(due, _next_factor(histogram, period, factor, rule), factor)
         # Everything is read before anything is written.
-        with tf.control_dependencies([following, histogram, counter]):
+        with tf.control_dependencies([following, histogram, period, counter]):
             return [
                 self.prev_loss_scaling_factor.assign(
                     tf.where(due, factor, self.prev_loss_scaling_factor)
                 ),
                 self.loss_scaling_factor.assign(following),
                 self.gradient_histogram.assign(tf.where(due, tf.zeros_like(histogram), histogram)),
+                self.period_counts.assign(tf.where(due, tf.zeros_like(period), period)),
                 self.lsf_update_counter.assign(tf.where(due, 0, counter + 1)),
             ]
 
-    def _next_histogram(
-        self, gradients: Sequence[Any], rule: LossScaleRule, due: tf.Tensor
-    ) -> tf.Tensor:
-        """Returns the histogram after these gradients."""
-        old = tf.convert_to_tensor(self.gradient_histogram)
+    def _counted(self, gradients: Sequence[Any], rule: LossScaleRule, due: tf.Tensor) -> tf.Tensor:
+        """Counts the gradients of this call on all replicas, or none if the rule leaves it out."""
 
         def counted() -> tf.Tensor:
             return _histogram(gradients, rule.histogram_bin_edge)
 
         if rule.accumulate_statistics_over_update_period:
-            return _smoothed(old, _over_replicas(counted()), rule)
-        new = _over_replicas(tf.cond(due, counted, lambda: tf.zeros_like(old)))
-        return tf.where(due, _smoothed(old, new, rule), old)
+            return _over_replicas(counted())
+        return _over_replicas(tf.cond(due, counted, lambda: tf.zeros([2], tf.float32)))
 
-
-def _smoothed(old: tf.Tensor, new: tf.Tensor, rule: LossScaleRule) -> tf.Tensor:
-    return rule.lpf_alpha * old + (1 - rule.lpf_alpha) * new
+    def _next_histogram(self, new: tf.Tensor, rule: LossScaleRule, due: tf.Tensor) -> tf.Tensor:
+        """Filters the histogram with the counts of this call."""
+        old = tf.convert_to_tensor(self.gradient_histogram)
+        smoothed = rule.lpf_alpha * old + (1 - rule.lpf_alpha) * new
+        if rule.accumulate_statistics_over_update_period:
+            return smoothed
+        return tf.where(due, smoothed, old)
 
 
 def _over_replicas(counts: tf.Tensor) -> tf.Tensor:
@@ -173,12 +183,24 @@ def _histogram(gradients: Sequence[Any], edge: float) -> tf.Tensor:
     return bins
 
 
-def _next_factor(histogram: tf.Tensor, factor: tf.Tensor, rule: LossScaleRule) -> tf.Tensor:
-    """Returns the factor after an update."""
-    ratio = histogram[1] / tf.reduce_sum(histogram)  # NaN if nothing was counted: not greater
+def _next_factor(
+    histogram: tf.Tensor, period: tf.Tensor, factor: tf.Tensor, rule: LossScaleRule
+) -> tf.Tensor:
+    """Returns the factor after an update.
+
+    Large gradients anywhere in the period lower it. The filtered histogram alone may have forgotten
+    them: a step along saturated gradients can leave a layer with gradients of 0.
+    """
+    # NaN if nothing was counted: not greater.
+    too_large = _large_part(histogram) > rule.ratio_threshold
+    too_large |= _large_part(period) > rule.ratio_threshold
     smaller = factor / rule.increase_factor
-    proposed = tf.where(ratio > rule.ratio_threshold, smaller, factor * rule.increase_factor)
+    proposed = tf.where(too_large, smaller, factor * rule.increase_factor)
     allowed = (
         tf.math.is_finite(proposed) & (proposed < rule.max_loss_scaling_factor) & (proposed >= 1)
     )
     return tf.where(allowed, proposed, factor)
+
+
+def _large_part(counts: tf.Tensor) -> tf.Tensor:
+    return counts[1] / tf.reduce_sum(counts)

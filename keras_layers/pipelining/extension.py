@@ -21,6 +21,8 @@ generic_utils = keras2.module("utils.generic_utils")
 
 # Key of the configuration of a model.
 CONFIG_KEY = "pipeline_stage_assignment"
+# With it for a subclass of `Model`: what it was built with, from which its layers are found.
+INPUTS_KEY = "pipeline_inputs"
 
 
 class PipelinedModel:
@@ -128,12 +130,16 @@ class PipelinedModel:
     def _pipeline_config(self) -> dict[str, Any]:
         """Returns the stages of the layers as values that JSON has; empty if there are none."""
         known = model_state.of(self)
+        inputs = known.saved_inputs
+        if known.inputs is not None:
+            inputs = saved_form.inputs_to_saved(known.inputs)
+        found = {} if inputs is None else {INPUTS_KEY: inputs}
         if known.saved is not None:
-            return {CONFIG_KEY: known.saved}
+            return {CONFIG_KEY: known.saved, **found}
         unknown = not isinstance(self, functional_lib.Functional) and known.graph is None
         if unknown or not self._is_pipelined():
             return {}
-        return {CONFIG_KEY: saved_form.to_saved(listing.listed(self))}
+        return {CONFIG_KEY: saved_form.to_saved(listing.listed(self)), **found}
 
     def _restore_pipeline_config(self, config: dict[str, Any]) -> None:
         """Takes over what `_pipeline_config` returned, as soon as the layers are there.
@@ -145,3 +151,4 @@ class PipelinedModel:
             known = model_state.of(self)
             known.set(None)
             known.saved = list(config[CONFIG_KEY])
+            known.saved_inputs = config.get(INPUTS_KEY)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 _NESTED = "layers"
 _STAGE = "pipeline_stage"
+_SHAPE, _TYPE = "shape", "dtype"
 
 
 def to_saved(elements: Sequence[Any]) -> list[dict[str, Any]]:
@@ -27,6 +30,35 @@ def to_saved(elements: Sequence[Any]) -> list[dict[str, Any]]:
         else {"class_name": type(element.layer).__name__, _STAGE: element.pipeline_stage}
         for element in elements
     ]
+
+
+def inputs_to_saved(inputs: Any) -> Any:
+    """Returns symbolic inputs of a model as values that JSON has; None if it cannot have them.
+
+    Args:
+        inputs: a symbolic tensor, or a structure of them.
+    """
+    if isinstance(inputs, (list, tuple)):
+        parts = [inputs_to_saved(one) for one in inputs]
+        return None if None in parts else parts
+    if isinstance(inputs, dict):
+        named = {name: inputs_to_saved(one) for name, one in inputs.items()}
+        lost = None in named.values() or not all(isinstance(name, str) for name in named)
+        return None if lost else {_NESTED: named}
+    return {_SHAPE: inputs.shape.as_list(), _TYPE: inputs.dtype.name}
+
+
+def inputs(saved: Any) -> Any:
+    """Returns symbolic inputs like those that were saved.
+
+    Args:
+        saved: what `inputs_to_saved` returned.
+    """
+    if isinstance(saved, (list, tuple)):
+        return [inputs(one) for one in saved]
+    if _NESTED in saved:
+        return {name: inputs(one) for name, one in saved[_NESTED].items()}
+    return tf.keras.Input(batch_shape=saved[_SHAPE], dtype=saved[_TYPE])
 
 
 def stages(saved: Sequence[dict[str, Any]]) -> Iterator[int | None]:

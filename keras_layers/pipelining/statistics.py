@@ -34,7 +34,7 @@ def kept(model: IPUModel) -> Iterator[None]:
     moving = [layer.name for layer in layers if 0 < layer.momentum < 1]
     if moving and not model_state.of(model).warned:
         model_state.of(model).warned = True
-        tf.get_logger().warning(
+        tf.compat.v1.logging.warn(
             "The moving statistics for keras.BatchNormalization layers in pipelined models are not "
             "properly updated when training: those of %s in the model %s stay as they are, and "
             "evaluate() and predict() use the ones that the model started with.",

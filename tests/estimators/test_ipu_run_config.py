@@ -57,17 +57,20 @@ def test_run_config_keeps_what_it_is_given() -> None:
         (
             {"ipu_options": _options(auto_select_ipus=4), "num_replicas": 2},
             ValueError,
-            ["`IPURunConfig` configured with 2", "but `ipu_options` configured with 4"],
+            [
+                "`IPURunConfig` configured with 2 devices (2 replicas times 1 shards), ",
+                "but `IpuOptions` configured with 4 devices",
+            ],
         ),
         (
             {"ipu_options": _options(auto_select_ipus=[2, 4]), "num_shards": 2, "ordinal": 1},
             ValueError,
-            ["`IPURunConfig` configured with 2", "but `ipu_options` configured with 4"],
+            ["`IPURunConfig` configured with 2", "but `IpuOptions` configured with 4"],
         ),
         (
             {"ipu_options": _options(), "num_replicas": 2},
             ValueError,
-            ["`IPURunConfig` configured with 2", "but `ipu_options` configured with 1"],
+            ["`IPURunConfig` configured with 2", "but `IpuOptions` configured with 1"],
         ),
         ({"num_replicas": 4}, ValueError, ["Pass an IPUConfig with auto_select_ipus = 4."]),
         (
@@ -101,7 +104,7 @@ def test_run_config_of_something_else() -> None:
 def test_contradictory_options_of_a_message_are_refused() -> None:
     options = ipu.utils.auto_select_ipus(ipu.utils.create_ipu_config(), [1, 2])
     assert IPURunConfig(ipu_options=options, num_replicas=2, ordinal=1).num_ipus == 2
-    with pytest.raises(ValueError, match="but `ipu_options` configured with 2"):
+    with pytest.raises(ValueError, match="but `IpuOptions` configured with 2"):
         IPURunConfig(ipu_options=options, ordinal=1)
 
 
@@ -109,7 +112,7 @@ def test_selected_ids_are_checked_when_the_session_starts() -> None:
     """Only the system knows that the id 16 of the listing stands for two IPUs."""
     listed = {"ipu_options": _options(select_ipus=[0, 16])}
     wrong = models.run_config(ipu={**listed, "ordinal": 1})
-    with pytest.raises(ValueError, match="but `ipu_options` configured with 2"):
+    with pytest.raises(ValueError, match="but `IpuOptions` configured with 2"):
         models.estimator(wrong).train(models.repeated, steps=1)
     right = models.run_config(replicas=2, ipu={**listed, "ordinal": 1})
     models.estimator(right).train(models.repeated, steps=1)

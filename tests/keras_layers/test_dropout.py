@@ -114,3 +114,40 @@ def test_identities_change_nothing_on_replicas(layer_class: Any, arguments: dict
         np.testing.assert_array_equal(y[replica], X)
         np.testing.assert_allclose(gradient[replica], 2 * X)
     assert layer_class.from_config(layer.get_config()).get_config() == layer.get_config()
+
+
+_TRAININGS = """
+import sys
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import ipu
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 2
+config.configure_ipu_system()
+X = np.random.default_rng(0).normal(size=(32, 6)).astype(np.float32)
+keras = tf.keras
+
+
+def weights():
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        layers = [keras.layers.Dense(16), keras.layers.Dropout(0.5), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((6,)), *layers])
+        model.compile("sgd", "mse", steps_per_execution=2)
+        model.fit(X, X[:, :1], batch_size=4, epochs=2, verbose=0)
+    return [round(float(w.sum()), 6) for w in model.get_weights()]
+
+
+for seed in map(int, sys.argv[1:]):
+    keras.utils.set_random_seed(seed)
+    print(weights())
+print(weights())
+"""
+
+
+def test_trainings_repeat_after_a_global_seed(run_python: Any) -> None:
+    first, second, third, unseeded = run_python(_TRAININGS, args="010").stdout.splitlines()
+    assert first == third
+    assert len({first, second, unseeded}) == 3
+    # In another process, with other trainings before.
+    assert run_python(_TRAININGS, args="10").stdout.splitlines()[1] == first

@@ -43,7 +43,7 @@ saved_model_load = keras2.module("saving.legacy.saved_model.load")
 generic_utils = keras2.module("utils.generic_utils")
 
 # What is for the IPU in a configuration.
-_KEYS = (*CONFIG_KEYS, *OWN_CONFIG_KEYS, pipelining.CONFIG_KEY)
+_KEYS = (*CONFIG_KEYS, *OWN_CONFIG_KEYS, pipelining.CONFIG_KEY, pipelining.INPUTS_KEY)
 # What files call all of that, where it is not in a configuration.
 _OPTIONS_KEY = "ipu_options"
 # Those of these keys that a configuration has: it can make a model again without its class.

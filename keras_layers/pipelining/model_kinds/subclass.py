@@ -91,6 +91,8 @@ def graph(model: Any, doing: str = "get") -> LayerGraph:
     """
     known = model_state.of(model)
     if known.graph is None:
+        if known.inputs is None and known.saved_inputs is not None:
+            known.inputs = saved_form.inputs(known.saved_inputs)
         if known.inputs is None:
             raise RuntimeError(
                 f"Cannot {doing} pipeline stage assignments for model `{model.name}` which has not "

@@ -199,11 +199,46 @@ def _generator() -> Iterator[Any]:
 
 
 class _Sequence(tf.keras.utils.Sequence):
+    """Batches of float64, the last one smaller if the rows say so."""
+
+    def __init__(self, rows: int = len(X)) -> None:
+        self.rows = rows
+        self.epochs = 0
+
     def __len__(self) -> int:
-        return 6
+        return -(-self.rows // 4)
 
     def __getitem__(self, index: int) -> Any:
-        return X[:4], Y[:4]
+        rows = slice(4 * index, min(4 * index + 4, self.rows))
+        return X[rows].astype(np.float64), Y[rows]
+
+    def on_epoch_end(self) -> None:
+        self.epochs += 1
+
+
+@pytest.mark.parametrize("kind", ["sequence", "generator", "padded"])
+def test_python_batches_train_as_the_dataset_does(kind: str) -> None:
+    # Of a generator one epoch after the other, as in Keras.
+    rows = 22 if kind == "padded" else 24
+    losses = []
+    for python in (False, True):
+        with keras_models.strategy().scope():
+            model = keras_models.KINDS["functional"].compiled(
+                steps_per_execution=tf.data.Dataset.range(2).cardinality()
+            )
+            if kind == "padded":
+                model.set_partial_batch_options(pad_in_fit=True)
+            data = tf.data.Dataset.from_tensor_slices((X[:rows], Y[:rows]))
+            batches: Any = data.batch(4, drop_remainder=kind != "padded")
+            arguments: dict[str, Any] = {"epochs": 2, "verbose": 0, "shuffle": False}
+            if python and kind == "generator":
+                sequence = _Sequence()
+                batches = (sequence[i % 6] for i in range(10**6))
+                arguments["steps_per_epoch"] = 6
+            elif python:
+                batches = _Sequence(rows)
+            losses.append(model.fit(batches, **arguments).history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -214,11 +249,13 @@ class _Sequence(tf.keras.utils.Sequence):
         ({"x": []}, "Expect x to be a non-empty array or dataset"),
         ({"x": np.zeros((0, 3), np.float32)}, "Expect x to be a non-empty array or dataset"),
         ({"x": tf.data.Dataset.from_tensor_slices(X[:0])}, "Expect x to be a non-empty array"),
+        ({"x": dataset().unbatch().batch(99, drop_remainder=True)}, "non-empty.*drop_remainder"),
         ({"x": X, "y": Y, "batch_size": 5}, "has a partial batch"),
         ({"x": X[:5], "batch_size": 8}, "has a partial batch"),
-        ({"x": _generator()}, "Generators"),
-        ({"x": iter(dataset())}, "Generators"),
-        ({"x": _Sequence()}, "Sequence"),
+        ({"x": iter(())}, "generator gives no batch"),
+        ({"x": _Sequence(0)}, "Sequence has no batch"),
+        ({"x": _Sequence(5)}, "last batch of the Sequence has other shapes"),
+        ({"x": _Sequence(), "y": Y}, "`y` argument is not supported"),
         ({"x": dataset(), "y": Y}, "`y` argument is not supported"),
         ({"x": dataset(), "sample_weight": Y}, "`sample_weight` argument is not supported"),
         (
@@ -236,8 +273,11 @@ class _Sequence(tf.keras.utils.Sequence):
         ({"x": X, "y": Y[:8], "batch_size": 4}, "Data cardinality is ambiguous"),
     ],
     ids=[
-        "none", "only_y", "empty_list", "no_samples", "empty_dataset", "partial_batch",
-        "less_than_a_batch", "generator", "iterator", "sequence", "dataset_and_y",
+        "none", "only_y", "empty_list", "no_samples", "empty_dataset", "large_batch",
+        "partial_batch",
+        "less_than_a_batch", "empty_generator", "empty_sequence", "partial_sequence",
+        "sequence_and_y",
+        "dataset_and_y",
         "dataset_and_weights",
         "unknown_batch", "unknown_rank", "other_sizes",
     ],
@@ -254,7 +294,7 @@ def test_methods_refuse_such_data(method: str) -> None:
         model = MLP.compiled()
         for x, phrase in (
             (None, "Expect x to be a non-empty array or dataset"),
-            (_generator(), "Generators"),
+            (_generator(), "Could not infer the size of the data"),
             (unknown, "drop_remainder=True"),
         ):
             with pytest.raises(ValueError, match=phrase):
@@ -286,11 +326,13 @@ def test_partial_batches_where_they_may_be() -> None:
         from_arguments(batches.map(tf.sparse.from_dense), partial_batches=True)
 
 
-def test_data_in_memory_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_data_in_memory_gives_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
     monkeypatch.setattr(logging, "warning", lambda text, *args: messages.append(text % args))
     from_arguments(dataset())
+    from_arguments(X, Y, batch_size=BATCH)
     assert messages == []
+    monkeypatch.setattr(data_lib, "_LARGE", 8)
     for _ in range(2):
         from_arguments(X, Y, batch_size=BATCH)
     (message,) = messages

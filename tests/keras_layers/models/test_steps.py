@@ -125,11 +125,13 @@ def test_leaving_out_batches_is_told(warnings: list[str]) -> None:
 
 
 def test_one_step_for_an_execution_is_told(warnings: list[str]) -> None:
-    _plan(DATASET)
+    many = dataclasses.replace(DATASET, size=2000)
+    _plan(many)
     assert "larger `steps_per_execution`" in warnings[0]
     del warnings[:]
-    _plan(DATASET, per_execution=2)
-    _plan(DATASET, requested=1)
+    _plan(many, per_execution=2)
+    _plan(many, requested=1)
+    _plan(DATASET)
     assert warnings == []
 
 

@@ -34,6 +34,7 @@ class Emulation:
         self.factor = self.previous = np.float32(initial)
         self.counter = 0
         self.histogram = np.zeros(2, np.float32)
+        self.period = np.zeros(2, np.float32)
         self.rule = (frequency, increase, maximum, accumulate, threshold, alpha, edge)
 
     def step(self, gradients: list[np.ndarray]) -> None:
@@ -46,16 +47,17 @@ class Emulation:
             small = np.sum(values < edge)
             new = np.float32([small, len(values) - small])
             self.histogram = np.float32(alpha * self.histogram + (1 - alpha) * new)
+            self.period += new
         if not due:
             self.counter += 1
             return
         self.previous = self.factor
-        total = self.histogram.sum()
-        large = total > 0 and self.histogram[1] / total > threshold
+        counts = [c for c in (self.histogram, self.period) if c.sum() > 0]
+        large = any(c[1] / c.sum() > threshold for c in counts)
         following = self.factor / increase if large else self.factor * increase
         if 1 <= following < maximum:
             self.factor = np.float32(following)
-        self.histogram[:] = 0
+        self.histogram[:] = self.period[:] = 0
         self.counter = 0
 
 
@@ -242,6 +244,33 @@ def test_overflow_in_float16_lowers_the_factor() -> None:
     assert {opt.loss_scaling_factor.numpy(), opt.previous_loss_scaling_factor.numpy()} == {128, 256}
 
 
+@pytest.mark.parametrize("activation", ["linear", "relu", "sigmoid"])
+@pytest.mark.parametrize("initial", [8, 32])
+def test_saturated_gradients_lower_the_factor(activation: str, initial: int) -> None:
+    # The first steps of gradient descent leave weights for which the gradients are 0: units are off
+    # or saturated, or outputs are the largest float16, as are the targets.
+    dense, small = keras.layers.Dense, keras.initializers.Constant(0.1)
+    inputs = np.random.default_rng(3).uniform(0.5, 1, size=(4, 8)).astype(np.float32)
+    replicas.configure(1)
+    with ipu_strategy.IPUStrategy().scope():
+        head = [] if activation == "linear" else [dense(4)]
+        model = keras.Sequential(
+            [
+                keras.Input((8,), batch_size=4),
+                dense(8, activation, dtype=tf.float16, kernel_initializer=small),
+                *head,
+            ]
+        )
+        opt = optimizers.ALSOptimizer(
+            keras.optimizers.legacy.SGD(0.1), initial_loss_scaling_factor=initial
+        )
+        model.compile(opt, "mse", steps_per_execution=9)
+        targets = np.full((4, 4 if head else 8), 1e8, np.float32)
+        data = tf.data.Dataset.from_tensors((inputs, targets)).repeat(9)
+        model.fit(data, verbose=0)
+    assert opt.loss_scaling_factor.numpy() == initial / 2
+
+
 class TestArguments:
     """Errors, and properties."""
 
@@ -321,10 +350,10 @@ class TestArguments:
         ],
     )
     def test_the_factor_must_be_able_to_grow_once(self, arguments: dict[str, Any]) -> None:
-        phrase = (
-            "initial_loss_scaling_factor x increase_factor must be less than "
-            "max_loss_scaling_factor"
-        )
+        maximum = arguments.get("max_loss_scaling_factor", 32768)
+        too_large = arguments.get("initial_loss_scaling_factor", 1) >= maximum
+        product = "" if too_large else " x increase_factor"
+        phrase = f"initial_loss_scaling_factor{product} must be less than max_loss_scaling_factor"
         with pytest.raises(ValueError, match=phrase):
             optimizers.ALSOptimizer(keras.optimizers.SGD(), **arguments)
         if len(arguments) == 1:
