@@ -34,7 +34,9 @@ from tensorflow_ipu.frontends.popxl import (
     fp8_utils,
     ops,
     random_seed,
+    testing,
     transforms,
+    typing_,
     utils,
 )
 from tensorflow_ipu.frontends.popxl.context import (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.frontends.popxl import context
@@ -13,6 +15,10 @@ from tensorflow_ipu.frontends.popxl.tensor import Tensor
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.graph import Graph
+
+
+# The functions of ops are in these modules, and this one.
+_MODULES = (__name__, f"{__name__.rpartition('.')[0]}.ops.")
 
 
 def add(kind: OpKind, *tensors: Tensor, name: str | None = None, **attributes: Any) -> Tensor:
@@ -130,14 +136,40 @@ def check_same_place(tensors: Sequence[Tensor]) -> None:
     if len(tensors) < 2:
         return
     for name, what in (("ipu", "IPUs"), ("tile_set", "tile sets")):
-        places = {tensor: _place(tensor, name) for tensor in tensors}
-        known = {tensor: place for tensor, place in places.items() if place is not None}
-        if len(set(known.values())) > 1:
-            found = ", ".join(f"{tensor.id}: {place}" for tensor, place in known.items())
-            raise ValueError(
-                f"The tensors are located on different {what}: {found}. Copy them first: "
-                "ops.ipu_copy, or ops.io_tile_copy."
-            )
+        places = [(tensor, _place(tensor, name)) for tensor in tensors]
+        known = [(tensor, place) for tensor, place in places if place is not None]
+        for tensor, place in known:
+            if place != known[0][1]:
+                named = zip(_names([known[0][0], tensor]), (known[0], (tensor, place)))
+                found = " and ".join(f"`{name}` ({t.id}) on {at}" for name, (t, at) in named)
+                raise ValueError(
+                    f"The tensors are located on different {what}: {found}. Copy them first: "
+                    "ops.ipu_copy, or ops.io_tile_copy."
+                )
+
+
+def _names(tensors: Sequence[Tensor]) -> list[str]:
+    """Returns the argument names of the op's function for its tensors.
+
+    Args:
+        tensors: tensors that were passed to it, also in a list.
+    """
+    found = [tensor.name for tensor in tensors]
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_MODULES):
+        arguments = inspect.getargvalues(frame)
+        values = {name: frame.f_locals.get(name) for name in arguments.args}
+        if arguments.varargs is not None:
+            values[arguments.varargs] = frame.f_locals[arguments.varargs]
+        for name, value in values.items():
+            for number, tensor in enumerate(tensors):
+                if value is tensor:
+                    found[number] = name
+                elif isinstance(value, (list, tuple)) and any(part is tensor for part in value):
+                    place = next(i for i, part in enumerate(value) if part is tensor)
+                    found[number] = f"{name}[{place}]"
+        frame = frame.f_back
+    return found
 
 
 def _place(tensor: Tensor, name: str) -> Any:

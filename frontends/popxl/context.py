@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,14 @@ from tensorflow_ipu.frontends.popxl.core.sequence import Sequencer
 from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext
 
 if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.graph import Graph
     from tensorflow_ipu.frontends.popxl.ir import Ir
 
 __all__ = [
     "debug_context_frame_offset",
     "gcg",
+    "get_current_context",
     "get_current_graph",
     "get_ir",
     "get_main_graph",
@@ -43,14 +46,134 @@ class _Context:
 
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
-        self.ipus: list[int] = [0]
+        self.ipus: list[int | None] = [0]
         self.tile_sets: list[str] = ["compute"]
         self.names: list[str] = []
         self.execution_contexts: list[ExecutionContext] = [ExecutionContext.Normal]
         self.sequencer = Sequencer()
+        self.hooks: dict[int, Callable[[Op], Any]] = {}
+        self.handles = itertools.count()
 
 
 _context = _Context()
+
+
+class Context:
+    """The open contexts of the process, as attributes. All objects of this class show the same."""
+
+    def __repr__(self) -> str:
+        return f"Context[{len(_context.graphs)} graphs, IPU {self.ipu_id}]"
+
+    @property
+    def graph(self) -> Graph:
+        """The current graph.
+
+        Raises:
+            RuntimeError: Outside of all graphs.
+        """
+        return get_current_graph()
+
+    @property
+    def main_graph(self) -> Graph:
+        """The main graph of the Ir of the current graph.
+
+        Raises:
+            RuntimeError: Outside of all graphs.
+        """
+        return get_main_graph()
+
+    @property
+    def ir(self) -> Ir:
+        """The Ir of the current graph.
+
+        Raises:
+            RuntimeError: Outside of all graphs.
+        """
+        return get_ir()
+
+    @property
+    def ipu_id(self) -> int | None:
+        """The IPU of ops created now; None where ops get no IPU."""
+        return current_ipu()
+
+    @property
+    def io_tile_set(self) -> bool:
+        """Whether ops created now are on the I/O tiles."""
+        return current_tile_set() == "io"
+
+    @property
+    def in_sequence(self) -> bool | str:
+        """The mode of the innermost `popxl.in_sequence`; False outside of all."""
+        return _context.sequencer.mode
+
+    @in_sequence.setter
+    def in_sequence(self, mode: bool | str) -> None:
+        _context.sequencer.mode = mode
+
+    @property
+    def name_scopes(self) -> list[str]:
+        """The open name scopes, outermost first."""
+        return list(_context.names)
+
+    def push_name_scope(self, name: str) -> None:
+        """Opens a name scope.
+
+        Args:
+            name: the name.
+        """
+        _context.names.append(name)
+
+    def pop_name_scope(self) -> str:
+        """Closes the innermost name scope and returns its name.
+
+        Raises:
+            IndexError: If none is open.
+        """
+        return _context.names.pop()
+
+    def register_op_created_hook(self, fn: Callable[[Op], Any]) -> int:
+        """Calls a function after each op that is created, in any graph.
+
+        Args:
+            fn: takes the op.
+
+        Returns:
+            A handle for `remove_op_created_hook`.
+        """
+        handle = next(_context.handles)
+        _context.hooks[handle] = fn
+        return handle
+
+    def remove_op_created_hook(self, handle: int) -> None:
+        """Ends the calls of a function.
+
+        Args:
+            handle: the result of `register_op_created_hook`.
+
+        Raises:
+            ValueError: If there is no such hook.
+        """
+        if handle not in _context.hooks:
+            raise ValueError(f"Unknown op created hook: {handle}")
+        del _context.hooks[handle]
+
+
+_shown = Context()
+
+
+def get_current_context() -> Context:
+    """Returns the open contexts: current graph, IPU, name scopes."""
+    return _shown
+
+
+def created(op: Op) -> None:
+    """Shows an op to the hooks of the context; for graphs.
+
+    Args:
+        op: the new op.
+    """
+    for hook in tuple(_context.hooks.values()):
+        hook(op)
 
 
 def get_current_graph() -> Graph:
@@ -110,8 +233,8 @@ def leave_graph() -> None:
     _context.graphs.pop()
 
 
-def current_ipu() -> int:
-    """Returns the IPU of ops created now."""
+def current_ipu() -> int | None:
+    """Returns the IPU of ops created now; None if that is left open."""
     return _context.ipus[-1]
 
 
@@ -136,11 +259,11 @@ def sequencer() -> Sequencer:
 
 
 @contextlib.contextmanager
-def ipu(ipu: int) -> Iterator[int]:
+def ipu(ipu: int | None) -> Iterator[int | None]:
     """Puts the ops created inside on an IPU of the replica.
 
     Args:
-        ipu: index of the IPU, from 0.
+        ipu: index of the IPU, from 0. None leaves open where ops are.
 
     Yields:
         The index.

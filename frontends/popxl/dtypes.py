@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import enum
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -160,3 +160,22 @@ complex64 = _make("complex64", _Kind.COMPLEX)
 complex128 = _make("complex128", _Kind.COMPLEX)
 
 _OF_PYTHON: dict[type, dtype] = {builtins.bool: bool, builtins.float: float32}
+
+#: The structured types of NumPy that hold 8-bit floats as codes.
+np_dtype_float8_143 = float8_143.as_numpy()
+np_dtype_float8_152 = float8_152.as_numpy()
+
+#: What may be given for a type: also a canonical name, or a type of Python, NumPy or torch.
+DTypeLike = Union[dtype, str, type, np.dtype]
+
+
+def of_device(type_like: DTypeLike) -> dtype:
+    """Returns the type that a value stands for: `dtype.as_dtype`, but `int` of Python is int32.
+
+    Args:
+        type_like: what the user gives for a type.
+
+    Raises:
+        ValueError: If there is no such type.
+    """
+    return int32 if type_like is int else dtype.as_dtype(type_like)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from tensorflow_ipu import private_files
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
+from tensorflow_ipu.frontends import drawings
 from tensorflow_ipu.frontends.popxl import subgraphs
 from tensorflow_ipu.frontends.popxl.core.session_options import PbIr, SessionOptions
 from tensorflow_ipu.frontends.popxl.graph import Graph, reachable
@@ -50,7 +52,7 @@ class Ir:
         if replication == "popdist":
             self._instances = joining.join(of_poprun())
             replication = self._instances.total_replicas
-        self._replication = _number("replication", replication)
+        self._set_replicas(_number("replication", replication))
 
     def __repr__(self) -> str:
         return f"Ir[{self._id} {len(self._main_graph.ops)} ops]"
@@ -75,8 +77,11 @@ class Ir:
 
     @property
     def replication_factor(self) -> int:
-        """Number of replicas, over all processes. Set it before the graphs are built."""
-        return self._replication
+        """Number of replicas, over all processes. Set it before the graphs are built.
+
+        The session options `replicatedGraphCount` and `globalReplicationFactor` set it, too.
+        """
+        return self.session_options.replicas[1]
 
     @replication_factor.setter
     def replication_factor(self, value: int) -> None:
@@ -91,12 +96,16 @@ class Ir:
                 f"replication_factor must be a multiple of the {self._instances.count} processes "
                 f"that share the replicas. Received: {value}"
             )
-        self._replication = replication
+        self._set_replicas(replication)
+
+    def _set_replicas(self, total: int) -> None:
+        """Sets the number of replicas of all processes."""
+        self.session_options.set_replicas(total, self._instances.count, self._instances.index)
 
     @property
     def instance_replication_factor(self) -> int:
         """Number of replicas of this process."""
-        return self._replication // self._instances.count
+        return self.session_options.replicas[0]
 
     @property
     def instances(self) -> Instances:
@@ -130,7 +139,7 @@ class Ir:
         Raises:
             ValueError: If a number is out of its range, or the stride is no factor of the replicas.
         """
-        return ReplicaGrouping.strided(self._replication, stride, group_size)
+        return ReplicaGrouping.strided(self.replication_factor, stride, group_size)
 
     def replica_grouping_from_assignments(self, assignment: list[int]) -> ReplicaGrouping:
         """Groups replicas in any way.
@@ -145,7 +154,7 @@ class Ir:
         Raises:
             ValueError: If the groups are not such.
         """
-        return ReplicaGrouping.assigned(self._replication, assignment)
+        return ReplicaGrouping.assigned(self.replication_factor, assignment)
 
     def create_empty_graph(self, name: str | None = None) -> Graph:
         """Makes a graph without inputs and ops.
@@ -208,14 +217,45 @@ class Ir:
         return {stream for stream in streams if isinstance(stream, cls)}
 
     def dot_checkpoint(self, check: str, save_dir: str | Path | None = None) -> None:
-        """Makes the folder for pictures of the graph; no picture is drawn here.
+        """Draws the graphs as they are now, if the checkpoint is active.
+
+        The session option `dotChecks` and the environment variable POPART_DOT_CHECKS name active
+        checkpoints; if neither is set, all are from now on. `FINAL` is when a session is made.
 
         Args:
             check: name of the checkpoint.
-            save_dir: the folder.
+            save_dir: folder for the files, of this and later checkpoints; that of the session
+                option `logDir` by default.
+
+        Raises:
+            OSError: If a file cannot be written.
         """
+        options = self.session_options
         if save_dir is not None:
-            private_files.make_folder(save_dir)
+            options.logDir = os.fspath(private_files.make_folder(save_dir))
+        if not options.value("dotChecks") and drawings.of_environment() is None:
+            options.dotChecks = {"ALL"}
+        self._draw(check)
+
+    def _draw(self, check: str) -> None:
+        """Draws the graphs that the main graph reaches, if a checkpoint is active."""
+        options = self.session_options
+        if not drawings.is_active(check, options.value("dotChecks")):
+            return
+        graphs = {
+            graph.id or "main": [
+                drawings.DrawnOp(
+                    op.kind.name,
+                    "/".join(op.scopes),
+                    [tensor.id for tensor in op.inputs],
+                    [tensor.id for tensor in op.outputs],
+                )
+                for op in graph.ops
+            ]
+            for graph in reachable(self._main_graph)
+        }
+        shown = options.value("firstDotOp"), options.value("finalDotOp")
+        drawings.write(check, options.value("logDir"), graphs, shown, options.value("dotOpNames"))
 
     def next_number(self, what: str, first: int = 0) -> int:
         """Returns the next number of a counter of the Ir; for this package only.
@@ -230,6 +270,8 @@ class Ir:
 
     def close(self) -> None:
         """Notes that a session was made: from now on nothing may change."""
+        if not self._is_closed:
+            self._draw(drawings.FINAL)
         self._is_closed = True
 
     def check_is_open(self) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["create_seeds", "two_uint32_to_uint64", "uint64_to_two_uint32"]
+__all__ = ["MAX_UINT64", "create_seeds", "two_uint32_to_uint64", "uint64_to_two_uint32"]
 
 _WORD = 2**32
+MAX_UINT64 = 2**64 - 1
 
 
 def create_seeds(
@@ -30,7 +31,7 @@ def create_seeds(
     """
     shape = (batches_per_step, gradient_accumulation_factor, replicas)
     numbers = np.random.default_rng(seed + offset).integers(
-        0, 2**64 - 1, endpoint=True, dtype=np.uint64, size=int(np.prod(shape))
+        0, MAX_UINT64, endpoint=True, dtype=np.uint64, size=int(np.prod(shape))
     )
     words = np.stack([numbers >> np.uint64(32), numbers & np.uint64(_WORD - 1)], axis=-1)
     return np.squeeze(words.astype(np.uint32).reshape(*shape, 2))

@@ -23,7 +23,7 @@ class RemoteBuffer:
     shard_over: int | None = None
 
     def __init__(
-        self, tensor_shape: Iterable[int], tensor_dtype: dtypes.dtype, entries: int = 1
+        self, tensor_shape: Iterable[int], tensor_dtype: dtypes.DTypeLike, entries: int = 1
     ) -> None:
         """Makes a buffer of the Ir of the current graph.
 
@@ -80,7 +80,7 @@ class RemoteBuffer:
     @entries.setter
     def entries(self, entries: int) -> None:
         if isinstance(entries, bool) or not isinstance(entries, int) or entries < 1:
-            raise ValueError(f"entries must be a non-zero, positive integer. Received: {entries!r}")
+            raise ValueError(f"Entries must be a non-zero, positive integer. Received: {entries!r}")
         self._entries = entries
 
     @property
@@ -93,7 +93,7 @@ class RemoteBuffer:
         self._spec = TensorSpec(self.tensor_shape, self.tensor_dtype, tuple(meta_shape))
 
     def set_remote_buffer_info(
-        self, tensor_dtype: dtypes.dtype, tensor_shape: Iterable[int], entries: int
+        self, tensor_dtype: dtypes.DTypeLike, tensor_shape: Iterable[int], entries: int
     ) -> None:
         """Gives the buffer another form.
 
@@ -106,7 +106,7 @@ class RemoteBuffer:
             ValueError: If `entries` is no positive integer.
         """
         meta_shape = self._spec.meta_shape if hasattr(self, "_spec") else ()
-        self._spec = TensorSpec(tuple(tensor_shape), tensor_dtype, meta_shape)
+        self._spec = TensorSpec(tuple(tensor_shape), dtypes.of_device(tensor_dtype), meta_shape)
         self.entries = entries
 
     def validate_tensor_matches_buffer(self, t: Tensor, num_shards: int = 1) -> None:
@@ -123,8 +123,8 @@ class RemoteBuffer:
         expected = self.tensor_shape if num_shards == 1 else self.meta_shape
         if (t.shape, t.dtype) != (expected, self.tensor_dtype):
             raise ValueError(
-                f"{t!r} does not match buffer {self!r}: expected {self.tensor_dtype} of the shape "
-                f"{expected}."
+                f"Tensor {t.id} does not match buffer. Expected, for {self!r}: {self.tensor_dtype} "
+                f"of the shape {expected}. Received: {t.dtype} of the shape {t.shape}."
             )
 
     def check_offset(self, offset: int) -> int:
@@ -145,7 +145,7 @@ class RemoteBuffer:
 
 
 def remote_buffer(
-    tensor_shape: Iterable[int], tensor_dtype: dtypes.dtype, entries: int = 1
+    tensor_shape: Iterable[int], tensor_dtype: dtypes.DTypeLike, entries: int = 1
 ) -> RemoteBuffer:
     """Makes a remote buffer; see `RemoteBuffer`.
 

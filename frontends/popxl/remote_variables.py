@@ -17,7 +17,7 @@ def remote_variable(
     data: HostTensor | float | int,
     remote_buffer: RemoteBuffer,
     offset: int = 0,
-    dtype: dtypes.dtype | None = None,
+    dtype: dtypes.DTypeLike | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: ReplicaGrouping | None = None,
@@ -30,7 +30,8 @@ def remote_variable(
     Ops do not take it: programs load and store the entry.
 
     Args:
-        data: the initial value.
+        data: the initial value. Its elements fill the entry in order. Where it has more or fewer,
+            those that fit are there.
         remote_buffer: the buffer.
         offset: the number of the entry.
         dtype: type of the elements; that of the data by default.
@@ -42,8 +43,8 @@ def remote_variable(
         nan_on_overflow: for 8-bit floats only: whether what is too large becomes NaN.
 
     Raises:
-        ValueError: If the value is not like an entry, there is no such entry, or as `variable`
-            does.
+        ValueError: If the value has another type than an entry, there is no such entry, or as
+            `variable` does.
     """
     made = variable(
         data,
@@ -55,7 +56,7 @@ def remote_variable(
         log2_scale,
         nan_on_overflow,
     )
-    remote_buffer.validate_tensor_matches_buffer(made)
+    _check_type(made, remote_buffer)
     made.entry = (remote_buffer, remote_buffer.check_offset(offset))
     return made
 
@@ -64,7 +65,7 @@ def remote_replica_sharded_variable(
     data: HostTensor | float | int,
     remote_buffer: RemoteBuffer,
     offset: int = 0,
-    dtype: dtypes.dtype | None = None,
+    dtype: dtypes.DTypeLike | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: ReplicaGrouping | None = None,
@@ -111,30 +112,38 @@ def remote_replica_sharded_variable(
             f"The meta_shape has already been set to {remote_buffer.meta_shape} for "
             f"{remote_buffer!r}, and the variable has the shape {made.shape}."
         )
-    length = math.prod(remote_buffer.tensor_shape)
-    shard_over = _shards_of_length(made, length, remote_buffer)
+    _check_type(made, remote_buffer)
     remote_buffer.meta_shape = made.shape
-    made.shard_over(shard_over)
+    made.shard_over(_shards_for(made, remote_buffer))
     made.entry = (remote_buffer, remote_buffer.check_offset(offset))
     return made
 
 
-def _shards_of_length(made: Variable, length: int, buffer: RemoteBuffer) -> int:
-    """Returns over how many replicas a variable is sharded, so that a buffer's entries fit."""
-    size = made.replica_grouping.group_size
-    counts = range(size, 0, -1) if buffer.shard_over is None else [buffer.shard_over]
-    fitting = [n for n in counts if size % n == 0 and -(-made.nelms // n) == length]
-    if not fitting or len(buffer.tensor_shape) != 1 or buffer.tensor_dtype is not made.dtype:
+def _shards_for(made: Variable, buffer: RemoteBuffer) -> int:
+    """Returns over how many replicas a variable is sharded whose shards are entries of a buffer.
+
+    As many as the buffer was made for; else as many that a shard fills an entry, if there is such
+    a number; else all of a group.
+    """
+    size, length = made.replica_grouping.group_size, buffer.spec.nelms
+    if buffer.shard_over is not None and size % buffer.shard_over == 0:
+        return buffer.shard_over
+    counts = (n for n in range(size, 0, -1) if size % n == 0)
+    return next((n for n in counts if -(-made.nelms // n) == length), size)
+
+
+def _check_type(made: Variable, buffer: RemoteBuffer) -> None:
+    """Refuses a variable of another type than the entries of a buffer."""
+    if buffer.tensor_dtype is not made.dtype:
         raise ValueError(
-            f"{made!r} does not match buffer {buffer!r}: its shards over the {size} replicas of a "
-            f"group would be {made.dtype} of the shape ({-(-made.nelms // size)},)."
+            f"Tensor {made.id} does not match buffer. Expected, for {buffer!r}: "
+            f"{buffer.tensor_dtype}. Received: {made.dtype}."
         )
-    return fitting[0]
 
 
 def replica_sharded_buffer(
     shape: Iterable[int],
-    dtype: dtypes.dtype,
+    dtype: dtypes.DTypeLike,
     replica_grouping: ReplicaGrouping | None = None,
     shard_over: int | None = None,
     entries: int = 1,
@@ -179,7 +188,7 @@ def _checked(shard_over: int | None, size: int) -> int:
 
 def replica_sharded_variable(
     data: HostTensor | float | int,
-    dtype: dtypes.dtype | None = None,
+    dtype: dtypes.DTypeLike | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: ReplicaGrouping | None = None,

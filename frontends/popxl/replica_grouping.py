@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -200,18 +201,23 @@ class ReplicaGrouping:
 
 
 def _refined(grouping: ReplicaGrouping) -> list[int]:
-    """Returns the largest groups at equal distances, each in one group of a grouping.
+    """Returns groups at the smallest distance of neighbors, each in one group of a grouping.
 
-    Of those of one size, the ones with the smallest distance are taken.
+    Groups are cut wherever a distance is larger. Then all are cut to the greatest common divisor of
+    their sizes.
     """
-    replicas = grouping.num_replicas
-    for size in range(grouping.group_size, 0, -1):
-        for stride in range(1, replicas // size + 1):
-            if grouping.group_size % size == 0 and replicas % (stride * size) == 0:
-                found = _assign(replicas, stride, size)
-                if len(set(zip(found, grouping.assignment))) == replicas // size:
-                    return found
-    raise AssertionError("groups of one replica divide every grouping")
+    groups = [grouping.members(group) for group in range(grouping.num_groups)]
+    stride = min(after - one for group in groups for one, after in zip(group, group[1:]))
+    pieces: list[list[int]] = []
+    for group in groups:
+        for place, replica in enumerate(group):
+            if place == 0 or replica - group[place - 1] > stride:
+                pieces.append([])
+            pieces[-1].append(replica)
+    size = math.gcd(*map(len, pieces))
+    parts = sorted(piece[i : i + size] for piece in pieces for i in range(0, len(piece), size))
+    number = {replica: i for i, part in enumerate(parts) for replica in part}
+    return [number[replica] for replica in range(grouping.num_replicas)]
 
 
 def _assign(num_replicas: int, stride: int, size: int) -> list[int]:

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
+from tensorflow_ipu.compiler import ahead_of_time
+from tensorflow_ipu.compiler.executable import Executable
+from tensorflow_ipu.frontends import executable_cache, profiles
+from tensorflow_ipu.frontends.errors import poplar_application_runtime_error
+from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popxl import devices
 from tensorflow_ipu.frontends.popxl.graph import reachable
 from tensorflow_ipu.frontends.popxl.ir import Ir
-from tensorflow_ipu.frontends.popxl.lowering import ambiguity, host_values, programs, uses
+from tensorflow_ipu.frontends.popxl.lowering import (
+    ambiguity,
+    cached_programs,
+    copies,
+    host_values,
+    programs,
+    uses,
+)
 from tensorflow_ipu.frontends.popxl.lowering.transfers import Transfers
+from tensorflow_ipu.frontends.popxl.ops.float8 import OUT_OF_RANGE
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Constant, HostTensor, Variable
+from tensorflow_ipu.profiler.report import Report
 
-__all__ = ["Session"]
+__all__ = ["Session", "StreamBufferMaps", "d2hStreamBufferMaps", "h2dStreamBufferMaps"]
 
+#: Arrays by stream: from the device, to it, or either.
+d2hStreamBufferMaps = Mapping[DeviceToHostStream, np.ndarray]
+h2dStreamBufferMaps = Mapping[HostToDeviceStream, HostTensor]
+StreamBufferMaps = Union[d2hStreamBufferMaps, h2dStreamBufferMaps]
+
+_log = Logger("devicex")
+# The name of a session in the folders of reports.
+_NAME = "inference"
 _DEVICE_TYPES = ("ipu_hw", "ipu_model", "cpu")
 
 
@@ -38,17 +60,24 @@ class Session:
             ir: the Ir.
             device_desc: "ipu_hw", "ipu_model" or "cpu": all are the simulated IPUs.
             weights_to_host_on_exit: whether the values of variables come to the host at the end of
-                `with session:`.
+                `with session:`. They do not if a variable is a file that is open for reading only.
 
         Raises:
             ValueError: If the device is unknown, or is "cpu" for more than one IPU.
-            RuntimeError: If there is nothing to run.
+            RuntimeError: If there is nothing to run, or replicas are missing.
             popart.popart_exception: If the order of modifications is not fixed.
         """
         if device_desc not in _DEVICE_TYPES:
             raise ValueError(
                 f"Incorrect device type provided: {device_desc!r}. Expected one of: "
                 f"{', '.join(_DEVICE_TYPES)}."
+            )
+        total = ir.instance_replication_factor * ir.instances.count
+        if total != ir.replication_factor:
+            raise RuntimeError(
+                f"The Ir is for {ir.replication_factor} replicas, and {total} would run: "
+                f"{ir.instance_replication_factor} in each of {ir.instances.count} processes. "
+                "Start the others with poprun, or leave enableDistributedReplicatedGraphs off."
             )
         if not ir.main_graph.ops:
             raise RuntimeError("The Ir has no graphs with ops: there is nothing to run.")
@@ -61,8 +90,10 @@ class Session:
         if ir.session_options.value("enableInplaceAmbiguityChecking"):
             for graph in reachable(ir.main_graph):
                 ambiguity.check(graph)
+        for graph in reachable(ir.main_graph)[1:]:
+            copies.warn(graph)
         ir.close()
-        self._ir = ir
+        self.ir_ = ir
         self._device_desc = device_desc
         self._weights_to_host_on_exit = weights_to_host_on_exit
         self._depth = 0
@@ -70,15 +101,17 @@ class Session:
         self._program: programs.Program | None = None
         self._transfers = Transfers(ir)
         self._all_variables = ir.main_graph.variables
+        if not all(map(host_values.is_writable, self._all_variables)):
+            self._weights_to_host_on_exit = False
         devices.expect(self, self._ipus)
 
     def __repr__(self) -> str:
-        return f"Session[{self._device_desc} {self._ipus} IPUs of {self._ir!r}]"
+        return f"Session[{self._device_desc} {self._ipus} IPUs of {self.ir_!r}]"
 
     @property
     def ir(self) -> Ir:
         """The Ir that it runs."""
-        return self._ir
+        return self.ir_
 
     @property
     def is_attached(self) -> bool:
@@ -121,6 +154,7 @@ class Session:
         Raises:
             ValueError: If it is not attached, streams are missing or unknown, or shapes do not fit.
             RuntimeError: If the program loads more elements than there are.
+            popart.poplar_application_runtime_error: If a `log2_scale` tensor is out of range.
         """
         outputs = self.create_host_outputs()
         self.run_with_outputs(inputs, outputs, downcast_inputs)
@@ -156,8 +190,15 @@ class Session:
         except tf.errors.OutOfRangeError as error:
             raise RuntimeError(
                 "The program loads more elements of a stream than one run has: "
-                f"num_host_transfers={self._ir.num_host_transfers}. Set that before making the "
+                f"num_host_transfers={self.ir_.num_host_transfers}. Set that before making the "
                 "session to the number of loads of each stream."
+            ) from error
+        except tf.errors.InvalidArgumentError as error:
+            if OUT_OF_RANGE not in str(error):
+                raise
+            raise poplar_application_runtime_error(
+                f"{OUT_OF_RANGE}: {error.message}. The session option "
+                "throwIfLog2ScaleTensorNotInRange leaves the check out."
             ) from error
         self._transfers.fill(outputs, targets, stored)
 
@@ -167,7 +208,7 @@ class Session:
 
     def expected_inputs(self) -> set[HostToDeviceStream]:
         """Returns the streams that `run` needs data for."""
-        return self._ir.get_all_h2d_streams()
+        return self.ir_.get_all_h2d_streams()
 
     def weights_from_host(self) -> None:
         """Brings the host's values of all variables to the device.
@@ -176,6 +217,7 @@ class Session:
             ValueError: If it is not attached.
         """
         program = self._attached("weights_from_host")
+        _log.debug(f"Writing weights from host, {len(self._all_variables)} tensors")
         with eager_context.eager_mode():
             program.write_variables()
         for variable in self._all_variables:
@@ -188,13 +230,19 @@ class Session:
             ValueError: If it is not attached.
             Exception: If a variable is a file that cannot be written.
         """
-        program = self._attached("weights_to_host")
+        self._attached("weights_to_host")
         for variable in self._all_variables:
             host_values.check_writable(variable)
+        self._fetch()
+
+    def _fetch(self) -> None:
+        """Brings the values of variables to the host, but for files open for reading only."""
+        program = self._attached("get_tensor_data")
         with eager_context.eager_mode():
             found = program.read_variables()
-        for variable in self._all_variables:
+        for variable in filter(host_values.is_writable, self._all_variables):
             host_values.update(variable, found.get(variable))
+        _log.debug("Writing weights to host complete.")
 
     def get_tensor_data(self, tensor: Constant | Variable) -> np.ndarray:
         """Returns the value of a variable or constant.
@@ -204,7 +252,8 @@ class Session:
 
         Returns:
             The host's copy of the value, which may change later. While the session is attached
-            the values on the device are fetched first, if they may have changed.
+            the values on the device are fetched first, if they may have changed. A file that is
+            open for reading only stays as it is.
 
         Raises:
             TypeError: If it is neither.
@@ -226,8 +275,10 @@ class Session:
         for tensor in tensors:
             if not isinstance(tensor, (Constant, Variable)):
                 raise TypeError(f"{tensor!r} is not of type Constant or Variable.")
-        if self.is_attached and any(not tensor.in_sync_with_ipu for tensor in tensors):
-            self.weights_to_host()
+        if self.is_attached and any(
+            not tensor.in_sync_with_ipu and host_values.is_writable(tensor) for tensor in tensors
+        ):
+            self._fetch()
         return {tensor: host_values.host_value(tensor) for tensor in tensors}
 
     def write_variable_data(self, tensor: Variable, tensor_value: HostTensor) -> None:
@@ -264,21 +315,70 @@ class Session:
         if self.is_attached:
             self.weights_from_host()
 
+    def _full_input_shape(self, shape: Iterable[int]) -> tuple[int, ...]:
+        """Returns the shape of the array of a stream in one run.
+
+        Programs call it by this name of the original.
+
+        Args:
+            shape: the shape of the stream.
+        """
+        return self._transfers.full_shape(shape)
+
     def _attach(self) -> None:
         """Takes a device and brings the variables to it."""
-        ordinal = devices.attach(self, self._ir.instances)
+        ordinal = devices.attach(self, self.ir_.instances)
         try:
             devices.check_replicas(
-                ordinal, uses.ipus_used(self._ir), self._ir.instance_replication_factor
+                ordinal, uses.ipus_used(self.ir_), self.ir_.instance_replication_factor
             )
             with eager_context.eager_mode():
                 if ordinal not in self._programs:
-                    self._programs[ordinal] = programs.Program(self._ir, ordinal)
+                    self._programs[ordinal] = self._prepared(ordinal)
             self._program = self._programs[ordinal]
+            for variable in self._all_variables:
+                _log.trace(f"Reusing TensorData for d2hWeightBuffer of tensor {variable.id}")
             self.weights_from_host()
         except BaseException:
             self._detach()
             raise
+
+    def _prepared(self, ordinal: int) -> programs.Program:
+        """Makes the program for a device; with a cache it is compiled now, else at the first run.
+
+        The first time it is logged whether a file of the cache has the program.
+        """
+        program = programs.Program(self.ir_, ordinal)
+        options = self.ir_.session_options
+        is_first = not self._programs
+        engine, is_kept = options.value("engineOptions"), False
+        folder = options.value("cachePath") if options.value("enableEngineCaching") else None
+        executable: Executable | None = None
+        if folder is not None:
+            changed = sorted(map(repr, options.changed_in_program().items()))
+            text = repr((self._device_desc, self._ipus, changed))
+            executable, is_kept = cached_programs.prepare(program.cluster, ordinal, folder, text)
+        elif is_first:
+            executable_cache.log_compiling()
+            if any(name.startswith("autoReport.") for name in engine):
+                executable, _ = ahead_of_time.compile_cluster(program.cluster, ordinal)
+        if is_first and executable is not None:
+            self._profile(executable, engine, folder, is_kept)
+        if is_first:
+            _log.info("Graph compiled")
+            _log.info("Engine loaded")
+        return program
+
+    def _profile(
+        self, executable: Executable, engine: Mapping[str, Any], folder: str | None, is_kept: bool
+    ) -> None:
+        """Writes the report that engine options ask for, or takes that of the cache."""
+        profile = profiles.Profile.asked_for(_NAME, engine, executable.system)
+        if profile is None or (is_kept and folder is not None and profile.restore(folder)):
+            return
+        profile.write(self, executable, Report.from_executable(executable))
+        if folder is not None:
+            profile.store(folder)
 
     def _detach(self) -> None:
         """Gives the device back."""

@@ -25,7 +25,7 @@ class _Stream:
 
     @classmethod
     def create(
-        cls, shape: Iterable[int], dtype: dtypes.dtype, name: str | None, default: str
+        cls, shape: Iterable[int], dtype: dtypes.DTypeLike, name: str | None, default: str
     ) -> Any:
         """Makes a stream of the current Ir; for this package only.
 
@@ -37,7 +37,7 @@ class _Stream:
         """
         main = context.get_main_graph()
         stream = object.__new__(cls)
-        spec = TensorSpec(tuple(shape), dtype)
+        spec = TensorSpec(tuple(shape), dtypes.of_device(dtype))
         stream._tensor = main.add_tensor(Tensor.create(main, main.new_id(name or default), spec))
         return stream
 
@@ -80,7 +80,7 @@ class DeviceToHostStream(_Stream):
 
 
 def h2d_stream(
-    shape: Iterable[int], dtype: dtypes.dtype, name: str | None = None
+    shape: Iterable[int], dtype: dtypes.DTypeLike, name: str | None = None
 ) -> HostToDeviceStream:
     """Makes a stream from the host to the device.
 
@@ -94,7 +94,7 @@ def h2d_stream(
 
 
 def d2h_stream(
-    shape: Iterable[int], dtype: dtypes.dtype, name: str | None = None
+    shape: Iterable[int], dtype: dtypes.DTypeLike, name: str | None = None
 ) -> DeviceToHostStream:
     """Makes a stream from the device to the host.
 

@@ -9,19 +9,23 @@ import numpy as np
 
 from tensorflow_ipu.frontends.popxl import dtypes
 from tensorflow_ipu.frontends.popxl.core import float8
+from tensorflow_ipu.frontends.popxl.dtypes import np_dtype_float8_143, np_dtype_float8_152
 
 __all__ = [
+    "downcast_np_dtypes",
     "host_cast_then_pow2scale",
     "host_pow2scale_cast_from_fp8",
     "host_pow2scale_cast_to_fp8",
     "host_pow2scale_then_cast",
+    "np_dtype_float8_143",
+    "np_dtype_float8_152",
     "table_to_string",
     "to_numpy",
 ]
 
 _FLOATS = (np.dtype("float16"), np.dtype("float32"), np.dtype("float64"))
-# What the device has for a type of 64 bits.
-_NARROWED = {
+#: Type of 64 bits -> the type of 32 bits that the device has for it.
+downcast_np_dtypes = {
     np.dtype("int64"): np.dtype("int32"),
     np.dtype("uint64"): np.dtype("uint32"),
     np.dtype("float64"): np.dtype("float32"),
@@ -30,7 +34,7 @@ _NARROWED = {
 
 def to_numpy(
     x: Any,
-    dtype: dtypes.dtype | None = None,
+    dtype: dtypes.DTypeLike | None = None,
     downcast: bool = True,
     copy: bool = True,
     log2_scale: int | None = None,
@@ -40,7 +44,8 @@ def to_numpy(
 
     Args:
         x: an array, a number, lists of numbers, or a tensor of torch.
-        dtype: the type of the result; that which NumPy chooses by default.
+        dtype: the type of the result; that which NumPy chooses by default. Besides a `popxl.dtype`
+            it may be a name, or a type of NumPy or Python.
         downcast: whether types of 64 bits become those of 32 bits, where `dtype` is not given.
         copy: whether the result may not share memory with `x`. A `numpy.memmap` is never copied.
         log2_scale: for 8-bit floats only: the data is multiplied by 2 to this power.
@@ -51,6 +56,8 @@ def to_numpy(
         ValueError: If a `numpy.memmap` would have to be converted.
         TypeError: If the data cannot become 8-bit floats.
     """
+    if dtype is not None:
+        dtype = dtypes.of_device(dtype) if downcast else dtypes.dtype.as_dtype(dtype)
     if (log2_scale, nan_on_overflow) != (None, None) and not (dtype and dtype.is_float8):
         raise RuntimeError(
             "Non-default value for log2_scale or nan_on_overflow, which are for 8-bit floats only. "
@@ -59,13 +66,13 @@ def to_numpy(
     if hasattr(x, "detach") and hasattr(x, "numpy"):  # of torch
         x = x.detach().numpy()
     if isinstance(x, np.memmap):
-        return _checked_memmap(x, dtype, downcast)
+        return _checked_memmap(x, dtype)
     if dtype is not None and dtype.is_float8:
         overflow = True if nan_on_overflow is None else nan_on_overflow
         return _as_float8(x, dtype, copy, log2_scale or 0, overflow)
     array = np.asarray(x, dtype=None if dtype is None else dtype.as_numpy())
     if dtype is None and downcast:
-        array = array.astype(_NARROWED.get(array.dtype, array.dtype), copy=False)
+        array = array.astype(downcast_np_dtypes.get(array.dtype, array.dtype), copy=False)
     if copy:
         return np.array(array, order="C")
     return array if array.flags.c_contiguous else np.array(array, order="C")
@@ -88,7 +95,7 @@ def _as_float8(
 
 def host_pow2scale_cast_to_fp8(
     src: Any,
-    dtype: dtypes.dtype | None = None,
+    dtype: dtypes.DTypeLike | None = None,
     log2_scale: int = 0,
     nan_on_overflow: bool = True,
 ) -> np.ndarray:
@@ -106,7 +113,7 @@ def host_pow2scale_cast_to_fp8(
     Raises:
         RuntimeError: If the type of the data is another one, or the format is none.
     """
-    dtype = dtypes.float8_143 if dtype is None else dtype
+    dtype = dtypes.float8_143 if dtype is None else dtypes.dtype.as_dtype(dtype)
     array = to_numpy(src, downcast=False, copy=False)
     if array.dtype not in _FLOATS or not dtype.is_float8:
         raise RuntimeError(
@@ -117,7 +124,7 @@ def host_pow2scale_cast_to_fp8(
 
 
 def host_pow2scale_cast_from_fp8(
-    src: np.ndarray, dtype: dtypes.dtype | None = None, log2_scale: int = 0
+    src: np.ndarray, dtype: dtypes.DTypeLike | None = None, log2_scale: int = 0
 ) -> np.ndarray:
     """Returns 8-bit floats in another type, times a power of two.
 
@@ -129,7 +136,7 @@ def host_pow2scale_cast_from_fp8(
     Raises:
         RuntimeError: If the array is of another type, or the target is.
     """
-    dtype = dtypes.float32 if dtype is None else dtype
+    dtype = dtypes.float32 if dtype is None else dtypes.dtype.as_dtype(dtype)
     array = np.asarray(src)
     known = array.dtype.names and dtypes.dtype.as_dtype(array.dtype).is_float8
     if not known or np.dtype(dtype.as_numpy()) not in _FLOATS:
@@ -145,20 +152,23 @@ host_pow2scale_then_cast = host_pow2scale_cast_to_fp8
 host_cast_then_pow2scale = host_pow2scale_cast_from_fp8
 
 
-def _checked_memmap(x: np.memmap, dtype: dtypes.dtype | None, downcast: bool) -> np.ndarray:
+def _checked_memmap(x: np.memmap, dtype: dtypes.dtype | None) -> np.ndarray:
     """Returns a memory-mapped file as it is, which is shared with the variable made of it."""
+    problem = ""
     if dtype is not None and np.dtype(dtype.as_numpy()) != x.dtype:
-        raise ValueError(
-            "For a numpy.memmap the dtype parameter must be None or the same as that of the file. "
-            f"Received: dtype={dtype}, and a file of {x.dtype}"
+        problem = (
+            "the `dtype` parameter must be None or the same as that of the file. Received: "
+            f"dtype={dtype}, and a file of {x.dtype}"
         )
-    if not (x.flags.c_contiguous and x.flags.aligned):
-        raise ValueError("A numpy.memmap must be in C-ordered and aligned form.")
-    if x.dtype in _NARROWED:
-        raise ValueError(
-            f"A numpy.memmap of {x.dtype} requires downcasting to {_NARROWED[x.dtype]}, which "
-            "would copy it. Write the file in that type."
+    elif not (x.flags.c_contiguous and x.flags.aligned):
+        problem = "it must already be in C-ordered and aligned form: it is never copied."
+    elif x.dtype in downcast_np_dtypes:
+        problem = (
+            f"the dtype `{dtype}` is not supported, as it requires downcasting {x.dtype} to "
+            f"{downcast_np_dtypes[x.dtype]}, which would copy it. Write the file in that type."
         )
+    if problem:
+        raise ValueError(f"When passing a memory-mapped NumPy array, {problem}")
     return x
 
 

@@ -41,7 +41,7 @@ def encode(
     code = np.where((wide < 0) & (code > 0), code + _SIGN, code)
     is_nan = ~finite | (is_large if nan_on_overflow else False)
     codes = np.where(is_nan, _NAN, code).astype(np.uint8)
-    return np.ascontiguousarray(codes).view(dtype.as_numpy())
+    return codes.reshape(np.shape(values)).view(dtype.as_numpy())
 
 
 def decode(codes: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
@@ -52,7 +52,7 @@ def decode(codes: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
         dtype: the format.
     """
     bits, least = _FORMATS[dtype]
-    number = np.ascontiguousarray(codes).view(np.uint8).astype(np.int32)
+    number = np.array(codes, order="C").view(np.uint8).astype(np.int32)
     exponent = (number & _LARGEST) >> bits
     mantissa = (number & ((1 << bits) - 1)) + np.where(exponent > 0, 1 << bits, 0)
     value = np.ldexp(mantissa.astype(np.float32), least - bits + np.maximum(exponent - 1, 0))

@@ -22,12 +22,16 @@ class HostLayout:
         grouping: Which replicas have the same value.
         retrieval_mode: Whose values come to the host: "one_per_group" or "all_replicas".
         shard_over: How many replicas share one value, each with a shard; 1 where all have it all.
+        entry_shape: The shape of the entry of a remote buffer that holds the value or the shard;
+            None for what is on the chip. It may have more elements or fewer: those that fit are
+            there, in order.
     """
 
     shape: tuple[int, ...]
     grouping: ReplicaGrouping
     retrieval_mode: str = "one_per_group"
     shard_over: int = 1
+    entry_shape: tuple[int, ...] | None = None
 
     @property
     def shape_on_host(self) -> tuple[int, ...]:
@@ -37,7 +41,9 @@ class HostLayout:
 
     @property
     def shape_on_device(self) -> tuple[int, ...]:
-        """The shape of what a replica has: the value, or its shard."""
+        """The shape of a replica's part: the entry, the value, or its shard."""
+        if self.entry_shape is not None:
+            return self.entry_shape
         return self.shape if self.shard_over == 1 else (self._shard_length,)
 
     @property
@@ -65,9 +71,8 @@ class HostLayout:
         rows = []
         for replica, group in enumerate(self.grouping.assignment):
             value = values[group]
-            rows.append(
-                value if self.shard_over == 1 else self._shards(value)[self._place(replica)]
-            )
+            row = value if self.shard_over == 1 else self._shards(value)[self._place(replica)]
+            rows.append(_resized(row, self.shape_on_device))
         return np.stack(rows)
 
     def from_device(self, rows: np.ndarray) -> np.ndarray:
@@ -78,6 +83,10 @@ class HostLayout:
         """
         firsts = [self.grouping.assignment.index(g) for g in range(self.grouping.num_groups)]
         return np.stack([self._whole(rows, first) for first in firsts]).reshape(self.shape_on_host)
+
+    def is_on_device(self) -> np.ndarray:
+        """Returns which elements of the host's copy the device has: entries may have no room."""
+        return self.from_device(self.to_device(np.ones(self.shape_on_host, bool)))
 
     def of_replicas(self, rows: np.ndarray) -> np.ndarray:
         """Returns the value of each replica; for a shard, the value that it is a part of.
@@ -101,11 +110,20 @@ class HostLayout:
     def _whole(self, rows: np.ndarray, replica: int) -> np.ndarray:
         """The value that a replica has, or that it has a shard of."""
         if self.shard_over == 1:
-            return rows[replica]
+            return _resized(rows[replica], self.shape)
         members = self.grouping.members(self.grouping.assignment[replica])
         first = members.index(replica) // self.shard_over * self.shard_over
         shards = rows[members[first : first + self.shard_over]]
-        return shards.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
+        parts = [_resized(shard, (self._shard_length,)) for shard in shards]
+        return _resized(np.concatenate(parts), self.shape)
+
+
+def _resized(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns the first elements in another shape, filled up with zeros."""
+    count, flat = math.prod(shape), array.reshape(-1)
+    if flat.size < count:
+        flat = np.concatenate([flat, np.zeros(count - flat.size, flat.dtype)])
+    return flat[:count].reshape(shape)
 
 
 def check_retrieval_mode(mode: str | None) -> str:

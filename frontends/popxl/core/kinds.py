@@ -58,6 +58,8 @@ class OpKind:
             TensorFlow has not: takes the specs of the inputs and the attributes by name, and
             returns the `type` of the op, its `attributes` and `flops`, or None for what is
             computed.
+        keeps_all: Whether its gradient counts as reading all operands and the result, as those of
+            binary elementwise ops do in the original, whatever it computes with.
         differentiate: Makes the gradient ops itself: takes the state of autodiff
             (`transforms.differentiation.Backward`) and the op.
         listed: What listings call it, where that is not its type: there ops of several kinds have
@@ -73,6 +75,7 @@ class OpKind:
     effect: bool = False
     is_loop: bool = False
     lower: Callable[[Any, Any], None] | None = None
+    keeps_all: bool = False
     differentiate: Callable[[Any, Any], None] | None = None
     composite: Callable[..., Mapping[str, Any] | None] | None = None
     listed: str | None = None

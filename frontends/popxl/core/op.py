@@ -28,6 +28,7 @@ class Op:
         outputs: Its outputs.
         scopes: Name scopes that were open.
         ipu: The IPU that it runs on.
+        has_ipu: Whether the program says so; else that is 0.
         tile_set: "compute" or "io".
         planned: What only plans take of it: `exchange`, the number of the exchange in which it
             transfers data with others; `stage`, of a pipeline; `stash`, how many values of its
@@ -49,6 +50,7 @@ class Op:
     outputs: list[Tensor] = dataclasses.field(default_factory=list)
     scopes: tuple[str, ...] = ()
     ipu: int = 0
+    has_ipu: bool = True
     tile_set: str = "compute"
     planned: dict[str, Any] = dataclasses.field(default_factory=dict)
     execution_context: ExecutionContext = ExecutionContext.Normal

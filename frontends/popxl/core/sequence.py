@@ -33,6 +33,18 @@ class Sequencer:
         self._modes: list[Any] = []
         self._progress: dict[Any, _Progress] = {}
 
+    @property
+    def mode(self) -> Any:
+        """The mode of the innermost scope; False outside of all. Can be set inside of one."""
+        return self._modes[-1] if self._modes else False
+
+    @mode.setter
+    def mode(self, mode: Any) -> None:
+        if self._modes:
+            self._modes[-1] = mode
+        elif mode is not False:
+            self._modes.append(mode)
+
     @contextlib.contextmanager
     def scope(self, mode: Any) -> Iterator[None]:
         """Opens a scope; what came before is forgotten when the last one closes."""

@@ -6,6 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends import executable_cache
+from tensorflow_ipu.frontends.enums import (
+    Instrumentation,
+    MeanReductionStrategy,
+    MergeVarUpdateType,
+    RecomputationType,
+    ReductionType,
+    SubgraphCopyingStrategy,
+    SyntheticDataMode,
+    VirtualGraphMode,
+)
 
 _PROPORTION, _PARTIALS = "availableMemoryProportion", "partialsType"
 _SUMS = {"half": "float16", "float": "float32"}
@@ -23,19 +34,106 @@ _PLANNED: Mapping[str, Any] = {
 _COMPUTED: Mapping[str, Any] = {
     "enableStochasticRounding": False,
     "enableInplaceAmbiguityChecking": True,
+    "throwIfLog2ScaleTensorNotInRange": True,
 }
-#: Options for which there is nothing to do here: caches, logs, code and the order of work.
-_WITHOUT_EFFECT = frozenset(
-    """
-    aliasZeroCopy cachePath compileEngine dotChecks dotOpNames enableEngineCaching enableExplicitIR
-    enableMergeExchange enableVariablesCaching engineOptions explicitPipelining
-    explicitRecomputation exportPoplarComputationGraph exportPoplarVertexGraph finalDotOp firstDotOp
-    groupHostSync groupNormOptions gclOptions instrumentWithHardwareCycleCounter logDir lstmOptions
-    outlineSequenceBreakCost outlineThreshold reductionOptions reportOptions separateCallOpPdfs
-    strictOpVersions swapLimitScheduler transitiveClosureOptimizationThreshold useHostCopyOps
-    useLoopCandidateCreator
-    """.split()
-)
+#: Options for the number of replicas: of this process, and of all.
+_REPLICAS: Mapping[str, Any] = {
+    "enableReplicatedGraphs": False,
+    "replicatedGraphCount": 1,
+    "enableDistributedReplicatedGraphs": False,
+    "globalReplicationFactor": 1,
+    "globalReplicaOffset": 0,
+}
+#: Options of files: the cache of compiled programs, and drawings. Their defaults or makers.
+_OF_FILES: Mapping[str, Any] = {
+    "cachePath": "session_cache",
+    "dotChecks": set,
+    "dotOpNames": False,
+    "enableEngineCaching": False,
+    "enableVariablesCaching": False,
+    "engineOptions": dict,
+    "finalDotOp": 10000,
+    "firstDotOp": 0,
+    "logDir": "",
+}
+#: Options for which there is nothing to do here: logs, code and the order of work.
+_WITHOUT_EFFECT: Mapping[str, Any] = {
+    "aliasZeroCopy": True,
+    "compileEngine": True,
+    "customCodeletCompileFlags": "",
+    "customCodelets": list,
+    "decomposeGradSum": True,
+    "enableConstantFoldingOfMultipleConsumers": True,
+    "enableExplicitMainLoops": True,
+    "enableMergeExchange": True,
+    "explicitPipelining": False,
+    "explicitRecomputation": True,
+    "exportPoplarComputationGraph": False,
+    "exportPoplarVertexGraph": False,
+    "gclOptions": dict,
+    "groupHostSync": False,
+    "groupNormOptions": dict,
+    "instrumentWithHardwareCycleCounter": False,
+    "kahnTieBreaker": "greedy",
+    "lstmOptions": dict,
+    "opxAliasChecking": False,
+    "opxModifyChecking": False,
+    "outlineSequenceBreakCost": 10000.0,
+    "outlineThreshold": 1.0,
+    "reductionOptions": dict,
+    "reportOptions": dict,
+    "separateCallOpPdfs": True,
+    "serializedPoprithmsAnnealGraphsDir": "",
+    "serializedPoprithmsShiftGraphsDir": "",
+    "strictOpVersions": True,
+    "swapLimitScheduler": 1000000000,
+    "timeLimitScheduler": 1e9,
+    "transitiveClosureOptimizationThreshold": 100000,
+    "useHostCopyOps": True,
+    "useLoopCandidateCreator": False,
+    "virtualGraphMode": VirtualGraphMode.Manual,
+}
+#: Options that are kept, with a warning: in the original they change values, memory or time.
+_IGNORED: Mapping[str, Any] = {
+    "accumulationAndReplicationReductionType": ReductionType.Sum,
+    "accumulationFactor": 1,
+    "autoRecomputation": RecomputationType.NoRecompute,
+    "bufferingDepthMap": dict,
+    "constantWeights": True,
+    "createImplicitPipeliningFwdOnlyProgram": False,
+    "defaultBufferingDepth": 1,
+    "delayVarUpdates": True,
+    "disableGradAccumulationTensorStreams": False,
+    "disableOptimizerStateTensorStreams": False,
+    "enableEfficientOverlapIOTopoCons": False,
+    "enableFloatingPointChecks": False,
+    "enableFullyConnectedPass": True,
+    "enableGradientAccumulation": False,
+    "enableLoadAndOffloadRNGState": False,
+    "enableNonStableSoftmax": False,
+    "enableOutliningCopyCostPruning": True,
+    "enablePipelining": False,
+    "enableStableNorm": False,
+    "enableSupportedDataTypeCasting": True,
+    "ensureFp32LossScaleTensor": False,
+    "groupNormStridedChannelGrouping": False,
+    "hardwareInstrumentations": lambda: {Instrumentation.Outer},
+    "meanAccumulationAndReplicationReductionStrategy": MeanReductionStrategy.Post,
+    "mergeVarUpdate": MergeVarUpdateType.Off,
+    "mergeVarUpdateMemThreshold": 1000000,
+    "rearrangeAnchorsOnHost": True,
+    "rearrangeStreamsOnHost": False,
+    "scheduleNonWeightUpdateGradientConsumersEarly": False,
+    "stashAllTensorsInferencePipeline": False,
+    "subgraphCopyingStrategy": SubgraphCopyingStrategy.OnEnterAndExit,
+    "syntheticDataMode": SyntheticDataMode.Off,
+    "tensorLocationSettingsOverride": dict,
+    "updatableNamedBuffers": list,
+    "virtualGraphSplitRatios": list,
+}
+_SILENT = {**_PLANNED, **_COMPUTED, **_REPLICAS, **_OF_FILES, **_WITHOUT_EFFECT}
+#: The default of each option.
+DEFAULTS: Mapping[str, Any] = {**_SILENT, **_IGNORED}
 
 
 class SessionOptions:
@@ -46,17 +144,28 @@ class SessionOptions:
 
     def __init__(self) -> None:
         """Starts with the defaults."""
-        for name, value in {**_PLANNED, **_COMPUTED}.items():
-            object.__setattr__(self, name, dict(value) if isinstance(value, dict) else value)
+        for name in DEFAULTS:
+            object.__setattr__(self, name, _default(name))
+        folder = executable_cache.folder_of_environment()
+        if folder:
+            self.enableEngineCaching, self.cachePath = True, folder
 
     def __repr__(self) -> str:
-        defaults = {**_PLANNED, **_COMPUTED}
-        changed = {k: v for k, v in vars(self).items() if v != defaults.get(k)}
-        return f"SessionOptions[{', '.join(f'{name}={v!r}' for name, v in changed.items())}]"
+        return f"SessionOptions[{', '.join(f'{k}={v!r}' for k, v in self.changed().items())}]"
+
+    def changed(self) -> dict[str, Any]:
+        """Returns the options that do not have their defaults, by name."""
+        return {k: v for k, v in vars(self).items() if k not in DEFAULTS or v != _default(k)}
+
+    def changed_in_program(self) -> dict[str, Any]:
+        """Returns the changed options that the compiled program may depend on."""
+        others = _OF_FILES.keys() - {"engineOptions"}
+        return {k: v for k, v in self.changed().items() if k not in others}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _PLANNED and name not in _COMPUTED and name not in _WITHOUT_EFFECT:
-            warn_once("The session option %s has no effect here: it is not known.", name)
+        if name not in _SILENT:
+            known = "" if name in DEFAULTS else ": it is not known"
+            warn_once("The session option %s has no effect here%s.", name, known)
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
@@ -70,6 +179,15 @@ class SessionOptions:
             f"The session option {name!r} is not set, and its default is not known here."
         )
 
+    def enableExplicitIR(self, value: bool) -> None:  # noqa: N802
+        """Sets the three options that make copies, loops and recomputation ops of the graph.
+
+        Args:
+            value: their value.
+        """
+        for name in ("useHostCopyOps", "enableExplicitMainLoops", "explicitRecomputation"):
+            setattr(self, name, value)
+
     def value(self, name: str) -> Any:
         """Returns an option.
 
@@ -77,6 +195,38 @@ class SessionOptions:
             name: its name, one that has an effect.
         """
         return vars(self)[name]
+
+    @property
+    def replicas(self) -> tuple[int, int]:
+        """Number of replicas of this process, and of all."""
+        own = self.value("replicatedGraphCount") if self.value("enableReplicatedGraphs") else 1
+        if self.value("enableDistributedReplicatedGraphs"):
+            return own, self.value("globalReplicationFactor")
+        return own, own
+
+    def set_replicas(self, total: int, instances: int, index: int) -> None:
+        """Sets the options for the number of replicas.
+
+        Args:
+            total: number of replicas of all processes.
+            instances: number of processes.
+            index: number of this process.
+        """
+        own = total // instances
+        self.enableReplicatedGraphs, self.replicatedGraphCount = own > 1, own
+        self.enableDistributedReplicatedGraphs = instances > 1
+        self.globalReplicationFactor = total if instances > 1 else 1
+        self.globalReplicaOffset = own * index
+
+    def check_matmul_sums(self) -> None:
+        """Refuses a type of the partial sums of matmuls that does not exist.
+
+        Raises:
+            ValueError: If `partialsTypeMatMuls` is such.
+        """
+        sums = self.value("partialsTypeMatMuls")
+        if sums:
+            _type_of_sums(sums)
 
     def planned(self) -> dict[str, Any]:
         """Returns what the options say of the Settings that a program is planned for.
@@ -108,13 +258,22 @@ class SessionOptions:
         return found
 
 
+def _default(name: str) -> Any:
+    """The default of an option; a new container each time."""
+    value = DEFAULTS[name]
+    if isinstance(value, dict):
+        return dict(value)
+    return value() if callable(value) else value
+
+
 def _type_of_sums(name: Any) -> str:
     """The type of partial sums that an option names."""
-    if name not in _SUMS:
+    found = _SUMS.get(name.lower()) if isinstance(name, str) else None
+    if found is None:
         raise ValueError(
             f"The type of partial sums must be one of {', '.join(_SUMS)}. Received: {name!r}"
         )
-    return _SUMS[name]
+    return found
 
 
 class PbIr:

@@ -29,6 +29,12 @@ def users_line() -> SourceLocation | None:
     return None
 
 
+def users_place() -> tuple[str, int, str] | None:
+    """Returns file, line and function of `users_line`."""
+    line = users_line()
+    return None if line is None else (line.file, line.line, line.function)
+
+
 @contextlib.contextmanager
 def frame_offset(count: int) -> Iterator[None]:
     """Leaves out frames of the user's program: those of helpers around ops.

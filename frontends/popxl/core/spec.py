@@ -26,7 +26,7 @@ class TensorSpec(Mapping[str, Any]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(int(dim) for dim in self.shape))
-        object.__setattr__(self, "dtype", dtypes.dtype.as_dtype(self.dtype))
+        object.__setattr__(self, "dtype", dtypes.of_device(self.dtype))
         object.__setattr__(self, "meta_shape", tuple(int(dim) for dim in self.meta_shape or ()))
 
     def __getitem__(self, key: str) -> Any:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tensorflow_ipu.frontends import debug_contexts
 from tensorflow_ipu.frontends.popxl import context
+from tensorflow_ipu.frontends.popxl.core import sites
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Tensor, Variable
 
 if TYPE_CHECKING:
+    from tensorflow_ipu.frontends.popxl.core.op import Op
     from tensorflow_ipu.frontends.popxl.graph.graphs import Graph
     from tensorflow_ipu.frontends.popxl.ir import Ir
+
+
+# What debug information calls PopXL, and the package with the functions that make ops.
+_LAYER, _FUNCTIONS = "popxl", "tensorflow_ipu.frontends.popxl.ops"
 
 
 class GraphContents:
@@ -134,7 +141,37 @@ class GraphContents:
             tensor: the tensor.
         """
         self._tensors[tensor.id] = tensor
+        if debug_contexts.is_recording():
+            debug_contexts.record_builder(_LAYER)
+            debug_contexts.record(
+                _LAYER,
+                tensor.id,
+                sites.users_place(),
+                category="tensor",
+                tensorId=tensor.id,
+                shape=list(tensor.shape),
+                elementType=tensor.dtype.name,
+            )
         return tensor
+
+    def record_op(self, op: Op) -> None:
+        """Adds a new op to the file of debug information, if there is one; for graphs.
+
+        Args:
+            op: the op.
+        """
+        if debug_contexts.is_recording():
+            debug_contexts.record_builder(_LAYER)
+            debug_contexts.record(
+                _LAYER,
+                "/".join([*op.scopes, op.kind.name]),
+                sites.users_place(),
+                category="op",
+                api=debug_contexts.calling_function(_FUNCTIONS),
+                opType=op.kind.name,
+                inputs=[tensor.id for tensor in op.inputs],
+                outputs=[tensor.id for tensor in op.outputs],
+            )
 
     def remove_tensor(self, tensor: Tensor) -> None:
         """Forgets a tensor that goes to another graph.

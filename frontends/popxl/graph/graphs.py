@@ -151,7 +151,8 @@ class Graph(GraphContents):
             inputs=list(inputs),
             attributes=attributes,
             scopes=context.current_scopes(),
-            ipu=context.current_ipu(),
+            ipu=context.current_ipu() or 0,
+            has_ipu=context.current_ipu() is not None,
             tile_set=context.current_tile_set(),
             execution_context=context.current_execution_context(),
             site=sites.users_line(),
@@ -165,8 +166,8 @@ class Graph(GraphContents):
         for name, spec in zip(names, specs):
             self.add_op_output(op, name, spec)
         self.ops.append(op)
-        for hook in tuple(self._hooks.values()):
-            hook(op)
+        self.record_op(op)
+        self._show(op)
         return op
 
     def announce(self, kind: OpKind, parts: Sequence[Op]) -> None:
@@ -186,8 +187,13 @@ class Graph(GraphContents):
             attributes={"parts": tuple(parts)},
             planned=dict(first.planned),
         )
+        self._show(whole)
+
+    def _show(self, op: Op) -> None:
+        """Calls the hooks of the graph and of the context with a new op."""
         for hook in tuple(self._hooks.values()):
-            hook(whole)
+            hook(op)
+        context.created(op)
 
     def add_op_output(self, op: Op, name: str, spec: TensorSpec) -> Tensor:
         """Adds an output to an op, and returns it. The first of a view shares its inputs' storage.

@@ -80,9 +80,14 @@ def derive(op: Op, provided: Sequence[int], wanted: Sequence[int]) -> Derivation
     """
     with tf.Graph().as_default() as graph:
         inputs = [_placeholder(tensor.spec) for tensor in op.inputs]
-        outputs = _compute(op, inputs)
         gradients = {position: _placeholder(op.outputs[position].spec) for position in provided}
-        found = _gradients(op.kind, op.attributes, inputs, outputs, gradients, wanted)
+        dtype = gradients[provided[0]].dtype
+        if dtype.is_integer:
+            outputs, found = [], _of_integers(op, inputs, gradients, wanted, dtype)
+        else:
+            outputs = _compute(op, inputs)
+            floats = [i for i in wanted if inputs[i].dtype.is_floating]
+            found = _gradients(op.kind, op.attributes, inputs, outputs, gradients, floats)
     if not found:
         return None
     known = {
@@ -104,10 +109,33 @@ def derive(op: Op, provided: Sequence[int], wanted: Sequence[int]) -> Derivation
         provided=tuple(provided),
         results=tuple(returned),
         specs=tuple(op.inputs[position].spec for position in returned),
-        _definition=_definition(graph, operations),
+        _definition=_definition(graph, operations, op.outputs[provided[0]].spec),
         _parameters=tuple(tensor.name for tensor in parameters),
         _returned=tuple(tensor.name for tensor in returned.values()),
     )
+
+
+def _of_integers(
+    op: Op,
+    inputs: list[Any],
+    gradients: Mapping[int, Any],
+    wanted: Sequence[int],
+    dtype: tf.DType,
+) -> dict[int, Any]:
+    """Returns the gradients of inputs of an op of integers by position.
+
+    TensorFlow differentiates floats only. So the gradient is that for floats of 64 bits, which
+    `_definition` makes one of integers. An op that does not take such floats has no gradient.
+    """
+    wide = [tf.cast(t, tf.float64) if t.dtype == dtype else t for t in inputs]
+    try:
+        outputs = _compute(op, wide)
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+        return {}
+    whole = {i: tf.cast(gradient, tf.float64) for i, gradient in gradients.items()}
+    positions = [i for i in wanted if wide[i].dtype == tf.float64]
+    found = _gradients(op.kind, op.attributes, wide, outputs, whole, positions)
+    return {position: tf.cast(tensor, dtype) for position, tensor in found.items()}
 
 
 def _placeholder(spec: TensorSpec) -> Any:
@@ -182,8 +210,14 @@ def _needed(results: list[Any], stops: set[Any]) -> tuple[set[Any], list[Any]]:
     return operations, list(read.values())
 
 
-def _definition(graph: tf.Graph, operations: set[Any]) -> graph_pb2.GraphDef:
-    """Returns a part of a graph, without dependencies on what is left out."""
+def _definition(graph: tf.Graph, operations: set[Any], gradient: TensorSpec) -> graph_pb2.GraphDef:
+    """Returns a part of a graph, without dependencies on the rest.
+
+    Args:
+        graph: the graph.
+        operations: the part.
+        gradient: the spec of a gradient. For one of integers, those stand for floats of 64 bits.
+    """
     whole = graph.as_graph_def(add_shapes=True)
     names = {operation.name for operation in operations}
     part = graph_pb2.GraphDef(versions=whole.versions, library=whole.library)
@@ -195,4 +229,19 @@ def _definition(graph: tf.Graph, operations: set[Any]) -> graph_pb2.GraphDef:
             controls = [i for i in node.input if i.startswith("^") and i[1:] not in names]
             for control in controls:
                 kept.input.remove(control)
+            if gradient.dtype.is_int:
+                _make_integer(kept, tf_type(gradient.dtype))
     return part
+
+
+def _make_integer(node: Any, dtype: tf.DType) -> None:
+    """Gives a node a type of integers instead of floats of 64 bits."""
+    for value in node.attr.values():
+        if value.type == tf.float64.as_datatype_enum:
+            value.type = dtype.as_datatype_enum
+        for i, listed in enumerate(value.list.type):
+            if listed == tf.float64.as_datatype_enum:
+                value.list.type[i] = dtype.as_datatype_enum
+        if value.HasField("tensor") and value.tensor.dtype == tf.float64.as_datatype_enum:
+            array = tf.make_ndarray(value.tensor).astype(dtype.as_numpy_dtype)
+            value.tensor.CopyFrom(tf.make_tensor_proto(array, dtype, array.shape))

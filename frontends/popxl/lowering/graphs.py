@@ -99,7 +99,7 @@ class Lowering:
                 if op.kind.lower is not None:
                     op.kind.lower(self, op)
                 else:
-                    self._compute(op)
+                    self.compute(op, self.read_inputs(op))
                 if "pipeline" in op.planned:
                     self.effects = [*self.effects, hints.pipeline(op)]
                 self._after(self, op)
@@ -149,11 +149,19 @@ class Lowering:
         """
         return self.in_order() if has_effects else contextlib.nullcontext([])
 
-    def _compute(self, op: Op) -> None:
-        """Puts an op that only computes into the function."""
+    def compute(self, op: Op, inputs: Sequence[Any]) -> None:
+        """Adds an op's computation to the function.
+
+        Args:
+            op: the op.
+            inputs: what its inputs hold.
+
+        Raises:
+            AssertionError: If the op is not one that computes.
+        """
         if op.kind.compute is None:
             raise AssertionError(f"{op!r} has neither `compute` nor `lower`.")
-        inputs, said = self.read_inputs(op), composites.said_of(op)
+        said = composites.said_of(op)
         with self.effects_of(op.kind.effect) as done:
             if said is None:
                 results = op.kind.compute(*inputs, **op.attributes)

@@ -10,6 +10,15 @@ from tensorflow_ipu.frontends.popxl.lowering.weights import needs_lanes
 from tensorflow_ipu.frontends.popxl.tensor import Constant, Variable
 
 
+def is_writable(tensor: Constant | Variable) -> bool:
+    """Returns whether the host's copy is no file that is open for reading only.
+
+    Args:
+        tensor: the variable or constant.
+    """
+    return not isinstance(tensor.data, np.memmap) or tensor.data.flags.writeable
+
+
 def check_writable(variable: Variable) -> None:
     """Refuses to write into a file that is open for reading.
 
@@ -19,10 +28,10 @@ def check_writable(variable: Variable) -> None:
     Raises:
         Exception: If it is.
     """
-    if isinstance(variable.data, np.memmap) and not variable.data.flags.writeable:
+    if not is_writable(variable):
         raise Exception(
             f"{variable!r} is a read-only memmap, so its value cannot be brought to the host. Open "
-            "the file with mode='r+', or make the session with weights_to_host_on_exit=False."
+            "the file with mode='r+'."
         )
 
 
@@ -37,9 +46,10 @@ def update(variable: Variable, value: np.ndarray | None) -> None:
     if value is None:
         return
     if needs_lanes(variable):
-        variable.on_replicas = value
-        value = variable.layout.from_device(value)
-    variable.data[...] = value
+        variable.on_replicas, layout = value, variable.layout
+        np.copyto(variable.data, layout.from_device(value), where=layout.is_on_device())
+    else:
+        variable.data[...] = value
     if isinstance(variable.data, np.memmap):
         variable.data.flush()
 
@@ -70,7 +80,10 @@ def value_for(tensor: Any, value: Any) -> np.ndarray:
         NotImplementedError: If the values of all replicas come to the host.
     """
     if not isinstance(tensor, Variable):
-        raise TypeError(f"{tensor!r} is not of type Variable.")
+        raise TypeError(
+            f"Tensor {getattr(tensor, 'id', tensor)} is not of type Variable. Received: "
+            f"{type(tensor).__name__}"
+        )
     if tensor.layout.returns_all_replicas:
         raise NotImplementedError(
             f"Writing {tensor!r} is not yet supported: its retrieval_mode is 'all_replicas'. Make "

@@ -139,6 +139,11 @@ class Program:
             found[variable] = np.asarray(memoryview(value)).view(variable.dtype.as_numpy())
         return found
 
+    @property
+    def cluster(self) -> Cluster:
+        """The program as it is compiled."""
+        return self._cluster
+
     def read_state(self, tensor: Tensor) -> Any:
         """Returns what a tensor that lasts from run to run holds when the program starts."""
         with tf.control_dependencies(self._start):

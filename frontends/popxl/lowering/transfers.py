@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,14 @@ class Transfers:
         for stream in (*self._loaded, *self._stored):
             _check_type(stream)
         self._leading = tuple(n for n in (self._transfers, self._replicas) if n > 1)
+
+    def full_shape(self, shape: Iterable[int]) -> tuple[int, ...]:
+        """Returns the shape of an array with the elements of all transfers and replicas of a run.
+
+        Args:
+            shape: the shape of one element.
+        """
+        return (*self._leading, *shape)
 
     def elements(
         self, inputs: Mapping[HostToDeviceStream, Any], downcast: bool

@@ -4,7 +4,7 @@ Each family has a module: it registers a record for each op in the table (`core.
 function that programs call, which checks what the record cannot.
 """
 
-from tensorflow_ipu.frontends.popxl.ops import collectives, random_seed, var_updates
+from tensorflow_ipu.frontends.popxl.ops import collectives, random_seed, utils, var_updates
 from tensorflow_ipu.frontends.popxl.ops.arithmetic import (
     add,
     add_,

@@ -52,7 +52,13 @@ def remainder(lhs: Any, rhs: Any) -> Any:
     return tf.cast(tf.truncatemod(widened(lhs), widened(rhs)), lhs.dtype)
 
 
-def _power(t: Any, exponent: Any) -> Any:
+def power(t: Any, exponent: Any) -> Any:
+    """Returns powers of TensorFlow tensors, of integers too.
+
+    Args:
+        t: the base.
+        exponent: the exponent, of the same type.
+    """
     if t.dtype.is_integer:
         return tf.cast(tf.pow(widened(t), widened(exponent)), t.dtype)
     return tf.pow(t, exponent)
@@ -91,11 +97,13 @@ def _maximum_gradient(inputs: Any, outputs: Any, gradients: Any) -> list[Any]:
 
 _ADD = register(OpKind("Add", shapes.elementwise("Add"), tf.add))
 _ADD_ = in_place(_ADD, shapes.into_first("Add"), "AddLhsInplace")
-_DIV = register(OpKind("Div", shapes.elementwise("Div"), _divided))
-_FMOD = register(OpKind("Fmod", shapes.elementwise("Fmod"), remainder, _fmod_gradient))
+_DIV = register(OpKind("Div", shapes.elementwise("Div"), _divided, keeps_all=True))
+_FMOD = register(
+    OpKind("Fmod", shapes.elementwise("Fmod"), remainder, _fmod_gradient, keeps_all=True)
+)
 _MAXIMUM = register(OpKind("Max", shapes.elementwise("Max"), _maximum_of, _maximum_gradient))
-_MUL = register(OpKind("Mul", shapes.elementwise("Mul"), tf.multiply))
-_POW = register(OpKind("Pow", shapes.elementwise("Pow"), _power))
+_MUL = register(OpKind("Mul", shapes.elementwise("Mul"), tf.multiply, keeps_all=True))
+_POW = register(OpKind("Pow", shapes.elementwise("Pow"), power, keeps_all=True))
 _SUB = register(OpKind("Sub", shapes.elementwise("Sub"), tf.subtract))
 
 

@@ -34,7 +34,7 @@ _IPU_COPY = register(OpKind("IpuCopy", shapes.same, lambda t, **_: tf.identity(t
 _IO_TILE_COPY = register(OpKind("IoTileCopy", shapes.same, tf.identity))
 
 
-def cast(t: Tensor, data_type: dtypes.dtype) -> Tensor:
+def cast(t: Tensor, data_type: dtypes.DTypeLike) -> Tensor:
     """Returns a tensor in another type: of floats as integers, what is before the point.
 
     Args:
@@ -44,16 +44,18 @@ def cast(t: Tensor, data_type: dtypes.dtype) -> Tensor:
     Raises:
         TypeError: For a type of 8-bit floats.
     """
+    data_type = dtypes.of_device(data_type)
     if data_type.is_float8:
         raise TypeError(
             f"Casting to {data_type} is not supported for ops.cast. Use ops.pow2scale_cast_to_fp8."
         )
-    return building.add(_CAST, t, data_type=data_type)
+    building.check_tensor(t)
+    return building.add(_CAST, t, name=f"{t.name}_{data_type.name}", data_type=data_type)
 
 
 def init(
     shape: Iterable[int],
-    dtype: dtypes.dtype,
+    dtype: dtypes.DTypeLike,
     name: str | None = None,
     init_type: str = "zero",
     meta_shape: Iterable[int] | None = None,
@@ -72,7 +74,7 @@ def init(
     """
     if init_type not in ("zero", "undef"):
         raise ValueError(f"Unknown init_type: {init_type!r}. Expected: 'zero' or 'undef'.")
-    spec = TensorSpec(tuple(shape), dtype, tuple(meta_shape or ()))
+    spec = TensorSpec(tuple(shape), dtypes.of_device(dtype), tuple(meta_shape or ()))
     return building.add(_INIT, name=name or "init", spec=spec)
 
 
@@ -109,7 +111,7 @@ def ipu_copy(t: Tensor, destination: int, source: int | None = None) -> Tensor:
             source = t.ipu
         except UndefinedValue:
             raise ValueError(
-                f"Could not infer the ipu of {t!r}. Pass it: ops.ipu_copy(t, destination, source)."
+                f"Could not infer the ipu of {t!r}. Please specify `source`, the IPU that it is on."
             ) from None
     with context.ipu(destination):
-        return building.add(_IPU_COPY, t, source=source)
+        return building.add(_IPU_COPY, t, name=f"{t.name}_c{destination}", source=source)

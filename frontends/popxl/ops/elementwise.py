@@ -17,7 +17,8 @@ from tensorflow_ipu.frontends.popxl.core.kinds import (
     tensor_method,
 )
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.frontends.popxl.ops import arithmetic, logic, movement
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 
 
 def _is(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
@@ -95,13 +96,9 @@ _GELU = register(OpKind("Gelu", shapes.same, _gelu, _gelu_gradient))
 _GELU_ = in_place(_GELU)
 _GELUERF = register(OpKind("GeluErf", shapes.same, _geluerf))
 _GELUERF_ = in_place(_GELUERF)
-_ISFINITE = register(OpKind("IsFinite", _is, tf.math.is_finite, Gradient.CUT))
 _ISINF = register(OpKind("IsInf", _is, tf.math.is_inf, Gradient.CUT))
 _ISNAN = register(OpKind("IsNaN", _is, tf.math.is_nan, Gradient.CUT))
 _LOG = register(OpKind("Log", shapes.same, tf.math.log))
-_LOG2 = register(
-    OpKind("Log2", shapes.same, lambda t: tf.math.log(t) / tf.constant(math.log(2), t.dtype))
-)
 _NEGATE = register(OpKind("Neg", shapes.same, _negative))
 _RELU = register(OpKind("Relu", shapes.same, tf.nn.relu))
 _RELU_ = in_place(_RELU)
@@ -210,7 +207,8 @@ def isfinite(t: Tensor) -> Tensor:
     Args:
         t: the tensor.
     """
-    return building.add(_ISFINITE, t)
+    infinite_or_none = logic.logical_or(isnan(t), isinf(t))
+    return movement.identity(logic.logical_not(infinite_or_none), "isfinite_out")
 
 
 def isinf(t: Tensor) -> Tensor:
@@ -246,7 +244,8 @@ def log2(t: Tensor) -> Tensor:
     Args:
         t: the tensor.
     """
-    return building.add(_LOG2, t)
+    building.check_tensor(t)
+    return arithmetic.div(log(t), log(constant(2, t.dtype)))
 
 
 @tensor_method()

@@ -12,7 +12,12 @@ from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.ops.float8 import check_scale, metadata, power_of_two
+from tensorflow_ipu.frontends.popxl.ops.float8 import (
+    check_scale,
+    lower_checked,
+    metadata,
+    power_of_two,
+)
 from tensorflow_ipu.frontends.popxl.ops.linear import product, product_spec
 from tensorflow_ipu.frontends.popxl.ops.nn.convolution import (
     conv_spec,
@@ -84,7 +89,14 @@ def _as_convolution(transpose: bool) -> Callable[..., dict[str, Any]]:
 
 _MATMUL, _CONV, _CONV_TRANSPOSE = (
     register(
-        OpKind(name, _scaled(spec), _of_float8(compute), Gradient.REFUSED, composite=composite)
+        OpKind(
+            name,
+            _scaled(spec),
+            _of_float8(compute),
+            Gradient.REFUSED,
+            composite=composite,
+            lower=lower_checked,
+        )
     )
     for name, spec, compute, composite in (
         ("MatMulPow2Scaled", product_spec, product, _as_matmul),

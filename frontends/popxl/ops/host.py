@@ -11,6 +11,7 @@ from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.lowering.types import tf_type
+from tensorflow_ipu.frontends.popxl.ops import casts
 from tensorflow_ipu.frontends.popxl.streams import DeviceToHostStream, HostToDeviceStream
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
@@ -68,10 +69,12 @@ def host_load(h2d_stream: HostToDeviceStream, name: str | None = None) -> Tensor
 
     Args:
         h2d_stream: the stream.
-        name: name of the tensor; that of the stream with `_hostload` by default.
+        name: name of the tensor, to which `_hostload` is added; that of the stream by default.
     """
-    name = name or f"{h2d_stream.tensor_id}_hostload"
-    return building.add(_LOAD, name=name, stream=h2d_stream)
+    name = name or h2d_stream.tensor_id
+    # The tensor that the load fills.
+    target = casts.init(h2d_stream.shape, h2d_stream.dtype, f"{name}_init", "undef")
+    return building.add(_LOAD, target, name=f"{name}_hostload", stream=h2d_stream)
 
 
 def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:

@@ -71,7 +71,7 @@ def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
         axis: the axis; negative ones count from the last.
 
     Raises:
-        TypeError: If types differ.
+        ValueError: If types differ.
         popart.popart_exception: If shapes do not fit.
     """
     return building.add(_CONCAT, *_same_type(ts), axis=axis)
@@ -85,7 +85,7 @@ def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
         axis: the axis; negative ones count from the last.
 
     Raises:
-        TypeError: If types differ.
+        ValueError: If types differ.
         popart.popart_exception: If shapes do not fit.
     """
     return building.add(_CONCAT_, *_same_type(ts), axis=axis)
@@ -119,8 +119,8 @@ def _same_type(ts: Sequence[Tensor]) -> Sequence[Tensor]:
     for t in ts:
         building.check_tensor(t)
         if t.dtype is not ts[0].dtype:
-            raise TypeError(
-                f"All tensors of a concat must have the same type. Received: {[*ts]}. Cast them: "
+            raise ValueError(
+                f"All inputs to a concat operation must have the same type: {[*ts]}. Cast them: "
                 "ops.cast."
             )
     return ts

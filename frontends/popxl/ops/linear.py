@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, dtypes
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import OpKind, register, tensor_method
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
@@ -63,8 +63,8 @@ def matmul(
     lhs: Tensor,
     rhs: Tensor,
     available_memory_proportion: float | None = None,
-    output_type: dtypes.dtype | None = None,
-    partials_type: dtypes.dtype | None = None,
+    output_type: dtypes.DTypeLike | None = None,
+    partials_type: dtypes.DTypeLike | None = None,
 ) -> Tensor:
     """Returns the product of two matrices, or of the matrices in two tensors, as `numpy.matmul`.
 
@@ -79,10 +79,15 @@ def matmul(
         popart.popart_exception: If types differ, shapes do not fit, or one is a scalar.
         ValueError: If `partials_type` is another type.
     """
+    output_type, partials_type = (
+        None if given is None else dtypes.of_device(given) for given in (output_type, partials_type)
+    )
     if partials_type not in (None, dtypes.float16, dtypes.float32):
         raise ValueError(
             f"partials_type must be popxl.float16 or popxl.float32. Received: {partials_type!r}"
         )
+    if partials_type is None:
+        context.get_ir().session_options.check_matmul_sums()
     return building.add(
         _MATMUL,
         lhs,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, dtypes
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import (
     Gradient,
@@ -15,16 +13,13 @@ from tensorflow_ipu.frontends.popxl.core.kinds import (
     tensor_method,
 )
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
+from tensorflow_ipu.frontends.popxl.ops import casts
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
 def _logical_spec(specs: shapes.Specs) -> list[TensorSpec]:
     shape = shapes.broadcast_shape([spec.shape for spec in specs], "Logical")
     return [TensorSpec(shape, dtypes.bool)]
-
-
-def _bool(t: Any) -> Any:
-    return tf.cast(t, tf.bool)
 
 
 def _where_spec(specs: shapes.Specs) -> list[TensorSpec]:
@@ -43,20 +38,16 @@ _GREATER = register(
 )
 
 
-_AND = register(
-    OpKind("And", _logical_spec, lambda a, b: tf.logical_and(_bool(a), _bool(b)), Gradient.CUT)
-)
+_AND = register(OpKind("And", _logical_spec, tf.logical_and, Gradient.CUT))
 
 
-_NOT = register(OpKind("Not", _logical_spec, lambda t: tf.logical_not(_bool(t)), Gradient.CUT))
+_NOT = register(OpKind("Not", _logical_spec, tf.logical_not, Gradient.CUT))
 
 
-_OR = register(
-    OpKind("Or", _logical_spec, lambda a, b: tf.logical_or(_bool(a), _bool(b)), Gradient.CUT)
-)
+_OR = register(OpKind("Or", _logical_spec, tf.logical_or, Gradient.CUT))
 
 
-_WHERE = register(OpKind("Where", _where_spec, lambda c, a, b: tf.where(_bool(c), a, b)))
+_WHERE = register(OpKind("Where", _where_spec, lambda c, a, b: tf.where(c, a, b)))
 
 
 def equal(lhs: Tensor, rhs: Tensor) -> Tensor:
@@ -93,7 +84,7 @@ def logical_and(lhs: Tensor, rhs: Tensor) -> Tensor:
         lhs: a tensor.
         rhs: a tensor.
     """
-    return building.add(_AND, lhs, rhs)
+    return building.add(_AND, *_as_bool(lhs, rhs))
 
 
 @tensor_method()
@@ -103,7 +94,7 @@ def logical_not(t: Tensor) -> Tensor:
     Args:
         t: the tensor.
     """
-    return building.add(_NOT, t)
+    return building.add(_NOT, *_as_bool(t))
 
 
 @tensor_method()
@@ -114,7 +105,7 @@ def logical_or(lhs: Tensor, rhs: Tensor) -> Tensor:
         lhs: a tensor.
         rhs: a tensor.
     """
-    return building.add(_OR, lhs, rhs)
+    return building.add(_OR, *_as_bool(lhs, rhs))
 
 
 @tensor_method()
@@ -129,4 +120,12 @@ def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
     Raises:
         popart.popart_exception: If types differ, or shapes do not fit.
     """
-    return building.add(_WHERE, condition, lhs, rhs)
+    building.check_in_graph(context.get_current_graph(), [condition, lhs, rhs])
+    return building.add(_WHERE, *_as_bool(condition), lhs, rhs)
+
+
+def _as_bool(*tensors: Tensor) -> list[Tensor]:
+    """Returns tensors as booleans: true where they are not 0."""
+    building.check_in_graph(context.get_current_graph(), tensors)
+    building.check_same_place(tensors)
+    return [t if t.dtype is dtypes.bool else casts.cast(t, dtypes.bool) for t in tensors]

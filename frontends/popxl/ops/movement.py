@@ -214,10 +214,13 @@ def _full_shape(t: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
     for size in shape:
         if size < -1 or size == 0:
             raise ValueError(
-                f"Invalid shape value {size} in {tuple(shape)}. Expected: a number > 0, or -1."
+                f"Invalid shape value in reshape: {size} in {tuple(shape)}. Expected: a number "
+                "> 0, or -1."
             )
     if list(shape).count(-1) > 1:
-        raise ValueError(f"A shape may have at most one '-1'. Received: {tuple(shape)}")
+        raise ValueError(
+            f"Reshape shape can contain at most one '-1' value. Received: {tuple(shape)}"
+        )
     known = math.prod(size for size in shape if size != -1)
     return tuple(t.nelms // known if size == -1 else int(size) for size in shape)
 
@@ -230,7 +233,7 @@ def _permutation(t: Tensor, permutation: Iterable[int] | None) -> tuple[int, ...
     order = tuple(axis + t.rank if axis < 0 else axis for axis in permutation)
     if any(axis >= t.rank for axis in order):
         raise ValueError(
-            f"Each entry of a permutation must be less than the tensor's rank, {t.rank}. Received: "
+            f"Values in permutation must be less than the tensor's rank, {t.rank}. Received: "
             f"{order}"
         )
     if sorted(order) != list(range(t.rank)):

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, context, dtypes, tensor
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
-# The inputs that an updater may have, in their order. Its attribute `given` names those it has.
+# What an updater may have, in the order of its inputs. Its attribute `given` names those that are
+# tensors, its attribute `numbers` has the others.
 _INPUTS = ("m", "v", "weight", "time_step", "weight_decay", "beta1", "beta2", "epsilon")
 
 
-def _result_spec(specs: shapes.Specs, given: tuple[str, ...], **_: Any) -> list[TensorSpec]:
+def _result_spec(
+    specs: shapes.Specs, given: tuple[str, ...], numbers: dict[str, float], **_: Any
+) -> list[TensorSpec]:
     by_name = dict(zip(given, specs))
-    return [by_name["weight"] if "weight_decay" in given else by_name["m"]]
+    return [by_name["weight" if "weight_decay" in (*given, *numbers) else "m"]]
 
 
 def _with_decay(x: Any, values: dict[str, Any], dtype: Any) -> Any:
@@ -28,9 +32,11 @@ def _with_decay(x: Any, values: dict[str, Any], dtype: Any) -> Any:
     return x + tf.cast(values["weight_decay"], dtype) * tf.cast(values["weight"], dtype)
 
 
-def _adam(*inputs: Any, given: tuple[str, ...], written: bool) -> list[Any]:
+def _adam(
+    *inputs: Any, given: tuple[str, ...], numbers: dict[str, float], written: bool
+) -> list[Any]:
     """The quotient of the moments, after correcting their bias if there is a time step."""
-    values = dict(zip(given, inputs))
+    values = {**numbers, **dict(zip(given, inputs))}
     m, v = values["m"], values["v"]
     dtype = values["weight"].dtype if "weight_decay" in values else m.dtype
     writes = []
@@ -46,8 +52,10 @@ def _adam(*inputs: Any, given: tuple[str, ...], written: bool) -> list[Any]:
     return [_with_decay(quotient, values, dtype), *writes]
 
 
-def _adamax(*inputs: Any, given: tuple[str, ...], written: bool) -> list[Any]:
-    values = dict(zip(given, inputs))
+def _adamax(
+    *inputs: Any, given: tuple[str, ...], numbers: dict[str, float], written: bool
+) -> list[Any]:
+    values = {**numbers, **dict(zip(given, inputs))}
     m, v = values["m"], values["v"]
     dtype = values["weight"].dtype if "weight_decay" in values else m.dtype
     step = values["time_step"] + tf.constant(1, values["time_step"].dtype)
@@ -59,8 +67,12 @@ def _adamax(*inputs: Any, given: tuple[str, ...], written: bool) -> list[Any]:
     return [_with_decay(quotient, values, dtype), step]
 
 
-def _var_update(t: Any, x: Any, r1: Any, r2: Any, rate: Any, limit: Any) -> Any:
+def _var_update(
+    t: Any, x: Any, r1: Any, r2: Any, *scalars: Any, given: tuple[str, ...], **numbers: float
+) -> Any:
     """A step whose length the norms of tensor and update decide."""
+    values = {"rate": 1.0, "limit": math.inf, **numbers, **dict(zip(given, scalars))}
+    rate, limit = values["rate"], values["limit"]
     r1, r2, limit = (tf.cast(value, tf.float32) for value in (r1, r2, limit))
     none = (r1 == 0) | (r2 == 0) | (limit == 0)
     safe = tf.where(none, tf.ones_like(r2), r2)
@@ -68,7 +80,7 @@ def _var_update(t: Any, x: Any, r1: Any, r2: Any, rate: Any, limit: Any) -> Any:
     return t - tf.cast(tf.cast(rate, tf.float32) * ratio, t.dtype) * tf.cast(x, t.dtype)
 
 
-def _var_update_spec(specs: shapes.Specs) -> list[TensorSpec]:
+def _var_update_spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
     t, x = specs[:2]
     if t.shape != x.shape:
         raise popart_exception(
@@ -126,8 +138,9 @@ def adam_updater(
     Raises:
         ValueError: If there is weight decay without a weight, or a time step without both betas.
     """
+    _check_decay(weight, weight_decay)
     if time_step is not None and (beta1 is None or beta2 is None):
-        raise ValueError("Bias correction requires both beta1 and beta2 not None.")
+        raise ValueError("Bias correction requires both beta1 and beta2 to not be None.")
     values = _values(
         m=acc_first_order,
         v=acc_second_order,
@@ -164,8 +177,9 @@ def adamax_updater(
     Raises:
         ValueError: If there is weight decay without a weight, or no time step.
     """
+    _check_decay(weight, weight_decay)
     if time_step is None:
-        raise ValueError("AdaMax requires time_step not None.")
+        raise ValueError("AdaMax requires time_step to not be None.")
     values = _values(
         m=acc_first_order,
         v=acc_second_order,
@@ -216,22 +230,27 @@ def adam_var_update(
         x: the update.
         r1: squared norm of the variable, as of `lamb_square`.
         r2: squared norm of the update.
-        learning_rate: the learning rate.
-        max_weight_norm: the greatest norm of the variable that counts.
+        learning_rate: the learning rate; 1 if it is missing.
+        max_weight_norm: the greatest norm of the variable that counts; none if it is missing.
 
     Returns:
         A view of the variable.
 
     Raises:
-        ValueError: If the learning rate or the greatest norm is missing.
         popart.popart_exception: If shapes differ, or the greatest norm is the number 0.
     """
-    if learning_rate is None or max_weight_norm is None:
-        raise ValueError("adam_var_update needs both learning_rate and max_weight_norm.")
-    if not isinstance(max_weight_norm, Tensor) and max_weight_norm == 0:
-        raise popart_exception("The max_weight_norm of an update is the constant 0.")
-    scalars = [tensor.as_tensor(value) for value in (learning_rate, max_weight_norm)]
-    return building.add(_ADAM_VAR_UPDATE, t, x, r1, r2, *scalars)
+    if max_weight_norm is not None and not isinstance(max_weight_norm, Tensor):
+        if max_weight_norm == 0:
+            raise popart_exception("The max_weight_norm of an update is the constant 0.")
+    scalars = {"rate": learning_rate, "limit": max_weight_norm}
+    tensors = {name: value for name, value in scalars.items() if isinstance(value, Tensor)}
+    numbers: dict[str, Any] = {
+        name: float(value)
+        for name, value in scalars.items()
+        if value is not None and not isinstance(value, Tensor)
+    }
+    given = tuple(tensors)
+    return building.add(_ADAM_VAR_UPDATE, t, x, r1, r2, *tensors.values(), given=given, **numbers)
 
 
 def lamb_square(t: Tensor) -> Tensor:
@@ -243,27 +262,36 @@ def lamb_square(t: Tensor) -> Tensor:
     return building.add(_LAMB_SQUARE, t)
 
 
-def _values(**values: Any) -> dict[str, Tensor]:
-    """Returns the inputs of an updater by name, numbers as tensors."""
+def _decays(weight_decay: float | Tensor | None) -> bool:
+    """Returns whether there is weight decay."""
+    return weight_decay is not None and (isinstance(weight_decay, Tensor) or weight_decay != 0)
+
+
+def _check_decay(weight: Tensor | None, weight_decay: float | Tensor | None) -> None:
+    """Refuses weight decay without a weight."""
+    if _decays(weight_decay) and weight is None:
+        raise ValueError("Weight decay requires weight to not be None.")
+
+
+def _values(**values: Any) -> dict[str, Any]:
+    """Returns the tensors and numbers of an updater by name."""
     tensors = [values[name] for name in ("m", "v", "weight", "time_step")]
     building.check_in_graph(
         context.get_current_graph(), [value for value in tensors if value is not None]
     )
-    decay = values.get("weight_decay")
-    decays = decay is not None and (isinstance(decay, Tensor) or decay != 0)
-    if decays and values["weight"] is None:
-        raise ValueError("Weight decay requires weight to be not None.")
-    if not decays:
+    if not _decays(values.get("weight_decay")):
         values["weight"] = values["weight_decay"] = None
-    return {
-        name: tensor.as_tensor(values[name]) for name in _INPUTS if values.get(name) is not None
-    }
+    return {name: values[name] for name in _INPUTS if values.get(name) is not None}
 
 
-def _updater(kind: OpKind, values: dict[str, Tensor], name: str) -> Tensor:
+def _updater(kind: OpKind, values: dict[str, Any], name: str) -> Tensor:
     """Adds an updater, which writes the time step."""
-    given, written = tuple(values), "time_step" in values
-    result = building.add(kind, *values.values(), name=name, given=given, written=written)
+    tensors = {key: value for key, value in values.items() if isinstance(value, Tensor)}
+    numbers = {key: float(value) for key, value in values.items() if key not in tensors}
+    given, written = tuple(tensors), "time_step" in tensors
+    result = building.add(
+        kind, *tensors.values(), name=name, given=given, numbers=numbers, written=written
+    )
     if written and result.producer is not None:
         result.producer.modified.add(given.index("time_step"))
     return result

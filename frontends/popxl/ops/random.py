@@ -93,7 +93,7 @@ def random_normal(
     shape: Iterable[int],
     mean: float = 0.0,
     std: float = 1.0,
-    dtype: dtypes.dtype = dtypes.float32,
+    dtype: dtypes.DTypeLike = dtypes.float32,
 ) -> Tensor:
     """Returns numbers with a normal distribution.
 
@@ -107,7 +107,7 @@ def random_normal(
     Raises:
         ValueError: If the seed has another shape or type.
     """
-    spec = TensorSpec(tuple(shape), dtype)
+    spec = TensorSpec(tuple(shape), dtypes.of_device(dtype))
     return building.add(_NORMAL, check_seed(seed_tensor), spec=spec, mean=mean, std=std)
 
 
@@ -116,7 +116,7 @@ def random_uniform(
     shape: Iterable[int],
     low: float = 0.0,
     high: float = 1.0,
-    dtype: dtypes.dtype = dtypes.float32,
+    dtype: dtypes.DTypeLike = dtypes.float32,
 ) -> Tensor:
     """Returns numbers that are equally likely between two.
 
@@ -130,5 +130,5 @@ def random_uniform(
     Raises:
         ValueError: If the seed has another shape or type.
     """
-    spec = TensorSpec(tuple(shape), dtype)
+    spec = TensorSpec(tuple(shape), dtypes.of_device(dtype))
     return building.add(_UNIFORM, check_seed(seed_tensor), spec=spec, low=low, high=high)

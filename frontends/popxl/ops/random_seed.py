@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -10,7 +11,7 @@ from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
-from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 
 
 def as_pair(seed: Any) -> Any:
@@ -22,15 +23,15 @@ def as_pair(seed: Any) -> Any:
     return tf.bitcast(seed, tf.int32)
 
 
-def _split_spec(specs: shapes.Specs, modifiers: tuple[int, ...]) -> list[TensorSpec]:
-    return [specs[0]] * len(modifiers)
+def _split_spec(specs: shapes.Specs) -> list[TensorSpec]:
+    return [specs[0]] * (len(specs) - 1)
 
 
-def _split(seed: Any, modifiers: tuple[int, ...]) -> list[Any]:
+def _split(seed: Any, *modifiers: Any) -> list[Any]:
     """A number for each modifier, drawn from the seed plus it."""
     seeds = []
     for modifier in modifiers:
-        moved = tf.stack([seed[0], seed[1] + tf.constant(modifier, tf.uint32)])
+        moved = tf.stack([seed[0], seed[1] + modifier])
         drawn = tf.random.stateless_uniform([1], as_pair(moved), None, None, tf.int32)
         seeds.append(tf.concat([seed[:1], tf.bitcast(drawn, tf.uint32)], 0))
     return seeds
@@ -51,7 +52,7 @@ def create_random_seed(seed: Tensor, modifier: int) -> Tensor:
     """
     if not 0 <= modifier < 2**32:
         raise ValueError(f"modifier must be an integer from 0 to 2**32 - 1. Received: {modifier!r}")
-    return building.add(_SPLIT, check_seed(seed), modifiers=(modifier,))
+    return _seeds(seed, [modifier])[0]
 
 
 def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
@@ -64,7 +65,14 @@ def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
     Raises:
         ValueError: If the seed has another shape or type.
     """
-    return tuple(building.add_all(_SPLIT, [check_seed(seed)], modifiers=tuple(range(n))))
+    return tuple(_seeds(seed, range(n)))
+
+
+def _seeds(seed: Tensor, modifiers: Iterable[int]) -> list[Tensor]:
+    """Adds the op that makes a seed for each modifier."""
+    check_seed(seed)
+    numbers = [constant(modifier, dtypes.uint32, "modifier") for modifier in modifiers]
+    return building.add_all(_SPLIT, [seed, *numbers])
 
 
 def check_seed(seed: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building
+from tensorflow_ipu.frontends.popxl import building, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
@@ -35,13 +35,19 @@ def _axes_of(rank: int, axes: tuple[int, ...] | None, what: str) -> list[int]:
     return [shapes.positive_axis(axis, rank, what) for axis in axes]
 
 
-def _reduction(name: str, compute: Callable[..., Any], gradient: Any = Gradient.DERIVED) -> OpKind:
+def _reduction(
+    name: str,
+    compute: Callable[..., Any],
+    gradient: Any = Gradient.DERIVED,
+    has_indices: bool = False,
+) -> OpKind:
     """Enters a reduction into the table.
 
     Args:
         name: its type.
         compute: takes a tensor, a list of axes and whether they stay with size 1.
         gradient: how to differentiate it.
+        has_indices: whether `compute` returns the indices of the elements, too.
     """
 
     def reduce(t: Any, axes: tuple[int, ...] | None, keepdims: bool) -> Any:
@@ -50,7 +56,8 @@ def _reduction(name: str, compute: Callable[..., Any], gradient: Any = Gradient.
     def infer(
         specs: shapes.Specs, axes: tuple[int, ...] | None, keepdims: bool
     ) -> list[TensorSpec]:
-        return _spec(specs, axes, keepdims, name)
+        (spec,) = _spec(specs, axes, keepdims, name)
+        return [spec, spec.with_dtype(dtypes.int32)] if has_indices else [spec]
 
     return register(OpKind(name, infer, reduce, gradient))
 
@@ -67,16 +74,17 @@ def _extreme_gradient(
     return [tf.where(tf.equal(inputs[0], result), gradient + zeros, zeros)]
 
 
-def _median(t: Any, axes: list[int], keepdims: bool) -> Any:
-    """The element in the middle; the lower one of two."""
+def _median(t: Any, axes: list[int], keepdims: bool) -> list[Any]:
+    """The element in the middle, the lower one of two, and its index along the axes."""
     others = [axis for axis in range(len(t.shape)) if axis not in axes]
     kept = [t.shape[axis] for axis in others]
     rows = tf.reshape(tf.transpose(t, [*others, *axes]), [*kept, -1])
     count = rows.shape[-1]
     # The smallest ones are the greatest in the other order: sorting has no gradient of its own.
-    middle = descending(tf.math.top_k(descending(rows), (count + 1) // 2).values[..., -1])
+    greatest = tf.math.top_k(descending(rows), (count + 1) // 2)
+    found = [descending(greatest.values[..., -1]), greatest.indices[..., -1]]
     shape = [1 if axis in axes else size for axis, size in enumerate(t.shape)]
-    return tf.reshape(middle, shape) if keepdims else middle
+    return [tf.reshape(part, shape) for part in found] if keepdims else found
 
 
 def _log_sum(t: Any, axes: list[int], keepdims: bool) -> Any:
@@ -93,7 +101,7 @@ _LOGSUM = _reduction("ReduceLogSum", _log_sum)
 _LOGSUMEXP = _reduction("ReduceLogSumExp", tf.reduce_logsumexp)
 _MAX = _reduction("ReduceMax", tf.reduce_max, _extreme_gradient)
 _MEAN = _reduction("ReduceMean", tf.reduce_mean)
-_MEDIAN = _reduction("ReduceMedian", _median)
+_MEDIAN = _reduction("ReduceMedian", _median, has_indices=True)
 _MIN = _reduction("ReduceMin", tf.reduce_min, _extreme_gradient)
 _PROD = _reduction("ReduceProd", tf.reduce_prod)
 _SUM = _reduction("ReduceSum", tf.reduce_sum)

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes, views
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.graph import Graph
+from tensorflow_ipu.frontends.popxl.ops import casts
 from tensorflow_ipu.frontends.popxl.remote_buffers import RemoteBuffer
-from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 
 if TYPE_CHECKING:
     from tensorflow_ipu.frontends.popxl.core.op import Op
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 def _entry(lowering: Lowering, op: Op) -> Any:
     """Returns the number of the entry that an op names."""
     offset = op.attributes["offset"]
-    return tf.constant(offset) if offset is not None else lowering.read_inputs(op)[-1]
+    if offset is not None:
+        return tf.constant(offset)
+    return tf.reshape(lowering.read_inputs(op)[-1], [])
 
 
 def _load(lowering: Lowering, op: Op) -> None:
@@ -66,13 +69,17 @@ _STORE = register(
 )
 
 
-def _offset(buffer: RemoteBuffer, offset: int | Tensor) -> tuple[list[Tensor], dict[str, Any]]:
-    """Returns the inputs and attributes for the number of an entry."""
+def _offset(buffer: RemoteBuffer, offset: int | Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """Returns the tensor and the attributes for the number of an entry."""
     if isinstance(offset, Tensor):
-        if offset.rank != 0 or not offset.dtype.is_int:
-            raise ValueError(f"The offset must be an int or a scalar of ints. Received: {offset!r}")
-        return [offset], {"offset": None, "buffer": buffer}
-    return [], {"offset": buffer.check_offset(offset), "buffer": buffer}
+        if offset.nelms != 1 or not offset.dtype.is_int:
+            raise ValueError(
+                f"The offset must be an int or a tensor of one integer. Received: {offset!r}"
+            )
+        return offset, {"offset": None, "buffer": buffer}
+    number = buffer.check_offset(offset)
+    tensor = constant(number, dtypes.uint32, "offset")
+    return tensor, {"offset": number, "buffer": buffer}
 
 
 def remote_load(
@@ -84,14 +91,19 @@ def remote_load(
 
     Args:
         remote_buffer: the buffer.
-        offset: the number of the entry.
+        offset: the number of the entry: an int, or a tensor of one integer.
         name: name of the tensor.
 
     Raises:
         ValueError: If there is no such entry, or `offset` is no integer.
     """
-    tensors, attributes = _offset(remote_buffer, offset)
-    return building.add(_LOAD, *tensors, name=name, **attributes)
+    entry, attributes = _offset(remote_buffer, offset)
+    name = name or f"id_{remote_buffer.remote_buffer_id}_offset_{entry.name}"
+    # The tensor that the load fills.
+    target = casts.init(
+        remote_buffer.tensor_shape, remote_buffer.tensor_dtype, f"{name}_remote_load", "undef"
+    )
+    return building.add(_LOAD, target, entry, name=f"{name}_remote_loaded", **attributes)
 
 
 def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> Tensor:
@@ -99,7 +111,7 @@ def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
 
     Args:
         remote_buffer: the buffer.
-        offset: the number of the entry.
+        offset: the number of the entry: an int, or a tensor of one integer.
         t: the tensor.
 
     Returns:
@@ -108,10 +120,10 @@ def remote_load_(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
     Raises:
         ValueError: If the tensor is not like an entry, or as `remote_load` does.
     """
-    tensors, attributes = _offset(remote_buffer, offset)
     building.check_tensor(t)
     remote_buffer.validate_tensor_matches_buffer(t)
-    return building.add(_LOAD_, t, *tensors, **attributes)
+    entry, attributes = _offset(remote_buffer, offset)
+    return building.add(_LOAD_, t, entry, **attributes)
 
 
 def remote_store(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -> None:
@@ -119,16 +131,16 @@ def remote_store(remote_buffer: RemoteBuffer, offset: int | Tensor, t: Tensor) -
 
     Args:
         remote_buffer: the buffer.
-        offset: the number of the entry.
+        offset: the number of the entry: an int, or a tensor of one integer.
         t: the tensor.
 
     Raises:
         ValueError: If the tensor is not like an entry, or as `remote_load` does.
     """
-    tensors, attributes = _offset(remote_buffer, offset)
     building.check_tensor(t)
     remote_buffer.validate_tensor_matches_buffer(t)
-    building.add_all(_STORE, [t, *tensors], **attributes)
+    entry, attributes = _offset(remote_buffer, offset)
+    building.add_all(_STORE, [t, entry], **attributes)
 
 
 def remote_code_load(graph: Graph, destination: str = "executable") -> None:
@@ -148,6 +160,6 @@ def remote_code_load(graph: Graph, destination: str = "executable") -> None:
         )
     if graph is context.get_current_graph():
         raise ValueError(
-            f"{graph!r} cannot load the code of itself: it is the current graph. Call "
-            "remote_code_load in a graph that calls it."
+            f"The remote_code_load op cannot load the code of the graph that it is in, {graph!r}. "
+            "Call it in a graph that calls this one."
         )

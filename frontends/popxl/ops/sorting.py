@@ -13,7 +13,7 @@ from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.ops.arithmetic import descending
-from tensorflow_ipu.frontends.popxl.tensor import Tensor
+from tensorflow_ipu.frontends.popxl.tensor import Tensor, constant
 
 
 def _place_spec(specs: shapes.Specs, dim: int, keepdim: bool) -> list[TensorSpec]:
@@ -78,7 +78,7 @@ def _histogram(t: Any, levels: tuple[float, ...], absolute: bool) -> Any:
 
 _ARGMAX = register(OpKind("ArgMax", _place_spec, _place(tf.argmax), Gradient.CUT))
 _ARGMIN = register(OpKind("ArgMin", _place_spec, _place(tf.argmin), Gradient.CUT))
-_CUMSUM = register(OpKind("CumSum", _cumsum_spec, lambda t, dim: tf.cumsum(t, dim)))
+_CUMSUM = register(OpKind("CumSum", _cumsum_spec, lambda t, axis, dim: tf.cumsum(t, dim)))
 _HISTOGRAM = register(OpKind("Histogram", _histogram_spec, _histogram, Gradient.CUT))
 _TOPK = register(OpKind("TopK", _topk_spec, _topk))
 
@@ -121,7 +121,8 @@ def cumsum(t: Tensor, dim: int = 0) -> Tensor:
     Raises:
         popart.popart_exception: If there is no such axis.
     """
-    return building.add(_CUMSUM, t, dim=dim)
+    building.check_tensor(t)
+    return building.add(_CUMSUM, t, constant(dim, dtypes.int32, "axis"), dim=dim)
 
 
 def histogram(t: Tensor, levels: Sequence[float], absolute_of_input: bool) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -81,8 +81,10 @@ def _accumulate_mean(t: Any, x: Any, step: Any) -> Any:
 
 
 def _moving_average(t: Any, x: Any, factor: Any) -> Any:
-    factor = _scalar(factor, t)
-    return factor * t + (1 - factor) * x
+    """The moving average, computed in float32 if the tensor is narrower."""
+    wide = tf.float32 if t.dtype.size < tf.float32.size else t.dtype
+    factor = tf.cast(factor, wide)
+    return tf.cast(factor * tf.cast(t, wide) + (1 - factor) * tf.cast(x, wide), t.dtype)
 
 
 def _sparse(t: Any, x: Any, indices: Any, factor: Any = None, *, axis: int) -> Any:
@@ -93,7 +95,7 @@ def _sparse(t: Any, x: Any, indices: Any, factor: Any = None, *, axis: int) -> A
     return tf.tensor_scatter_nd_add(t, places, x)
 
 
-def _sparse_spec(specs: shapes.Specs, axis: int) -> list[TensorSpec]:
+def _sparse_spec(specs: shapes.Specs, axis: int, **_: Any) -> list[TensorSpec]:
     t, x, indices = specs[:3]
     axis = shapes.positive_axis(axis, t.rank, "SparseAccumulate")
     expected = (*t.shape[:axis], indices.nelms, *t.shape[axis + 1 :])
@@ -128,7 +130,7 @@ _MOVING_AVERAGE_SQUARE = _update(
     listed="Accumulate",
 )
 _SCALE = _update(
-    "AccumulatorScale", lambda t, factor: _scalar(factor, t) * t, lambda specs: [specs[0]]
+    "AccumulatorScale", lambda t, factor: _scalar(factor, t) * t, lambda specs, **_: [specs[0]]
 )
 _SPARSE = _update("SparseAccumulate", _sparse, _sparse_spec)
 _ZERO = _update("AccumulatorZero", _zero)
@@ -148,7 +150,10 @@ def accumulate_(t: Tensor, X: Tensor, f: float | Tensor | None = None) -> Tensor
     Raises:
         popart.popart_exception: If shapes differ, or the factor is the number 0.
     """
-    return building.add(_ACCUMULATE, t, X, *_factor(f))
+    _check(f)
+    if f is None:
+        return building.add(_ACCUMULATE, t, X)
+    return _scaled(_ACCUMULATE, [t, X], f)
 
 
 def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # noqa: N803
@@ -165,7 +170,7 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: float | Tensor) -> Tensor:  # n
     Raises:
         popart.popart_exception: If shapes differ.
     """
-    return building.add(_ACCUMULATE_MEAN, t, X, _number(step))
+    return building.add(_ACCUMULATE_MEAN, t, X, tensor.as_tensor(step))
 
 
 def accumulate_moving_average_(t: Tensor, X: Tensor, f: float | Tensor) -> Tensor:  # noqa: N803
@@ -182,7 +187,7 @@ def accumulate_moving_average_(t: Tensor, X: Tensor, f: float | Tensor) -> Tenso
     Raises:
         popart.popart_exception: If shapes differ.
     """
-    return building.add(_MOVING_AVERAGE, t, X, _number(f))
+    return _scaled(_MOVING_AVERAGE, [t, X], f)
 
 
 def accumulate_moving_average_square_(
@@ -203,7 +208,7 @@ def accumulate_moving_average_square_(
     Raises:
         popart.popart_exception: If shapes differ.
     """
-    return building.add(_MOVING_AVERAGE_SQUARE, t, X, _number(f))
+    return _scaled(_MOVING_AVERAGE_SQUARE, [t, X], f)
 
 
 def accumulate_square_(t: Tensor, X: Tensor, f: float | Tensor = 1.0) -> Tensor:  # noqa: N803
@@ -220,7 +225,8 @@ def accumulate_square_(t: Tensor, X: Tensor, f: float | Tensor = 1.0) -> Tensor:
     Raises:
         popart.popart_exception: If shapes differ, or the factor is the number 0.
     """
-    return building.add(_ACCUMULATE_SQUARE, t, X, *_factor(f))
+    _check(f)
+    return _scaled(_ACCUMULATE_SQUARE, [t, X], f)
 
 
 def accumulator_scale_(t: Tensor, f: float | Tensor) -> Tensor:
@@ -235,7 +241,7 @@ def accumulator_scale_(t: Tensor, f: float | Tensor) -> Tensor:
     """
     if not isinstance(f, Tensor) and f == 0:
         return accumulator_zero_(t)
-    return building.add(_SCALE, t, _number(f))
+    return _scaled(_SCALE, [t], f)
 
 
 def accumulator_zero_(t: Tensor) -> Tensor:
@@ -290,18 +296,20 @@ def sparse_accumulate_(
     Raises:
         popart.popart_exception: If shapes do not fit, or the factor is the number 0.
     """
-    return building.add(_SPARSE, t, X, indices, *_factor(f), axis=axis)
+    _check(f)
+    if f is None:
+        return building.add(_SPARSE, t, X, indices, axis=axis)
+    return _scaled(_SPARSE, [t, X, indices], f, axis=axis)
 
 
-def _number(value: float | Tensor) -> Tensor:
-    """Returns a number as a tensor."""
-    return tensor.as_tensor(value)
+def _scaled(kind: OpKind, tensors: Sequence[Tensor], f: float | Tensor, **given: Any) -> Tensor:
+    """Adds an update with a factor: a tensor is its last input, a number an attribute."""
+    if isinstance(f, Tensor):
+        return building.add(kind, *tensors, f, **given)
+    return building.add(kind, *tensors, factor=float(f), **given)
 
 
-def _factor(value: float | Tensor | None) -> list[Tensor]:
-    """Returns a factor as a tensor, if there is one."""
-    if value is None:
-        return []
-    if not isinstance(value, Tensor) and value == 0:
+def _check(value: float | Tensor | None) -> None:
+    """Refuses the number 0 as a factor."""
+    if value is not None and not isinstance(value, Tensor) and value == 0:
         raise popart_exception("The factor of an accumulation is the constant 0: leave the op out.")
-    return [_number(value)]

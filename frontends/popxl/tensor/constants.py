@@ -28,7 +28,7 @@ class Constant(Tensor):
 
 def constant(
     data: HostTensor | float | int,
-    dtype: dtypes.dtype | None = None,
+    dtype: dtypes.DTypeLike | None = None,
     name: str | None = None,
     downcast: bool = True,
     log2_scale: int | None = None,
@@ -58,7 +58,7 @@ def constant(
 
 
 @tensor_method()
-def as_tensor(value: Any, dtype: dtypes.dtype | None = None) -> Tensor:
+def as_tensor(value: Any, dtype: dtypes.DTypeLike | None = None) -> Tensor:
     """Returns a tensor for an operand: itself, or a constant of the current graph.
 
     Args:

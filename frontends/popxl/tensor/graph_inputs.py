@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
 
 from tensorflow_ipu.frontends.popxl import context, dtypes
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.tensor.tensors import Tensor
+from tensorflow_ipu.frontends.popxl.typing_ import NewAliasAnnotation
 
-
-class _TensorByRef:
-    """The annotation of an argument that a graph takes by reference."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(
-            "TensorByRef should only be used as an annotation: `def build(x: popxl.TensorByRef)`."
-        )
-
-    def __repr__(self) -> str:
-        return "popxl.TensorByRef"
-
-
-TensorByRef = _TensorByRef()
+#: The annotation of an argument that a graph takes by reference.
+TensorByRef = NewAliasAnnotation("popxl.TensorByRef", Tensor)
 
 
 def graph_input(
     shape: Iterable[int],
-    dtype: dtypes.dtype,
+    dtype: dtypes.DTypeLike,
     name: str | None = None,
     by_ref: bool = False,
     meta_shape: Iterable[int] | None = None,
@@ -45,7 +33,7 @@ def graph_input(
         The input.
     """
     graph = context.get_current_graph()
-    spec = TensorSpec(tuple(shape), dtype, tuple(meta_shape or ()))
+    spec = TensorSpec(tuple(shape), dtypes.of_device(dtype), tuple(meta_shape or ()))
     tensor: Tensor = Tensor.create(graph, graph.new_id(name), spec)
     tensor.by_ref = by_ref
     return graph.add_input(graph.add_tensor(tensor))

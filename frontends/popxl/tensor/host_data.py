@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Union
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 ScalarType = Union[int, float, bool]
 HostTensor = Union[np.ndarray, Iterable[ScalarType]]
 HostScalarTensor = Union[ScalarType, HostTensor]
+
+
+def host_tensor_types() -> tuple[type, ...]:
+    """Returns the classes of data of the host, for `isinstance`; torch's too if it is installed."""
+    found: tuple[type, ...] = (np.ndarray, Iterable)
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        return found
+    return (*found, torch.Tensor)
 
 
 def add_tensor(

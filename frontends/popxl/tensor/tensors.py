@@ -161,10 +161,12 @@ class Tensor(TensorOps):
         Raises:
             popxl.errors.UndefinedValue: If nothing says where it is.
         """
-        if self.producer is not None:
+        if self.producer is not None and self.producer.has_ipu:
             return self.producer.ipus[self.producer.outputs.index(self)]
-        for op in self._placing_ops():
-            return op.ipu_of_input(self)
+        if self.producer is None:
+            for op in self._placing_ops():
+                if op.has_ipu:
+                    return op.ipu_of_input(self)
         raise UndefinedValue(f"IPU is undefined for {self!r}: no op makes or takes it.")
 
     @property
@@ -200,7 +202,7 @@ class Tensor(TensorOps):
         """Where the tensor is stored."""
         return ("on_chip", False)
 
-    def strides(self, shape: Sequence[int] | None = None) -> list[int]:
+    def strides(self, shape: Sequence[int] | None = None) -> tuple[int, ...]:
         """Returns the bytes from one index to the next along each axis, in C order.
 
         Args:
@@ -210,7 +212,7 @@ class Tensor(TensorOps):
         steps = [self.dtype.itemsize]
         for dim in reversed(dims[1:]):
             steps.insert(0, steps[0] * dim)
-        return steps[: len(dims)]
+        return tuple(steps[: len(dims)])
 
 
 TensorLike = Union[Tensor, HostScalarTensor]

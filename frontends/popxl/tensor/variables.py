@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popxl import context, dtypes, utils
 from tensorflow_ipu.frontends.popxl.core.host_layout import HostLayout, check_retrieval_mode
 from tensorflow_ipu.frontends.popxl.core.kinds import function
@@ -26,16 +27,22 @@ class Variable(Tensor):
     Attributes:
         data: The host's copy of the value.
         stale: Whether the device may have another value than the host.
-        layout: How the host's copy is divided among replicas.
         entry: The entry of a remote buffer that holds the value; None for one that ops take.
         on_replicas: What each replica has, as fetched last; None where that follows from `data`.
     """
 
     data: np.ndarray
     stale: bool
-    layout: HostLayout
     entry: tuple[RemoteBuffer, int] | None
     on_replicas: np.ndarray | None
+    _layout: HostLayout
+
+    @property
+    def layout(self) -> HostLayout:
+        """How the host's copy is divided among replicas."""
+        if self.entry is None:
+            return self._layout
+        return dataclasses.replace(self._layout, entry_shape=self.entry[0].tensor_shape)
 
     @property
     def in_sync_with_ipu(self) -> bool:
@@ -45,12 +52,12 @@ class Variable(Tensor):
     @property
     def retrieval_mode(self) -> str:
         """Whose values come to the host: "one_per_group" or "all_replicas"."""
-        return self.layout.retrieval_mode
+        return self._layout.retrieval_mode
 
     @property
     def replica_grouping(self) -> ReplicaGrouping:
         """Which replicas have the same value."""
-        return self.layout.grouping
+        return self._layout.grouping
 
     @property
     def shape_on_replica(self) -> tuple[int, ...]:
@@ -60,12 +67,12 @@ class Variable(Tensor):
     @property
     def shape_on_host(self) -> tuple[int, ...]:
         """The shape of the host's copy."""
-        return self.layout.shape_on_host
+        return self._layout.shape_on_host
 
     @property
     def location_info(self) -> Any:
         """Where the tensor is stored, and whether each replica has a shard."""
-        sharded = self.layout.shard_over > 1
+        sharded = self._layout.shard_over > 1
         return ("on_chip" if self.entry is None else "off_chip", sharded)
 
     def shard_over(self, replicas: int) -> None:
@@ -74,7 +81,7 @@ class Variable(Tensor):
         Args:
             replicas: how many of them share one value.
         """
-        self.layout = dataclasses.replace(self.layout, shard_over=replicas)
+        self._layout = dataclasses.replace(self._layout, shard_over=replicas)
 
     def copy_to_ipu(self, destination: int, source: int) -> Tensor:  # type: ignore[override]
         """Returns a copy of it on another IPU; see `ops.ipu_copy`."""
@@ -83,7 +90,7 @@ class Variable(Tensor):
 
 def variable(
     data: HostTensor | float | int,
-    dtype: dtypes.dtype | None = None,
+    dtype: dtypes.DTypeLike | None = None,
     name: str | None = None,
     downcast: bool = True,
     replica_grouping: Any = None,
@@ -94,7 +101,8 @@ def variable(
     """Makes a variable of the main graph, which has to be the current graph.
 
     Args:
-        data: the initial value, copied unless it is a `numpy.memmap`. If there are several groups,
+        data: the initial value, copied unless it is a `numpy.memmap`, and its groups are at equal
+            distances. If there are several groups,
             those of all groups, along a first dimension.
         dtype: type of the elements; that of the data by default.
         name: its name.
@@ -121,9 +129,15 @@ def variable(
     grouping = _grouping(graph, replica_grouping)
     array = utils.to_numpy(data, dtype, downcast, True, log2_scale, nan_on_overflow)
     shape = _shape_on_replica(array, grouping)
+    if isinstance(array, np.memmap) and not grouping.is_const:
+        array = np.array(array)
+        Logger("ir").warn(
+            "For a variable you have passed np.memmap data and a non-const replica grouping. The "
+            "data is copied: it has another order on the device."
+        )
     made: Variable = add_tensor(graph, Variable, array, name, shape)
     made.stale = False
-    made.layout = HostLayout(shape, grouping, mode)
+    made._layout = HostLayout(shape, grouping, mode)
     made.entry = None
     made.on_replicas = None
     return made

@@ -9,14 +9,15 @@ from tensorflow_ipu.frontends.popxl.ops.control import calls
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 
-def keep_activations(graph: Graph, tensors: Iterable[Tensor]) -> None:
+def keep_activations(graph: Graph, tensors: Iterable[Tensor], with_inputs: bool = False) -> None:
     """Makes tensors outputs of a graph, also where it is called already.
 
     Args:
         graph: the graph.
         tensors: tensors of it; those that are inputs or outputs stay what they are.
+        with_inputs: whether inputs become outputs, too.
     """
-    known = {*graph.inputs, *graph.outputs}
+    known = set(graph.outputs if with_inputs else (*graph.inputs, *graph.outputs))
     for tensor in tensors:
         if tensor not in known:
             known.add(tensor)

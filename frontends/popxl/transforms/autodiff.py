@@ -9,7 +9,13 @@ from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.graph import Graph
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 from tensorflow_ipu.frontends.popxl.transforms.differentiation import Backward
-from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import GradGraphInfo
+from tensorflow_ipu.frontends.popxl.transforms.grad_graph_info import (
+    ExpectedConnection,
+    ExpectedConnectionType,
+    GradGraphInfo,
+)
+
+__all__ = ["ExpectedConnection", "ExpectedConnectionType", "GradGraphInfo", "autodiff"]
 
 
 def autodiff(

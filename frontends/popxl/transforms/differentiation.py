@@ -128,7 +128,8 @@ class Backward:
             tensor = connection.fwd_tensor
             if connection.connection_type is ExpectedConnectionType.FwdGrad:
                 parent = op.outputs[called.outputs.index(tensor)]
-                passed.append(self.gradient(parent) or self._zeros(parent))
+                gradient = self.gradient(parent)
+                passed.append(self._zeros(parent) if gradient is None else gradient)
             elif tensor in called.inputs:
                 passed.append(self.forward_value(op.inputs[called.inputs.index(tensor)]))
             else:
@@ -143,7 +144,7 @@ class Backward:
         wanted = [
             i
             for i, tensor in enumerate(op.inputs)
-            if tensor in self._on_path and tensor.dtype.is_floating_point
+            if tensor in self._on_path and (tensor.dtype.is_floating_point or tensor.dtype.is_int)
         ]
         if not provided or not wanted or op.kind.gradient is Gradient.CUT:
             return
@@ -168,6 +169,9 @@ class Backward:
         derivation = derive(op, provided, wanted)
         if derivation is None:
             return
+        if op.kind.keeps_all and self._keeps:
+            for tensor in (*op.inputs, *op.outputs):
+                self.forward_value(tensor)
         read = [op.inputs[i] for i in derivation.inputs]
         read += [op.outputs[i] for i in derivation.outputs]
         values = [self.forward_value(tensor) for tensor in read]

@@ -15,5 +15,8 @@ from popxl import session as session
 from popxl import streams as streams
 from popxl import tensor as tensor
 from popxl import tensor_location as tensor_location
+from popxl import tensorlocation as tensorlocation
+from popxl import testing as testing
 from popxl import transforms as transforms
+from popxl import typing_ as typing_
 from popxl import utils as utils

@@ -184,3 +184,46 @@ def test_a_gradient_graph_has_names_and_an_order():
     assert kinds[:2] == ["FwdGrad"] * 2 and set(kinds[2:]) == {"Fwd"}
     read = [tensor.id for tensor in info.inputs[2:]]
     assert read == sorted(read) and set(info.inputs[2:]) <= {*graph.inputs, *graph.outputs}
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_integers_have_gradients(dtype):
+    ir = popxl.Ir()
+    a, b = np.array([1, 2], dtype), np.array([3, -4], dtype)
+    with ir.main_graph:
+        x, y = popxl.variable(a), popxl.variable(b)
+        stores = []
+        for build in (
+            lambda a, b: a + a + b,
+            lambda a, b: a * b,
+            lambda a, b: ops.concat_([a, b]),
+            lambda a, b: ops.gather(a, popxl.constant([1, 1])),
+        ):
+            graph = ir.create_graph(build, x, y)
+            required = graph.inputs[: 1 + (len(stores) < 3)]
+            info = autodiff(graph, grads_required=required)
+            assert {t.dtype for t in info.graph.outputs} == {x.dtype}
+            call = ops.call_with_info(graph, x, y)
+            seed = popxl.constant(np.arange(1, 1 + graph.outputs[0].nelms).astype(dtype))
+            grads = ops.call(info.graph, seed, inputs_dict=info.inputs_dict(call))
+            stores.append([popxl.d2h_stream(t.shape, t.dtype) for t in grads])
+            for stream, t in zip(stores[-1], grads):
+                ops.host_store(stream, t)
+    with popxl.Session(ir) as session:
+        found = session.run()
+    got = [[found[stream].tolist() for stream in row] for row in stores]
+    assert got == [[[2, 4], [1, 2]], [[3, -8], [1, 4]], [[1, 2], [3, 4]], [[0, 3]]]
+
+
+def test_products_keep_their_operands_and_result():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.ones(2))
+        for build, outputs in (
+            (lambda x, w, b: x * w + b, ["add_out", "mul_out"]),
+            (lambda x, w, b: x / w + b, ["add_out", "div_out"]),
+            (lambda x, w, b: x - w + b, ["add_out"]),
+        ):
+            graph = ir.create_graph(build, x, x, x)
+            autodiff(graph)
+            assert [t.name for t in graph.outputs] == outputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import popxl
 import pytest
+from popxl import ops
 from popxl.utils import table_to_string, to_numpy
 
 
@@ -83,6 +84,37 @@ def test_mapped_files_are_shared_and_never_converted(tmp_path):
         to_numpy(file.T)
     with pytest.raises(ValueError, match="requires downcasting"):
         to_numpy(np.memmap(tmp_path / "d", np.float64, "w+", shape=(2,)))
+
+
+@pytest.mark.parametrize(
+    "given, dtype",
+    [
+        (np.float16, popxl.float16),
+        (np.dtype("int32"), popxl.int32),
+        ("float32", popxl.float32),
+        (float, popxl.float32),
+        (int, popxl.int32),
+        (bool, popxl.bool),
+    ],
+)
+def test_types_of_numpy_and_python_are_taken(given, dtype):
+    ir = popxl.Ir(2)
+    with ir.main_graph:
+        made = [popxl.constant([1, 0], given), popxl.variable([1, 0], given)]
+        made.append(popxl.replica_sharded_variable([1, 0], given)[0])
+        made.append(ops.cast(made[0], given))
+        made.append(ops.init((2,), given))
+        made.append(popxl.h2d_stream((2,), given))
+        made.append(popxl.remote_buffer((2,), given).spec)
+        with ir.create_empty_graph():
+            made.append(popxl.graph_input((2,), given))
+        assert {t.dtype for t in made} == {dtype} and {t.shape for t in made} == {(2,)}
+        for t in made[:2]:
+            assert t.data.dtype == dtype.as_numpy() and t.data.tolist() == [1, 0]
+            assert t.strides() == t.data.strides
+        if dtype.is_floating_point:
+            square = popxl.constant(np.ones((2, 2)), given)
+            assert ops.matmul(square, square, output_type=given, partials_type=given).dtype is dtype
 
 
 def test_tables_have_aligned_columns():

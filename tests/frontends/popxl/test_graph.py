@@ -136,6 +136,58 @@ def test_the_current_graph_is_the_innermost_of_one_ir():
             popxl.variable(1)
 
 
+def test_context_shows_what_is_open():
+    from popart._internal import ir as internal
+
+    ir, current, seen = popxl.Ir(), popxl.context.get_current_context(), []
+    with pytest.raises(RuntimeError, match="no graph has been selected"):
+        _ = current.graph
+    with ir.main_graph as main, popxl.ipu(1), popxl.io_tiles(), popxl.in_sequence():
+        assert (current.graph, current.main_graph, current.ir) == (main, main, ir)
+        assert (current.ipu_id, current.io_tile_set, current.in_sequence) == (1, True, True)
+        current.push_name_scope("outer")
+        assert current.name_scopes == ["outer"]
+        x = popxl.variable(1.0, name="x")
+        current.pop_name_scope()
+        handle = current.register_op_created_hook(seen.append)
+        ir.create_graph(lambda x: ops.gelu(x) @ x.reshape((1, 1)), x.spec.with_shape((1, 1)))
+        current.in_sequence = False
+        ops.add_(x, x)
+        current.remove_op_created_hook(handle)
+        ops.host_load(popxl.h2d_stream((), popxl.float32))
+    assert x.id == "outer/x"
+    classes = [internal.op.GeluOp, internal.op.ReshapeOp, internal.op.MatMulOp, internal.op.AddOp]
+    assert [[isinstance(op, cls) for cls in classes] for op in seen] == np.eye(4).tolist()
+    assert isinstance(main.ops[-1], internal.op.exchange.HostLoadOp)
+    with pytest.raises(ValueError, match="Unknown op created hook"):
+        current.remove_op_created_hook(handle)
+
+
+def test_checks_of_op_utilities_name_the_parameter():
+    from popxl.ops import utils
+
+    ir, other = popxl.Ir(), popxl.Ir()
+    with ir.main_graph as main:
+        x, y = popxl.variable([1.0, 2.0]), popxl.variable([1.0, 2.0])
+        with popxl.ipu(1):
+            z = y + 1.0
+        x = x + 1.0
+        assert utils.cast_if_needed(x, popxl.float32) is x
+        assert utils.cast_if_needed(x, popxl.float16).dtype == popxl.float16
+        assert (utils.handle_negative_axis(x, -1), utils.handle_negative_axis(x, 0)) == (0, 0)
+        assert utils.convert_optional_float(None) is None
+        utils.check_in_graph(main, t=x, X=y)
+        utils.check_tensor_ipu_and_tile_set(t=x, X=x)
+        with pytest.raises(ValueError, match="`lhs` and `rhs` are located on different IPUs"):
+            utils.check_tensor_ipu_and_tile_set(lhs=x, rhs=z)
+        with pytest.raises(TypeError, match="The input `t` is not a Tensor"):
+            utils.check_in_graph(main, t=1)
+        with pytest.raises(ValueError, match="The input tensor `t` is not in the current Graph"):
+            utils.check_in_graph(other.main_graph, t=x)
+        with pytest.raises(Exception, match="please specify all tensors as keyword arguments"):
+            utils.check_in_graph(main, x)
+
+
 def test_hooks_see_the_ops_of_their_graph():
     ir = popxl.Ir()
     seen = []
@@ -168,7 +220,7 @@ def test_tensors_say_what_they_are():
     with popxl.Ir().main_graph:
         x = popxl.variable(np.zeros((2, 3, 4), np.float16), name="x")
         assert (x.shape, x.dtype, x.rank, x.nelms, len(x)) == ((2, 3, 4), popxl.half, 3, 24, 2)
-        assert (x.strides(), x.strides((5, 6))) == ([24, 8, 2], [12, 2])
+        assert (x.strides(), x.strides((5, 6))) == ((24, 8, 2), (12, 2))
         assert dict(**x.spec) == {"shape": (2, 3, 4), "dtype": popxl.float16, "meta_shape": ()}
         assert x.spec == popxl.TensorSpec((2, 3, 4), popxl.float16) and hash(x.spec)
         assert x.meta_shape == () and x == x and x != popxl.constant(1)
@@ -334,6 +386,230 @@ def test_exchanges_that_do_not_depend_on_each_other_are_one_to_hooks():
         ["HostStore", "RemoteStore"],
         ["RemoteLoadInplace", "HostStore"],
     ]
-    assert merged[0].outputs == [a, b] and merged[0].inputs == [x]
+    assert merged[0].outputs == [a, b] and x in merged[0].inputs
     assert (a.tile_set, c.tile_set) == ("compute", "io")
     assert len({op.id for op in seen}) == len(seen) and not set(merged) & set(main.ops)
+
+
+def _added(build):
+    """Returns how many tensors of each kind a function adds to the main graph, with its result."""
+    main = popxl.gmg()
+    before = {t.id for t in main.tensors}, {t.id for t in main.constants}
+    made = build()
+    tensors = [t.id for t in main.tensors if t.id not in before[0]]
+    return made, tensors, [t.id for t in main.constants if t.id not in before[1]]
+
+
+def test_loads_fill_tensors_that_the_graph_has():
+    with popxl.Ir().main_graph:
+        buffer, t = popxl.remote_buffer((2,), popxl.float32), popxl.variable(np.ones(2), name="x")
+        stream = popxl.h2d_stream((), popxl.float32, name="data")
+        at = popxl.constant([0], name="at")
+        for build, tensors, constants in (
+            (
+                lambda: ops.remote_load(buffer, 0),
+                ["offset", "id_1_offset_offset_remote_load", "id_1_offset_offset_remote_loaded"],
+                ["offset"],
+            ),
+            (
+                lambda: ops.remote_load(buffer, at, "w"),
+                ["w_remote_load", "w_remote_loaded"],
+                [],
+            ),
+            (lambda: ops.remote_store(buffer, at, t), [], []),
+            (lambda: ops.remote_load_(buffer, at, t), ["remoteloadinplace_out"], []),
+            (lambda: ops.host_load(stream), ["data_init", "data_hostload"], []),
+            (lambda: ops.host_load(stream, "y"), ["y_init", "y_hostload"], []),
+        ):
+            assert _added(build)[1:] == (tensors, constants)
+        for use in (ops.remote_load_, ops.remote_store):
+            (offset,) = _added(lambda use=use: use(buffer, 0, t))[2]
+            assert offset.startswith("offset") and popxl.gmg().get_tensor(offset).dtype is (
+                popxl.uint32
+            )
+
+
+def test_ops_add_the_tensors_of_the_original():
+    with popxl.Ir().main_graph:
+        x = popxl.variable(np.ones((4, 4)), name="x")
+        w = popxl.variable(np.ones(4), name="w")
+        step, seed = popxl.variable(1.0), popxl.constant([1, 2], popxl.uint32)
+        n, b = popxl.constant(np.ones((4, 4), np.int32)), ops.isnan(x)
+        r, labels = popxl.constant(np.float32(1)), popxl.constant([0, 1, 2, 3])
+        updates = ops.var_updates
+        for build, tensors, constants in (
+            (lambda: updates.adam_updater(x, x, x, step, 0.1, 0.9, 0.99), 1, 0),
+            (lambda: updates.lamb_updater(x, x, x, step, 0.1, 0.9, 0.99), 1, 0),
+            (lambda: updates.adamax_updater(x, x, x, step, 0.1), 1, 0),
+            (lambda: updates.adam_var_update(x, x, r, r, 0.1, 2.0), 1, 0),
+            (lambda: updates.adam_var_update(x, x, r, r, 0.1), 1, 0),
+            (lambda: updates.adam_var_update(x, x, r, r, None, 2.0), 1, 0),
+            (lambda: updates.accumulate_(x, x, 0.5), 1, 0),
+            (lambda: updates.accumulate_square_(x, x, 0.5), 1, 0),
+            (lambda: updates.accumulate_moving_average_(x, x, 0.5), 1, 0),
+            (lambda: updates.accumulate_moving_average_square_(x, x, 0.5), 1, 0),
+            (lambda: updates.accumulator_scale_(x, 0.5), 1, 0),
+            (lambda: updates.accumulate_mean_(x, x, 1), 2, 1),
+            (lambda: ops.layer_norm(x, w, w), 3, 0),
+            (lambda: ops.group_norm(x, w, w, 2), 3, 0),
+            (lambda: ops.logical_and(x, n), 3, 0),
+            (lambda: ops.logical_or(b, n), 2, 0),
+            (lambda: ops.logical_not(x), 2, 0),
+            (lambda: ops.logical_not(b), 1, 0),
+            (lambda: ops.where(n, x, x), 2, 0),
+            (lambda: ops.where(b, x, x), 1, 0),
+            (lambda: ops.median(x, 0), 2, 0),
+            (lambda: ops.cumsum(x, 1), 2, 1),
+            (lambda: ops.log2(x), 4, 1),
+            (lambda: ops.isfinite(x), 5, 0),
+            (lambda: ops.split_random_seed(seed, 3), 6, 3),
+            (lambda: ops.nll_loss_with_softmax_grad(x, labels, 2.0), 3, 1),
+        ):
+            made, found, of_them = _added(build)
+            assert (len(found), len(of_them)) == (tensors, constants), (made, found)
+        scale = popxl.constant(0)
+        eight = ops.pow2scale_cast_to_fp8(x, scale, popxl.float8_143)
+        assert [
+            t.name
+            for t in (
+                ops.cast(x, popxl.float16),
+                eight,
+                ops.pow2scale_cast_from_fp8(eight, scale, popxl.float32),
+                ops.ipu_copy(eight, 1),
+            )
+        ] == ["x_float16", "x_float8_143", "x_float8_143_float32", "x_float8_143_c1"]
+
+
+@pytest.mark.parametrize(
+    "assignment, divided",
+    [
+        ([0, 0, 1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 2, 2, 3, 3]),
+        ([0, 1, 1, 0, 0, 1, 1, 0], [*range(8)]),
+        ([0, 1, 2, 3, 1, 2, 3, 0], [*range(8)]),
+        ([0, 1, 0, 0, 1, 1, 0, 1], [*range(8)]),
+    ],
+)
+def test_groupings_are_divided_at_larger_distances(assignment, divided):
+    grouping = popxl.Ir(8).replica_grouping_from_assignments(assignment)
+    assert grouping.const_rg.assignment == divided and grouping.const_rg.is_const
+    first = [divided.index(group) for group in range(len(set(divided)))]
+    assert grouping.to_device_map == [assignment[replica] for replica in first]
+
+
+def test_session_options_set_the_number_of_replicas():
+    ir = popxl.Ir(2)
+    options = ir._pb_ir.getSessionOptions()
+    assert (options.enableReplicatedGraphs, options.replicatedGraphCount) == (True, 2)
+    ir.replication_factor = 1
+    assert (options.enableReplicatedGraphs, options.replicatedGraphCount) == (False, 1)
+    options.enableReplicatedGraphs, options.replicatedGraphCount = True, 4
+    assert (ir.replication_factor, ir.instance_replication_factor) == (4, 4)
+    with ir.main_graph:
+        x = popxl.variable(np.ones(8, np.float32))
+        assert ops.collectives.replicated_reduce_scatter(x).shape == (2,)
+    ir = popxl.Ir()
+    options = ir._pb_ir.getSessionOptions()
+    options.enableDistributedReplicatedGraphs, options.globalReplicationFactor = True, 8
+    assert (ir.replication_factor, ir.instance_replication_factor) == (8, 1)
+    with ir.main_graph:
+        x = popxl.variable(np.ones(8, np.float32))
+        assert ops.collectives.replicated_all_gather(x).shape == (64,)
+    with pytest.raises(RuntimeError, match="8 replicas, and 1 would run"):
+        popxl.Session(ir, "ipu_hw")
+
+
+def test_the_ipu_may_be_left_open():
+    with popxl.Ir().main_graph:
+        x = popxl.variable(1.0)
+        with popxl.ipu(None):
+            y = x + 1.0
+        with pytest.raises(popxl.errors.UndefinedValue, match="IPU is undefined"):
+            y.ipu  # noqa: B018
+        with pytest.raises(ValueError, match="Could not infer the ipu"):
+            ops.ipu_copy(y, 1)
+        assert ops.ipu_copy(y, 1, 0).ipu == 1
+
+
+def test_types_of_sums_are_checked_with_the_next_product():
+    ir = popxl.Ir()
+    with ir.main_graph:
+        x = popxl.variable(np.ones((2, 2)))
+        for name in ("", "Half", "float"):
+            ir._pb_ir.getSessionOptions().partialsTypeMatMuls = name
+            ops.matmul(x, x)
+        ir._pb_ir.getSessionOptions().partialsTypeMatMuls = "float64"
+        ops.matmul(x, x, partials_type=popxl.float32)
+        with pytest.raises(ValueError, match="type of partial sums"):
+            ops.matmul(x, x)
+
+
+def test_positions_of_outputs_name_the_branch():
+    with popxl.Ir().main_graph as main:
+        x = popxl.variable(1.0)
+        graphs = [main.ir.create_graph(lambda x, n=n: x + n, x) for n in (1, 2)]
+        site = ops.conditional_with_info(popxl.constant(True), *graphs, [x], [x])
+    for then_branch in (True, False):
+        assert site.parent_to_graph_output_index(0, then_branch) == 0
+        with pytest.raises(IndexError):
+            site.parent_to_graph_output_index(1, then_branch)
+
+
+def test_mapped_files_of_distant_groups_are_copied(tmp_path, capfd):
+    file = np.memmap(tmp_path / "w", np.float32, "w+", shape=(2, 3))
+    ir = popxl.Ir(8)
+    groups = ir.replica_grouping_from_assignments([0, 1, 1, 0, 0, 1, 1, 0])
+    with ir.main_graph:
+        made = popxl.variable(file, replica_grouping=groups)
+        popxl.variable(file, replica_grouping=ir.replica_grouping(1, 4))
+    assert not np.shares_memory(made.data, file)
+    words = "you have passed np.memmap data and a non-const replica grouping"
+    assert capfd.readouterr().err.count(words) == 1
+
+
+def _given_back(x):
+    return ops.relu_(x)
+
+
+def _read(x):
+    ops.relu_(x)
+    return x + 1.0
+
+
+def _by_reference(x: popxl.TensorByRef):
+    ops.relu_(x)
+
+
+def _lost(x):
+    y = x + 1.0
+    ops.add_(x, y)
+    ops.relu_(x)
+    return y
+
+
+@pytest.mark.parametrize(
+    "build, modified, warned",
+    [
+        (_given_back, False, False),
+        (_read, False, False),
+        (_by_reference, False, False),
+        (_lost, True, False),
+        (_lost, False, True),
+    ],
+)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_writes_into_copies_warn_once(build, modified, warned, repeated, caplog):
+    ir = popxl.Ir()
+    with ir.main_graph, popxl.in_sequence():
+        x, y = popxl.variable(1.0), popxl.variable(2.0)
+        graph = ir.create_graph(build, x)
+        for t in (x, y):
+            if repeated:
+                site = ops.repeat_with_info(graph, 2, t)
+            else:
+                site = ops.call_with_info(graph, t)
+            if modified:
+                site.set_parent_input_modified(t)
+    popxl.Session(ir)
+    popxl.Session(ir)
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == warned and all("popxl.TensorByRef" in text for text in texts)

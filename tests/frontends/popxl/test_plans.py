@@ -23,7 +23,6 @@ from tensorflow_ipu.planner.alternatives.remedies import remedies
 from tensorflow_ipu.planner.planning import Planner
 from tensorflow_ipu.planner.program import fused_maps
 from tensorflow_ipu.planner.program.resources import ResourceTable, costs_of
-from tensorflow_ipu.profiler import breakdown
 from tensorflow_ipu.profiler.report import Report
 
 N, FEATURES = 4, 8
@@ -87,7 +86,7 @@ def test_layers_phases_and_lines_are_those_of_the_program() -> None:
     ir, stream, _ = trained_blocks(2, 1)
     _, executable = run(ir, {stream: np.ones((N, FEATURES))})
     workload = executable.workload
-    rows = {row.layer: row for row in breakdown.layer_rows(executable.plan)}
+    rows = {row.layer: row for row in Report.from_plan(executable.plan).layers()}
     for name in ("block0", "block1"):
         whole, product = rows[name], rows[f"{name}/product"]
         assert min(whole.forward_cycles, whole.backward_cycles, whole.update_cycles) > 0
@@ -261,7 +260,7 @@ def test_layers_of_calls_in_calls_are_those_of_their_variables() -> None:
         for total, slope in zip(sums, found[1:]):
             ops.var_updates.accumulate_(total, slope)
     _, executable = run(ir)
-    rows = {row.layer: row for row in breakdown.layer_rows(executable.plan)}
+    rows = {row.layer: row for row in Report.from_plan(executable.plan).layers()}
     for i in range(2):
         assert min(rows[f"{i}"].forward_cycles, rows[f"{i}"].backward_cycles) > 0
         for part in ("up", "down"):

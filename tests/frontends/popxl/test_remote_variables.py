@@ -249,10 +249,10 @@ def test_plans_move_one_entry_at_a_time(compiled_executables):
     [
         (lambda b, t: popxl.remote_buffer((2,), FLOAT, 0), ValueError, "non-zero, positive"),
         (lambda b, t: ops.remote_load(b, 2), ValueError, "must be at least 0 and less than 2"),
-        (lambda b, t: ops.remote_load(b, t), ValueError, "an int or a scalar"),
+        (lambda b, t: ops.remote_load(b, t), ValueError, "an int or a tensor of one"),
         (lambda b, t: ops.remote_store(b, 0, t[:1]), ValueError, "does not match buffer"),
         (lambda b, t: ops.remote_load_(b, 0, ops.cast(t, popxl.int32)), ValueError, "not match"),
-        (lambda b, t: popxl.remote_variable([1.0], b), ValueError, "does not match buffer"),
+        (lambda b, t: popxl.remote_variable([1, 2], b), ValueError, "does not match buffer"),
         (
             lambda b, t: popxl.replica_sharded_buffer((4,), FLOAT, shard_over=8),
             ValueError,
@@ -264,7 +264,7 @@ def test_plans_move_one_entry_at_a_time(compiled_executables):
             "must be divisible",
         ),
         (
-            lambda b, t: popxl.remote_replica_sharded_variable(np.zeros(9), b),
+            lambda b, t: popxl.remote_replica_sharded_variable(np.zeros(8, np.int32), b),
             ValueError,
             "does not match buffer",
         ),
@@ -314,3 +314,66 @@ def test_buffers_are_numbered_and_can_be_changed():
         with pytest.raises(ValueError, match="greater than 1"):
             popxl.remote_replica_sharded_variable(np.zeros(4), one)
         assert repr(one) == "RemoteBuffer[1 popxl.dtypes.float32 (2,) 1 entries]"
+
+
+# Shape of the data, shape of an entry: equal counts of elements, or those that fit.
+FORMS = [((1, 1), (1,)), ((2, 3), (3, 2)), ((2, 2, 2), (2, 2)), ((3,), (2, 2))]
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("data_shape, entry_shape", FORMS)
+def test_entries_hold_the_elements_that_fit(data_shape, entry_shape, sharded):
+    ir = popxl.Ir(2)
+    data = np.arange(1, 1 + np.prod(data_shape), dtype=np.float32).reshape(data_shape)
+    with ir.main_graph, popxl.in_sequence():
+        buffer = popxl.remote_buffer(entry_shape, FLOAT)
+        make = popxl.remote_replica_sharded_variable if sharded else popxl.remote_variable
+        variable = make(data, buffer)
+        assert variable.shape == variable.shape_on_host == data_shape
+        entry = popxl.d2h_stream(entry_shape, FLOAT)
+        loaded = ops.remote_load(buffer, popxl.constant([0]))
+        ops.host_store(entry, loaded)
+        ops.remote_store(buffer, 0, loaded + 1)
+    with popxl.Session(ir, "ipu_hw") as session:
+        found = session.run()[entry].reshape(2, -1)
+        after = session.get_tensor_data(variable)
+    room, flat = found.shape[1], data.reshape(-1)
+    # An entry that has room for the whole has it.
+    shards = 2 if sharded and not room == flat.size > 1 else 1
+    length = -(-flat.size // shards)
+    kept = min(room, length)
+    for replica in range(2):
+        shard = flat[replica % shards * length :][:kept]
+        np.testing.assert_array_equal(found[replica, : shard.size], shard)
+    # What has no room on the device stays as it was on the host.
+    held = np.arange(flat.size) % length < room
+    np.testing.assert_array_equal(after.reshape(-1), np.where(held, flat + 1, flat))
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_shards_of_groups_of_one_are_whole(remote):
+    ir = popxl.Ir(2)
+    data = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    with ir.main_graph, popxl.in_sequence():
+        group = ir.replica_grouping(1, 1)
+        if remote:
+            buffer = popxl.replica_sharded_buffer(data.shape, FLOAT, group)
+            variable = popxl.remote_replica_sharded_variable(
+                data, buffer, 0, replica_grouping=group
+            )
+            shard = ops.remote_load(buffer, 0)
+        else:
+            variable, shard = popxl.replica_sharded_variable(data, replica_grouping=group)
+        assert (shard.shape, shard.meta_shape) == ((6,), (3, 2))
+        whole = collectives.replicated_all_gather(shard, group=group)
+        scattered = collectives.replicated_reduce_scatter(
+            whole, group=group, configure_output_for_replicated_tensor_sharding=True
+        )
+        ops.var_updates.accumulate_(shard, scattered)
+        if remote:
+            ops.remote_store(buffer, 0, shard)
+        out = popxl.d2h_stream((3, 2), FLOAT)
+        ops.host_store(out, whole)
+    with popxl.Session(ir, "ipu_hw") as session:
+        np.testing.assert_array_equal(session.run()[out], data)
+        np.testing.assert_array_equal(session.get_tensor_data(variable), 2 * data)

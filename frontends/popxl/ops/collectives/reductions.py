@@ -12,13 +12,11 @@ from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, in_place, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
-from tensorflow_ipu.frontends.popxl.ops.collectives import groups
+from tensorflow_ipu.frontends.popxl.ops.collectives import groups, operators
 from tensorflow_ipu.frontends.popxl.replica_grouping import ReplicaGrouping
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 from tensorflow_ipu.ops import cross_replica_ops, replication_ops
 
-# The library computes the mean where "mul" is asked for, and so do programs written for it.
-OPS = ("add", "mean", "mul", "min", "max", "and", "or", "square_add")
 _NARROW = (tf.float16, tf.bfloat16)
 
 
@@ -31,8 +29,7 @@ def check_op(op: str) -> str:
     Raises:
         ValueError: If there is no such reduction.
     """
-    if op not in OPS:
-        raise ValueError(f"Not a valid op: {op!r}. Expected one of: {', '.join(OPS)}.")
+    operators.to_collective_op(op)
     return op
 
 

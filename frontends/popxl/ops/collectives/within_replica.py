@@ -49,7 +49,10 @@ def _lower(lowering: Lowering, op: Op) -> None:
 
 
 def _differentiate(backward: Backward, op: Op) -> None:
-    """Reduces the gradients of the results; where inputs or gradients are equal, one suffices."""
+    """Reduces the gradients of the results; where inputs or gradients are equal, one suffices.
+
+    Where gradients are equal, that of another result is taken for one that does not exist.
+    """
     attributes = dict(op.attributes)
     if attributes["op"] != "add":
         raise popart_exception(
@@ -59,13 +62,17 @@ def _differentiate(backward: Backward, op: Op) -> None:
         attributes["identical_gradients"],
         attributes["identical_inputs"],
     )
-    gradients = []
+    gradients, equal = [], None
+    if op.attributes["identical_gradients"]:
+        known = (backward.gradient(output) for output in op.outputs)
+        equal = next((gradient for gradient in known if gradient is not None), None)
     for output, ipu in zip(op.outputs, attributes["ipus"]):
         with context.ipu(ipu):
-            gradients.append(
-                backward.gradient(output)
-                or init(output.shape, output.dtype, f"Gradient___{output.name}")
-            )
+            gradient = backward.gradient(output)
+            gradient = equal if gradient is None else gradient
+            if gradient is None:
+                gradient = init(output.shape, output.dtype, f"Gradient___{output.name}")
+            gradients.append(gradient)
     for tensor, gradient in zip(op.inputs, _add(gradients, attributes)):
         backward.add_gradient(tensor, gradient)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tensorflow_ipu.frontends.popxl.core.op import Op
-from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class CallSiteInfo:
             idx: the position.
 
         Raises:
-            popart.popart_exception: If there is none.
+            IndexError: If there is none.
         """
         return _at(self.inputs, idx, "input")
 
@@ -65,7 +64,7 @@ class CallSiteInfo:
             idx: the position.
 
         Raises:
-            popart.popart_exception: If there is none.
+            IndexError: If there is none.
         """
         return _at(self.outputs, idx, "output")
 
@@ -108,7 +107,7 @@ class CallSiteInfo:
             idx: the position.
 
         Raises:
-            popart.popart_exception: If there is none.
+            IndexError: If there is none.
         """
         return _checked(self.inputs, idx, "input")
 
@@ -119,7 +118,7 @@ class CallSiteInfo:
             idx: the position.
 
         Raises:
-            popart.popart_exception: If there is none.
+            IndexError: If there is none.
         """
         return _checked(self.inputs, idx, "input")
 
@@ -130,7 +129,7 @@ class CallSiteInfo:
             idx: the position.
 
         Raises:
-            popart.popart_exception: If there is none.
+            IndexError: If there is none.
         """
         return _checked(self.outputs, idx, "output")
 
@@ -141,7 +140,7 @@ class CallSiteInfo:
             idx: the position.
 
         Raises:
-            popart.popart_exception: If there is none.
+            IndexError: If there is none.
         """
         return _checked(self.outputs, idx, "output")
 
@@ -179,5 +178,5 @@ def _checked(tensors: Sequence[Tensor], index: int, what: str) -> int:
 
 def _at(tensors: Sequence[Tensor], index: int, what: str) -> Tensor:
     if not 0 <= index < len(tensors):
-        raise popart_exception(f"There is no {what} {index}: the op has {len(tensors)}.")
+        raise IndexError(f"There is no {what} {index}: the op has {len(tensors)}.")
     return tensors[index]

@@ -79,16 +79,17 @@ class ConditionalSiteInfo(CallSiteInfo):
             raise IndexError(f"There is no output {idx}.")
         return idx
 
-    def parent_to_graph_output_index(self, idx: int) -> int:
-        """Returns the position among the outputs of the graphs for one of the op.
+    def parent_to_graph_output_index(self, idx: int, then_branch: bool = True) -> int:
+        """Returns the position among the outputs of a graph for one of the op.
 
         Args:
             idx: the position.
+            then_branch: whether the graph is the one for a condition that holds.
 
         Raises:
             IndexError: If there is none.
         """
-        return self.graph_to_parent_output_index(idx)
+        return self.graph_to_parent_output_index(idx, then_branch)
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
         """Returns the tensor outside that belongs to an input or output of one of the graphs.

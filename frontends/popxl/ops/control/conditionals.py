@@ -98,7 +98,8 @@ def _passed(backward: Backward, op: Op, side: int, info: GradGraphInfo) -> list[
         tensor = connection.fwd_tensor
         if connection.connection_type.value == "FwdGrad":
             parent = op.outputs[called.outputs.index(tensor)]
-            passed.append(backward.gradient(parent) or init(**parent.spec))
+            gradient = backward.gradient(parent)
+            passed.append(init(**parent.spec) if gradient is None else gradient)
         elif tensor in called.inputs:
             passed.append(backward.forward_value(op.inputs[_position(op, side, tensor)]))
         else:

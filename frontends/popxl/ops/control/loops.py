@@ -80,7 +80,7 @@ class LoopSiteInfo(CallSiteInfo):
             idx: the position, from 2.
 
         Raises:
-            popart.popart_exception: If there is none.
+            IndexError: If there is none.
         """
         self._check_input(idx)
         return self.inputs[idx - _LOOP_INPUTS]
@@ -92,7 +92,7 @@ class LoopSiteInfo(CallSiteInfo):
             idx: the position.
 
         Raises:
-            popart.popart_exception: If nothing is passed in there.
+            IndexError: If nothing is passed in there.
         """
         return self._check_input(idx)
 
@@ -103,7 +103,7 @@ class LoopSiteInfo(CallSiteInfo):
             idx: the position.
 
         Raises:
-            popart.popart_exception: If nothing is passed in there.
+            IndexError: If nothing is passed in there.
         """
         return self._check_input(idx)
 
@@ -114,7 +114,7 @@ class LoopSiteInfo(CallSiteInfo):
             idx: the position, from 1.
 
         Raises:
-            popart.popart_exception: If nothing comes out there.
+            IndexError: If nothing comes out there.
         """
         return super().graph_to_parent_output_index(idx - _LOOP_OUTPUTS)
 
@@ -125,7 +125,7 @@ class LoopSiteInfo(CallSiteInfo):
             idx: the position.
 
         Raises:
-            popart.popart_exception: If nothing comes out there.
+            IndexError: If nothing comes out there.
         """
         return super().parent_to_graph_output_index(idx) + _LOOP_OUTPUTS
 

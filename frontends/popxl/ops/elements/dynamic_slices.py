@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,11 +66,6 @@ def _dynamic_update_spec(
     t, index, update = specs
     _check_region(t, index, axes, sizes)
     shapes.check_same_types([t, update], "DynamicUpdate")
-    region = _region_shape(t, axes, sizes)
-    if update.shape not in (region, region[1:] if region[0] == 1 else region):
-        raise popart_exception(
-            f"DynamicUpdate: the update must have the shape {region}. Received: {update.shape}"
-        )
     return [t]
 
 
@@ -79,6 +75,11 @@ def _dynamic_update(
     shape = [*t.shape]
     for axis, size in zip(axes, sizes):
         shape[axis] = size
+    count = math.prod(shape)
+    if update.shape.num_elements() != count:
+        # Elements in order, as many as there are; zeros for the rest.
+        flat = tf.reshape(update, [-1])[:count]
+        update = tf.pad(flat, [[0, count - flat.shape[0]]])
     grid = tf.meshgrid(*[tf.range(size) for size in shape], indexing="ij")
     places = tf.stack(grid, axis=-1) + _begin(t, index, axes)
     return tf.tensor_scatter_nd_update(t, places, tf.reshape(update, shape))
@@ -124,13 +125,14 @@ def dynamic_update(
     Args:
         t: the tensor.
         index: the first index along each of the axes.
-        t_update: what is put there.
+        t_update: what is put there. Its shape need not be that of the part: its elements fill the
+            part in order, and zeros what is left.
         axes: the axes.
         sizes: size of the part along each of them.
         no_overlap: whether the parts that a loop replaces do not overlap.
 
     Raises:
-        popart.popart_exception: If the part is not inside of the tensor, or has another shape.
+        popart.popart_exception: If the part is not inside of the tensor.
     """
     axes, sizes = tuple(axes), tuple(sizes)
     return building.add(_DYNAMIC_UPDATE, t, index, t_update, axes=axes, sizes=sizes)
@@ -149,7 +151,8 @@ def dynamic_update_(
     Args:
         t: the tensor.
         index: the first index along each of the axes.
-        t_update: what is put there.
+        t_update: what is put there. Its shape need not be that of the part: its elements fill the
+            part in order, and zeros what is left.
         axes: the axes.
         sizes: size of the part along each of them.
         no_overlap: whether the parts that a loop replaces do not overlap.
@@ -158,7 +161,7 @@ def dynamic_update_(
         A view of the tensor.
 
     Raises:
-        popart.popart_exception: If the part is not inside of the tensor, or has another shape.
+        popart.popart_exception: If the part is not inside of the tensor.
     """
     axes, sizes = tuple(axes), tuple(sizes)
     return building.add(_DYNAMIC_UPDATE_, t, index, t_update, axes=axes, sizes=sizes)

@@ -41,12 +41,12 @@ def _gather_spec(specs: shapes.Specs, axis: int, **_: Any) -> list[TensorSpec]:
 
 def _gather(t: Any, indices: Any, axis: int, zero_out_of_range: bool, **_: Any) -> Any:
     axis = axis % len(t.shape)
-    indices = tf.cast(indices, tf.int32)
-    if not zero_out_of_range:
-        return tf.gather(t, indices, axis=axis)
+    indices = tf.cast(indices, tf.int32)  # uint32 above 2**31 becomes negative
     size = t.shape[axis]
     inside = tf.logical_and(indices >= 0, indices < size)
     found = tf.gather(t, tf.clip_by_value(indices, 0, size - 1), axis=axis)
+    if not zero_out_of_range:
+        return found
     mask = tf.reshape(inside, [*inside.shape, *[1] * (len(t.shape) - axis - 1)])
     return tf.where(mask, found, tf.zeros([], t.dtype))
 
@@ -135,7 +135,8 @@ def gather(
         indices: the indices.
         axis: the axis; negative ones count from the last.
         available_memory_proportion: the part of a tile's memory that the op may use.
-        zero_OOR: whether elements for indices that are out of range are 0. Else they are an error.
+        zero_OOR: whether elements for indices that are out of range are 0. Else they are those for
+            the nearest index.
 
     Raises:
         popart.popart_exception: If there is no such axis, or indices are no integers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import tensorflow as tf
 
@@ -16,7 +16,8 @@ from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
 _Pads = tuple[tuple[int, int], ...]
-PAD_TYPES = ("not_set", "same_lower", "same_upper", "valid")
+PadType = Literal["not_set", "same_upper", "same_lower", "valid"]
+PAD_TYPES = get_args(PadType)
 
 
 def window_padding(
@@ -122,7 +123,7 @@ def convolved(
     padded = tf.pad(channels_last(t), [(0, 0), *pads, (0, 0)])
     kernel = tf.transpose(weight, [*range(2, rank), 1, 0])
     if max(stride) > 1 and max(dilation) > 1:  # which TensorFlow's convolutions do not combine
-        kernel, dilation = _spread_out(kernel, dilation), (1,) * len(dilation)
+        kernel, dilation = spread_out(kernel, dilation), (1,) * len(dilation)
     parts = zip(tf.split(padded, groups, -1), tf.split(kernel, groups, -1))
     results = [
         tf.nn.convolution(part, own, list(stride), "VALID", dilations=list(dilation))
@@ -131,8 +132,13 @@ def convolved(
     return channels_first(results[0] if groups == 1 else tf.concat(results, -1))
 
 
-def _spread_out(kernel: Any, dilation: tuple[int, ...]) -> Any:
-    """Returns a kernel with zeros between its elements."""
+def spread_out(kernel: Any, dilation: Sequence[int]) -> Any:
+    """Returns a kernel with zeros between its elements.
+
+    Args:
+        kernel: the kernel, spatial axes first.
+        dilation: distances of its elements.
+    """
     for axis, distance in enumerate(dilation):
         size = kernel.shape[axis]
         before, after = kernel.shape[:axis], kernel.shape[axis + 1 :]

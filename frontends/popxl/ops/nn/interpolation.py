@@ -47,7 +47,9 @@ def _sources(size: int, scale: float, how: str, count: int) -> np.ndarray:
         return (x + 0.5) / scale
     if how == "pytorch_half_pixel" and length <= 1:
         return x * 0
-    return (x + 0.5) / scale - 0.5
+    # In float32, as the reciprocal of the scale.
+    half, step = np.float32(0.5), np.float32(1 / scale)
+    return (x.astype(np.float32) + half) * step - half
 
 
 def _taps(x: np.ndarray, mode: str, nearest_mode: str) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import tensorflow as tf
 
@@ -13,7 +13,8 @@ from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
 from tensorflow_ipu.frontends.popxl.errors import popart_exception
 from tensorflow_ipu.frontends.popxl.tensor import Tensor
 
-_REDUCTIONS = ("mean", "sum", "none")
+REDUCTION_TYPE = Literal["mean", "sum", "none"]
+_REDUCTIONS = get_args(REDUCTION_TYPE)
 # What probabilities are at least, so that logarithms and quotients are finite.
 _EPSILON = {tf.float16: 6.104e-5, tf.float32: 1e-7}
 _GRADIENT_EPSILON = {tf.float16: 6.104e-5, tf.float32: 1e-10}
@@ -26,16 +27,18 @@ def _loss_spec(specs: shapes.Specs, reduction: str, **_: Any) -> list[TensorSpec
             f"Nll: the labels must have shape {probs.shape[:-1]}, that of the probabilities "
             f"without the classes. Received: {labels.shape}"
         )
-    if not labels.dtype.is_int:
-        raise popart_exception(
-            "Nll: the labels must be of an integer data type. Received: "
-            f"{shapes.type_name(labels.dtype)}"
-        )
     return [probs.with_shape(labels.shape if reduction == "none" else ())]
 
 
 def _with_gradient_spec(specs: shapes.Specs, reduction: str, **_: Any) -> list[TensorSpec]:
-    return [*_loss_spec(specs, reduction), specs[0]]
+    """The rule of a loss whose labels may have any shape with an element for each item."""
+    probs, labels = specs[:2]
+    if labels.nelms * probs.shape[-1] != probs.nelms:
+        raise popart_exception(
+            f"Nll: the labels must have shape {probs.shape[:-1]}, or another one with as many "
+            f"elements. Received: {labels.shape}"
+        )
+    return [probs.with_shape(labels.shape if reduction == "none" else ()), probs]
 
 
 def _mask(probs: Any, labels: Any, ignore_index: int | None) -> Any:
@@ -95,7 +98,10 @@ def _loss_gradient(
 def _with_gradient(
     probs: Any, labels: Any, loss_grad: Any, ignore_index: int | None, reduction: str
 ) -> list[Any]:
-    dtype = probs.dtype
+    dtype, shape = probs.dtype, labels.shape
+    labels = tf.reshape(labels, probs.shape[:-1])
+    if reduction == "none" and loss_grad.shape.rank:
+        loss_grad = tf.reshape(loss_grad, labels.shape)
     mask = _mask(probs, labels, ignore_index)
     logarithms = tf.math.log(probs + tf.constant(_EPSILON[tf.float32], dtype))
     items = -tf.reduce_sum(mask * logarithms, -1)
@@ -105,7 +111,8 @@ def _with_gradient(
     )
     if reduction == "mean":
         slope = slope / _count(labels, ignore_index, dtype)
-    return [_reduced(items, labels, ignore_index, reduction), slope]
+    loss = _reduced(items, labels, ignore_index, reduction)
+    return [tf.reshape(loss, shape) if reduction == "none" else loss, slope]
 
 
 _NLL = register(OpKind("Nll", _loss_spec, _loss, _loss_gradient))
@@ -125,14 +132,14 @@ def nll_loss(
 
     Args:
         probs: probabilities, with the classes in the last dimension.
-        labels: the class of each item.
+        labels: the class of each item, an integer.
         ignore_index: a label whose items do not count.
         reduction: "mean" over the items that count, "sum", or "none".
         log_prob: whether `probs` are logarithms already.
 
     Raises:
         ValueError: If the reduction is another one.
-        popart.popart_exception: If labels are no integers, or shapes do not fit.
+        popart.popart_exception: If shapes do not fit.
     """
     _check_reduction(reduction)
     return building.add(
@@ -157,7 +164,7 @@ def nll_loss_with_softmax_grad(
 
     Args:
         probs: probabilities that `softmax` returned, with the classes in the last dimension.
-        labels: the class of each item.
+        labels: the class of each item, an integer, in any shape.
         loss_grad: the gradient of the loss.
         ignore_index: a label whose items do not count.
         reduction: "mean" over the items that count, "sum", or "none".
@@ -167,7 +174,7 @@ def nll_loss_with_softmax_grad(
 
     Raises:
         ValueError: If the reduction is another one.
-        popart.popart_exception: If labels are no integers, or shapes do not fit.
+        popart.popart_exception: If shapes do not fit.
     """
     _check_reduction(reduction)
     given = tensor.as_tensor(loss_grad, dtypes.float32)

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tensorflow_ipu.frontends.popxl import building, context
+from tensorflow_ipu.frontends.popxl import building, context, dtypes
 from tensorflow_ipu.frontends.popxl.core import shapes
 from tensorflow_ipu.frontends.popxl.core.kinds import Gradient, OpKind, register
 from tensorflow_ipu.frontends.popxl.core.spec import TensorSpec
@@ -26,19 +26,22 @@ def _group_spec(specs: shapes.Specs, num_groups: int, **_: Any) -> list[TensorSp
             f"GroupNorm: weight and bias must have the shape {t.shape[1:2]}. Received: "
             f"{weight.shape} and {bias.shape}"
         )
-    return [t]
+    statistics = TensorSpec((t.shape[0] * num_groups,), dtypes.float32)
+    return [t, statistics, statistics]
 
 
-def _group_norm(t: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
-    """Statistics over the channels of each group, in float32."""
+def _group_norm(t: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> list[Any]:
+    """The result, and the mean and inverse deviation of each group's channels, in float32."""
     samples, channels = t.shape[:2]
     groups = tf.cast(tf.reshape(t, [samples, num_groups, -1]), tf.float32)
     mean = tf.reduce_mean(groups, -1, keepdims=True)
     variance = tf.reduce_mean(tf.square(groups - mean), -1, keepdims=True)
-    normalized = (groups - mean) * tf.math.rsqrt(variance + eps)
+    inverse = tf.math.rsqrt(variance + eps)
+    normalized = (groups - mean) * inverse
     ones = [1] * (len(t.shape) - 2)
     whole = tf.cast(tf.reshape(normalized, t.shape), t.dtype)
-    return whole * tf.reshape(weight, [channels, *ones]) + tf.reshape(bias, [channels, *ones])
+    result = whole * tf.reshape(weight, [channels, *ones]) + tf.reshape(bias, [channels, *ones])
+    return [result, tf.reshape(mean, [-1]), tf.reshape(inverse, [-1])]
 
 
 def _batch_spec(specs: shapes.Specs, **_: Any) -> list[TensorSpec]:
@@ -109,7 +112,10 @@ def group_norm(
     Raises:
         popart.popart_exception: If the groups do not divide the channels, or shapes do not fit.
     """
-    return building.add(_GROUP_NORM, t, weight, bias, num_groups=num_groups, eps=eps)
+    names = ["groupnormalization_out", "mean", "inverse_standard_deviation"]
+    return building.add_all(_GROUP_NORM, [t, weight, bias], names, num_groups=num_groups, eps=eps)[
+        0
+    ]
 
 
 def layer_norm(t: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:

@@ -93,7 +93,8 @@ def conv_transpose(
         pad_type: "not_set" for `padding`; with an `output_shape`, "same_upper" or "same_lower"
             say where an odd rest is cut off.
         output_padding: elements to add after each spatial axis.
-        output_shape: sizes of the spatial axes of the result, in place of `padding`.
+        output_shape: sizes of the spatial axes of the result, or its whole shape, in place of
+            `padding`.
         available_memory_proportions: the part of a tile's memory that the op may use.
         partials_types: types of the sums in between.
         enable_conv_dithering: whether to lay out convolutions from different tiles on.
@@ -158,7 +159,7 @@ def transposed_attributes(
         for step, size, more, window in zip(stride, spatial, extra, weight.shape[2:])
     ]
     if output_shape:
-        sizes = tuple(output_shape)
+        sizes = tuple(output_shape)[-len(spatial) :]
         before = _cut_before(full, sizes, pad_type)
     else:
         before = tuple(padding[: len(spatial)])

@@ -56,6 +56,34 @@ def test_each_ir_has_its_own_options_and_unknown_ones_are_said_once(caplog):
         _ = options_of(first).otherOption
 
 
+def test_defaults_are_those_of_popart_with_explicit_graphs():
+    import popart
+
+    own = {
+        "virtualGraphMode": popart.VirtualGraphMode.Manual,
+        "enableVariablesCaching": False,
+        **dict.fromkeys(
+            ["useHostCopyOps", "aliasZeroCopy", "enableExplicitMainLoops", "decomposeGradSum"], True
+        ),
+        **dict.fromkeys(["explicitRecomputation", "enableInplaceAmbiguityChecking"], True),
+    }
+    options, reference = options_of(popxl.Ir()), popart.SessionOptions()
+    for name, value in vars(options).items():
+        if name in own or hasattr(reference, name):
+            assert value == own.get(name, getattr(reference, name, None)), name
+    assert options.changed() == {}
+    options.enableExplicitIR(False)
+    assert set(options.changed()) == {
+        *("useHostCopyOps", "enableExplicitMainLoops", "explicitRecomputation")
+    }
+
+
+def test_environment_sets_the_cache_of_new_irs(monkeypatch, tmp_path):
+    monkeypatch.setenv("POPXL_CACHE_DIR", str(tmp_path))
+    options = options_of(popxl.Ir())
+    assert (options.enableEngineCaching, options.cachePath) == (True, str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("option", "value", "phrase"),
     [

@@ -132,7 +132,7 @@ def test_operands_that_do_not_fit_are_refused():
         y = ops.exp(x)
         with popxl.ipu(1):
             z = ops.ipu_copy(x, 1, 0) + 1.0
-        with pytest.raises(ValueError, match="located on different IPUs"):
+        with pytest.raises(ValueError, match="located on different IPUs: `lhs` .* and `rhs`"):
             ops.add(y, z)
         with popxl.io_tiles():
             w = ops.exp(popxl.constant(X))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import popart
 import popxl
 import pytest
 from popxl import fp8_utils, ops
@@ -113,6 +114,16 @@ def test_products_and_convolutions_are_rounded_once():
 
 
 @pytest.mark.parametrize("dtype, bits, bias", FORMATS)
+def test_numbers_of_8_bits_are_scalars(dtype, bits, bias):
+    with popxl.Ir().main_graph:
+        for make in (popxl.constant, popxl.variable):
+            t = make(2.0, dtype, log2_scale=1, nan_on_overflow=False)
+            assert (t.shape, t.data.shape) == ((), ())
+            assert t.data.view(np.uint8) == nearest(4.0, bits, bias)
+    assert fp8_utils.host_pow2scale_cast_from_fp8(t.data).shape == ()
+
+
+@pytest.mark.parametrize("dtype, bits, bias", FORMATS)
 def test_variables_and_streams_of_8_bits(dtype, bits, bias):
     ir = popxl.Ir()
     data = np.float32([1, -2.5, 300])
@@ -131,14 +142,29 @@ def test_variables_and_streams_of_8_bits(dtype, bits, bias):
     np.testing.assert_array_equal(v.data.view(np.uint8), codes)
 
 
-def test_the_scale_with_the_least_error():
-    data = RNG.normal(size=50).astype(np.float32) * 2**-12
-    metric, scale = fp8_utils.host_fp8_mse_scale(data, popxl.float8_143)
-    assert scale == fp8_utils.host_fp8_mse_scale_pb(data, popxl.float8_143)
-    for other in range(-31, 32):
-        codes = fp8_utils.host_pow2scale_cast_to_fp8(data, popxl.float8_143, other, False)
-        back = fp8_utils.host_pow2scale_cast_from_fp8(codes, popxl.float64, -other)
-        assert np.mean((back - data) ** 2) >= metric
+@pytest.mark.parametrize(
+    "data, dtype, sign",
+    [
+        (RNG.uniform(32, 64, 100), popxl.float8_143, -1),
+        (RNG.uniform(2**-6, 2**-5, 100), popxl.float8_143, 1),
+        ([0.00098, 240], popxl.float8_143, 0),
+        ([2**-17, 57344], popxl.float8_152, 0),
+        ([0.0], popxl.float8_143, 0),
+        (RNG.normal(size=100) * 2**-12, popxl.float8_143, 1),
+    ],
+)
+def test_scales_move_data_into_the_range_of_a_format(data, dtype, sign):
+    data = np.asarray(data, np.float32)
+    _, scale = fp8_utils.host_fp8_mse_scale(data, dtype)
+    assert np.sign(scale) == sign
+    assert fp8_utils.host_fp8_mse_scale_pb(data, dtype) == scale
+
+    def error(scale):
+        codes = fp8_utils.host_pow2scale_cast_to_fp8(data, dtype, scale, False)
+        back = fp8_utils.host_pow2scale_cast_from_fp8(codes, popxl.float64, -scale)
+        return np.mean((back - data) ** 2)
+
+    assert error(scale) <= 1.5 * min(map(error, range(-31, 32)))
 
 
 @pytest.mark.parametrize(
@@ -177,3 +203,55 @@ def test_the_scale_with_the_least_error():
 def test_what_does_not_fit_is_refused(build, error, message):
     with popxl.Ir().main_graph, pytest.raises(error, match=message):
         build(popxl.variable(np.zeros(3)), popxl.constant(1))
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_scales_are_checked_at_run_time(replicas):
+    ir = popxl.Ir(replicas)
+    with ir.main_graph:
+        stream = popxl.h2d_stream((), popxl.int32)
+        outs = []
+        eight = popxl.constant(np.ones((2, 2, 1, 1)), popxl.float8_143)
+        flat = popxl.constant(np.ones((2, 2)), popxl.float8_143)
+        for use in (
+            lambda s: ops.pow2scale_cast_to_fp8(popxl.constant([1.0]), s, popxl.float8_143),
+            lambda s: ops.pow2scale_cast_from_fp8(flat, s, popxl.float32),
+            lambda s: ops.matmul_pow2scaled(flat, flat, s),
+            lambda s: ops.conv_pow2scaled(eight, eight, s),
+            lambda s: ops.conv_transpose_pow2scaled(eight, eight, s),
+        ):
+            scale = ops.host_load(stream)
+            outs.append(use(scale))
+            ops.host_store(popxl.d2h_stream(outs[-1].shape, outs[-1].dtype), outs[-1])
+    ir.num_host_transfers = len(outs)
+    scales = np.zeros((len(outs), replicas) if replicas > 1 else (len(outs),), np.int32)
+    with popxl.Session(ir, "ipu_hw") as session:
+        session.run({stream: scales - 32})
+        for wrong, value in ((0, 32), (1, -33), (2, 40), (3, 99), (4, -99)):
+            given = scales.copy()
+            given[wrong] = value
+            with pytest.raises(popart.poplar_application_runtime_error, match="log2_scale"):
+                session.run({stream: given})
+        session.run({stream: scales + 31})
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_constant_scales_are_checked_in_called_graphs(checked):
+    ir = popxl.Ir()
+    ir._pb_ir.getSessionOptions().throwIfLog2ScaleTensorNotInRange = checked
+    with ir.main_graph:
+        x = popxl.variable([1.0])
+
+        def cast(x, scale):
+            return ops.pow2scale_cast_to_fp8(x, scale, popxl.float8_143)
+
+        graph = ir.create_graph(cast, x, popxl.TensorSpec((), popxl.int32))
+        for scale in (1, 40):
+            (y,) = ops.call(graph, x, popxl.constant(scale))
+            ops.host_store(popxl.d2h_stream(y.shape, y.dtype), y)
+    with popxl.Session(ir) as session:
+        if not checked:
+            session.run()
+            return
+        with pytest.raises(popart.poplar_application_runtime_error, match="log2_scale"):
+            session.run()

@@ -198,14 +198,25 @@ def test_types_and_data(case):
 def test_memory_mapped_data(tmp_path):
     file = _memmap(tmp_path)
     for words, build in (
-        ("parameter must be None or the same", lambda: utils.to_numpy(file, popxl.float16)),
-        ("C-ordered and aligned form", lambda: utils.to_numpy(file[:, :2])),
-        ("requires downcasting", lambda: utils.to_numpy(_memmap(tmp_path, "float64"))),
+        ("the `dtype` parameter must be None or the same", lambda: utils.to_numpy(file, "float16")),
         (
-            "requires downcasting",
+            "it must already be in C-ordered and aligned form",
+            lambda: utils.to_numpy(file[:, :2]),
+        ),
+        (
+            "the dtype `None` is not supported, as it requires downcasting",
+            lambda: utils.to_numpy(_memmap(tmp_path, "float64")),
+        ),
+        (
+            "the dtype `popxl.dtypes.float64` is not supported, as it requires downcasting",
+            lambda: utils.to_numpy(_memmap(tmp_path, "float64"), popxl.float64),
+        ),
+        (
+            "the dtype `popxl.dtypes.int64` is not supported, as it requires downcasting",
             lambda: utils.to_numpy(_memmap(tmp_path, "int64"), popxl.int64, downcast=False),
         ),
     ):
+        words = f"^When passing a memory-mapped NumPy array, {words}"
         Refused("memmap", ValueError, words, build).check()
 
 
@@ -292,7 +303,7 @@ def _in_graph():
     (
         "entries",
         ValueError,
-        "non-zero, positive integer",
+        "^Entries must be a non-zero, positive integer",
         lambda: popxl.remote_buffer((), popxl.int32, 0),
     ),
     ("set entries", ValueError, "non-zero, positive integer", _entries),
@@ -300,7 +311,7 @@ def _in_graph():
     (
         "match",
         ValueError,
-        "does not match buffer",
+        "^Tensor t does not match buffer.",
         lambda: popxl.remote_buffer((2,), popxl.float32).validate_tensor_matches_buffer(f32(3)),
     ),
     (
@@ -319,7 +330,7 @@ def _in_graph():
         "remote variable",
         ValueError,
         "does not match buffer",
-        lambda: popxl.remote_variable(np.ones(3), popxl.remote_buffer((2,), popxl.float32)),
+        lambda: popxl.remote_variable([1, 2], popxl.remote_buffer((2,), popxl.float32)),
     ),
     ("one replica", ValueError, "greater than 1", lambda: _sharded((2,), (4,))),
     (

@@ -193,9 +193,24 @@ def _index(*shape):
 
 
 @table(
-    ("reshape 0", ValueError, "Invalid shape value", lambda: ops.reshape(f32(2), (0, 2))),
-    ("reshape -2", ValueError, "Invalid shape value", lambda: ops.reshape_(f32(2), (-2,))),
-    ("reshape -1 -1", ValueError, "at most one '-1'", lambda: f32(2).reshape((-1, -1))),
+    (
+        "reshape 0",
+        ValueError,
+        "Invalid shape value in reshape",
+        lambda: ops.reshape(f32(2), (0, 2)),
+    ),
+    (
+        "reshape -2",
+        ValueError,
+        "Invalid shape value in reshape",
+        lambda: ops.reshape_(f32(2), (-2,)),
+    ),
+    (
+        "reshape -1 -1",
+        ValueError,
+        "Reshape shape can contain at most one '-1' value",
+        lambda: f32(2).reshape((-1, -1)),
+    ),
     ("reshape count", PE, "", lambda: f32(4).reshape((3,))),
     ("reshape count -1", PE, "", lambda: f32(4).reshape_((3, -1))),
     ("reshape int", TypeError, "", lambda: ops.reshape(f32(4), 4)),
@@ -210,17 +225,27 @@ def _index(*shape):
     (
         "transpose",
         ValueError,
-        "must be less than the tensor's rank",
+        "Values in permutation must be less than the tensor's rank",
         lambda: ops.transpose(f32(1, 2), (0, 2)),
     ),
     (
         "transpose_",
         ValueError,
-        "must be less than the tensor's rank",
+        "Values in permutation must be less than the tensor's rank",
         lambda: f32(1, 2).transpose_((3, 0)),
     ),
-    ("concat type", TypeError, "must have the same type", lambda: ops.concat([f32(2), f16(2)])),
-    ("concat_ type", TypeError, "must have the same type", lambda: ops.concat_([f32(2), i32(2)])),
+    (
+        "concat type",
+        ValueError,
+        "All inputs to a concat operation must have the same type:",
+        lambda: ops.concat([f32(2), f16(2)]),
+    ),
+    (
+        "concat_ type",
+        ValueError,
+        "All inputs to a concat operation must have the same type:",
+        lambda: ops.concat_([f32(2), i32(2)]),
+    ),
     ("concat shape", PE, "", lambda: ops.concat([f32(2, 3), f32(2, 2)])),
     ("concat axis", PE, "", lambda: ops.concat([f32(2, 3), f32(2, 3)], axis=2)),
     ("split", ValueError, "does not equally divide", lambda: ops.split(f32(5), 2)),
@@ -290,7 +315,7 @@ def _index(*shape):
         lambda: ops.onehot(_index(2), i32(), f32(2), -1),
     ),
     ("init", ValueError, "Unknown init_type", lambda: ops.init((2,), popxl.int32, init_type="one")),
-    ("ipu_copy", ValueError, "Could not infer the ipu", lambda: ops.ipu_copy(f32(2), 1)),
+    ("ipu_copy", ValueError, "Please specify `source`", lambda: ops.ipu_copy(f32(2), 1)),
     (
         "remote_store",
         ValueError,
@@ -313,7 +338,7 @@ def _index(*shape):
         "remote offset rank",
         ValueError,
         "",
-        lambda: ops.remote_load(popxl.remote_buffer((2,), popxl.float32), _index(1)),
+        lambda: ops.remote_load(popxl.remote_buffer((2,), popxl.float32), _index(2)),
     ),
     (
         "code to",
@@ -324,7 +349,7 @@ def _index(*shape):
     (
         "code of the graph",
         ValueError,
-        "cannot load the code",
+        "^The remote_code_load op cannot load the code",
         lambda: ops.remote_code_load(popxl.gmg(), "executable"),
     ),
 )
@@ -502,7 +527,6 @@ def _scale(value=0, dtype=popxl.int32):
         lambda: ops.batch_norm_inference(f32(2, 3), f32(3), f32(3), f32(3), f32(3)),
     ),
     ("labels", PE, "must have shape", lambda: ops.nll_loss(f32(2, 3), i32(3))),
-    ("labels type", PE, "integer data type", lambda: ops.nll_loss(f32(2, 3), f32(2))),
     (
         "reduction",
         ValueError,
@@ -538,12 +562,12 @@ def test_linear_algebra_images_and_losses(case):
         (
             f.__name__,
             ValueError,
-            "Weight decay requires weight",
+            "Weight decay requires weight to not be None.",
             lambda f=f, betas=betas: f(f32(2), f32(2), time_step=f32(), weight_decay=0.1, **betas),
         )
         for f, betas in (
             (var_updates.adam_updater, {"beta1": 0.9, "beta2": 0.99}),
-            (var_updates.lamb_updater, {"beta1": 0.9, "beta2": 0.99}),
+            (var_updates.lamb_updater, {}),
             (var_updates.adamax_updater, {}),
         )
     ),
@@ -551,7 +575,7 @@ def test_linear_algebra_images_and_losses(case):
         (
             f"{f.__name__} without {left}",
             ValueError,
-            "Bias correction requires both beta1 and beta2",
+            "Bias correction requires both beta1 and beta2 to not be None.",
             lambda f=f, left=left: f(
                 f32(2), f32(2), time_step=f32(), **{"beta1" if left == "beta2" else "beta2": 0.9}
             ),
@@ -562,7 +586,7 @@ def test_linear_algebra_images_and_losses(case):
     (
         "adamax",
         ValueError,
-        "AdaMax requires time_step",
+        "AdaMax requires time_step to not be None.",
         lambda: var_updates.adamax_updater(f32(2), f32(2)),
     ),
     (

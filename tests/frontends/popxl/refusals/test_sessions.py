@@ -127,7 +127,11 @@ def _outputs(shape, name="y"):
             TypeError,
             "is not of type Constant or Variable",
         ),
-        (lambda s, n: s.write_variable_data(n["c"], 1), TypeError, "is not of type Variable"),
+        (
+            lambda s, n: s.write_variable_data(n["c"], 1),
+            TypeError,
+            "^Tensor t is not of type Variable",
+        ),
         (
             lambda s, n: s.write_variable_data(n["w"], np.ones(3)),
             TypeError,

@@ -136,7 +136,7 @@ def test_a_loop_runs_a_graph_around_the_one_that_is_repeated():
         (info.graph_to_parent_output_index, 0),
         (info.parent_to_graph_output_index, 1),
     ):
-        with pytest.raises(popxl.errors.popart_exception, match="There is no"):
+        with pytest.raises(IndexError, match="There is no"):
             method(index)
 
 
@@ -208,7 +208,7 @@ def test_call_info_leads_from_the_graph_to_its_caller_and_back():
             info.graph_to_parent(x)
         with pytest.raises(ValueError, match="is not a parent graph input"):
             info.parent_to_graph(info.outputs[0])
-        with pytest.raises(popxl.errors.popart_exception):
+        with pytest.raises(IndexError):
             info.parent_input(2)
 
 

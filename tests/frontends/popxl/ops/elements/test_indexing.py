@@ -88,12 +88,36 @@ def test_an_update_in_place_is_seen_by_the_tensor():
     popxl_programs.check(build, [X, index, np.full((1, 4), 9, np.float32)], {"t": expected})
 
 
-def test_an_index_out_of_range_is_an_error_that_names_the_line():
-    def build(t, i):
-        return {"found": ops.gather(t, i)}  # here
+@pytest.mark.parametrize("gather", [ops.gather, ops.tied_gather])
+def test_indices_out_of_range_are_no_error(gather):
+    def build(t, i, u):
+        found = {"signed": gather(t, i), "unsigned": gather(t, u)}
+        found["zero_signed"] = gather(t, i, zero_OOR=True)
+        return {**found, "zero_unsigned": gather(t, u, zero_OOR=True)}
 
-    with pytest.raises(Exception, match=r"test_indexing.py.*(\n.*)*ops.gather\(t, i\)}  # here"):
-        popxl_programs.run(build, [X, ROWS + 9])
+    signed = np.int32([0, -1, 99, 2])
+    found = popxl_programs.run(build, [X, signed, signed.view(np.uint32)])
+    expected = np.stack([X[0], 0 * X[0], 0 * X[0], X[2]])
+    for kind in ("signed", "unsigned"):
+        np.testing.assert_array_equal(found[kind][[0, 3]], X[[0, 2]])
+        np.testing.assert_array_equal(found[f"zero_{kind}"], expected)
+
+
+def test_updates_of_another_shape_fill_the_part_in_order():
+    def build(t, i, u):
+        return {
+            name: ops.dynamic_update(t, i, part, [0], [2], True)
+            for name, part in (
+                ("flat", u.reshape((8,))),
+                ("short", u[:1]),
+            )
+        }
+
+    part = 50 + np.arange(8, dtype=np.float32).reshape(2, 4)
+    flat, short = X.copy(), X.copy()
+    flat[:2], short[:2] = part, [part[0], 0 * part[1]]
+    index = np.array([0], np.int32)
+    popxl_programs.check(build, [X, index, part], {"flat": flat, "short": short})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +127,6 @@ def test_an_index_out_of_range_is_an_error_that_names_the_line():
         (lambda x, i: ops.gather(x, x), "indices must be integers"),
         (lambda x, i: ops.scatter(x, i, x), "indices the shape of"),
         (lambda x, i: ops.dynamic_slice(x, i[:1], [0], [4], True), "is not inside"),
-        (lambda x, i: ops.dynamic_update(x, i[:1], x, [0], [1], True), "must have the shape"),
         (lambda x, i: ops.onehot(i, i, x, 0), "does not have data"),
     ],
 )

@@ -122,6 +122,22 @@ def test_nearest_elements(nearest_mode, coordinates, expected):
     popxl_programs.check(build, [x], {"y": np.float32(expected)})
 
 
+def test_linear_interpolation_is_that_of_float32():
+    data, factor = np.linspace(-3, 5, 41, dtype=np.float32), 0.3
+
+    def build(t):
+        return {"y": ops.interpolate(t, (factor,), "linear")}
+
+    one, half, step = np.float32(1), np.float32(0.5), np.float32(1 / factor)
+    expected = []
+    for i in range(int(41 * factor)):
+        place = max((np.float32(i) + half) * step - half, np.float32(0))
+        low = int(place)
+        rest = place - np.float32(low)
+        expected.append((one - rest) * data[low] + rest * data[min(low + 1, 40)])
+    popxl_programs.check(build, [data], {"y": np.float32(expected)}, 1e-7)
+
+
 def test_cubic_interpolation_weighs_four_elements():
     x = np.float32([1, 2, 3, 4, 5, 6, 7, 8])
     bump = np.float32([0, 0, 0, 1, 0, 0, 0, 0])

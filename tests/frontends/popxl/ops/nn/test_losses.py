@@ -157,6 +157,26 @@ def test_updates_compute_their_formulas():
     popxl_programs.check(build, [t, x], arrays)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_labels_may_have_another_shape(reduction):
+    def build(probs, labels):
+        grad = popxl.constant(np.float32([1, 2, 3])) if reduction == "none" else 2.0
+        found = {}
+        for name, shape in (("flat", (3,)), ("other", (3, 1))):
+            given = grad.reshape(shape) if reduction == "none" else grad
+            loss, dx = ops.nll_loss_with_softmax_grad(
+                probs, labels.reshape(shape), given, 1, reduction
+            )
+            found.update({f"{name}_loss": loss, f"{name}_dx": dx})
+        return found
+
+    probs = np.float32([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    found = popxl_programs.run(build, [probs, np.int32([0, 1, 1])])
+    np.testing.assert_array_equal(found["other_dx"], found["flat_dx"])
+    shape = (3, 1) if reduction == "none" else ()
+    np.testing.assert_array_equal(found["other_loss"], found["flat_loss"].reshape(shape))
+
+
 def test_wrong_losses_and_updates_are_refused():
     error = popxl.errors.popart_exception
     with popxl.Ir().main_graph:
@@ -165,8 +185,10 @@ def test_wrong_losses_and_updates_are_refused():
             ops.nll_loss(p, i, reduction="max")
         with pytest.raises(error, match="must have shape"):
             ops.nll_loss(p, i[:2])
-        with pytest.raises(error, match="integer data type"):
-            ops.nll_loss(p, p[:, 0])
+        with pytest.raises(error, match="must have shape"):
+            ops.nll_loss_with_softmax_grad(p, i[:2])
+        # The type of labels is not checked here, as in the original.
+        assert ops.nll_loss(p, p[:, 0]).shape == ()
         with pytest.raises(error, match="must divide the channels"):
             ops.group_norm(t, p[:, 0], p[:, 0], 3)
         with pytest.raises(error, match="must have the shape of the tensor"):

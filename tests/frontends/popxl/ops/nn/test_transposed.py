@@ -52,6 +52,12 @@ CASES = [
         lambda t, w: whole(t, w)[:, :, :6, 1:5],
         [X, W],
     ),
+    Case(
+        "to a whole shape",
+        built(output_shape=(X.shape[0], W.shape[1], 6, 4), pad_type="same_upper"),
+        lambda t, w: whole(t, w)[:, :, :6, 1:5],
+        [X, W],
+    ),
     Case("groups", built(groups=2), grouped, [X, W]),
 ]
 
