@@ -8,6 +8,7 @@ inputs by name and binds them (`graph/`), and `transforms/` makes graphs of grap
 from tensorflow_ipu.frontends.popxl_addons import (
     array_munging,
     debugging,
+    graph_common,
     layers,
     ops,
     optimizers,
@@ -35,11 +36,26 @@ from tensorflow_ipu.frontends.popxl_addons.array_munging import (
     unshard2D,
     unshard_arrays,
 )
-from tensorflow_ipu.frontends.popxl_addons.debugging import print_tensor, print_text
+from tensorflow_ipu.frontends.popxl_addons.debugging import (
+    LEVELS,
+    LEVELS_TYPE,
+    MODEL_LOG_LEVEL,
+    MODEL_LOG_LEVEL_VAL,
+    print_tensor,
+    print_text,
+)
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import DotTree
 from tensorflow_ipu.frontends.popxl_addons.graph import BoundGraph, GraphWithNamedArgs
-from tensorflow_ipu.frontends.popxl_addons.graph_cache import GraphCache, function
+from tensorflow_ipu.frontends.popxl_addons.graph_cache import (
+    GraphCache,
+    argument_hash,
+    bound_arguments,
+    function,
+    get_function_hash,
+    tensor_hash,
+)
 from tensorflow_ipu.frontends.popxl_addons.module import Module
+from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors, TensorMap
 from tensorflow_ipu.frontends.popxl_addons.ops import (
     cross_entropy,
@@ -48,41 +64,68 @@ from tensorflow_ipu.frontends.popxl_addons.ops import (
     host_load,
     host_store,
 )
-from tensorflow_ipu.frontends.popxl_addons.patterns import disable_fc_pass, enable_fc_pass
 from tensorflow_ipu.frontends.popxl_addons.performance_utils import (
+    FLOPS_FNS,
+    elementwise_binary_flops,
     evaluate_FLOPs,
     evaluate_ir_FLOPs,
     format_flops_scientific,
+    group_norm_flops,
+    matmul_flops,
     print_FLOPs,
     total_FLOPs,
 )
 from tensorflow_ipu.frontends.popxl_addons.remote import (
+    NamedRemoteBuffers,
     create_remote_buffer,
+    load_remote,
     load_remote_graph,
     named_buffers,
     named_variable_buffers,
+    store_remote,
     store_remote_graph,
 )
-from tensorflow_ipu.frontends.popxl_addons.route_tensor import is_subgraph, route_tensor_into_graph
+from tensorflow_ipu.frontends.popxl_addons.route_tensor import (
+    called_graph_paths,
+    is_subgraph,
+    route_tensor_into_graph,
+)
 from tensorflow_ipu.frontends.popxl_addons.seed_variable import seed_variable
 from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
-from tensorflow_ipu.frontends.popxl_addons.task_session import TaskSession, write_variables_pb
+from tensorflow_ipu.frontends.popxl_addons.task_session import (
+    ReportMissingMethods,
+    TaskSession,
+    initialise_memmap_dir_from_checkpoint,
+    write_variables_pb,
+)
 from tensorflow_ipu.frontends.popxl_addons.transforms import (
     BatchSerialResult,
+    Pipelining,
+    RemoteBufferWithOffset,
     RemoteHandle,
+    add_recompute_inputs,
     autodiff,
     autodiff_with_accumulation,
     batch_serial_buffer,
     batch_serialise,
     batch_serialise_fwd_and_grad,
+    batch_serialise_non_overlapped,
+    batch_serialise_overlapped,
+    disable_fc_pass,
+    enable_fc_pass,
     pipelined_execution,
     recompute_graph,
+    set_available_memory_proportion_by_ipu,
+    set_graph_available_memory_proportion_by_ipu,
 )
+from tensorflow_ipu.frontends.popxl_addons.transforms.repeat_graph import repeat_graph
 from tensorflow_ipu.frontends.popxl_addons.utils import (
     OrderedDict,
     WeightsDict,
-    set_available_memory_proportion_by_ipu,
-    set_graph_available_memory_proportion_by_ipu,
+    duplicate_items,
+    null_context,
+    overrides,
+    suffix_graph_name,
     timer,
 )
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,14 +68,14 @@ def unshard(x: np.ndarray, axis: int) -> np.ndarray:
     return unshard_arrays(list(x), axis)
 
 
-def unshard_arrays(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
+def unshard_arrays(xs: Sequence[np.ndarray], axis: int) -> np.ndarray:
     """Joins arrays.
 
     Args:
-        arrays: the arrays.
+        xs: the arrays.
         axis: the axis that they are joined along.
     """
-    return np.concatenate(arrays, axis)
+    return np.concatenate(xs, axis)
 
 
 def repeat(x: np.ndarray, n: int, axis: int = 0) -> np.ndarray:
@@ -100,55 +101,55 @@ def repeat_axis(x: np.ndarray, n: int, axis: int = 0) -> np.ndarray:
 
 
 def split2D(  # noqa: N802
-    x: np.ndarray, n1: int, n2: int, axis1: int, axis2: int
+    x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int
 ) -> list[list[np.ndarray]]:
     """Splits an array along two axes.
 
     Args:
         x: the array.
-        n1: how many parts along the first.
-        n2: how many parts along the second.
-        axis1: the first axis.
-        axis2: the second axis.
+        n_1: how many parts along the first.
+        n_2: how many parts along the second.
+        axis_1: the first axis.
+        axis_2: the second axis.
 
     Returns:
         For each part along the first axis the parts along the second.
     """
-    return [np.split(part, n2, axis2) for part in np.split(x, n1, axis1)]
+    return [np.split(part, n_2, axis_2) for part in np.split(x, n_1, axis_1)]
 
 
 def shard2D(  # noqa: N802
-    x: np.ndarray, n1: int, n2: int, axis1: int, axis2: int
+    x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int
 ) -> np.ndarray:
     """Splits an array along two axes.
 
     Args:
         x: the array.
-        n1: how many parts along the first.
-        n2: how many parts along the second.
-        axis1: the first axis.
-        axis2: the second axis.
+        n_1: how many parts along the first.
+        n_2: how many parts along the second.
+        axis_1: the first axis.
+        axis_2: the second axis.
 
     Returns:
         The parts, `(n1 * n2, ...)`, those of the second axis next to each other.
     """
-    return np.stack([part for row in split2D(x, n1, n2, axis1, axis2) for part in row])
+    return np.stack([part for row in split2D(x, n_1, n_2, axis_1, axis_2) for part in row])
 
 
 def unshard2D(  # noqa: N802
-    x: np.ndarray, n1: int, n2: int, axis1: int, axis2: int
+    x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int
 ) -> np.ndarray:
     """Joins what `shard2D` split.
 
     Args:
         x: the parts, `(n1 * n2, ...)`.
-        n1: how many parts along the first axis.
-        n2: how many parts along the second.
-        axis1: the first axis.
-        axis2: the second axis.
+        n_1: how many parts along the first axis.
+        n_2: how many parts along the second.
+        axis_1: the first axis.
+        axis_2: the second axis.
     """
-    rows = [unshard(x[i * n2 : (i + 1) * n2], axis2) for i in range(n1)]
-    return unshard_arrays(rows, axis1)
+    rows = [unshard(x[i * n_2 : (i + 1) * n_2], axis_2) for i in range(n_1)]
+    return unshard_arrays(rows, axis_1)
 
 
 def repeat_shard(
@@ -207,8 +208,7 @@ def tensor_parallel_input(
         ValueError: If `tp` is larger than, or no divisor of, the number of replicas, or the batches
             cannot be shared out.
     """
-    if tp > rf or rf % tp:
-        raise ValueError(f"tp={tp} must be a divisor of rf={rf}, the number of replicas.")
+    _check_parallel(tp, rf)
     batches = np.asarray(input_data)
     if batches.shape[0] % (rf // tp):
         raise ValueError(f"{batches.shape[0]} batches cannot be shared by {rf // tp} replicas.")
@@ -216,44 +216,57 @@ def tensor_parallel_input(
     copies: list[Any] = [groups if repeat_fn is None else repeat_fn(groups, i) for i in range(tp)]
     laid = np.stack(copies, 2)
     laid = laid.reshape(groups.shape[0], rf, *laid.shape[3:])
-    return squeeze_safe(squeeze_safe(laid, 1), 0)
+    return squeeze_safe(laid, (0, 1))
 
 
 def tensor_parallel_output(
     output_data: np.ndarray,
+    num_host_transfers: int,
     tp: int,
     rf: int,
-    merge_fn: Callable[[list[np.ndarray]], np.ndarray] | None = None,
+    data_shape: Sequence[int],
+    tp_identical: bool = True,
+    true_num_host_transfers: int | None = None,
 ) -> np.ndarray:
-    """Returns the batches of what replicas stored, some of which worked on one batch together.
+    """Returns the samples that replicas stored, where some work on one batch together.
 
     Args:
-        output_data: what `Session.run` returns: `(batches * tp / rf, rf, ...)`, without dimensions
-            of 1 at the beginning.
+        output_data: what `Session.run` returns: `(num_host_transfers, rf, ...)`, without
+            dimensions of 1 at the beginning.
+        num_host_transfers: how often each replica stored.
         tp: how many replicas that follow each other have the same batch.
         rf: how many replicas there are.
-        merge_fn: takes the data of the first replica of each batch, of the second one and so on,
-            each `(batches, ...)`; returns the batches. By default those of the first replicas are
-            taken: they are the same.
+        data_shape: the shape of a sample.
+        tp_identical: whether the replicas of a batch stored the same. Then one copy is returned.
+        true_num_host_transfers: how many of the transfers count, from the first; all by default.
 
     Returns:
-        The batches, `(batches, ...)`.
+        `(samples, *data_shape)`; if the replicas of a batch differ, `(samples, tp, *data_shape)`.
 
     Raises:
-        ValueError: If `tp` is larger than, or no divisor of, the number of replicas, or there is no
-            dimension for these.
+        ValueError: If `tp` is larger than, or no divisor of, the number of replicas, or the data do
+            not have as many elements.
     """
+    _check_parallel(tp, rf)
+    shape = tuple(data_shape)
+    found = np.asarray(output_data)
+    least = num_host_transfers * rf * math.prod(shape)
+    if not least or found.size % least:
+        raise ValueError(
+            f"Expected an array of {num_host_transfers} transfers of {rf} replicas, with samples "
+            f"of the shape {shape}. Received: shape={found.shape}"
+        )
+    found = found.reshape(num_host_transfers, rf // tp, tp, -1, *shape)
+    found = found[:true_num_host_transfers]
+    if tp_identical:
+        return found[:, :, 0].reshape(-1, *shape)
+    return np.moveaxis(found, 2, 3).reshape(-1, tp, *shape)
+
+
+def _check_parallel(tp: int, rf: int) -> None:
+    """Refuses groups of replicas that do not fill all replicas."""
     if tp > rf or rf % tp:
         raise ValueError(f"tp={tp} must be a divisor of rf={rf}, the number of replicas.")
-    found = np.asarray(output_data)
-    if rf == 1:
-        return found if merge_fn is None else merge_fn([found])
-    if found.shape[1:2] != (rf,):
-        found = found[np.newaxis]  # of one row
-    if found.shape[1:2] != (rf,):
-        raise ValueError(f"Expected an array (rows, {rf}, ...). Received: shape={found.shape}")
-    batches = found.reshape(-1, tp, *found.shape[2:])
-    return batches[:, 0] if merge_fn is None else merge_fn([batches[:, i] for i in range(tp)])
 
 
 def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:
@@ -270,11 +283,17 @@ def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:
     return np.pad(x, widths, constant_values=value)
 
 
-def squeeze_safe(x: np.ndarray, axis: int) -> np.ndarray:
-    """Removes an axis if its length is 1.
+def squeeze_safe(x: np.ndarray, axis: int | Sequence[int] | None = None) -> np.ndarray:
+    """Removes axes whose length is 1.
 
     Args:
         x: the array.
-        axis: the axis.
+        axis: the axis, or several; all by default. Those that are longer stay.
+
+    Raises:
+        IndexError: If the array has no such axis.
     """
-    return np.squeeze(x, axis) if x.ndim and x.shape[axis] == 1 else x
+    if axis is None:
+        return np.squeeze(x)
+    axes = {handle_negative_axis(x, one) for one in np.atleast_1d(axis).tolist()}
+    return np.squeeze(x, tuple(sorted(one for one in axes if x.shape[one] == 1)))

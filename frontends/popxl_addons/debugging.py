@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 
-__all__ = ["print_tensor", "print_text"]
+__all__ = [
+    "LEVELS",
+    "LEVELS_TYPE",
+    "MODEL_LOG_LEVEL",
+    "MODEL_LOG_LEVEL_VAL",
+    "print_tensor",
+    "print_text",
+]
 
-_LEVELS = {"TRACE": 0, "DEBUG": 1, "INFO": 2, "WARN": 3}
-_VARIABLE = "MODEL_LOG_LEVEL"
+LEVELS_TYPE = Literal["TRACE", "DEBUG", "INFO", "WARN"]
+LEVELS: dict[str, int] = {"TRACE": 0, "DEBUG": 1, "INFO": 2, "WARN": 3}
+_VARIABLE, _DEFAULT = "MODEL_LOG_LEVEL", "INFO"
+# The level of the environment when this is imported. Prints look at the environment each time.
+MODEL_LOG_LEVEL = os.environ.get(_VARIABLE, _DEFAULT).upper()
+MODEL_LOG_LEVEL_VAL = LEVELS.get(MODEL_LOG_LEVEL, LEVELS[_DEFAULT])
 
 
 def _is_shown(level: str) -> bool:
     """Whether prints of a level are on, by the environment variable MODEL_LOG_LEVEL."""
-    shown = os.environ.get(_VARIABLE, "INFO").upper()
+    shown = os.environ.get(_VARIABLE, _DEFAULT).upper()
     for name, value in (("level", level), (_VARIABLE, shown)):
-        if value not in _LEVELS:
-            raise ValueError(f"{name} must be one of {list(_LEVELS)}. Received: {value!r}")
-    return _LEVELS[shown] <= _LEVELS[level]
+        if value not in LEVELS:
+            raise ValueError(f"{name} must be one of {list(LEVELS)}. Received: {value!r}")
+    return LEVELS[shown] <= LEVELS[level]
 
 
-def print_tensor(t: popxl.Tensor, *args: Any, level: str = "DEBUG", **kwargs: Any) -> popxl.Tensor:
+def print_tensor(
+    t: popxl.Tensor, *args: Any, level: LEVELS_TYPE = "DEBUG", **kwargs: Any
+) -> popxl.Tensor:
     """Prints a tensor each time that the program passes here, if prints of the level are on.
 
     Args:
@@ -41,7 +54,7 @@ def print_tensor(t: popxl.Tensor, *args: Any, level: str = "DEBUG", **kwargs: An
     return ops.print_tensor(t, *args, **kwargs) if _is_shown(level) else t
 
 
-def print_text(text: str, num: float | None = None, level: str = "DEBUG") -> None:
+def print_text(text: str, num: float | None = None, level: LEVELS_TYPE = "DEBUG") -> None:
     """Prints a text each time that the program passes here, if prints of the level are on.
 
     Args:

@@ -43,6 +43,10 @@ class DotTree(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __bool__(self) -> bool:
+        """A tree is true, also one without entries: programs ask so whether there is one."""
+        return True
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
@@ -129,18 +133,18 @@ class DotTree(Generic[T]):
         """Returns an empty tree of the same class."""
         return type(self)()
 
-    def update(self, other: DotTree[T] | Mapping[str, Any], overwrite: bool = False) -> None:
+    def update(self, values: DotTree[T] | Mapping[str, Any], overwrite: bool = False) -> None:
         """Adds the entries of another tree.
 
         Args:
-            other: the tree, or a dictionary.
+            values: the tree, or a dictionary.
             overwrite: whether they may take the place of others.
 
         Raises:
             ValueError: If there is one of the name already.
         """
-        for key in other.keys():
-            self.insert(key, other[key], overwrite)
+        for key in values.keys():
+            self.insert(key, values[key], overwrite)
 
     def pop(self, key: str | int) -> Any:
         """Removes an entry and returns it.
@@ -206,6 +210,10 @@ class DotTree(Generic[T]):
         """Returns all values, also those of trees inside."""
         return list(self.to_dict().values())
 
+    def len(self) -> int:
+        """Returns the number of the entries: of values and of trees."""
+        return len(self._entries)
+
     def len_flat(self) -> int:
         """Returns the number of all values."""
         return len(self.to_dict())
@@ -253,24 +261,24 @@ class DotTree(Generic[T]):
         names, values = zip(*pairs)
         return names, values
 
-    def to_mapping(self, other: DotTree[Any]) -> dict[T, Any]:
+    def to_mapping(self, values: DotTree[Any]) -> dict[T, Any]:
         """Returns the values of another tree by those of this one that have their names.
 
         Args:
-            other: the other tree.
+            values: the other tree.
         """
-        others = other.to_dict()
-        return {value: others[key] for key, value in self.to_dict().items() if key in others}
+        others = values.to_dict()
+        return {own: others[key] for key, own in self.to_dict().items() if key in others}
 
 
-def to_mapping(key_tree: DotTree[Any], value_tree: DotTree[Any]) -> dict[Any, Any]:
+def to_mapping(key: DotTree[Any], value: DotTree[Any]) -> dict[Any, Any]:
     """Returns the values of one tree by those of another that have their names.
 
     Args:
-        key_tree: the tree whose values are the keys.
-        value_tree: the tree whose values are the values.
+        key: the tree whose values are the keys.
+        value: the tree whose values are the values.
     """
-    return key_tree.to_mapping(value_tree)
+    return key.to_mapping(value)
 
 
 def sanitise(name: str) -> str:

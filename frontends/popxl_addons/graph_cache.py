@@ -10,7 +10,16 @@ from typing import Any
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
 
-__all__ = ["GraphCache", "function", "key_of", "tensors_of"]
+__all__ = [
+    "GraphCache",
+    "argument_hash",
+    "bound_arguments",
+    "function",
+    "get_function_hash",
+    "key_of",
+    "tensor_hash",
+    "tensors_of",
+]
 
 
 class GraphCache:
@@ -18,7 +27,7 @@ class GraphCache:
 
     def __init__(self) -> None:
         """Makes an empty cache."""
-        self._graphs: dict[Any, popxl.Graph] = {}
+        self._graphs: dict[Any, tuple[popxl.Graph, Any]] = {}
 
     def __repr__(self) -> str:
         return f"GraphCache[{len(self._graphs)} graphs]"
@@ -27,7 +36,8 @@ class GraphCache:
         """Returns the graph of a function, made at the first call.
 
         There is one for each Ir, IPU, tile set and set of arguments: of tensors the shapes and
-        types count, of others the values.
+        types count, of others the values. Functions are the same if their hashes are: objects of
+        a class with `__hash__` share a graph.
 
         Args:
             fn: as for `popxl.Ir.create_graph`.
@@ -40,8 +50,9 @@ class GraphCache:
         ir = popxl.gir()
         key = key_of(fn, args, kwargs)
         if key not in self._graphs:
-            self._graphs[key] = ir.create_graph(fn, *args, **kwargs)
-        return self._graphs[key]
+            # The function is kept, so no other one has its hash.
+            self._graphs[key] = ir.create_graph(fn, *args, **kwargs), fn
+        return self._graphs[key][0]
 
 
 def key_of(fn: Any, args: Any, kwargs: Any) -> Any:
@@ -55,7 +66,62 @@ def key_of(fn: Any, args: Any, kwargs: Any) -> Any:
     build = fn.build if isinstance(fn, popxl.Module) else fn
     arguments = tuple((p.name, _frozen(value, p)) for p, value in _arguments(build, args, kwargs))
     place = (popxl.context.current_ipu(), popxl.context.current_tile_set())
-    return (popxl.gir(), fn, place, arguments)
+    return (popxl.gir(), hash(fn), place, arguments)
+
+
+def get_function_hash(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
+    """Returns the hash of a call of a function in the current graph.
+
+    Args:
+        fn: the function or module.
+        *args: its arguments.
+        **kwargs: its arguments by name.
+
+    Raises:
+        TypeError: If an argument cannot be hashed.
+    """
+    return hash(key_of(fn, args, kwargs))
+
+
+def bound_arguments(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> inspect.BoundArguments:
+    """Returns the arguments of a function by parameter, with those that have defaults.
+
+    Args:
+        fn: the function or module.
+        *args: its arguments.
+        **kwargs: its arguments by name.
+    """
+    build = fn.build if isinstance(fn, popxl.Module) else fn
+    bound = inspect.signature(build).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound
+
+
+def tensor_hash(t: popxl.Tensor | popxl.TensorSpec) -> int:
+    """Returns the hash of the shape, type and meta shape of a tensor.
+
+    Args:
+        t: the tensor.
+    """
+    return hash(popxl.TensorSpec(t.shape, t.dtype, t.meta_shape))
+
+
+def argument_hash(arg: Any) -> int:
+    """Returns the hash of an argument; tensors in it count with their shapes and types.
+
+    Args:
+        arg: the argument, also a list, a tuple or a dictionary of arguments.
+
+    Raises:
+        TypeError: If it cannot be hashed.
+    """
+    if isinstance(arg, (popxl.Tensor, popxl.TensorSpec)):
+        return tensor_hash(arg)
+    if isinstance(arg, (list, tuple)):
+        return hash(tuple(argument_hash(item) for item in arg))
+    if isinstance(arg, dict):
+        return hash(tuple((key, argument_hash(value)) for key, value in arg.items()))
+    return hash((type(arg), arg))
 
 
 def tensors_of(fn: Callable[..., Any], args: Any, kwargs: Any) -> list[popxl.Tensor]:
@@ -79,8 +145,7 @@ def _arguments(
     fn: Callable[..., Any], args: Any, kwargs: Any
 ) -> list[tuple[inspect.Parameter, Any]]:
     """Returns the parameters of a function, each with its argument."""
-    bound = inspect.signature(fn).bind(*args, **kwargs)
-    bound.apply_defaults()
+    bound = bound_arguments(fn, *args, **kwargs)
     return [(bound.signature.parameters[name], value) for name, value in bound.arguments.items()]
 
 

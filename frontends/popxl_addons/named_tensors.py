@@ -47,11 +47,11 @@ class NamedTensorData(DotTree[np.ndarray]):
     """Arrays by name: the values of tensors."""
 
 
-def print_named_tensors(nt: NamedTensors) -> None:
+def print_named_tensors(named_tensors: NamedTensors) -> None:
     """Prints tensors each time that the program passes here, with their names as titles.
 
     Args:
-        nt: tensors of the current graph.
+        named_tensors: tensors of the current graph.
     """
-    for name, tensor in nt.to_dict().items():
+    for name, tensor in named_tensors.to_dict().items():
         popxl.ops.print_tensor(tensor, title=name)

@@ -7,10 +7,16 @@ are compiled here, so there is nothing left to do.
 from __future__ import annotations
 
 from tensorflow_ipu.frontends import popxl
+from tensorflow_ipu.frontends.popart.enums import PatternsLevel
 
-__all__ = ["apply_pre_alias_patterns", "disable_fc_pass", "enable_fc_pass"]
+__all__ = ["apply_pre_alias_patterns", "patterns_level"]
 
-_LEVELS = ("all", "default", "minimal", "none")
+patterns_level = {
+    "no_patterns": PatternsLevel.NoPatterns,
+    "minimal": PatternsLevel.Minimal,
+    "default": PatternsLevel.Default,
+    "all": PatternsLevel.All,
+}
 
 
 def apply_pre_alias_patterns(ir: popxl.Ir, level: str = "default") -> None:
@@ -18,26 +24,10 @@ def apply_pre_alias_patterns(ir: popxl.Ir, level: str = "default") -> None:
 
     Args:
         ir: the program.
-        level: which patterns: "all", "default", "minimal" or "none".
+        level: which patterns: "no_patterns", "minimal", "default" or "all".
 
     Raises:
         ValueError: If the level is unknown.
     """
-    if level not in _LEVELS:
-        raise ValueError(f"level must be one of {_LEVELS}. Received: {level!r}")
-
-
-def disable_fc_pass(ir: popxl.Ir) -> None:
-    """Does nothing: products are not laid out for training as fully connected layers here.
-
-    Args:
-        ir: the program.
-    """
-
-
-def enable_fc_pass(ir: popxl.Ir) -> None:
-    """Does nothing: products are not laid out for training as fully connected layers here.
-
-    Args:
-        ir: the program.
-    """
+    if level not in patterns_level:
+        raise ValueError(f"level must be one of {list(patterns_level)}. Received: {level!r}")

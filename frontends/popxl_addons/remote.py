@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from typing import Any, Union
@@ -85,7 +86,7 @@ def named_variable_buffers(
     found = {}
     for name, factory in factories.to_dict().items():
         spec = popxl.TensorSpec(factory.shape, factory.dtype, factory.meta_shape or ())
-        group = factory.replica_grouping or popxl.gir().replica_grouping()
+        group = factory.replica_grouping
         over = 1
         if not spec.meta_shape:  # shards stay shards
             asked = shard_over_dict
@@ -121,31 +122,46 @@ def named_buffers(tensors: NamedTensors, entries: int = 1) -> NamedRemoteBuffers
     )
 
 
-def load_remote(buffers: NamedRemoteBuffers, entry: Entry = 0) -> NamedTensors:
+def load_remote(
+    buffers: NamedRemoteBuffers, entry: Entry = 0, use_io_tiles: bool = False
+) -> NamedTensors:
     """Loads an entry of each buffer, in the current graph.
 
     Args:
         buffers: the buffers.
         entry: the number of the entry, or a scalar of integers.
+        use_io_tiles: whether the I/O tiles load them; the tensors are then copied to the others.
     """
-    return NamedTensors.from_dict(
-        {
+    with _tiles(use_io_tiles):
+        loaded = {
             name: ops.remote_load(buffer, entry, name)
             for name, buffer in sorted(buffers.to_dict().items())
         }
-    )
+    if use_io_tiles:
+        loaded = {name: ops.io_tile_copy(tensor) for name, tensor in loaded.items()}
+    return NamedTensors.from_dict(loaded)
 
 
-def store_remote(buffers: NamedRemoteBuffers, tensors: NamedTensors, entry: Entry = 0) -> None:
+def store_remote(
+    buffers: NamedRemoteBuffers,
+    tensors: NamedTensors,
+    entry: Entry = 0,
+    use_io_tiles: bool = False,
+) -> None:
     """Stores tensors in an entry of each buffer, in the current graph.
 
     Args:
         buffers: the buffers.
         tensors: a tensor for each.
         entry: the number of the entry, or a scalar of integers.
+        use_io_tiles: whether the I/O tiles store them; the tensors are copied there before.
     """
-    for name, buffer in sorted(buffers.to_dict().items()):
-        ops.remote_store(buffer, entry, tensors[name])
+    values = {name: tensors[name] for name in sorted(buffers.to_dict())}
+    if use_io_tiles:
+        values = {name: ops.io_tile_copy(tensor) for name, tensor in values.items()}
+    with _tiles(use_io_tiles):
+        for name, tensor in values.items():
+            ops.remote_store(buffers[name], entry, tensor)
 
 
 def load_remote_graph(
@@ -204,6 +220,11 @@ def store_remote_graph(
         with popxl.io_tiles() if use_io_tiles else popxl.name_scope("store"):
             store_remote(buffers, tensors, index)
     return GraphWithNamedArgs(graph, tensors)
+
+
+def _tiles(use_io_tiles: bool) -> contextlib.AbstractContextManager[None]:
+    """Returns the scope for loads and stores."""
+    return popxl.io_tiles() if use_io_tiles else contextlib.nullcontext()
 
 
 def _enlarge(buffers: NamedRemoteBuffers, entries: int) -> None:

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl.graph import reachable
 from tensorflow_ipu.frontends.popxl.transforms import add_input
 
-__all__ = ["is_subgraph", "route_tensor_into_graph"]
+__all__ = ["called_graph_paths", "is_subgraph", "route_tensor_into_graph"]
+
+# Of each graph: the inputs that stand for tensors of callers, by tensor.
+_routed: WeakKeyDictionary[popxl.Graph, dict[popxl.Tensor, popxl.Tensor]] = WeakKeyDictionary()
 
 
-def is_subgraph(parent: popxl.Graph, sub: popxl.Graph) -> bool:
+def called_graph_paths(parent_graph: popxl.Graph, subgraph: popxl.Graph) -> list[list[popxl.Graph]]:
+    """Returns the ways on which a graph calls another one.
+
+    Args:
+        parent_graph: the graph that calls.
+        subgraph: the other one.
+
+    Returns:
+        For each way the graphs that are called in turn, the last of which is `subgraph`.
+    """
+    paths = []
+    for called in parent_graph.called_graphs:
+        if called is subgraph:
+            paths.append([called])
+        paths += [[called, *path] for path in called_graph_paths(called, subgraph)]
+    return paths
+
+
+def is_subgraph(parent: popxl.Graph, subgraph: popxl.Graph) -> bool:
     """Returns whether a graph calls another one, directly or not.
 
     Args:
         parent: the graph that calls.
-        sub: the other one.
+        subgraph: the other one.
     """
-    return any(called is sub for called in reachable(parent)[1:])
+    return any(called is subgraph for called in reachable(parent)[1:])
 
 
 def route_tensor_into_graph(
@@ -24,7 +47,7 @@ def route_tensor_into_graph(
 ) -> popxl.Tensor:
     """Returns a tensor as an input of a graph that its graph calls, directly or not.
 
-    All calls and loops on the way pass it on.
+    All calls and loops on the way pass it on. A tensor is one input, however often it is routed.
 
     Args:
         tensor: the tensor.
@@ -52,11 +75,14 @@ def _route(
     """Returns the tensor in a graph; `known` has it in others."""
     if graph in known:
         return known[graph]
+    there = _routed.setdefault(graph, {})
+    if tensor in there and (there[tensor].by_ref or not modified):
+        return there[tensor]
     if graph.ir is not tensor.ir or not is_subgraph(tensor.graph, graph):
         raise ValueError(
-            f"{tensor!r} is not in the graph {graph!r}, nor in one from which that is called. Call "
-            "the graph before a tensor of the caller is routed into it."
+            f"{tensor!r} is not in the graph {graph!r} and is not in a known parent graph, which "
+            "calls it. Call the graph before a tensor of the caller is routed into it."
         )
     passed = [_route(tensor, site.graph, modified, known) for site in graph.call_sites]
-    known[graph] = add_input(graph, passed, tensor.name, modified)
+    known[graph] = there[tensor] = add_input(graph, passed, tensor.name, modified)
     return known[graph]

@@ -22,20 +22,28 @@ __all__ = [
 
 
 def replica_sharded_spec(
-    t: popxl.Tensor | popxl.TensorSpec, shard_over: int | None = None
+    t: popxl.Tensor | popxl.TensorSpec, shard_over: popxl.ReplicaGrouping
 ) -> popxl.TensorSpec:
     """Returns shape and type of a replica's shard of a tensor.
 
     Args:
         t: the tensor.
-        shard_over: how many replicas it is sharded over; all by default.
+        shard_over: the replicas that it is sharded over: those of each group.
 
     Returns:
         The spec of a vector, whose meta shape is the shape of the tensor. A tensor that is a shard
         already, or cannot be divided so, stays as it is.
+
+    Raises:
+        TypeError: If `shard_over` is no grouping of replicas.
     """
+    if not isinstance(shard_over, popxl.ReplicaGrouping):
+        raise TypeError(
+            "shard_over must be a popxl.ReplicaGrouping, such as ir.replica_grouping(group_size=2)."
+            f" Received: {shard_over!r}"
+        )
     spec = popxl.TensorSpec(t.shape, t.dtype, t.meta_shape)
-    over = popxl.gir().replication_factor if shard_over is None else shard_over
+    over = shard_over.group_size
     if spec.meta_shape or over == 1 or spec.nelms % over:
         return spec
     return popxl.TensorSpec((spec.nelms // over,), spec.dtype, spec.shape)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -17,9 +18,15 @@ from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensorData, NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.streams import InputStreams, OutputStreams
 
-__all__ = ["TaskSession", "write_variables_pb"]
+__all__ = [
+    "ReportMissingMethods",
+    "TaskSession",
+    "initialise_memmap_dir_from_checkpoint",
+    "write_variables_pb",
+]
 
-_REPORTS = ("none", "warn", "error")
+ReportMissingMethods = Literal["none", "warn", "error"]
+_REPORTS = get_args(ReportMissingMethods)
 _WANDB = "wandb://"
 _INFO, _MODEL, _LOADER = "session_info.json", "model", "dataloader.bin"
 
@@ -96,19 +103,55 @@ class TaskSession(popxl.Session):
         """
         self.session_state.update(info)
 
-    def run(self, *args: Any, **kwargs: Any) -> dict[popxl.DeviceToHostStream, np.ndarray]:
+    def run(
+        self,
+        inputs: Mapping[popxl.HostToDeviceStream, Any] | None = None,
+        downcast_inputs: bool = True,
+    ) -> dict[popxl.DeviceToHostStream, np.ndarray]:
         """Runs the program once, as `popxl.Session.run` does, and counts the step.
 
         Args:
-            *args: as for `popxl.Session.run`.
-            **kwargs: as for `popxl.Session.run`.
+            inputs: as for `popxl.Session.run`.
+            downcast_inputs: as for `popxl.Session.run`.
 
         Raises:
             ValueError: As `popxl.Session.run` does.
         """
-        results = super().run(*args, **kwargs)
+        results = super().run(inputs, downcast_inputs)
         self.session_state["steps"] += 1
         return results
+
+    def wandb_histogram(self, name: str, step: int, data: Any) -> None:
+        """Logs a histogram to the current run of Weights & Biases.
+
+        Args:
+            name: name of the histogram.
+            step: number of the step.
+            data: the values.
+
+        Raises:
+            ImportError: If the package `wandb` is not installed.
+        """
+        try:
+            wandb = importlib.import_module("wandb")
+        except ImportError as error:
+            raise ImportError(
+                f"The histogram {name!r} is logged with the package wandb, which cannot be "
+                "imported. Install it: pip install wandb."
+            ) from error
+        wandb.log({name: wandb.Histogram(data)}, step=step)
+
+    def wandb_variable_histograms(self, step: int = 0) -> None:
+        """Logs a histogram of each variable to the current run of Weights & Biases.
+
+        Args:
+            step: number of the step.
+
+        Raises:
+            ImportError: If the package `wandb` is not installed.
+        """
+        for name, data in self.get_named_tensors_data().to_dict().items():
+            self.wandb_histogram(name, step, data)
 
     def get_named_tensors_data(self) -> NamedTensorData:
         """Returns the values of all variables by name."""
@@ -117,7 +160,9 @@ class TaskSession(popxl.Session):
             {name: data[tensor] for name, tensor in self._variables().items()}
         )
 
-    def load_from_session(self, src: TaskSession, report_missing: str = "none") -> None:
+    def load_from_session(
+        self, src: TaskSession, report_missing: ReportMissingMethods = "none"
+    ) -> None:
         """Gives variables the values that another session's have.
 
         Args:
@@ -162,13 +207,14 @@ class TaskSession(popxl.Session):
     def load_checkpoint(
         self,
         checkpoint_dir: str | Path,
-        report_missing: str = "warn",
+        report_missing: ReportMissingMethods = "warn",
         skip_memmap: bool = False,
     ) -> None:
         """Reads what `save_checkpoint` wrote.
 
         Args:
-            checkpoint_dir: the folder.
+            checkpoint_dir: the folder. Without the file `session_info.json` in it, steps are
+                counted from 0.
             report_missing: what happens if variables are in the folder or in the session only:
                 "none", "warn" or "error".
             skip_memmap: whether variables that are files keep their values.
@@ -179,7 +225,9 @@ class TaskSession(popxl.Session):
             OSError: If it cannot be read.
         """
         folder = _local(checkpoint_dir)
-        self.session_state.update(json.loads((folder / _INFO).read_text(encoding="utf-8")))
+        info = folder / _INFO
+        state = json.loads(info.read_text(encoding="utf-8")) if info.exists() else {"steps": 0}
+        self.session_state.update(state)
         values = {}
         for path in sorted((folder / _MODEL).glob("*.npz")):
             with np.load(path, allow_pickle=False) as arrays:
@@ -237,6 +285,23 @@ def _write_npz(path: Path, value: np.ndarray) -> None:
     with private_files.replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         with archive.open("arr_0.npy", "w", force_zip64=True) as stream:
             np.save(stream, value, allow_pickle=False)
+
+
+def initialise_memmap_dir_from_checkpoint(
+    checkpoint_dir: str | Path, memmap_dir: str | Path
+) -> None:
+    """Copies the variables of a checkpoint that are files into a folder for such variables.
+
+    Args:
+        checkpoint_dir: the folder of the checkpoint.
+        memmap_dir: the other folder, as for `NamedVariableFactories.init`.
+
+    Raises:
+        ValueError: If the first is an address in Weights & Biases.
+    """
+    private_files.make_folder(memmap_dir)
+    for path in sorted((_local(checkpoint_dir) / _MODEL).glob("*.npy")):
+        private_files.write_bytes(Path(memmap_dir) / path.name, path.read_bytes())
 
 
 def write_variables_pb(session: popxl.Session, weights: Mapping[Any, np.ndarray]) -> None:

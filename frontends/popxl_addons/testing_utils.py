@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from tensorflow_ipu.frontends.popxl_addons.module import Module
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.ops.streams import host_load, host_store
 
-__all__ = ["TensorInput", "run_module"]
+__all__ = ["TensorInput", "ops_of_type", "run_module"]
 
 Weights = Callable[[NamedTensors], Any]
 
@@ -37,6 +37,16 @@ class TensorInput:
 
     def __repr__(self) -> str:
         return f"TensorInput[{self.dtype} {self.data.shape}]"
+
+
+def ops_of_type(ops: Iterable[Any], op_type: type | tuple[type, ...]) -> int:
+    """Returns how many ops are instances of a type.
+
+    Args:
+        ops: the ops.
+        op_type: the type, or several.
+    """
+    return sum(isinstance(op, op_type) for op in ops)
 
 
 def run_module(

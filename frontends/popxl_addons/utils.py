@@ -5,24 +5,23 @@ from __future__ import annotations
 import collections
 import contextlib
 import logging
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends import popxl
-
 __all__ = [
     "OrderedDict",
     "WeightsDict",
-    "set_available_memory_proportion_by_ipu",
-    "set_graph_available_memory_proportion_by_ipu",
+    "duplicate_items",
+    "null_context",
+    "overrides",
+    "suffix_graph_name",
     "timer",
 ]
 
-# Attributes of ops: of products, and of convolutions in their three passes.
-_PROPORTIONS = ("memory_proportion", "memory_proportions")
 _logger = logging.getLogger(__name__)
 
 
@@ -81,6 +80,47 @@ class OrderedDict(collections.OrderedDict[Any, Any]):
         return list(self.values())[i]
 
 
+def null_context() -> contextlib.AbstractContextManager[None]:
+    """Returns a context that does nothing."""
+    return contextlib.nullcontext()
+
+
+def suffix_graph_name(name: str, suffix: str) -> str:
+    """Returns the name of a graph with a suffix, without its number.
+
+    Args:
+        name: the name, such as `Linear_subgraph(1)`.
+        suffix: the suffix, which follows an underscore.
+    """
+    return f"{re.sub(r'_subgraph[(][0-9]+[)]', '', name)}_{suffix}"
+
+
+def overrides(cls: type, base_cls: type, method: str) -> bool:
+    """Returns whether a class has its own version of a method.
+
+    Args:
+        cls: the class.
+        base_cls: the class that it is derived from.
+        method: name of the method.
+    """
+    return getattr(cls, method, None) is not getattr(base_cls, method, None)
+
+
+def duplicate_items(iterable: Iterable[Any]) -> list[Any]:
+    """Returns the items that are there more than once, in the order of their second time.
+
+    Args:
+        iterable: the items.
+    """
+    seen: list[Any] = []
+    found: list[Any] = []
+    for item in iterable:
+        if item in seen and item not in found:
+            found.append(item)
+        seen.append(item)
+    return found
+
+
 @contextlib.contextmanager
 def timer(title: str | None = None, log_to_wandb: bool = True) -> Iterator[None]:
     """Logs how many minutes a block takes.
@@ -97,42 +137,3 @@ def timer(title: str | None = None, log_to_wandb: bool = True) -> Iterator[None]
     yield
     minutes = (time.perf_counter() - start) / 60
     _logger.info("%s: %.2f mins", title or "Time", minutes)
-
-
-def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[float]) -> None:
-    """Says which part of a tile's memory products may use; values do not depend on it.
-
-    Args:
-        ir: the program.
-        proportions: the part for each IPU of a replica.
-
-    Raises:
-        ValueError: If there are fewer of them than IPUs, or one is not in (0, 1].
-    """
-    set_graph_available_memory_proportion_by_ipu(ir.main_graph, proportions)
-
-
-def set_graph_available_memory_proportion_by_ipu(
-    graph: popxl.Graph, proportions: Sequence[float]
-) -> None:
-    """Says which part of a tile's memory the products of a graph, and of those it calls, may use.
-
-    Args:
-        graph: the graph.
-        proportions: the part for each IPU of a replica.
-
-    Raises:
-        ValueError: If there are fewer of them than IPUs, or one is not in (0, 1].
-    """
-    if not all(0 < proportion <= 1 for proportion in proportions):
-        raise ValueError(f"Proportions must be in (0, 1]. Received: {list(proportions)}")
-    graphs = [graph]
-    for caller in graphs:  # grows meanwhile
-        graphs.extend(called for called in caller.called_graphs if called not in graphs)
-        for op in caller.ops:
-            names = [name for name in _PROPORTIONS if name in op.attributes]
-            if names and op.ipu >= len(proportions):
-                raise ValueError(f"{op!r} is on IPU {op.ipu}. Proportions: {list(proportions)}")
-            for name in names:
-                value = proportions[op.ipu]
-                op.attributes[name] = [value] * 3 if name.endswith("s") else value

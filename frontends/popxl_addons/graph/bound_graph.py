@@ -33,13 +33,13 @@ class BoundGraph:
     def __repr__(self) -> str:
         return f"BoundGraph[{self.graph!r} {len(self.args)} bound]"
 
-    def bind(self, args: TensorMap | None = None) -> BoundGraph:
+    def bind(self, args: TensorMap) -> BoundGraph:
         """Returns the graph with more tensors bound.
 
         Args:
             args: tensors by input of the graph.
         """
-        return BoundGraph(self.graph, {**self.args, **(args or {})})
+        return BoundGraph(self.graph, {**self.args, **args})
 
     def call(
         self, *tensors: popxl.tensor.TensorLike, args: TensorMap | None = None
@@ -78,16 +78,17 @@ class BoundGraph:
 
     def subgraph_io_map(
         self,
-        *tensors: popxl.Tensor,
+        *targs: popxl.Tensor,
         args: TensorMap | None = None,
-        outs: Iterable[popxl.Tensor],
+        outs: Iterable[popxl.Tensor] | None = None,
     ) -> dict[popxl.Tensor, popxl.Tensor]:
         """Returns the tensors outside for the inputs and outputs of the graph.
 
         Args:
-            *tensors: what is passed for its first inputs.
+            *targs: what is passed for its first inputs.
             args: what is passed for others, by input.
-            outs: what stands for its outputs.
+            outs: what stands for its outputs; outputs are left out by default.
         """
-        first = dict(zip(self.graph.inputs, tensors))
-        return {**self.args, **(args or {}), **first, **dict(zip(self.graph.outputs, outs))}
+        first = dict(zip(self.graph.inputs, targs))
+        last = dict(zip(self.graph.outputs, outs or ()))
+        return {**self.args, **(args or {}), **first, **last}

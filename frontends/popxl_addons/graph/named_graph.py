@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops, transforms
@@ -13,10 +13,25 @@ from tensorflow_ipu.frontends.popxl_addons.graph.bound_graph import BoundGraph
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors, TensorMap
 
 GradInfo = transforms.GradGraphInfo
-Infos = Mapping[popxl.Graph, GradInfo]
-# Makes the gradient graph of a graph: of tensors whose gradients there are, and are asked for.
-GradBuilder = Callable[..., "GraphWithNamedArgs"]
+# By graph, or graph with names, its gradient graph, likewise.
+Infos = Mapping[Any, Any]
 _METHODS = ("auto", "build_grad", "autodiff")
+
+
+class _Module(Protocol):
+    """A module that may make gradient graphs (`popxl_addons.Module`)."""
+
+    @property
+    def implements_grad_graph(self) -> bool:
+        """Whether it does."""
+
+    def create_grad_graph(
+        self,
+        fwd_graph: GraphWithNamedArgs,
+        grads_provided: Sequence[popxl.Tensor] | None = None,
+        grads_required: Sequence[popxl.Tensor] | None = None,
+    ) -> GraphWithNamedArgs:
+        """Makes the gradient graph of a graph that it has made."""
 
 
 class GraphWithNamedArgs:
@@ -25,12 +40,16 @@ class GraphWithNamedArgs:
     Attributes:
         graph: The graph.
         args: Its inputs that are variables, by name.
+        from_module: The module that made it, if any.
+        aux: What `build` of that module saved for `build_grad`, by key.
         called_graphs_grad_info: Gradient graphs of graphs that it calls.
         autodiff_applied: Whether its gradient graph was made.
     """
 
     graph: popxl.Graph
     args: NamedTensors
+    from_module: _Module | None
+    aux: dict[Any, Any]
     called_graphs_grad_info: dict[popxl.Graph, GradInfo]
     autodiff_applied: bool
 
@@ -39,8 +58,9 @@ class GraphWithNamedArgs:
         graph: popxl.Graph,
         args: NamedTensors | None = None,
         grad_graph_info: GradInfo | None = None,
+        from_module: _Module | None = None,
+        aux: Mapping[Any, Any] | None = None,
         called_graphs_grad_info: Infos | None = None,
-        grad_builder: GradBuilder | None = None,
     ) -> None:
         """Gives the inputs of a graph names.
 
@@ -48,27 +68,29 @@ class GraphWithNamedArgs:
             graph: the graph.
             args: its inputs that are variables, by name.
             grad_graph_info: for a gradient graph, what its inputs and outputs stand for.
+            from_module: the module that made it, if any.
+            aux: what `build` of that module saved for `build_grad`, by key.
             called_graphs_grad_info: gradient graphs of graphs that it calls.
-            grad_builder: makes its gradient graph, if that is not derived.
         """
         self.graph = graph
         self.args = NamedTensors() if args is None else args
-        self.called_graphs_grad_info = dict(called_graphs_grad_info or {})
+        self.called_graphs_grad_info = _infos(called_graphs_grad_info)
+        self.from_module = from_module
+        self.aux = dict(aux or {})
         self.autodiff_applied = False
         self._grad_graph_info = grad_graph_info
-        self._grad_builder = grad_builder
 
     @classmethod
     def from_grad_graph(
-        cls, grad_info: GradInfo, args: NamedTensors | None = None
+        cls, grad_graph_info: GradInfo, args: NamedTensors | None = None
     ) -> GraphWithNamedArgs:
         """Gives the inputs of a gradient graph names.
 
         Args:
-            grad_info: what `popxl.transforms.autodiff` returns.
+            grad_graph_info: what `popxl.transforms.autodiff` returns.
             args: its inputs that are variables, by name.
         """
-        return cls(grad_info.graph, args, grad_info)
+        return cls(grad_graph_info.graph, args, grad_graph_info)
 
     def __repr__(self) -> str:
         return f"GraphWithNamedArgs[{self.graph!r} {self.args.keys_flat()}]"
@@ -96,8 +118,9 @@ class GraphWithNamedArgs:
             self.graph,
             self.args.copy(),
             self._grad_graph_info,
+            self.from_module,
+            self.aux,
             self.called_graphs_grad_info,
-            self._grad_builder,
         )
         new.autodiff_applied = self.autodiff_applied
         return new
@@ -166,22 +189,27 @@ class GraphWithNamedArgs:
             force: whether it may be made once more.
 
         Raises:
-            Exception: If it was made already.
-            ValueError: If the method is unknown, or the module has no `build_grad`.
+            Exception: If it was made already, or as `build_grad` does.
+            ValueError: If the method is unknown, or there is no module with a `build_grad`.
         """
         if method not in _METHODS:
             raise ValueError(f"method must be one of {_METHODS}. Received: {method!r}")
-        if method == "build_grad" and self._grad_builder is None:
-            raise ValueError(f"method='build_grad', but the module of {self!r} does not have one.")
+        module = self.from_module
+        has_own = module is not None and module.implements_grad_graph
+        if method == "build_grad" and not has_own:
+            raise ValueError(
+                "method='build_grad' needs a graph for which `from_module` is specified, and a "
+                f"module that implements `build_grad`. Received: {self!r}, from_module={module!r}"
+            )
         if self.autodiff_applied and not force:
             raise Exception(
                 f"Autodiff has already been applied to {self!r}. Pass force=True to make another "
                 "gradient graph."
             )
-        if self._grad_builder is not None and method != "autodiff":
-            made = self._grad_builder(self, grads_provided, grads_required)
+        if module is not None and has_own and method != "autodiff":
+            made = module.create_grad_graph(self, grads_provided, grads_required)
         else:
-            infos = {**self.called_graphs_grad_info, **(called_graphs_grad_info or {})}
+            infos = {**self.called_graphs_grad_info, **_infos(called_graphs_grad_info)}
             made = differentiate(self.graph, grads_provided, grads_required, infos)
         self.autodiff_applied = True
         return made
@@ -190,6 +218,16 @@ class GraphWithNamedArgs:
         """Returns the ops of the graph as text, one a line."""
         names = {tensor: name for name, tensor in self.args.to_dict().items()}
         return schedule(self.graph, names)
+
+
+def _infos(infos: Infos | None) -> dict[popxl.Graph, GradInfo]:
+    """Returns gradient graphs by graph, without names."""
+    return {
+        graph.graph if isinstance(graph, GraphWithNamedArgs) else graph: (
+            info.grad_graph_info if isinstance(info, GraphWithNamedArgs) else info
+        )
+        for graph, info in (infos or {}).items()
+    }
 
 
 def differentiate(

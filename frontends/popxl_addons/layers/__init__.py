@@ -7,8 +7,9 @@ from tensorflow_ipu.frontends.popxl_addons.layers import (
 )
 from tensorflow_ipu.frontends.popxl_addons.layers.conv import Conv2D
 from tensorflow_ipu.frontends.popxl_addons.layers.embedding import Embedding
+from tensorflow_ipu.frontends.popxl_addons.layers.group_norm import GroupNorm
+from tensorflow_ipu.frontends.popxl_addons.layers.layer_norm import LayerNorm
 from tensorflow_ipu.frontends.popxl_addons.layers.linear import Linear
-from tensorflow_ipu.frontends.popxl_addons.layers.normalization import GroupNorm, LayerNorm
 
 __all__ = [
     "Conv2D",

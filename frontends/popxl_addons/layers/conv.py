@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
 from tensorflow_ipu.frontends.popxl_addons.module import Module
+from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
+from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 __all__ = ["Conv2D"]
 
@@ -18,38 +21,47 @@ class Conv2D(Module):
     def __init__(
         self,
         out_channels: int,
-        kernel_size: Sequence[int],
+        kernel_size: int | Sequence[int],
         strides: Sequence[int] = (1, 1),
         paddings: Sequence[int] | str = (0, 0, 0, 0),
         dilations: Sequence[int] = (1, 1),
         groups: int = 1,
         bias: bool = True,
+        available_memory_proportions: Sequence[float] | None = None,
+        partials_types: Sequence[str] | None = None,
+        enable_conv_dithering: Sequence[int] | None = None,
         replica_grouping: popxl.ReplicaGrouping | None = None,
-        cache: bool = False,
     ) -> None:
         """Makes the layer.
 
         Args:
             out_channels: number of channels of the result.
-            kernel_size: height and width of the kernel.
+            kernel_size: height and width of the kernel; one number if they are equal.
             strides: steps of the kernel, in both directions.
             paddings: zeros around images: two numbers for the beginnings and two for the ends; or
-                a `pad_type` of `popxl.ops.conv`.
+                "same_upper", "same_lower" or "valid".
             dilations: distances of the kernel's elements, in both directions.
             groups: number of groups of channels.
             bias: whether there is a bias.
+            available_memory_proportions: as for `popxl.ops.conv`.
+            partials_types: as for `popxl.ops.conv`.
+            enable_conv_dithering: as for `popxl.ops.conv`.
             replica_grouping: which replicas have the same variables.
-            cache: as for `Module`.
         """
-        super().__init__(cache=cache)
+        super().__init__()
         self.out_channels = out_channels
-        self.kernel_size = tuple(kernel_size)
+        self.kernel_size = (
+            (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        )
         self.strides = strides
         self.pad_type = paddings if isinstance(paddings, str) else "not_set"
         self.paddings = (0, 0, 0, 0) if isinstance(paddings, str) else paddings
         self.dilations = dilations
         self.groups = groups
         self.bias = bias
+        self.available_memory_proportions = available_memory_proportions
+        self.partials_types = partials_types
+        self.enable_conv_dithering = enable_conv_dithering
         self.replica_grouping = replica_grouping
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
@@ -63,9 +75,35 @@ class Conv2D(Module):
         draw = initial.truncated_normal(*size)
         weight = self.add_variable_input("weight", draw, x.dtype, replica_grouping=group)
         y = ops.conv(
-            x, weight, self.strides, self.paddings, self.dilations, self.groups, self.pad_type
+            x,
+            weight,
+            self.strides,
+            self.paddings,
+            self.dilations,
+            self.groups,
+            self.pad_type,
+            self.available_memory_proportions,
+            self.partials_types,
+            self.enable_conv_dithering,
         )
         if self.bias:
             draw = initial.zeros((1, self.out_channels, 1, 1))
             y = y + self.add_variable_input("bias", draw, x.dtype, replica_grouping=group)
         return y
+
+    @staticmethod
+    def torch_mapping(
+        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
+        """Returns the values of a layer of PyTorch for the variables.
+
+        Args:
+            variables: the variables of this layer.
+            nn_layer: a `torch.nn.Conv2d`.
+            dtype: the type of the variables.
+
+        Raises:
+            ValueError: If shapes or types do not fit.
+        """
+        weight = torch_values.array_of(nn_layer.weight, dtype)
+        return torch_values.weight_and_bias(variables, weight, nn_layer.bias, dtype)

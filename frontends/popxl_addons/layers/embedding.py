@@ -9,10 +9,10 @@ from tensorflow_ipu.frontends.popxl import ops
 from tensorflow_ipu.frontends.popxl_addons.core import initial
 from tensorflow_ipu.frontends.popxl_addons.module import Module
 
-__all__ = ["Embedding"]
+__all__ = ["MULTISLICE_MAGIC_NUMBER", "Embedding"]
 
 # The number of rows of a shard is a multiple of this.
-_ROWS = 16
+MULTISLICE_MAGIC_NUMBER = 16
 
 
 class Embedding(Module):
@@ -71,7 +71,7 @@ class Embedding(Module):
             n_shards: number of parts.
         """
         rows = -(-vocab_size // n_shards)
-        return -(-rows // _ROWS) * _ROWS
+        return -(-rows // MULTISLICE_MAGIC_NUMBER) * MULTISLICE_MAGIC_NUMBER
 
     @classmethod
     def get_offsets(cls, vocab_size: int, n_shards: int) -> np.ndarray:

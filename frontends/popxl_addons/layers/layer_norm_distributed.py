@@ -13,12 +13,12 @@ __all__ = ["LayerNormDistributed"]
 class LayerNormDistributed(Module):
     """Normalization over features that are spread over the replicas of a group."""
 
-    def __init__(self, replica_grouping: popxl.ReplicaGrouping) -> None:
+    def __init__(self, replica_grouping: popxl.ReplicaGrouping | None = None) -> None:
         """Makes the layer.
 
         Args:
-            replica_grouping: which replicas have the features together. Each has its part of the
-                variables, in common with those of the same place in other groups.
+            replica_grouping: which replicas have the features together; all by default. Each has
+                its part of the variables, in common with those of the same place in other groups.
         """
         super().__init__()
         self.replica_grouping = replica_grouping
@@ -33,9 +33,10 @@ class LayerNormDistributed(Module):
         Raises:
             ValueError: If it is no matrix.
         """
-        parts = self.replica_grouping.transpose()
+        group = self.replica_grouping or popxl.gir().replica_grouping()
+        parts = group.transpose()
         weight, bias = (
             self.add_variable_input(name, draw(x.shape[-1]), x.dtype, replica_grouping=parts)
             for name, draw in (("weight", initial.ones), ("bias", initial.zeros))
         )
-        return layer_norm_distributed(x, weight, bias, eps, self.replica_grouping)
+        return layer_norm_distributed(x, weight, bias, eps, group)

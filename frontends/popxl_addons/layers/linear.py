@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
 from tensorflow_ipu.frontends.popxl_addons.module import Module
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
@@ -50,16 +50,18 @@ class Linear(Module):
         return y
 
     @staticmethod
-    def torch_mapping(variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype) -> WeightsDict:
+    def torch_mapping(
+        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
         """Returns the values of a layer of PyTorch for the variables.
 
         Args:
             variables: the variables of this layer.
             nn_layer: a `torch.nn.Linear`.
             dtype: the type of the variables.
+
+        Raises:
+            ValueError: If shapes or types do not fit.
         """
-        numpy = dtype.as_numpy()
-        found = WeightsDict({variables.weight: nn_layer.weight.detach().numpy().T.astype(numpy)})
-        if "bias" in variables:
-            found[variables.bias] = nn_layer.bias.detach().numpy().astype(numpy)
-        return found
+        weight = torch_values.array_of(nn_layer.weight, dtype).T
+        return torch_values.weight_and_bias(variables, weight, nn_layer.bias, dtype)

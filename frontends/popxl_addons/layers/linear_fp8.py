@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl import ops
-from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
 from tensorflow_ipu.frontends.popxl_addons.module import Module
+from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.ops.fp8_amax_scale import SCALES, fp8_amax_scale
 from tensorflow_ipu.frontends.popxl_addons.ops.fp8_mse_scale import fp8_mse_scale
+from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 __all__ = ["LinearFP8"]
 
@@ -76,12 +80,13 @@ class LinearFP8(Module):
             y = y + self.add_variable_input("bias", draw, x.dtype, replica_grouping=group)
         return y
 
-    def build_grad(self, dy: popxl.Tensor) -> popxl.Tensor:
+    def build_grad(self, dLdy: popxl.Tensor) -> popxl.Tensor:
         """Returns the gradient of the matrix, and sets those of the variables.
 
         Args:
-            dy: the gradient of the result.
+            dLdy: the gradient of the result.
         """
+        dy = dLdy
         scale = self._scale_of(dy, popxl.float8_152) - _ROOM
         low, high = (popxl.constant(end, popxl.int32) for end in (SCALES[0], SCALES[-1]))
         scale = ops.where(ops.greater(low, scale), low, scale)
@@ -93,6 +98,23 @@ class LinearFP8(Module):
         if self.bias:
             self.var_grad["bias"] = ops.sum(dy, 0)
         return _product(dy8, ops.transpose(w8), scale, self.aux["w_scale"], dy.dtype)
+
+    @staticmethod
+    def torch_mapping(
+        variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
+    ) -> WeightsDict:
+        """Returns the values of a layer of PyTorch for the variables.
+
+        Args:
+            variables: the variables of this layer.
+            nn_layer: a `torch.nn.Linear`.
+            dtype: the type of the variables.
+
+        Raises:
+            ValueError: If shapes or types do not fit.
+        """
+        weight = torch_values.array_of(nn_layer.weight, dtype).T
+        return torch_values.weight_and_bias(variables, weight, nn_layer.bias, dtype)
 
     def _scale_of(self, t: popxl.Tensor, dtype: popxl.dtype) -> popxl.Tensor:
         """Returns the power of two that a tensor is multiplied by before it is cast."""

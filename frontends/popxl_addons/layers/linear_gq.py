@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import operator
+from typing import Any
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl_addons.core import initial
+from tensorflow_ipu.frontends.popxl_addons.core import initial, torch_values
 from tensorflow_ipu.frontends.popxl_addons.module import Module
+from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.ops.group_quantize_decompress import (
     group_quantize_compress_numpy,
     group_quantize_decompress,
 )
+from tensorflow_ipu.frontends.popxl_addons.utils import WeightsDict
 
 __all__ = ["LinearGQ"]
 
@@ -75,3 +78,33 @@ class LinearGQ(Module):
             draw = initial.zeros(self.out_features)
             y = y + self.add_variable_input("bias", draw, x.dtype, replica_grouping=group)
         return y
+
+    @staticmethod
+    def torch_mapping(
+        variables: NamedTensors,
+        nn_layer: Any,
+        dtype: popxl.dtype = popxl.float32,
+        group_size: int = 64,
+        dim: int = -1,
+    ) -> WeightsDict:
+        """Returns the values of a layer of PyTorch for the variables.
+
+        Args:
+            variables: the variables of this layer.
+            nn_layer: a `torch.nn.Linear`.
+            dtype: the type of the variables.
+            group_size: the group size of this layer.
+            dim: the axis of groups of this layer.
+
+        Raises:
+            ValueError: If shapes or types do not fit.
+        """
+        weight = torch_values.array_of(nn_layer.weight, popxl.float32).T
+        parts = group_quantize_compress_numpy(weight, group_size, dim)
+        types = (popxl.uint16, dtype, dtype)
+        values = WeightsDict(
+            (variables[name], part.astype(own.as_numpy()))
+            for name, part, own in zip(_NAMES, parts, types)
+        )
+        values.update(torch_values.bias_alone(variables, nn_layer.bias, dtype))
+        return values

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tensorflow_ipu.frontends import popxl
-from tensorflow_ipu.frontends.popxl_addons.graph import GradBuilder, GraphWithNamedArgs
+from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
 from tensorflow_ipu.frontends.popxl_addons.graph_cache import key_of, tensors_of
 from tensorflow_ipu.frontends.popxl_addons.module.own_gradients import (
     OwnGradient,
@@ -51,12 +51,13 @@ class Module(ModuleWithVariables):
         """
         if grad_inlining_error not in _INLINING:
             raise ValueError(
-                f"grad_inlining_error must be one of {_INLINING}. Received: {grad_inlining_error!r}"
+                f"grad_inlining_error should be one of {_INLINING}. Received: "
+                f"{grad_inlining_error!r}"
             )
         if cache and self.implements_grad_graph:
             raise ValueError(
-                f"{type(self).__name__} implements `build_grad`, so it cannot use graph caching: "
-                "what `build` saves belongs to one graph."
+                "You cannot use graph caching if you have implemented `build_grad`, as "
+                f"{type(self).__name__} has: what `build` saves belongs to one graph."
             )
         self._cached = {} if cache else None
         self._grad_inlining_error = grad_inlining_error
@@ -150,29 +151,14 @@ class Module(ModuleWithVariables):
             named = GraphWithNamedArgs(
                 graph,
                 state.all_inputs(),
+                from_module=self,
+                aux=state.saved,
                 called_graphs_grad_info=state.all_infos(),
-                grad_builder=self._gradient_builder(state.saved),
             )
             return state.all_factories(), named
         finally:
             self._is_built = False
             state.reset()
-
-    def _gradient_builder(self, saved: Mapping[Any, Any]) -> GradBuilder | None:
-        """Returns what makes a gradient graph with `build_grad`, if that is overridden."""
-        if not self.implements_grad_graph:
-            return None
-
-        def build(
-            graph: GraphWithNamedArgs, provided: Tensors | None, required: Tensors | None
-        ) -> GraphWithNamedArgs:
-            self._gradient = OwnGradient(graph, saved, provided, required)
-            try:
-                return self._gradient.run(self.build_grad)
-            finally:
-                self._gradient = None
-
-        return build
 
     def create_grad_graph(
         self,
@@ -192,9 +178,18 @@ class Module(ModuleWithVariables):
 
         Raises:
             ValueError: If a tensor is no output or input, or is there twice.
-            Exception: If `build_grad` leaves out gradients, or returns too many.
+            NotImplementedError: If the module does not implement `build_grad`.
+            TypeError: If `build_grad` has other parameters than positional ones.
+            Exception: If `build_grad` leaves out gradients, returns too many, or ones of another
+                shape.
         """
-        return fwd_graph.autodiff(grads_provided, grads_required, method="build_grad", force=True)
+        if not self.implements_grad_graph:
+            raise NotImplementedError(f"{type(self).__name__} does not implement `build_grad`.")
+        self._gradient = OwnGradient(fwd_graph, grads_provided, grads_required)
+        try:
+            return self._gradient.run(self.build_grad)
+        finally:
+            self._gradient = None
 
     @property
     def aux(self) -> SavedTensors:
@@ -209,7 +204,10 @@ class Module(ModuleWithVariables):
             Exception: Outside of `build_grad`.
         """
         if self._gradient is None:
-            raise Exception("var_grad can be used in `build_grad` only.")
+            raise Exception(
+                "var_grad: you can only get and set gradients within the `build_graph` method, "
+                "while `build_grad` runs."
+            )
         return VariableGradients(self._gradient)
 
     def call_module(
@@ -243,6 +241,8 @@ class Module(ModuleWithVariables):
 
         def call(*args: Any, **kwargs: Any) -> tuple[popxl.Tensor, ...]:
             factories, graph = module.create_graph(*args, **kwargs)
+            for called, info in graph.called_graphs_grad_info.items():
+                self._state.infos.setdefault(called, info)
             inputs = self._inputs_of(name or type(module).__name__, factories)
             count = self._state.called.setdefault(graph.graph, len(graph.graph.outputs))
             if autodiff != "none" and graph.graph not in self._state.infos:

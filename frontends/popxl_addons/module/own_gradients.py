@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorflow_ipu.frontends import popxl
@@ -25,15 +25,13 @@ class OwnGradient:
     def __init__(
         self,
         forward: GraphWithNamedArgs,
-        saved: Mapping[Any, Any],
         provided: Sequence[popxl.Tensor] | None,
         required: Sequence[popxl.Tensor] | None,
     ) -> None:
         """Starts the gradient graph.
 
         Args:
-            forward: the graph of `build`.
-            saved: what `build` put into `aux`.
+            forward: the graph of `build`, with what that saved.
             provided: outputs whose gradients there are; all by default.
             required: inputs whose gradients are asked for; all of floats by default.
 
@@ -42,11 +40,11 @@ class OwnGradient:
         """
         graph = forward.graph
         floats = [tensor for tensor in graph.inputs if tensor.dtype.is_floating_point]
-        self._provided = _checked("grads_provided", provided, graph.outputs)
+        self._provided = _checked("grads_provided", "output", provided, graph.outputs)
         self._required = _checked(
-            "grads_required", floats if required is None else required, floats
+            "grads_required", "input", floats if required is None else required, floats
         )
-        self._forward, self._saved = graph, saved
+        self._forward, self._saved = graph, forward.aux
         self._variables = forward.args.to_dict()
         self._graph = graph.ir.new_graph(f"{graph.id}_bwd")
         self._read: dict[popxl.Tensor, popxl.Tensor] = {}
@@ -83,14 +81,31 @@ class OwnGradient:
             gradient: the gradient.
 
         Raises:
+            TypeError: If the gradient is no tensor.
             KeyError: If there is no such variable.
             ValueError: If it has another shape.
         """
+        if not isinstance(gradient, popxl.Tensor):
+            raise TypeError(f"Not a tensor: {gradient!r}, the gradient of {name!r}.")
         if name not in self._variables:
             raise KeyError(f"Not a variable: {name!r}. Expected one of: {list(self._variables)}")
         variable = self._variables[name]
-        _check_shape(variable, gradient, f"the variable {name!r}")
+        _check_shape(variable, gradient, f"Tensor does not match variable. The variable: {name!r}.")
         self._gradients[variable] = gradient
+
+    def gradient(self, name: str) -> popxl.Tensor:
+        """Returns the gradient of a variable that was set.
+
+        Args:
+            name: its name, with dots.
+
+        Raises:
+            KeyError: If there is no such variable, or it has no gradient yet.
+        """
+        variable = self._variables.get(name)
+        if variable not in self._gradients:
+            raise KeyError(f"Not a variable with a gradient: {name!r}.")
+        return self._gradients[variable]
 
     def run(self, build_grad: Callable[..., Any]) -> GraphWithNamedArgs:
         """Makes the graph.
@@ -102,11 +117,21 @@ class OwnGradient:
         Raises:
             TypeError: If it has other parameters than positional ones.
             Exception: If gradients are missing, or there are too many.
-            ValueError: If a gradient does not have the shape of its input.
+            ValueError: If a gradient does not have the shape of its input, or it takes another
+                number of gradients than are provided.
         """
-        kinds = {parameter.kind for parameter in inspect.signature(build_grad).parameters.values()}
-        if not kinds <= set(_FIXED):
-            raise TypeError("`build_grad` must have a fixed number of positional parameters only.")
+        parameters = list(inspect.signature(build_grad).parameters.values())
+        if not {parameter.kind for parameter in parameters} <= set(_FIXED):
+            raise TypeError(
+                "`build_grad` method signature must only have a fixed number of positional "
+                f"parameters as inputs. Received: {[str(parameter) for parameter in parameters]}"
+            )
+        least = sum(parameter.default is parameter.empty for parameter in parameters)
+        if not least <= len(self._provided) <= len(parameters):
+            raise ValueError(
+                "`grads_provided` do not match the signature of `build_grad`, whose parameters are "
+                f"{[str(parameter) for parameter in parameters]}. Received: {self._provided}"
+            )
         with self._graph:
             starts = [
                 popxl.graph_input(**t.spec, name=f"Gradient___{t.name}") for t in self._provided
@@ -116,7 +141,8 @@ class OwnGradient:
                 # One tensor may be the gradient of several inputs, but one output only.
                 is_there = gradient in self._graph.outputs
                 popxl.graph_output(popxl.ops.identity(gradient) if is_there else gradient)
-        keep_activations(self._forward, list(self._read))
+        kept = [value for value in self._saved.values() if isinstance(value, popxl.Tensor)]
+        keep_activations(self._forward, kept, with_inputs=True)
         fwd, grad = ExpectedConnectionType.Fwd, ExpectedConnectionType.FwdGrad
         inputs = [ExpectedConnection.create(grad, tensor) for tensor in self._provided]
         inputs += [ExpectedConnection.create(fwd, tensor) for tensor in self._read]
@@ -138,14 +164,18 @@ class OwnGradient:
                 "`build_grad`: self.var_grad[name] = gradient."
             )
         if len(gradients) > len(plain):
-            raise Exception(f"Too many outputs of `build_grad`: {gradients}. Expected: {plain}")
+            raise Exception(
+                f"Too many outputs in the grad graph: `build_grad` returned {gradients}. Expected "
+                f"gradients of {plain}"
+            )
         if len(gradients) < len(plain):
             raise Exception(
-                f"Not all forward graph inputs have a gradient: {plain}. `build_grad` returned: "
-                f"{gradients}"
+                f"Not all forward graph inputs have been specified: {plain}. `build_grad` "
+                f"returned: {gradients}"
             )
-        for tensor, gradient in zip(plain, gradients):
-            _check_shape(tensor, gradient, "the `grad_required`")
+        for position, (tensor, gradient) in enumerate(zip(plain, gradients)):
+            what = f"output Tensor at position {position} does not match the `grad_required`."
+            _check_shape(tensor, gradient, what)
         found = dict(zip(plain, gradients))
         found.update((t, self._gradients[t]) for t in self._required if t in variables)
         return found
@@ -170,7 +200,12 @@ class SavedTensors:
         self._saved[key] = value
 
     def __getitem__(self, key: Any) -> Any:
-        return self._saved[key] if self._gradient is None else self._gradient.saved(key)
+        if self._gradient is None:
+            raise Exception(
+                "aux: you can only get items within the `build_graph` method, while `build_grad` "
+                f"runs. Received: aux[{key!r}]"
+            )
+        return self._gradient.saved(key)
 
     def __contains__(self, key: Any) -> bool:
         return key in (self._saved if self._gradient is None else self._gradient)
@@ -193,24 +228,40 @@ class VariableGradients:
     def __setitem__(self, name: str, gradient: popxl.Tensor) -> None:
         self._gradient.set_gradient(name, gradient)
 
+    def __getitem__(self, name: str) -> popxl.Tensor:
+        return self._gradient.gradient(name)
+
 
 def _checked(
-    name: str, tensors: Sequence[popxl.Tensor] | None, possible: Sequence[popxl.Tensor]
+    name: str,
+    kind: str,
+    tensors: Sequence[popxl.Tensor] | None,
+    possible: Sequence[popxl.Tensor],
 ) -> list[popxl.Tensor]:
-    """Returns the tensors whose gradients there are, or are asked for."""
+    """Returns the tensors whose gradients there are, or are asked for.
+
+    Args:
+        name: name of the argument.
+        kind: what they are of the graph: "input" or "output".
+        tensors: the tensors; all possible ones by default.
+        possible: the tensors that have gradients.
+    """
     found = list(possible if tensors is None else tensors)
-    wrong = [tensor for tensor in found if tensor not in possible]
-    if wrong or len(set(found)) < len(found):
-        raise ValueError(
-            f"{name}: expected some of {list(possible)}, each at most once. Received: {found}"
-        )
+    if any(tensor not in possible for tensor in found):
+        problem = f"A Tensor specified in `{name}` is not a {kind} of `fwd_graph` with a gradient."
+    elif len(set(found)) < len(found):
+        problem = f"A Tensor is specified twice in `{name}`."
+    else:
+        return found
+    raise ValueError(
+        f"{problem} Expected some of {list(possible)}, each at most once. Received: {found}"
+    )
     return found
 
 
 def _check_shape(tensor: popxl.Tensor, gradient: popxl.Tensor, what: str) -> None:
-    """Refuses a gradient of another shape than what it belongs to."""
+    """Refuses a gradient of another shape than its forward tensor."""
     if (gradient.shape, gradient.meta_shape) != (tensor.shape, tensor.meta_shape):
         raise ValueError(
-            f"The gradient {gradient!r} does not match {what}: its shape and meta shape must be "
-            f"those of {tensor!r}."
+            f"Shape or meta-shape of {what} Expected those of {tensor!r}. Received: {gradient!r}"
         )

@@ -41,13 +41,13 @@ class ModuleTree(popxl.Module):
         module.set_name_scope(name)
 
     @classmethod
-    def from_list(cls, modules: Iterable[ModuleTree]) -> Self:
+    def from_list(cls, sub_modules: Iterable[ModuleTree]) -> Self:
         """Makes a module of others: parts with the names "0", "1", and so on.
 
         Args:
-            modules: the modules, also found as `module[i]`.
+            sub_modules: the modules, also found as `module[i]`.
         """
-        module, parts = cls(), list(modules)
+        module, parts = cls(), list(sub_modules)
         module._state.items = parts
         for number, part in enumerate(parts):
             module._add_child(str(number), part)
@@ -66,6 +66,10 @@ class ModuleTree(popxl.Module):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._listed())
+
+    def __bool__(self) -> bool:
+        """A module is true, also one without parts: programs ask so whether there is one."""
+        return True
 
     def __len__(self) -> int:
         return len(self._listed())

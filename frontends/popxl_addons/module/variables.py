@@ -24,13 +24,13 @@ class ModuleWithVariables(ModuleTree):
     """A module whose graphs have inputs for variables."""
 
     @classmethod
-    def from_variable_factories(cls, args: Iterable[VariableFactory]) -> Self:
+    def from_variable_factories(cls, inputs: Iterable[VariableFactory]) -> Self:
         """Makes a module with inputs of the current graph, with the names "0", "1", and so on.
 
         Args:
-            args: a factory for each input; the inputs are found as `module[i]`.
+            inputs: a factory for each input; the inputs are found as `module[i]`.
         """
-        return cls()._with_inputs(args)
+        return cls()._with_inputs(inputs)
 
     def _with_inputs(self, factories: Iterable[VariableFactory]) -> Self:
         """Adds inputs with numbers as names, and returns the module."""
@@ -102,12 +102,12 @@ class ModuleWithVariables(ModuleTree):
         return self._state.enter(name, tensor, factory, overwrite)
 
     def add_variable_factory(
-        self, factory: VariableFactory, name: str | None = None
+        self, variable_f: VariableFactory, name: str | None = None
     ) -> popxl.Tensor:
         """Adds an input for a variable with a factory that there is.
 
         Args:
-            factory: the factory.
+            variable_f: the factory.
             name: the name; that of the factory by default.
 
         Returns:
@@ -116,19 +116,19 @@ class ModuleWithVariables(ModuleTree):
         Raises:
             ValueError: If there is one of that name, or the factory has none.
         """
-        name = name or factory.name
+        name = name or variable_f.name
         if name is None:
-            raise ValueError(f"{factory!r} has no name. Pass one.")
-        return self._state.enter(name, factory.create_input(), factory)
+            raise ValueError(f"{variable_f!r} has no name. Pass one.")
+        return self._state.enter(name, variable_f.create_input(), variable_f)
 
     def add_variable_inputs(
-        self, name: str | int, factories: NamedVariableFactories, overwrite: bool = False
+        self, name: str | int, variable_f: NamedVariableFactories, overwrite: bool = False
     ) -> NamedTensors:
         """Adds inputs for all variables of a graph: one set for each place where it is called.
 
         Args:
             name: the name of the set, or its number.
-            factories: what `create_graph` of the module returned.
+            variable_f: what `create_graph` of the module returned.
             overwrite: whether they may take the place of others.
 
         Returns:
@@ -138,9 +138,9 @@ class ModuleWithVariables(ModuleTree):
             ValueError: If there is something of that name.
         """
         inputs = NamedTensors.from_dict(
-            {key: factory.create_input(str(name)) for key, factory in factories.to_dict().items()}
+            {key: factory.create_input(str(name)) for key, factory in variable_f.to_dict().items()}
         )
         self._state.check_name(str(name))
-        self._state.factories.insert(name, factories.copy(), overwrite)
+        self._state.factories.insert(name, variable_f.copy(), overwrite)
         self._state.inputs.insert(name, inputs, overwrite)
         return inputs

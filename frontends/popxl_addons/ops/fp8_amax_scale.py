@@ -14,11 +14,11 @@ SCALES = range(-31, 32)
 _TYPES = (popxl.float16, popxl.float32)
 
 
-def fp8_amax_scale(t: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> popxl.Tensor:
+def fp8_amax_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> popxl.Tensor:
     """Returns the greatest power of two with which a tensor fits into a format of 8-bit floats.
 
     Args:
-        t: the tensor, of float16 or float32.
+        src: the tensor, of float16 or float32.
         dtype: the format.
 
     Returns:
@@ -27,9 +27,9 @@ def fp8_amax_scale(t: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> po
     Raises:
         RuntimeError: If types differ from these.
     """
-    check_types(t, dtype)
+    check_types(src, dtype)
     two = popxl.constant(2.0, popxl.float32)
-    ratio = LARGEST[dtype] / ops.max(ops.abs(ops.cast(t, popxl.float32)))
+    ratio = LARGEST[dtype] / ops.max(ops.abs(ops.cast(src, popxl.float32)))
     low, high = float(SCALES[0]), float(SCALES[-1])
     exponent = ops.clip(ops.floor(ops.log2(ratio)), low, high)
     # Logarithms are rounded: of a power of two they may be a little less, and near one a whole.

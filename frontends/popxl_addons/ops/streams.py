@@ -1,4 +1,4 @@
-"""Streams that are made where they are loaded from, or stored to."""
+"""Streams that are made where they are loaded or stored; the module `ops.streams`."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ __all__ = ["host_load", "host_store"]
 
 
 def host_load(
-    array: Any, dtype: popxl.dtype, name: str
+    t: Any, dtype: popxl.dtype, name: str
 ) -> tuple[np.ndarray, popxl.HostToDeviceStream, popxl.Tensor]:
     """Loads a tensor from a new stream for an array.
 
     Args:
-        array: an array, with the shape of the stream.
+        t: an array, with the shape of the stream.
         dtype: type of the elements on the device.
         name: name of the tensor.
 
     Returns:
         The array in that type, the stream, and the tensor.
     """
-    data = popxl.utils.to_numpy(array, dtype)
+    data = popxl.utils.to_numpy(t, dtype)
     stream = popxl.h2d_stream(data.shape, dtype, f"{name}_stream")
     return data, stream, ops.host_load(stream, name)
 
 
-def host_store(tensor: popxl.Tensor) -> popxl.DeviceToHostStream:
+def host_store(t: popxl.Tensor) -> popxl.DeviceToHostStream:
     """Stores a tensor to a new stream.
 
     Args:
-        tensor: the tensor.
+        t: the tensor.
 
     Returns:
         The stream.
     """
-    stream = popxl.d2h_stream(tensor.shape, tensor.dtype, f"{tensor.name}_stream")
-    ops.host_store(stream, tensor)
+    stream = popxl.d2h_stream(t.shape, t.dtype, f"{t.name}_stream")
+    ops.host_store(stream, t)
     return stream

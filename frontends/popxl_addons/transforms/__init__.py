@@ -5,29 +5,51 @@ from tensorflow_ipu.frontends.popxl_addons.transforms.autodiff import (
     autodiff,
     autodiff_with_accumulation,
 )
+from tensorflow_ipu.frontends.popxl_addons.transforms.available_memory_proportion import (
+    set_available_memory_proportion_by_ipu,
+    set_graph_available_memory_proportion_by_ipu,
+)
 from tensorflow_ipu.frontends.popxl_addons.transforms.batch_serialisation import (
     BatchSerialResult,
+    RemoteBufferWithOffset,
     RemoteHandle,
     batch_serial_buffer,
     batch_serialise,
     batch_serialise_fwd_and_grad,
+    batch_serialise_non_overlapped,
+    batch_serialise_overlapped,
 )
 from tensorflow_ipu.frontends.popxl_addons.transforms.pipelining import (
     Pipelining,
     pipelined_execution,
 )
-from tensorflow_ipu.frontends.popxl_addons.transforms.recompute import recompute_graph
+from tensorflow_ipu.frontends.popxl_addons.transforms.recomputation import (
+    add_recompute_inputs,
+    recompute_graph,
+)
+from tensorflow_ipu.frontends.popxl_addons.transforms.use_fc_pass import (
+    disable_fc_pass,
+    enable_fc_pass,
+)
 
 __all__ = [
     "BatchSerialResult",
     "Pipelining",
+    "RemoteBufferWithOffset",
     "RemoteHandle",
+    "add_recompute_inputs",
     "autodiff",
     "autodiff_with_accumulation",
     "batch_serial_buffer",
     "batch_serialise",
     "batch_serialise_fwd_and_grad",
+    "batch_serialise_non_overlapped",
+    "batch_serialise_overlapped",
+    "disable_fc_pass",
+    "enable_fc_pass",
     "pipelined_execution",
     "recompute_graph",
     "repeat_graph",
+    "set_available_memory_proportion_by_ipu",
+    "set_graph_available_memory_proportion_by_ipu",
 ]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Union
 
 import numpy as np
 
 from tensorflow_ipu.frontends import popxl
 from tensorflow_ipu.frontends.popxl.ops import var_updates
-from tensorflow_ipu.frontends.popxl.transforms import GradGraphInfo
 from tensorflow_ipu.frontends.popxl_addons.core.shards import shards_of
 from tensorflow_ipu.frontends.popxl_addons.dot_tree import sanitise
 from tensorflow_ipu.frontends.popxl_addons.graph import GraphWithNamedArgs
+from tensorflow_ipu.frontends.popxl_addons.graph_common import (
+    CalledGraphsGradInfoLike,
+    GraphLike,
+)
 from tensorflow_ipu.frontends.popxl_addons.named_replica_grouping import NamedReplicaGrouping
 from tensorflow_ipu.frontends.popxl_addons.named_tensors import NamedTensors
 from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
@@ -25,20 +27,18 @@ from tensorflow_ipu.frontends.popxl_addons.variable_factory import (
 
 __all__ = ["autodiff", "autodiff_with_accumulation"]
 
-AnyGraph = Union[popxl.Graph, GraphWithNamedArgs]
-Infos = Mapping[popxl.Graph, GradGraphInfo]
 _COUNTER = "mean_accum_counter"
 
 
-def _named(graph: AnyGraph) -> GraphWithNamedArgs:
+def _named(graph: GraphLike) -> GraphWithNamedArgs:
     return GraphWithNamedArgs(graph) if isinstance(graph, popxl.Graph) else graph
 
 
 def autodiff(
-    graph: AnyGraph,
+    graph: GraphLike,
     grads_provided: Sequence[popxl.Tensor] | None = None,
     grads_required: Sequence[popxl.Tensor] | None = None,
-    called_graphs_grad_info: Infos | None = None,
+    called_graphs_grad_info: CalledGraphsGradInfoLike | None = None,
 ) -> GraphWithNamedArgs:
     """Makes the gradient graph of a graph, and of all graphs that it calls.
 
@@ -60,11 +60,11 @@ def autodiff(
 
 
 def autodiff_with_accumulation(
-    graph: AnyGraph,
+    graph: GraphLike,
     tensors_to_accumulate_grads: Iterable[popxl.Tensor],
     grads_provided: Sequence[popxl.Tensor] | None = None,
     grads_required: Sequence[popxl.Tensor] | None = None,
-    called_graphs_grad_info: Infos | None = None,
+    called_graphs_grad_info: CalledGraphsGradInfoLike | None = None,
     replica_groupings: NamedReplicaGrouping | None = None,
 ) -> tuple[NamedVariableFactories, GraphWithNamedArgs]:
     """Makes a gradient graph that keeps the mean of gradients over its calls.

@@ -13,7 +13,7 @@ __all__ = ["repeat_graph"]
 AnyGraph = TypeVar("AnyGraph", popxl.Graph, GraphWithNamedArgs)
 
 
-def repeat_graph(graph: AnyGraph, n: int) -> AnyGraph:
+def repeat_graph(graph: AnyGraph, repeat_count: int) -> AnyGraph:
     """Moves all ops of a graph into a loop.
 
     The graph is called as before. As with `popxl.ops.repeat`, its outputs are the first inputs of
@@ -21,7 +21,7 @@ def repeat_graph(graph: AnyGraph, n: int) -> AnyGraph:
 
     Args:
         graph: the graph, with at least as many inputs as outputs.
-        n: how often the ops run.
+        repeat_count: how often the ops run.
 
     Returns:
         The same graph.
@@ -30,15 +30,15 @@ def repeat_graph(graph: AnyGraph, n: int) -> AnyGraph:
         ValueError: If the number is negative, or there are more outputs than inputs.
     """
     repeated = graph if isinstance(graph, popxl.Graph) else graph.graph
-    if n < 0 or len(repeated.outputs) > len(repeated.inputs):
+    if repeat_count < 0 or len(repeated.outputs) > len(repeated.inputs):
         raise ValueError(
             "To repeat a graph, the number must be at least 0, and there must be as many inputs as "
-            f"outputs or more. Received: {n} times, {len(repeated.inputs)} inputs and "
+            f"outputs or more. Received: {repeat_count} times, {len(repeated.inputs)} inputs and "
             f"{len(repeated.outputs)} outputs of {repeated!r}."
         )
     body, inputs = transforms.outline_whole(repeated, f"{repeated.name}_repeated")
     with repeated:
-        call = ops.repeat_with_info(body, n, inputs_dict=inputs)
+        call = ops.repeat_with_info(body, repeat_count, inputs_dict=inputs)
         call.op.after = []  # all ops before it are in the loop
         for output in call.outputs:
             popxl.graph_output(output)

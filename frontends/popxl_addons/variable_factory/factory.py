@@ -23,9 +23,11 @@ class VariableFactory:
         meta_shape: For a variable that is sharded over replicas, the shape of the whole.
         name: What variables and inputs are called.
         by_ref: Whether the input is passed by reference.
-        replica_grouping: Which replicas have the same value.
+        replica_grouping: Which replicas have the same value; all replicas if none was given.
         shard_over: Over how many replicas the variable is sharded.
     """
+
+    replica_grouping: popxl.ReplicaGrouping
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class VariableFactory:
 
         Raises:
             ValueError: If the data are neither, their function fails, or they are no arrays.
+            RuntimeError: If there is no current Ir, and no grouping.
         """
         self._values = values.iterator(data_iter)
         self._peeked: list[Any] = [values.as_array(next(self._values))]
@@ -56,7 +59,7 @@ class VariableFactory:
         self.dtype = popxl.dtype.as_dtype(data.dtype if dtype is None else dtype)
         self.name = name
         self.by_ref = by_ref
-        self.replica_grouping = replica_grouping
+        self.replica_grouping = replica_grouping or popxl.gir().replica_grouping()
         self.shard_over = shard_over
         self.meta_shape: tuple[int, ...] | None = None
         self.shape: tuple[int, ...] = tuple(data.shape)
@@ -99,7 +102,11 @@ class VariableFactory:
         return popxl.utils.to_numpy(data, self.dtype, downcast=False)
 
     def next_memmap(
-        self, memmap_dir: str | Path, name: str | None = None, read_only_if_exists: bool = False
+        self,
+        memmap_dir: str | Path,
+        name: str | None = None,
+        empty: bool = False,
+        read_only_if_exists: bool = False,
     ) -> np.memmap:
         """Returns a file with the value for the next variable.
 
@@ -107,6 +114,7 @@ class VariableFactory:
             memmap_dir: the folder. The file there is named after the variable, and is filled with
                 the next value if it does not exist.
             name: name of the variable.
+            empty: whether any value will do for a file that does not exist; then none is taken.
             read_only_if_exists: whether an existing file must not be changed.
         """
         path = Path(memmap_dir) / f"{name or self.name}.npy"
@@ -115,7 +123,7 @@ class VariableFactory:
             mode: Any = "r" if read_only_if_exists else "r+"
             return np.memmap(path, dtype, mode, shape=shape)
         private_files.make_folder(memmap_dir)
-        private_files.write_bytes(path, np.ascontiguousarray(self.next_data()).tobytes())
+        private_files.write_bytes(path, np.ascontiguousarray(self.next_data(empty)).tobytes())
         return np.memmap(path, dtype, "r+", shape=shape)
 
     def create_tensor(
@@ -152,7 +160,7 @@ class VariableFactory:
     def create_remote_tensor(
         self,
         buffer: popxl.RemoteBuffer,
-        entry: int = 0,
+        entry: int,
         name: str | None = None,
         empty: bool = False,
         memmap_dir: str | Path | None = None,
@@ -182,11 +190,11 @@ class VariableFactory:
         """Returns the next value, in a file if there is a folder for it."""
         if memmap_dir is None:
             return self.next_data(empty)
-        return self.next_memmap(memmap_dir, name, read_only)
+        return self.next_memmap(memmap_dir, name, empty, read_only)
 
     @property
     def _groups(self) -> int:
-        return 1 if self.replica_grouping is None else self.replica_grouping.num_groups
+        return self.replica_grouping.num_groups
 
     @property
     def _host_shape(self) -> tuple[int, ...]:

@@ -88,11 +88,7 @@ class NamedVariableFactories(DotTree[VariableFactory]):
     @property
     def replica_groupings(self) -> NamedReplicaGrouping:
         """Which replicas have the same values, by name."""
-        ir = popxl.gir()
-        groups = {
-            name: factory.replica_grouping or ir.replica_grouping()
-            for name, factory in self.to_dict().items()
-        }
+        groups = {name: factory.replica_grouping for name, factory in self.to_dict().items()}
         return NamedReplicaGrouping.from_dict(groups)
 
     def _init(self, kind: str) -> NamedTensors:

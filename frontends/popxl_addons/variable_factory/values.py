@@ -8,6 +8,9 @@ from typing import Any, Union
 
 import numpy as np
 
+# What a value of a variable may be, besides a tensor of PyTorch.
+host_scalar_tensor_types = (np.ndarray, np.generic, int, float)
+
 Data = Union[Callable[[], Any], Iterable[Any]]
 
 
@@ -44,7 +47,7 @@ def as_array(value: Any) -> np.ndarray:
     """
     if hasattr(value, "detach"):
         value = value.detach().numpy()
-    if not isinstance(value, (np.ndarray, np.generic, int, float)):
+    if not isinstance(value, host_scalar_tensor_types):
         raise ValueError(
             f"`data_iter` must return arrays or numbers. Received: {type(value).__name__}"
         )

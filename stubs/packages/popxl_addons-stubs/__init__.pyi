@@ -6,6 +6,7 @@ from popxl_addons import debugging as debugging
 from popxl_addons import dot_tree as dot_tree
 from popxl_addons import graph as graph
 from popxl_addons import graph_cache as graph_cache
+from popxl_addons import graph_common as graph_common
 from popxl_addons import layers as layers
 from popxl_addons import module as module
 from popxl_addons import named_replica_grouping as named_replica_grouping
@@ -17,7 +18,6 @@ from popxl_addons import performance_utils as performance_utils
 from popxl_addons import remote as remote
 from popxl_addons import route_tensor as route_tensor
 from popxl_addons import rts as rts
-from popxl_addons import seed_variable as seed_variable
 from popxl_addons import streams as streams
 from popxl_addons import task_session as task_session
 from popxl_addons import testing_utils as testing_utils

@@ -16,7 +16,7 @@ def test_parts_are_joined_again():
     np.testing.assert_array_equal(addons.unshard(parts, 1), X)
     parts = addons.shard2D(X, 2, 3, 1, 2)
     np.testing.assert_array_equal(parts[4], X[:, 2:, 1:2])
-    np.testing.assert_array_equal(addons.unshard2D(parts, 2, 3, 1, 2), X)
+    np.testing.assert_array_equal(addons.unshard2D(parts, n_1=2, n_2=3, axis_1=1, axis_2=2), X)
 
 
 def test_parts_are_repeated_in_two_orders():
@@ -37,22 +37,48 @@ def test_replicas_of_one_batch_follow_each_other():
     shifted = addons.tensor_parallel_input(batches, 2, 4, lambda array, i: array - i)
     np.testing.assert_array_equal(shifted[0], batches[[0, 0, 1, 1]] - [[0], [1], [0], [1]])
     assert addons.tensor_parallel_input(batches, 1, 1).shape == (4, 2)
-    np.testing.assert_array_equal(addons.tensor_parallel_output(found, 2, 4), batches)
-    assert addons.tensor_parallel_output(found[0], 2, 4).tolist() == batches[:2].tolist()
-    joined = addons.tensor_parallel_output(found, 2, 4, lambda parts: np.concatenate(parts, 1))
-    np.testing.assert_array_equal(joined, np.concatenate([batches, batches], 1))
-    assert addons.tensor_parallel_output(batches, 1, 1) is batches
-    for transfer in (addons.tensor_parallel_input, addons.tensor_parallel_output):
-        for tp, rf in ((4, 2), (3, 4)):
-            with pytest.raises(ValueError, match="must be a divisor"):
-                transfer(batches, tp, rf)
-    with pytest.raises(ValueError, match="Expected an array"):
-        addons.tensor_parallel_output(batches, 1, 3)
+    for data, tp, rf in ((batches, 4, 2), (batches, 3, 4)):
+        with pytest.raises(ValueError, match="must be a divisor"):
+            addons.tensor_parallel_input(data, tp, rf)
+        with pytest.raises(ValueError, match="must be a divisor"):
+            addons.tensor_parallel_output(data, 1, tp, rf, (2,))
+
+
+@pytest.mark.parametrize(
+    ("transfers", "tp", "rf", "batch"), [(3, 2, 4, 1), (1, 2, 4, 1), (3, 1, 1, 2), (2, 2, 2, 3)]
+)
+def test_outputs_of_replicas_are_samples_in_order(transfers, tp, rf, batch):
+    samples = np.arange(transfers * (rf // tp) * batch * 2).reshape(-1, 2)
+    by_replica = samples.reshape(transfers, rf // tp, 1, batch, 2)
+    stored = by_replica + 100 * np.arange(tp)[:, np.newaxis, np.newaxis]
+    output = stored.reshape(transfers, rf, batch, 2)
+    output = addons.squeeze_safe(output, (0, 1))
+    found = addons.tensor_parallel_output(output, transfers, tp, rf, (2,))
+    np.testing.assert_array_equal(found, samples)
+    found = addons.tensor_parallel_output(output, transfers, tp, rf, [2], False)
+    np.testing.assert_array_equal(found, np.stack([samples + 100 * i for i in range(tp)], 1))
+    first = addons.tensor_parallel_output(
+        output, transfers, tp, rf, (2,), true_num_host_transfers=1
+    )
+    np.testing.assert_array_equal(first, samples[: (rf // tp) * batch])
+    with pytest.raises(ValueError, match="Expected an array of"):
+        addons.tensor_parallel_output(output, transfers, tp, rf, (5,))
 
 
 def test_axes_are_padded_squeezed_and_checked():
     assert addons.pad_axis(X, 5, -1, 7)[0, 0].tolist() == [0, 1, 2, 7, 7]
     assert addons.squeeze_safe(X[:1], 0).shape == (4, 3)
     assert addons.squeeze_safe(X, 0).shape == X.shape
+    x = np.zeros((1, 2, 1, 3, 1))
+    for axis, shape in (
+        (None, (2, 3)),
+        (-1, (1, 2, 1, 3)),
+        ((0, -5, 1, 2), (2, 3, 1)),
+        ([4, 3], (1, 2, 1, 3)),
+        ([], x.shape),
+    ):
+        assert addons.squeeze_safe(x, axis).shape == shape
+    with pytest.raises(IndexError, match="axis 5"):
+        addons.squeeze_safe(x, (0, 5))
     with pytest.raises(IndexError, match="axis 3"):
         addons.handle_negative_axis(X, 3)

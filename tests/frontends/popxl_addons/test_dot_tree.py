@@ -92,6 +92,7 @@ def test_parts_and_copies_keep_the_class_of_the_tree():
     assert copy.filter_keys(["b.x"]).to_dict() == {"b.x": 1}
     with pytest.raises(ValueError, match="duplicates"):
         copy.filter_keys(["a", "a"])
+    assert copy.len() == len(copy) == 2
     assert copy.map(str).to_dict() == {"b.x": "1", "a": "2"}
     other = addons.DotTree(a="one", c="two")
     assert copy.to_mapping(other) == dot_tree.to_mapping(copy, other) == {2: "one"}
@@ -113,3 +114,10 @@ def test_named_tensors_are_sorted_by_their_own_names():
         print_named_tensors(named)
         printed = popxl.gcg().ops[before:]
     assert [op.attributes["title"] for op in printed] == ["x", "y.z"]
+
+
+def test_trees_and_modules_without_entries_are_true():
+    import popxl_addons as addons
+
+    assert all([addons.dot_tree.DotTree(), addons.NamedTensors(), addons.Module()])
+    assert addons.Module.from_list([])

@@ -13,6 +13,8 @@ def test_names_have_one_grouping():
     tree = groupings.NamedReplicaGrouping.build_groups(["a.b", "a.c", "d"], pairs)
     assert tree.keys_flat() == ["a.b", "a.c", "d"]
     assert tree.a.c is pairs and set(tree.values_flat()) == {pairs}
+    assert groupings.fill_none_group(None, pairs) is pairs
+    assert groupings.fill_none_group(ir.replica_grouping(), pairs) == ir.replica_grouping()
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,15 @@ def test_domains_have_64_replicas(replicas, stride, expected):
         # All replicas are in one process.
         assert not groupings.is_cross_instance(group)
         assert groupings.get_instance_replica_grouping() == ir.replica_grouping()
+
+
+def test_size_of_domains_is_an_option_of_the_target(monkeypatch):
+    with popxl.Ir(8).main_graph:
+        assert groupings.get_ild_size_from_popdist() == 8
+        monkeypatch.setenv("POPLAR_TARGET_OPTIONS", '{"ipuLinkDomainSize": "4"}')
+        assert groupings.get_ild_size_from_popdist() == 4
+        assert groupings.get_ild_replica_grouping(replica_grouping=None).group_size == 4
+        assert groupings.is_cross_ild(replica_grouping=popxl.gir().replica_grouping())
+        monkeypatch.setenv("POPLAR_TARGET_OPTIONS", "[1]")
+        with pytest.raises(ValueError, match="must be a JSON object"):
+            groupings.get_ild_size_from_popdist()

@@ -35,7 +35,9 @@ def phased(replicas=1, sharded=False):
             (x,) = graph.bind(weights).call(x)
         loaded = addons.NamedTensors.pack(names, load.call(0))
         store.bind(loaded.map(lambda t: t * 2.0)).call(1)
-        doubled = addons.ops.host_store(remote.load_remote(buffers, 1).bias)
+        again = remote.load_remote(buffers, 1, use_io_tiles=True)
+        remote.store_remote(buffers, again, 2, use_io_tiles=True)
+        doubled = addons.ops.host_store(remote.load_remote(buffers, 2).bias)
         result = addons.ops.host_store(x)
     with popxl.Session(ir, "ipu_hw") as session:
         found = session.run()

@@ -8,6 +8,7 @@ import popxl_addons as addons
 import pytest
 from popxl import ops
 from popxl.ops import var_updates
+from popxl_addons.route_tensor import called_graph_paths
 
 
 def test_calls_and_loops_pass_tensors_on():
@@ -30,6 +31,11 @@ def test_calls_and_loops_pass_tensors_on():
         assert (len(inner.inputs), len(outer.inputs)) == (3, 3)
         assert changed.by_ref and not routed.by_ref
         assert addons.route_tensor_into_graph(inner.inputs[1], inner) is inner.inputs[1]
+        for again in (False, True):
+            assert addons.route_tensor_into_graph(total, inner, modified=again) is changed
+        assert addons.route_tensor_into_graph(extra, inner) is routed and len(inner.inputs) == 3
+        assert called_graph_paths(outer, inner) == [[inner]]
+        assert [inner] in called_graph_paths(ir.main_graph, inner)
     with popxl.Session(ir) as session:
         session.run()
         np.testing.assert_array_equal(session.get_tensor_data(total), [44.0, 88.0])
@@ -45,7 +51,7 @@ def test_tensors_that_cannot_be_passed_on_are_refused():
         late = ops.relu(x)
     lonely = ir.create_graph(lambda x: ops.relu(x), popxl.TensorSpec((1,), popxl.float32))
     for graph in (lonely, popxl.Ir().main_graph):
-        with pytest.raises(ValueError, match="is not in the graph"):
+        with pytest.raises(ValueError, match="not in the graph .* is not in a known parent graph"):
             addons.route_tensor_into_graph(x, graph)
     with pytest.raises(NotImplementedError, match="only calls and loops"):
         addons.route_tensor_into_graph(x, chosen)

@@ -14,11 +14,15 @@ RNG = np.random.default_rng(3)
 
 def test_specs_of_shards():
     spec = popxl.TensorSpec((4, 6), popxl.float16)
-    with popxl.Ir(4).main_graph:
-        assert rts.replica_sharded_spec(spec, 3) == popxl.TensorSpec((8,), popxl.float16, (4, 6))
-        assert rts.replica_sharded_spec(spec).shape == (6,)
-        for kept, over in ((spec, 1), (spec, 5), (rts.replica_sharded_spec(spec, 3), 2)):
-            assert rts.replica_sharded_spec(kept, over) == kept
+    group = popxl.Ir(12).replica_grouping
+    thirds = rts.replica_sharded_spec(spec, shard_over=group(4, 3))
+    assert thirds == popxl.TensorSpec((8,), popxl.float16, (4, 6))
+    assert rts.replica_sharded_spec(spec, group()).shape == (2,)
+    odd = popxl.Ir(5).replica_grouping()
+    for kept, over in ((spec, group(1, 1)), (spec, odd), (thirds, group(1, 2))):
+        assert rts.replica_sharded_spec(kept, over) == kept
+    with pytest.raises(TypeError, match="must be a popxl.ReplicaGrouping"):
+        rts.replica_sharded_spec(spec, 3)
 
 
 def reduced(values, op):

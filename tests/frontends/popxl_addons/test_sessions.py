@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import popxl
@@ -11,6 +13,7 @@ import popxl_addons as addons
 import pytest
 from popxl import ops
 from popxl.ops import var_updates
+from popxl_addons.testing_utils import ops_of_type
 
 
 class Loader:
@@ -57,6 +60,9 @@ def test_runs_are_counted_and_checkpoints_restore_them(tmp_path):
         assert session.dataloader.position == 1
         session.run({session.inputs.x: np.ones(2)})
         assert session.get_named_tensors_data().layer.a.tolist() == [3, 3]
+        (folders[1] / "session_info.json").unlink()
+        session.load_checkpoint(folders[1], report_missing="error")
+        assert session.session_state == {"steps": 0, "epoch": 3}
     assert json.loads((folders[2] / "session_info.json").read_text()) == {"steps": 3, "epoch": 3}
     with np.load(folders[2] / "model" / "layer.b.npz") as arrays:
         assert arrays[arrays.files[0]].tolist() == [3, 3]
@@ -81,7 +87,7 @@ def test_values_of_another_session_are_found_by_name():
     assert target.get_named_tensors_data().layer.c.tolist() == [5, 6]
 
 
-def test_variables_that_are_files_are_saved_as_files(tmp_path):
+def test_variables_that_are_files_are_saved_as_files(tmp_path, monkeypatch):
     def session(folder):
         ir = popxl.Ir()
         with ir.main_graph:
@@ -104,6 +110,18 @@ def test_variables_that_are_files_are_saved_as_files(tmp_path):
     two.load_checkpoint(tmp_path / "checkpoint")
     assert two.get_named_tensors_data().w.tolist() == [2, 2, 2]
     assert np.fromfile(tmp_path / "two" / "w.npy", np.float32).tolist() == [2, 2, 2]
+    addons.initialise_memmap_dir_from_checkpoint(tmp_path / "checkpoint", tmp_path / "three")
+    assert session("three").get_named_tensors_data().w.tolist() == [2, 2, 2]
+    logged = []
+    wandb = SimpleNamespace(
+        Histogram=np.ndarray.tolist, log=lambda values, step: logged.append((values, step))
+    )
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    two.wandb_variable_histograms(3)
+    assert logged == [({"w": [2, 2, 2]}, 3)]
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match="pip install wandb"):
+        two.wandb_variable_histograms()
     for transfer in (two.load_checkpoint, two.save_checkpoint):
         with pytest.raises(ValueError, match="wandb://.*Pass a folder"):
             transfer("wandb://team/project/run")
@@ -113,7 +131,7 @@ def test_streams_are_made_where_they_are_used():
     ir = popxl.Ir()
     with ir.main_graph:
         data, stream, x = addons.host_load([1, 2], popxl.float16, "x")
-        assert (data.dtype, stream.tensor_id, x.name) == (np.float16, "x_stream", "x")
+        assert (data.dtype, stream.tensor_id, x.name) == (np.float16, "x_stream", "x_hostload")
         target = addons.host_store(x * 2.0)
         assert target.tensor_id == "mul_out_stream" and target.dtype is popxl.float16
     with popxl.Session(ir) as session:
@@ -153,6 +171,11 @@ def test_helpers(caplog):
         pass
     assert "Compiling: 0.00 mins" in caplog.text
     assert addons.OrderedDict(a=1, b=2).idx(1) == 2
+    assert addons.suffix_graph_name("Linear_subgraph(12)", "bwd") == "Linear_bwd"
+    assert addons.overrides(Loader, object, "save") and not addons.overrides(Loader, Loader, "save")
+    assert addons.duplicate_items([1, 2, 2, 1, 2, 3]) == [2, 1]
+    with addons.null_context():
+        assert addons.LEVELS[addons.MODEL_LOG_LEVEL] == addons.MODEL_LOG_LEVEL_VAL
 
 
 def test_memory_proportions_reach_the_products_of_all_graphs():
@@ -166,8 +189,25 @@ def test_memory_proportions_reach_the_products_of_all_graphs():
     addons.set_available_memory_proportion_by_ipu(ir, [0.2, 0.4])
     products = [graph.ops[-1], ir.main_graph.ops[-1]]
     assert [op.attributes["memory_proportion"] for op in products] == [0.2, 0.4]
-    with pytest.raises(ValueError, match="is on IPU 1"):
-        addons.set_available_memory_proportion_by_ipu(ir, [0.2])
+    addons.set_available_memory_proportion_by_ipu(ir, [0.3])  # that of IPU 0 counts for the others
+    assert [op.attributes["memory_proportion"] for op in products] == [0.3, 0.3]
+    assert ops_of_type(ir.main_graph.ops, type(products[0])) == len(ir.main_graph.ops)
+    assert ops_of_type(ir.main_graph.ops, int) == 0
+    for wrong in ([], [0.2, 2.0]):
+        with pytest.raises(ValueError, match="Proportions must be in"):
+            addons.set_available_memory_proportion_by_ipu(ir, wrong)
+    for switch in (addons.disable_fc_pass, addons.enable_fc_pass):
+        switch(ir)
+    with popxl.Session(ir, "ipu_hw") as session:
+        session.run()
+
+
+def test_operations_of_products_are_counted():
+    with popxl.Ir().main_graph as main:
+        for shapes in (((5,), (5,)), ((3, 2, 4), (3, 4, 6))):
+            ops.matmul(*(popxl.constant(np.ones(shape, np.float32)) for shape in shapes))
+    counts = addons.evaluate_FLOPs(main)["MatMul"]
+    assert list(counts.values()) == [2 * 5, 2 * 3 * 2 * 4 * 6] and min(counts) >= 100
 
 
 def test_operations_are_counted_by_graph(capsys):
@@ -179,10 +219,14 @@ def test_operations_are_counted_by_graph(capsys):
         ops.repeat(graph, 4, x, w)
         x @ w
     name = graph.name
-    inside = {"MatMul": 4 * 36, "Add": 4 * 6, "TOT": 4 * 42}
+    product, total = (op.id for op in graph.ops)
+    inside = {"MatMul": {product: 4 * 36}, "Add": {total: 4 * 6}, "TOT": 4 * 42}
     loop = {f"{name}__loop_wrapper_subgraph(1)": {"TOT": 4 * 42, name: inside}}
-    assert addons.evaluate_FLOPs(ir.main_graph) == {"TOT": 204, **loop, "MatMul": 36}
+    last = {"MatMul": {ir.main_graph.ops[-1].id: 36}}
+    assert addons.evaluate_FLOPs(ir.main_graph) == {"TOT": 204, **loop, **last}
     assert addons.total_FLOPs(ir) == 408
     addons.print_FLOPs(addons.evaluate_ir_FLOPs(ir), mode="flat")
     assert "MatMul: 360.000 FLOPs" in capsys.readouterr().out
+    addons.print_FLOPs(addons.evaluate_FLOPs(ir.main_graph))
+    assert "\nMatMul: 36.000 FLOPs" in capsys.readouterr().out
     assert addons.format_flops_scientific(12_300_000) == "12.300 MFLOPs"

@@ -13,6 +13,8 @@ from tensorflow_ipu.frontends.popxl_addons.remote import create_remote_buffer
 # Which row of a buffer a row of the program uses: that many rows later, always the first one (None)
 # or what the function returns for the number of the row.
 RowOffset = Optional[Union[int, Callable[[popxl.Tensor], Union[popxl.Tensor, int]]]]
+# What programs may pass for a handle.
+RemoteBufferWithOffset = tuple[popxl.RemoteBuffer, RowOffset]
 
 
 class RemoteHandle(NamedTuple):

@@ -112,6 +112,65 @@ def batch_serialise(
     return BatchSerialResult(GraphWithNamedArgs(serial, NamedTensors.from_dict(names)), kept, remap)
 
 
+def batch_serialise_non_overlapped(
+    graph: GraphWithNamedArgs | popxl.Graph,
+    steps: int,
+    load_handles: LoadHandles,
+    store_streams: Mapping[Tensor, popxl.DeviceToHostStream],
+    store_buffers: Mapping[Tensor, RemoteHandle | tuple],
+    seed_input: Tensor | None = None,
+    rows: int = 1,
+    use_io_tiles: bool = False,
+) -> BatchSerialResult:
+    """Batch serialisation with loads and stores that do not overlap computation.
+
+    Args:
+        graph: as for `batch_serialise`.
+        steps: as for `batch_serialise`.
+        load_handles: as for `batch_serialise`.
+        store_streams: as for `batch_serialise`.
+        store_buffers: as for `batch_serialise`.
+        seed_input: as for `batch_serialise`.
+        rows: as for `batch_serialise`.
+        use_io_tiles: whether loads and stores are on the I/O tiles.
+
+    Raises:
+        Exception: As `batch_serialise` does.
+    """
+    mode = "io" if use_io_tiles else "compute"
+    return batch_serialise(
+        graph, steps, load_handles, store_streams, store_buffers, seed_input, rows, mode
+    )
+
+
+def batch_serialise_overlapped(
+    graph: GraphWithNamedArgs | popxl.Graph,
+    steps: int,
+    load_handles: LoadHandles,
+    store_streams: Mapping[Tensor, popxl.DeviceToHostStream],
+    store_buffers: Mapping[Tensor, RemoteHandle | tuple],
+    seed_input: Tensor | None = None,
+    rows: int = 1,
+) -> BatchSerialResult:
+    """Batch serialisation with loads and stores that overlap computation.
+
+    Args:
+        graph: as for `batch_serialise`.
+        steps: as for `batch_serialise`.
+        load_handles: as for `batch_serialise`.
+        store_streams: as for `batch_serialise`.
+        store_buffers: as for `batch_serialise`.
+        seed_input: as for `batch_serialise`.
+        rows: as for `batch_serialise`.
+
+    Raises:
+        Exception: As `batch_serialise` does.
+    """
+    return batch_serialise(
+        graph, steps, load_handles, store_streams, store_buffers, seed_input, rows, "io_overlapped"
+    )
+
+
 def _check_counts(steps: int, rows: int, io_mode: str) -> None:
     """Refuses loops without steps, rows or a known mode."""
     if io_mode not in _IO_MODES:

@@ -8,6 +8,7 @@ import popxl_addons as addons
 import pytest
 from popxl import ops
 from popxl.ops import var_updates
+from popxl_addons import graph_cache
 
 from tests.support.popxl_modules import Linear, Outlined
 
@@ -57,7 +58,7 @@ def test_graphs_are_bound_and_differentiated_once(main):
         graph.grad_graph_info  # noqa: B018
     with pytest.raises(ValueError, match="method must be one of"):
         graph.autodiff(method="other")
-    with pytest.raises(ValueError, match="does not have one"):
+    with pytest.raises(ValueError, match="module that implements `build_grad`"):
         graph.autodiff(method="build_grad")
     assert graph.autodiff().graph.name == "Linear_subgraph(0)_bwd"
     with pytest.raises(Exception, match="Autodiff has already been applied"):
@@ -135,10 +136,11 @@ def test_schedules_show_what_is_in_the_main_graph(main):
     assert addons.GraphWithNamedArgs(main).print_schedule() == (
         "Graph : \n"
         "  () -> () {\n"
-        "    HostLoad.100 () -> (%1 [(2,) float32])\n"
-        f"    Loop.103({body.id}__loop_wrapper_subgraph(1)) (%1 [(2,) float32]) -> "
-        "(%2 [(2,) float32])\n"
-        "    HostStore.104 (%2 [(2,) float32]) -> ()\n"
+        "    Init.100 () -> (%1 [(2,) float32])\n"
+        "    HostLoad.101 (%1 [(2,) float32]) -> (%2 [(2,) float32])\n"
+        f"    Loop.104({body.id}__loop_wrapper_subgraph(1)) (%2 [(2,) float32]) -> "
+        "(%3 [(2,) float32])\n"
+        "    HostStore.105 (%3 [(2,) float32]) -> ()\n"
         "  }"
     )
 
@@ -189,6 +191,7 @@ def test_tensors_of_calls_come_before_those_that_are_bound(main):
         graph.outputs[0]: tensors[0],
         graph.outputs[1]: tensors[1],
     }
+    assert bound.subgraph_io_map() == bound.args
     with pytest.raises(ValueError, match="specified twice"):
         bound.call(tensors[0], tensors[1])
     with pytest.raises(ValueError, match="Not enough inputs"):
@@ -230,6 +233,29 @@ def test_caches_tell_programs_apart():
 
 def abs_of(x):
     return ops.abs(x)
+
+
+def test_caches_tell_functions_apart_by_their_hashes(main):
+    class Scale(popxl.Module):
+        def __init__(self, factor):
+            self.factor = factor
+
+        def __hash__(self):
+            return int(self.factor)
+
+        def build(self, x: popxl.Tensor):
+            return x * self.factor
+
+    cache = addons.GraphCache()
+    first = cache.create_graph(Scale(2.0), SPEC)
+    assert cache.create_graph(Scale(2.0), SPEC) is first
+    assert cache.create_graph(Scale(3.0), SPEC) is not first
+    same = [graph_cache.get_function_hash(Scale(4.0), SPEC) for _ in range(2)]
+    assert same[0] == same[1] != graph_cache.get_function_hash(Scale(5.0), SPEC)
+    t = popxl.constant(X[:2])
+    assert graph_cache.tensor_hash(t) == graph_cache.argument_hash(SPEC)
+    assert graph_cache.argument_hash([t, {"a": 1}]) != graph_cache.argument_hash([t, {"a": 1.0}])
+    assert graph_cache.bound_arguments(abs_of, t).arguments == {"x": t}
 
 
 def test_caches_tell_specs_values_and_places_apart(main):

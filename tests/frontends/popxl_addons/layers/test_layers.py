@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import popxl
 import popxl_addons as addons
 import pytest
 import tensorflow as tf
 from popxl_addons import layers
+from popxl_addons.testing_utils import TensorInput, run_module
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(4, 6))
@@ -19,9 +22,10 @@ def normalized(x, axes):
     return (x - mean) / tf.sqrt(variance + 1e-5)
 
 
-def grouped(x, v):
+def grouped(x, v, bias=None):
     found = tf.reshape(normalized(tf.reshape(x, (2, 2, 2, 5, 5)), (2, 3, 4)), x.shape)
-    return found * v["weight"][:, None, None] + v["bias"][:, None, None]
+    shift = v["bias"][:, None, None] if bias is None else bias
+    return found * v["weight"][:, None, None] + shift
 
 
 def convolved(x, v, strides=1, padding="SAME"):
@@ -81,7 +85,7 @@ CASES = {
         lambda x, v: tf.gather(v["weight"], x, axis=1),
     ),
     "convolution": (
-        lambda: layers.Conv2D(3, (3, 3), paddings="same_upper"),
+        lambda: layers.Conv2D(3, 3, paddings="same_upper", available_memory_proportions=(0.3,)),
         IMAGES,
         {"weight": (3, 4, 3, 3), "bias": (1, 3, 1, 1)},
         convolved,
@@ -191,26 +195,87 @@ def test_layer_norm_takes_matrices():
         layers.LayerNorm().create_graph(popxl.TensorSpec((2, 3, 4), popxl.float32))
 
 
-def test_values_of_torch_layers_are_transposed():
-    class Parameter:
-        def __init__(self, array):
-            self.array = array
+class Parameter:
+    """A parameter of PyTorch."""
 
-        def detach(self):
-            return self
+    def __init__(self, *shape):
+        self.array = RNG.normal(size=shape).astype(np.float32)
 
-        def numpy(self):
-            return self.array
+    def detach(self):
+        return self
 
-    class TorchLinear:
-        weight, bias = Parameter(np.arange(6.0).reshape(2, 3)), Parameter(np.ones(2))
+    def numpy(self):
+        return self.array
 
+
+class TorchLayer:
+    """A layer of PyTorch with a weight, and a bias."""
+
+    def __init__(self, weight, bias=None):
+        self.weight, self.bias = Parameter(*weight), None if bias is None else Parameter(*bias)
+
+
+MAPPINGS = {
+    # The layer, an input, its layer of PyTorch, and what its results are without rounding.
+    "linear": (layers.Linear(3), X, TorchLayer((3, 6), (3,)), lambda x, w, b: x @ w.T + b),
+    "no bias": (layers.Linear(3, False), X, TorchLayer((3, 6)), lambda x, w, b: x @ w.T),
+    "linear fp8": (
+        layers.linear_fp8.LinearFP8(3),
+        X,
+        TorchLayer((3, 6), (3,)),
+        lambda x, w, b: x @ w.T + b,
+    ),
+    "linear gq": (
+        layers.linear_gq.LinearGQ(64, group_size=64),
+        X,
+        TorchLayer((64, 6), (64,)),
+        lambda x, w, b: x @ w.T + b,
+    ),
+    "convolution": (
+        layers.Conv2D(3, (2, 2)),
+        IMAGES,
+        TorchLayer((3, 4, 2, 2), (3,)),
+        lambda x, w, b: convolved(x, {"weight": w}, 1, "VALID") + b[:, None, None],
+    ),
+    "layer norm": (
+        layers.LayerNorm(),
+        X,
+        TorchLayer((2, 3), (2, 3)),
+        lambda x, w, b: normalized(x, [1]) * w.flatten() + b.flatten(),
+    ),
+    "group norm": (
+        layers.GroupNorm(2),
+        IMAGES,
+        TorchLayer((4,), (4,)),
+        lambda x, w, b: grouped(x, {"weight": w}, 0.0) + b[:, None, None],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_layers_take_the_values_of_torch_layers(name):
+    layer, x, torch_layer, formula = MAPPINGS[name]
+    weights = partial(type(layer).torch_mapping, nn_layer=torch_layer, dtype=popxl.float32)
+    (found,) = run_module(layer, TensorInput(x.astype(np.float32)), weights=weights)
+    weight = torch_layer.weight.array.astype(np.float64)
+    bias = None if torch_layer.bias is None else torch_layer.bias.array
+    expected = tf.convert_to_tensor(formula(x, weight, bias)).numpy()
+    # 8-bit floats have 3 bits of mantissa, and numbers of 4 bits are a 15th of their range apart.
+    part = {"linear fp8": 0.1, "linear gq": 0.15}.get(name, 1e-5)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=part * np.abs(expected).max())
+
+
+def test_values_of_torch_layers_have_type_and_shape_of_variables():
     with popxl.Ir().main_graph:
         factories, _ = layers.Linear(2).create_graph(popxl.TensorSpec((4, 3), popxl.float16))
         variables = factories.init()
-    mapped = layers.Linear.torch_mapping(variables, TorchLinear, popxl.float16)
-    assert mapped[variables.weight].tolist() == [[0, 3], [1, 4], [2, 5]]
+    torch_layer = TorchLayer((2, 3), (2,))
+    mapped = layers.Linear.torch_mapping(variables, torch_layer, popxl.float16)
     assert mapped[variables.bias].dtype == np.float16
+    with pytest.raises(ValueError, match="must have the shape"):
+        layers.Linear.torch_mapping(variables, torch_layer)
+    with pytest.raises(ValueError, match="the layer of PyTorch has no bias"):
+        layers.Linear.torch_mapping(variables, TorchLayer((2, 3)), popxl.float16)
     for wrong in (np.zeros(3, np.float16), np.zeros(2, np.float32)):
         with pytest.raises(ValueError, match="must have the shape"):
             addons.WeightsDict({variables.bias: wrong})

@@ -26,12 +26,20 @@ class Caller(addons.Module):
         return ops.sum(y)
 
 
-@pytest.mark.parametrize("module", [Square, Caller])
+class OuterCaller(addons.Module):
+    """A module with one that calls one with a gradient of its own."""
+
+    def build(self, x: popxl.Tensor):
+        return self.call_module(Caller())(x)
+
+
+@pytest.mark.parametrize("module", [Square, Caller, OuterCaller])
 def test_own_gradients_are_used(module):
     ir = popxl.Ir()
     with ir.main_graph:
         x = popxl.variable(X)
         factories, graph = module().create_graph(x)
+        assert len(graph.called_graphs_grad_info) == (module is not Square)
         backward = graph.autodiff()
         weights = factories.init()
         info = graph.bind(weights).call_with_info(x)
@@ -44,7 +52,7 @@ def test_own_gradients_are_used(module):
         streams = [addons.ops.host_store(found[t]) for t in (x, *weights.tensors)]
     with popxl.Session(ir) as session:
         by_x, by_w = (session.run()[stream] for stream in streams)
-    base = X + 1 if module is Caller else X
+    base = X if module is Square else X + 1
     np.testing.assert_allclose(by_x, 12 * base, rtol=1e-5)
     np.testing.assert_allclose(by_w, (base**2).sum(), rtol=1e-5)
 
@@ -63,8 +71,8 @@ def test_wrong_own_gradients_are_refused(main):
             return [slope] * self.results
 
     for module, phrase in (
-        (Wrong(0), "Not all forward graph inputs"),
-        (Wrong(2), "Too many outputs"),
+        (Wrong(0), "Not all forward graph inputs have been specified"),
+        (Wrong(2), "Too many outputs in the grad graph"),
         (Wrong(1, False), "Not all variable gradients have been specified"),
     ):
         with pytest.raises(Exception, match=phrase):
@@ -74,30 +82,42 @@ def test_wrong_own_gradients_are_refused(main):
         def build_grad(self, slope: popxl.Tensor):
             with pytest.raises(KeyError, match="Not a variable"):
                 self.var_grad["v"] = slope
-            with pytest.raises(ValueError, match="does not match the variable"):
+            with pytest.raises(TypeError, match="Not a tensor"):
+                self.var_grad["w"] = 1.0
+            with pytest.raises(KeyError, match="Not a variable with a gradient"):
+                self.var_grad["w"]
+            with pytest.raises(ValueError, match="meta-shape of Tensor does not match variable"):
                 self.var_grad["w"] = slope
             self.var_grad["w"] = ops.sum(slope)
             return ops.sum(slope)
 
-    with pytest.raises(ValueError, match="does not match the `grad_required`"):
+    with pytest.raises(ValueError, match="of output Tensor at position 0 does not match the `grad"):
         Shapes().create_graph(spec)[1].autodiff()
 
     class Open(Square):
         def build_grad(self, *slopes):
             return slopes
 
-    with pytest.raises(TypeError, match="fixed number"):
+    with pytest.raises(TypeError, match="must only have a fixed number of positional parameters"):
         Open().create_graph(spec)[1].autodiff()
     module = Square()
     graph = module.create_graph(spec)[1]
-    with pytest.raises(ValueError, match="each at most once"):
+    with pytest.raises(ValueError, match="in `grads_provided` is not a output of `fwd_graph`"):
         module.create_grad_graph(graph, grads_provided=graph.graph.inputs)
-    with pytest.raises(Exception, match="in `build_grad` only"):
-        module.var_grad  # noqa: B018
-    with pytest.raises(ValueError, match="cannot use graph caching"):
+    with pytest.raises(ValueError, match="do not match the signature"):
+        module.create_grad_graph(graph, grads_provided=[])
+    for use in (lambda: module.var_grad, lambda: module.aux["x"]):
+        with pytest.raises(Exception, match=r" within the `build_graph` method"):
+            use()
+    with pytest.raises(ValueError, match="cannot use graph caching if you have implemented"):
         Square(cache=True)
-    with pytest.raises(ValueError, match="grad_inlining_error must be"):
+    with pytest.raises(ValueError, match="grad_inlining_error should be one of"):
         Square(grad_inlining_error="never")
+    with pytest.raises(Exception, match="`from_module` is specified"):
+        addons.GraphWithNamedArgs(graph.graph, graph.args).autodiff(method="build_grad")
+    with pytest.raises(NotImplementedError):
+        Linear(2).create_grad_graph(graph)
+    assert graph.from_module is module and list(graph.aux) == ["x", "w", "square", "factor"]
 
 
 def test_graphs_with_own_gradients_are_differentiated_by_these_only(main):
@@ -133,7 +153,9 @@ class TwoByTwo(addons.Module):
         w = self.add_variable_input("w", partial(np.full, (), 5.0), a.dtype)
         kept = a * 7.0
         self.aux["tensor"], self.aux["number"], self.aux[1] = kept, 11.0, w
-        assert self.aux["number"] == 11.0 and "missing" not in self.aux
+        assert "number" in self.aux and "missing" not in self.aux
+        with pytest.raises(Exception, match="get items within the `build_graph`"):
+            self.aux["number"]
         return a * v, b * w
 
     def build_grad(self, dy: popxl.Tensor):
@@ -141,6 +163,7 @@ class TwoByTwo(addons.Module):
         with pytest.raises(KeyError):
             self.aux["missing"]
         self.var_grad["tree.v"] = ops.sum(self.aux["tensor"])
+        assert self.var_grad["tree.v"].shape == ()
         return dy * self.aux[1]
 
 
@@ -153,21 +176,21 @@ def test_some_gradients_are_provided_and_some_required(main):
     first, second = graph.graph.outputs
     made = module.create_grad_graph(graph, [second], [v, b])
     info = made.grad_graph_info
-    # What `aux` has of tensors that are neither inputs nor outputs becomes an output.
-    assert graph.graph.outputs[:2] == (first, second) and len(graph.graph.outputs) == 3
+    # The tensors in `aux` become outputs.
+    assert graph.graph.outputs[:2] == (first, second) and graph.graph.outputs[3:] == (w,)
     kept = graph.graph.outputs[2]
     assert info.inputs == (second, kept, w) and info.outputs == (b, v)
     kinds = [connection.connection_type.value for connection in info.expected_inputs]
     assert kinds == ["FwdGrad", "Fwd", "Fwd"] and made.graph.name == f"{graph.graph.name}_bwd"
     assert not len(made.args)
-    for provided, required in (
-        ([second, second], [b]),
-        ([a], [b]),
-        ([second], [b, b]),
-        ([second], [second]),
-        ([second], [n]),
+    for provided, required, phrase in (
+        ([second, second], [b], "is specified twice in `grads_provided`"),
+        ([a], [b], "is not a output"),
+        ([second], [b, b], "is specified twice in `grads_required`"),
+        ([second], [second], "is not a input of `fwd_graph`"),
+        ([second], [n], "is not a input of `fwd_graph`"),
     ):
-        with pytest.raises(ValueError, match="each at most once"):
+        with pytest.raises(ValueError, match=phrase):
             module.create_grad_graph(graph, provided, required)
 
 
@@ -184,6 +207,8 @@ def test_gradients_of_called_graphs_may_be_passed(main):
     named = addons.GraphWithNamedArgs(
         outer, called_graphs_grad_info={graph.graph: own.grad_graph_info}
     )
+    both = addons.GraphWithNamedArgs(outer, called_graphs_grad_info={graph: own})
+    assert both.called_graphs_grad_info == named.called_graphs_grad_info
     assert named.autodiff().graph.called_graphs == (own.graph,)
 
 
@@ -194,7 +219,7 @@ def test_shards_have_gradients_that_are_shards():
             return x + self.add_replica_sharded_variable_input("w", zeros, x.dtype)
 
         def build_grad(self, dy: popxl.Tensor):
-            with pytest.raises(ValueError, match="its shape and meta shape must be those"):
+            with pytest.raises(ValueError, match="meta-shape of Tensor does not match variable"):
                 self.var_grad["w"] = ops.init((2,), popxl.float32)
             self.var_grad["w"] = dy
             return dy

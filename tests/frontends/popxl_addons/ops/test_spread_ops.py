@@ -201,42 +201,48 @@ def test_losses_refuse_other_reductions():
         assert cross_entropy_sharded_loss(x, n, ignore_index=1).shape == ()
 
 
-@pytest.mark.parametrize("places", [[0, 1], None])
-def test_losses_of_classes_on_several_ipus(places):
-    logits, indices, cases = sharded_case(2, 1, 2, np.float32)
+@pytest.mark.parametrize("slopes", [1, 2])
+@pytest.mark.parametrize("places", [[0, 1, 2], None])
+def test_losses_of_classes_on_several_ipus(places, slopes):
+    widths = (5, 4, 3)
+    values, labels = RNG.normal(size=(ITEMS, CLASSES)), RNG.integers(0, CLASSES, ITEMS)
+    parts = np.split(values.astype(np.float32), np.cumsum(widths)[:-1], 1)
     ir = popxl.Ir()
     with ir.main_graph:
-        tensors, labels = [], []
-        for ipu in range(2):
+        tensors, indices = [], []
+        for ipu, part in enumerate(parts):
             with popxl.ipu(ipu):
-                tensors.append(popxl.constant(logits[ipu]) + 0.0)
-                labels.append(popxl.constant(indices[ipu]) + 0)
+                tensors.append(popxl.constant(part) + 0.0)
+                indices.append(popxl.constant(labels.astype(np.int32)) + 0)
 
-        def loss(x, y, index, other):
-            return cross_entropy_sharded_wr_loss([x, y], [index, other], places)
+        def loss(x, y, z, *indices: popxl.Tensor):
+            if places is None:
+                with pytest.raises(ValueError, match="Could not automatically infer the IPU"):
+                    cross_entropy_sharded_wr_loss([x, y, z], indices)
+                copies = [t.copy_to_ipu(i, i) for i, t in enumerate((x, y, z))]
+                return cross_entropy_sharded_wr_loss(copies, indices)
+            return cross_entropy_sharded_wr_loss([x, y, z], indices, places)
 
-        graph = ir.create_graph(loss, *tensors, *labels) if places else None
-        if places:
-            gradient = addons.autodiff(graph, grads_required=graph.inputs[:2])
-            info = ops.call_with_info(graph, *tensors, *labels)
-            losses = info.outputs[:2]
-            slope = popxl.constant(np.ones(ITEMS, np.float32))
-            inputs = gradient.grad_graph_info.inputs_dict(info)
-            results = [*losses, *gradient.call(slope, slope, args=inputs)]
-        else:
-            results = cross_entropy_sharded_wr_loss(tensors, labels)
+        graph = ir.create_graph(loss, *tensors, *indices)
+        # The gradients of some of the losses are enough for those of all logits.
+        provided = graph.outputs[:slopes]
+        gradient = addons.autodiff(graph, provided, graph.inputs[:3])
+        info = ops.call_with_info(graph, *tensors, *indices)
+        slope = [popxl.constant(np.ones(ITEMS, np.float32))] * slopes
+        inputs = gradient.grad_graph_info.inputs_dict(info)
+        results = [*info.outputs[:3], *gradient.call(*slope, args=inputs)]
         streams = []
         for tensor in results:
             streams.append(popxl.d2h_stream(tensor.shape, tensor.dtype))
             ops.host_store(streams[-1], tensor)
         with pytest.raises(ValueError, match="as many indices and IPUs"):
-            cross_entropy_sharded_wr_loss(tensors, labels[:1], places)
+            cross_entropy_sharded_wr_loss(tensors, indices[:1], places)
     with popxl.Session(ir, "ipu_hw") as session:
         found = session.run()
-    values, chosen, _ = cases[0]
     probs = softmax(values)
-    by_x = probs - np.eye(CLASSES)[chosen]
-    expected = [-np.log(probs[np.arange(ITEMS), chosen])] * 2 + np.split(by_x, 2, 1)
+    by_x = probs - np.eye(CLASSES)[labels]
+    expected = [-np.log(probs[np.arange(ITEMS), labels])] * 3
+    expected += np.split(by_x, np.cumsum(widths)[:-1], 1)
     for stream, wanted in zip(streams, expected):
         np.testing.assert_allclose(found[stream], wanted, rtol=1e-5, atol=1e-6)
 

@@ -131,7 +131,7 @@ def test_recomputed_gradients_are_equal_and_read_no_activations():
 def test_accumulators_are_like_the_forward_tensors_with_their_names():
     ir = popxl.Ir(4)
     with ir.main_graph:
-        groups = ir.replica_grouping(group_size=2)
+        groups, everyone = ir.replica_grouping(group_size=2), ir.replica_grouping()
         shards = popxl.TensorSpec((2,), popxl.float32, (4,))
 
         def fn(x: popxl.Tensor, w: popxl.Tensor, s: popxl.Tensor, n: popxl.Tensor):
@@ -151,7 +151,7 @@ def test_accumulators_are_like_the_forward_tensors_with_their_names():
     assert factories.keys_flat() == backward.args.keys_flat() == names
     types = [factories[name].dtype.name for name in names]
     assert types == ["float32", "float16", "float16", "float32"]
-    assert [factories[n].replica_grouping for n in names] == [None, None, groups, groups]
+    assert [factories[n].replica_grouping for n in names] == [everyone, everyone, groups, groups]
     assert (factories.accum.s.meta_shape, factories.accum.s.shard_over) == ((4,), 2)
     assert factories.mean_accum_counter.shape == () and not factories.accum.x.next_data().any()
     # Gradients that are kept are still listed, but not returned.

@@ -39,7 +39,7 @@ def test_a_function_is_tried_once_before_it_gives_values(main):
     assert limited.create_tensor(empty=True).dtype is popxl.float16
 
 
-def test_what_gives_no_values_is_refused():
+def test_what_gives_no_values_is_refused(main):
     def fails():
         raise OSError("no file")
 
@@ -61,6 +61,8 @@ def test_values_in_files_are_kept(main, tmp_path):
     assert isinstance(made.data, np.memmap) and (made.data == 1).all()
     again = factory.create_tensor(memmap_dir=tmp_path / "new", read_only_if_exists=True)
     assert (again.data == 1).all() and not again.data.flags.writeable
+    empty = factory.next_memmap(tmp_path, "empty", empty=True)
+    assert empty.shape == (2, 3) and (factory.next_data() == 0).all()
 
 
 def drawing(*shape):
@@ -102,10 +104,11 @@ def test_variables_draw_in_the_order_of_their_names(main):
 
 
 def test_types_are_those_of_the_data_and_shapes_those_on_a_replica():
-    factory = addons.VariableFactory(lambda: np.zeros((4, 3)))
-    assert factory.dtype is popxl.float64 and factory.shape == (4, 3)
-    assert factory.meta_shape is None and not factory.by_ref
     with popxl.Ir(2).main_graph as main:
+        factory = addons.VariableFactory(lambda: np.zeros((4, 3)))
+        assert factory.dtype is popxl.float64 and factory.shape == (4, 3)
+        assert factory.meta_shape is None and not factory.by_ref
+        assert factory.replica_grouping == main.ir.replica_grouping()
         sharded = addons.VariableFactory(
             lambda: np.ones((4, 3)), popxl.float16, "w", True, shard_over=2
         )

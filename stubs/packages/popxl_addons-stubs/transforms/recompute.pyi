@@ -1,3 +1,0 @@
-# Made by stubs/make_stubs.py.
-
-from tensorflow_ipu.frontends.popxl_addons.transforms.recompute import *
