@@ -1,7 +1,19 @@
-"""The exception of PopART that PopXL raises too."""
+"""The exceptions of PopART that PopXL raises too."""
 
 from __future__ import annotations
 
 
 class popart_exception(Exception):  # noqa: N801 - the name of the original
     """A program breaks a rule of PopART; programs know it as `popart.popart_exception`."""
+
+
+class poplar_exception(Exception):  # noqa: N801
+    """The device refuses a program or an option."""
+
+
+class poplar_runtime_error(poplar_exception):  # noqa: N801
+    """A program ends with an error while it runs."""
+
+
+class poplar_application_runtime_error(poplar_runtime_error):  # noqa: N801
+    """A program stops itself, as the op Abort does."""

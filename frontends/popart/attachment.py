@@ -6,13 +6,16 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tensorflow_ipu.compiler.checks.capacity import chosen_policy
 from tensorflow_ipu.configs.chips import Chip
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.device import system
+from tensorflow_ipu.device.attachment import ipus_reserved
 from tensorflow_ipu.distributed import joining
 from tensorflow_ipu.distributed.instances import Instances, of_poprun
 from tensorflow_ipu.frontends import device_table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.planner.alternatives import capacity
 
 
 def attach(
@@ -21,7 +24,8 @@ def attach(
     """Returns the ordinal of a TensorFlow device, which the owner has until `detach`.
 
     A free device of the configuration serves. If there is none, the IPUs are configured anew:
-    those that others have keep their places.
+    those that others have keep their places. TensorFlow devices have powers of two of IPUs: of
+    one for 3 IPUs the fourth is idle.
 
     Args:
         owner: the device of PopART.
@@ -37,6 +41,7 @@ def attach(
         if found is not None:
             return found
         instances = _joined()
+        ipus = ipus_reserved(ipus)
         found = device_table.find(ipus, instances.count, ids)
         if found is None:
             found = device_table.add(ipus, number, instances)
@@ -97,6 +102,31 @@ def borrowed(ipus: int, ordinal: int | None) -> Iterator[int]:
         yield found
     finally:
         detach(borrower)
+
+
+def check_replicas(ordinal: int, ipus: int, replicas: int) -> None:
+    """Refuses a device that would run a program on another number of replicas.
+
+    Args:
+        ordinal: of the TensorFlow device.
+        ipus: IPUs of a replica.
+        replicas: number of replicas in this process.
+
+    Raises:
+        popart_exception: If the device would run another number.
+    """
+    found = system.current().replication_factor(ordinal, ipus)
+    if found != replicas:
+        raise popart_exception(
+            f"{replicas} replica(s) of {ipus} IPU(s) cannot run: the device would run {found}. Set "
+            "replicatedGraphCount to a power of two; the IPU model of TF_POPLAR_FLAGS does not "
+            "replicate."
+        )
+
+
+def refuses_what_does_not_fit() -> bool:
+    """Returns whether programs that do not fit into memory are errors."""
+    return chosen_policy(system.current()) in (capacity.DEFAULT, capacity.RAISE)
 
 
 def chip() -> Chip:

@@ -6,10 +6,10 @@ from typing import Any, Union
 
 import numpy as np
 
-from tensorflow_ipu.frontends.popart.building import core, graphcore
+from tensorflow_ipu.frontends.popart.building import core, graphcore, onnx_opsets
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import DEFAULT_VERSION, VERSIONS
 from tensorflow_ipu.frontends.popart.debugging.context import as_context
-from tensorflow_ipu.frontends.popart.model import loading
+from tensorflow_ipu.frontends.popart.model import external_data, loading
 
 __all__ = [
     *("AiGraphcore", "AiGraphcoreOpset1", "AiOnnx", "AiOnnx6", "AiOnnx7", "AiOnnx8", "AiOnnx9"),
@@ -289,10 +289,12 @@ class Builder:
             KeyError: If `opsets` lacks a domain.
             ValueError: If a version of ai.graphcore is not 1.
             popart_exception: If the model is not valid, or of an opset that is not supported.
+            RuntimeError: If values of the model are in a file that is not there.
         """
         self._onnx_version: int | None = None
         if modelProtoOrFilename is not None:
-            model = loading.load(modelProtoOrFilename)
+            model = loading.load_checked(modelProtoOrFilename)
+            external_data.check_files(model.graph)
             self._impl = core.BuilderCore(model)
             self._onnx_version = loading.opsets(model).get("")
         else:
@@ -353,6 +355,11 @@ class Builder:
 Returned = Union[
     graphcore.AiGraphcoreOpset1, AiOnnx6, AiOnnx7, AiOnnx8, AiOnnx9, AiOnnx10, AiOnnx11, Any
 ]
+
+
+# Programs read the annotation, as an object, to know the opsets.
+_OPSETS = (graphcore.AiGraphcoreOpset1, *onnx_opsets.OPSETS.values())
+Builder.__getattr__.__annotations__["return"] = Union[_OPSETS]
 
 
 def _graph(builder: Builder) -> Any:

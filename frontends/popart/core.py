@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorflow_ipu.frontends.popart import enums as _enums
+from tensorflow_ipu.frontends import enums as _enums
+from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart import errors as _errors
 from tensorflow_ipu.frontends.popart.building.core import BuilderCore
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
@@ -21,7 +22,6 @@ from tensorflow_ipu.frontends.popart.debugging.files import (
     closePoplarDebugInfo,
     initializePoplarDebugInfo,
 )
-from tensorflow_ipu.frontends.popart.debugging.logs import Logger
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.devices import DeviceManager
 from tensorflow_ipu.frontends.popart.locations import (

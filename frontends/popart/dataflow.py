@@ -11,8 +11,9 @@ from tensorflow_ipu.frontends.popart.enums import (
     ReplicatedStreamMode,
     TileSet,
 )
-from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
 
+_NO_PERIOD = "A return period should not be supplied for this anchor return type"
 _NAMES = {member.name.upper(): member for member in AnchorReturnTypeId}
 
 
@@ -20,17 +21,12 @@ def _checked_period(kind: AnchorReturnTypeId, period: Any) -> int | None:
     """Returns the period of an anchor, if it fits its kind."""
     if kind is AnchorReturnTypeId.EveryN:
         if period is None:
-            raise popart_exception("Must specify return period with option 'EVERYN'.")
+            raise popart_exception("Must specify return period with option 'EVERYN'")
         if period <= 0:
-            raise popart_exception(
-                f"Anchor return period must be greater than zero. Received: {period}"
-            )
+            raise popart_exception("Anchor return period must be greater than zero")
         return int(period)
     if period is not None:
-        raise popart_exception(
-            f"A return period should not be supplied for this anchor return type, {kind.name}. "
-            f"Received: {period}"
-        )
+        raise popart_exception(_NO_PERIOD)
     return None
 
 
@@ -60,10 +56,10 @@ class AnchorReturnType:
             strategy = exchangeStrategy if isinstance(tileSet, TileSet) else tileSet
             returnPeriod, tileSet, exchangeStrategy = None, returnPeriod, strategy
         if artString.upper() not in _NAMES:
-            raise popart_exception(
-                f"Invalid anchor return type ID supplied: {artString!r}. Expected one of: "
-                f"{', '.join(member.name for member in AnchorReturnTypeId)}."
-            )
+            error = popart_exception(f"Invalid anchor return type ID supplied: {artString}")
+            names = ", ".join(member.name for member in AnchorReturnTypeId)
+            add_note(error, f"Expected one of: {names}.")
+            raise error
         self._id = _NAMES[artString.upper()]
         self._period = _checked_period(self._id, returnPeriod)
         self._tile_set = tileSet
@@ -90,10 +86,7 @@ class AnchorReturnType:
             popart_exception: If the kind has none.
         """
         if self._period is None:
-            raise popart_exception(
-                "A return period should not be supplied for this anchor return type, "
-                f"{self._id.name}: only EveryN has one."
-            )
+            raise popart_exception(_NO_PERIOD)
         return self._period
 
     def tileSet(self) -> TileSet:

@@ -75,7 +75,9 @@ class DeviceInfo:
 
     @property
     def version(self) -> str:
-        """Version of the driver; unknown while it is not attached."""
+        """Version of the driver, unknown while it is not attached; of a model that of its IPUs."""
+        if self._type is DeviceType.IpuModel:
+            return self._version
         return "1.0.0" if self.isAttached else _UNATTACHED
 
     @property

@@ -16,8 +16,10 @@ from tensorflow_ipu.frontends.popart.enums import (
     SyncPattern,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
+from tensorflow_ipu.frontends.popart.signatures import checked
 
 
+@checked
 class DeviceManager:
     """Finds devices."""
 
@@ -156,7 +158,7 @@ class DeviceManager:
             numIpus, tilesPerIpu, pattern, connectionType, selectionCriterion
         )
         if found is None:
-            raise popart_exception(f"Failed to acquire device with {numIpus} IPUs.")
+            raise _missing(numIpus)
         return found
 
     def tryAcquireDeviceById(
@@ -262,8 +264,16 @@ def _made(kind: DeviceType, connection: DeviceConnectionType, given: dict[str, A
 def _attached(device: DeviceInfo) -> DeviceInfo:
     """Attaches a device that nothing can be in the way of but other devices."""
     if not device.attach():
-        raise popart_exception(f"Failed to acquire device with {device.numIpus} IPUs.")
+        raise _missing(device.numIpus)
     return device
+
+
+def _missing(ipus: int) -> popart_exception:
+    """Returns the error of a device of which not enough IPUs are free."""
+    return popart_exception(
+        f"Failed to acquire device with {ipus} IPUs. Ensure that there are sufficient IPUs "
+        "available: detach other devices."
+    )
 
 
 def _options(given: Mapping[str, Any], known: dict[str, Any], method: str) -> dict[str, Any]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from tensorflow_ipu.frontends.errors import popart_exception
+from tensorflow_ipu.frontends import logs
+from tensorflow_ipu.frontends.errors import (
+    popart_exception,
+    poplar_application_runtime_error,
+    poplar_exception,
+    poplar_runtime_error,
+)
 from tensorflow_ipu.frontends.popart.enums import RecoveryAction
 
 __all__ = [
@@ -36,18 +43,6 @@ class poplibs_exception(Exception):
     """The libraries of the device refuse an operation."""
 
 
-class poplar_exception(Exception):
-    """The device refuses a program or an option."""
-
-
-class poplar_runtime_error(poplar_exception):
-    """A program ends with an error while it runs."""
-
-
-class poplar_application_runtime_error(poplar_runtime_error):
-    """A program stops itself, as the op Abort does."""
-
-
 class poplar_system_runtime_error(poplar_runtime_error):
     """The system that runs a program fails."""
 
@@ -65,6 +60,23 @@ class poplar_unrecoverable_runtime_error(poplar_system_runtime_error):
 
 class poplar_unknown_runtime_error(poplar_system_runtime_error):
     """The system fails for an unknown reason."""
+
+
+def add_note(error: Exception, text: str) -> None:
+    """Adds a note to an error: a traceback shows it below the message.
+
+    Messages are those of the original, which programs compare. Before Python 3.11 tracebacks have
+    no notes: the log has the text.
+
+    Args:
+        error: the error.
+        text: the note.
+    """
+    if sys.version_info >= (3, 11):
+        error.add_note(text)
+    else:
+        error.__notes__ = [*getattr(error, "__notes__", ()), text]
+        logs.Logger("session").error(f"{error}: {text}")
 
 
 class OutOfMemoryError:

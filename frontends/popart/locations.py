@@ -14,16 +14,30 @@ from tensorflow_ipu.frontends.popart.enums import (
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_internal_exception
 from tensorflow_ipu.frontends.popart.replica_groups import CommGroup, ReplicaGrouping
 
+_SHARDING = ("replicatedTensorSharding", "shardingDomain")
+_TILES = ("storage", "loadTileSet", "storageTileSet", "replicatedTensorSharding")
+# What a location can be made of.
+_LOCATION_FORMS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("storage",),
+    ("storage", *_SHARDING[:1]),
+    ("storage", *_SHARDING),
+    _TILES,
+    (*_TILES, "shardingDomain"),
+)
+
 
 class TensorLocation:
     """Where a tensor is kept, and which replicas share its storage."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the location.
 
         Args:
             *args: nothing; the storage, with or without sharding, with or without its domain; or
                 storage, tiles to load to, tiles to store on, sharding, with or without its domain.
+            **kwargs: the same by name: `storage`, `loadTileSet`, `storageTileSet`,
+                `replicatedTensorSharding`, `shardingDomain`.
 
         Raises:
             TypeError: If it is anything else.
@@ -32,21 +46,27 @@ class TensorLocation:
         self.loadTileSet = self.storageTileSet = TileSet.Compute
         self.replicatedTensorSharding = ReplicatedTensorSharding.Off
         self.shardingDomain = CommGroup()
-        names = ["storage", "replicatedTensorSharding", "shardingDomain"]
-        if len(args) > 1 and isinstance(args[1], TileSet):
-            names[1:1] = ["loadTileSet", "storageTileSet"]
-        if len(args) > len(names):
-            raise TypeError(
-                "TensorLocation: incompatible function arguments. Expected "
-                f"{', '.join(names)}; received {args}."
-            )
-        for name, value in zip(names, args):
-            if not isinstance(value, type(getattr(self, name))):
-                raise TypeError(
-                    "TensorLocation: incompatible function arguments. Expected "
-                    f"{type(getattr(self, name)).__name__} for {name}; received {value!r}."
+        for names in _LOCATION_FORMS:
+            given = dict(zip(names, args))
+            if (
+                len(args) <= len(names)
+                and not kwargs.keys() & given.keys()
+                and {*given, *kwargs} == {*names}
+                and all(
+                    isinstance(value, type(getattr(self, name)))
+                    for name, value in {**given, **kwargs}.items()
                 )
-            setattr(self, name, value)
+            ):
+                vars(self).update(given, **kwargs)
+                return
+        forms = "\n".join(
+            f"    {number}. TensorLocation({', '.join(names)})"
+            for number, names in enumerate(_LOCATION_FORMS, 1)
+        )
+        raise TypeError(
+            "__init__(): incompatible constructor arguments. The following argument types are "
+            f"supported:\n{forms}\n\nInvoked with: {args}, {kwargs}"
+        )
 
     def __repr__(self) -> str:
         return (

@@ -12,6 +12,13 @@ from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.ops import kinds
 
 _DEVICE_TYPES = tuple(type_ for type_ in datatypes.TYPES if type_.tf is not None)
+# Ops that the original can also compute in the place of an input.
+_IN_PLACE = frozenset(
+    {
+        *("Add", "Mul", "Exp", "Sigmoid", "Relu", "Scale", "Concat", "Reshape", "Slice", "Pad"),
+        *("Softmax", "Sign", "Round", "Expand", "Transpose", "Squeeze", "Identity", "Swish"),
+    }
+)
 _EVERY_TYPE = tuple(type_.member for type_ in _DEVICE_TYPES)
 
 
@@ -95,10 +102,9 @@ def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
     """Returns the ops that run.
 
     Args:
-        includeInternal: whether to list ops of other domains than ONNX and ai.graphcore; there are
-            none.
+        includeInternal: whether to list ops too that no model has: gradients, and forms in place.
     """
-    return [_identifier(kind) for kind in kinds.all_kinds()]
+    return list(getSupportedOperationsDefinition(includeInternal))
 
 
 def getSupportedOperationsDefinition(
@@ -109,7 +115,8 @@ def getSupportedOperationsDefinition(
     Args:
         includeInternal: as for `getSupportedOperations`.
     """
-    return {_identifier(kind): _definition(kind) for kind in kinds.all_kinds()}
+    found = {_identifier(kind): _definition(kind) for kind in kinds.all_kinds()}
+    return {**_internal(), **found} if includeInternal else found
 
 
 def getUnsupportedOperations(opsetVersion: int) -> list[OperatorIdentifier]:
@@ -127,6 +134,20 @@ def getUnsupportedOperations(opsetVersion: int) -> list[OperatorIdentifier]:
     return [OperatorIdentifier("ai.onnx", name, opsetVersion) for name in sorted(names - supported)]
 
 
+def _internal() -> dict[OperatorIdentifier, OpDefinition]:
+    """Returns the gradients of ops, and the in-place forms of elementwise ops."""
+    found = {}
+    for kind in kinds.all_kinds():
+        added = []
+        if kind.gradient is kinds.Gradient.DERIVED:
+            added.append(f"{kind.type}Grad")
+        if kind.type in _IN_PLACE:
+            added.append(f"{kind.type}Inplace")
+        for type_ in added:
+            found[OperatorIdentifier("ai.graphcore", type_, 1)] = _definition(kind)
+    return found
+
+
 def _identifier(kind: kinds.OpKind) -> OperatorIdentifier:
     return OperatorIdentifier(kind.domain or "ai.onnx", kind.type, kind.since)
 
@@ -134,7 +155,7 @@ def _identifier(kind: kinds.OpKind) -> OperatorIdentifier:
 def _definition(kind: kinds.OpKind) -> OpDefinition:
     made = OpDefinition.__new__(OpDefinition)
     made.attributes = {name: OpAttribute(".*") for name in sorted(kind.attributes)}
-    schema = _schema(kind)
+    schema = kinds.schema_of(kind)
     if schema is None:
         made.inputs = tuple(
             OpInput(name, _EVERY_TYPE, position in kind.known)
@@ -148,14 +169,6 @@ def _definition(kind: kinds.OpKind) -> OpDefinition:
     )
     made.outputs = tuple(OpOutput(part.name, _types(part)) for part in schema.outputs)
     return made
-
-
-def _schema(kind: kinds.OpKind) -> Any:
-    """Returns the schema of an op of ONNX."""
-    try:
-        return None if kind.domain else defs.get_schema(kind.type, kind.since, "")
-    except defs.SchemaError:
-        return None
 
 
 def _types(part: Any) -> tuple[DataType, ...]:

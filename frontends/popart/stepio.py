@@ -157,6 +157,7 @@ class PyStepIOCallback(IStepIO):
             shape: shape of each.
 
         Raises:
+            popart_exception: If a sample is not contiguous.
             popart_runtime_error: If a sample has another size.
         """
         return np.stack([self._read_one(name, shape) for _ in range(samples)])
@@ -169,10 +170,12 @@ class PyStepIOCallback(IStepIO):
             samples: the samples, along the first dimension.
 
         Raises:
+            popart_exception: If an array is not contiguous.
             popart_runtime_error: If an array has another size.
         """
         for sample in samples:
             target = np.asarray(self._output(name))
+            _check_contiguous({name: target})
             _check_size(name, target, sample.shape)
             target.reshape(-1)[:] = sample.reshape(-1)
             self._output_complete(name)
@@ -182,6 +185,7 @@ class PyStepIOCallback(IStepIO):
         if array is None or np.ndim(array) == 0:
             array = self._input(name, False)
         array = np.asarray(array)
+        _check_contiguous({name: array})
         _check_size(name, array, shape)
         sample = np.array(array).reshape(shape)
         self._input_complete(name)
@@ -269,7 +273,7 @@ def _check_contiguous(arrays: Mapping[str, np.ndarray]) -> None:
     for name, array in arrays.items():
         if not array.flags.c_contiguous:
             raise popart_exception(
-                f"The array for tensor {name} is not c-contiguous. Pass "
+                f"The array for tensor {name} cannot be used: it is not c-contiguous. Pass "
                 "np.ascontiguousarray(array)."
             )
 

@@ -10,16 +10,17 @@ import onnx
 
 from tensorflow_ipu.frontends.popart.building.graph import ModelGraph, make_attribute
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
-from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
 from tensorflow_ipu.frontends.popart.locations import TensorLocation
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
+from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
+from tensorflow_ipu.frontends.popart.signatures import checked
 
 IPU, STAGE, PHASE = "__ipu_number", "__pipeline_stage", "__execution_phase"
 RECOMPUTE = "__recompute_output_in_backward_pass"
 LOCATION = "__output_tensor_location"
 PARTIALS = "__partials_type"
 MEMORY = "__available_memory"
-EXCLUDED_PATTERNS = "__exclude_patterns"
 
 Ids = Union[str, Iterable[str]]
 
@@ -34,6 +35,7 @@ _FIELDS = {
 _SERIALIZATION_MODES = ("input_channels", "reducing_dim", "output_channels", "none")
 
 
+@checked
 class Annotations:
     """The methods of a builder that annotate nodes."""
 
@@ -60,9 +62,7 @@ class Annotations:
         """
         node = self.model_graph.node_of(nodeOutputNames)
         if _attribute(node, attributeName) is not None:
-            raise popart_exception(
-                f"Node already has attribute {attributeName} ({_named(node)}). Remove it first."
-            )
+            raise _refused(f"Node already has attribute {attributeName}.", node)
         node.attribute.append(make_attribute(attributeName, attributeValue))
 
     def nodeHasAttribute(self, attributeName: str, nodeOutputNames: Ids) -> bool:
@@ -90,9 +90,7 @@ class Annotations:
         node = self.model_graph.node_of(nodeOutputNames)
         found = _attribute(node, attributeName)
         if found is None:
-            raise popart_exception(
-                f"Cannot remove attribute {attributeName}, as {_named(node)} does not have it."
-            )
+            raise _refused(f"Cannot remove attribute {attributeName} as it does not exist.", node)
         node.attribute.remove(found)
 
     def getAllNodeAttributeNames(self, nodeOutputNames: Ids) -> list[str]:
@@ -224,7 +222,7 @@ class Annotations:
         """
         if nodeOutputNames is not None:
             return self.getInt64NodeAttribute(IPU, nodeOutputNames)
-        return self._current(IPU, "virtual graph")
+        return self._current(IPU, "Virtual graph")
 
     def getPipelineStage(self) -> int:
         """Returns the stage of the `with pipelineStage` that is open.
@@ -232,7 +230,7 @@ class Annotations:
         Raises:
             popart_exception: If there is none.
         """
-        return self._current(STAGE, "pipeline stage")
+        return self._current(STAGE, "Pipeline stage")
 
     def getExecutionPhase(self) -> int:
         """Returns the phase of the `with executionPhase` that is open.
@@ -240,7 +238,7 @@ class Annotations:
         Raises:
             popart_exception: If there is none.
         """
-        return self._current(PHASE, "execution phase")
+        return self._current(PHASE, "Execution phase")
 
     @contextlib.contextmanager
     def schedulePriority(self, value: float) -> Iterator[None]:
@@ -316,8 +314,7 @@ class Annotations:
         """
         if not 0 < availableMemoryProportion <= 1:
             raise popart_exception(
-                "The available memory proportion must be in (0, 1]. Received: "
-                f"{availableMemoryProportion}"
+                f"availableMemoryProportion must be in (0,1]. Received: {availableMemoryProportion}"
             )
         proportion = float(availableMemoryProportion)
         self._replace(MEMORY, proportion, nodeOutputName or nodeOutputNames)
@@ -355,13 +352,17 @@ class Annotations:
             enableConvDithering: 0 or 1.
 
         Raises:
-            popart_exception: If it is another number.
+            popart_exception: If it is another number, or the node is no convolution.
         """
-        if enableConvDithering not in (0, 1):
+        node = self.model_graph.node_of(nodeOutputName)
+        if node.op_type not in ("Conv", "MultiConv"):
             raise popart_exception(
-                f"enableConvDithering must be 0 or 1. Received: {enableConvDithering}"
+                "Builder::setEnableConvDithering should only be called on convolutions but was "
+                f"given: {node.op_type}"
             )
-        self.addNodeAttribute("__enable_conv_dithering", enableConvDithering, nodeOutputName)
+        if enableConvDithering not in (0, 1):
+            raise popart_exception("enableConvDithering must be a bool value")
+        self.addNodeAttribute("__enable_conv_dithering", int(enableConvDithering), nodeOutputName)
 
     def setSerializeMatMul(
         self, nodeOutputName: Ids, mode: str, factor: int = 0, keep_precision: bool = False
@@ -379,8 +380,8 @@ class Annotations:
         """
         if mode not in _SERIALIZATION_MODES:
             raise popart_exception(
-                f"Unsupported mat mul serialization mode '{mode}'. Supported modes: "
-                f"{', '.join(_SERIALIZATION_MODES)}."
+                f"Unsupported mat mul serialization mode '{mode}'. Supported modes are "
+                "'input_channels', 'reducing_dim', 'output_channels' or 'none'"
             )
         if mode != "none":
             prefix = "__serialize_matmul_"
@@ -429,7 +430,7 @@ class Annotations:
     def _current(self, name: str, told: str) -> int:
         values = self.model_graph.attributes.get(name)
         if not values:
-            raise popart_exception(f"The {told} is not set in current scope.")
+            raise popart_exception(f"{told} not set in current scope")
         return int(values[-1])
 
     def _check_partials(self, ids: Ids) -> onnx.NodeProto:
@@ -446,12 +447,9 @@ class Annotations:
         node = self.model_graph.node_of(ids)
         found = _attribute(node, name)
         if found is None:
-            raise popart_exception(
-                f"{_named(node)} does not have an attribute {name}. It has: "
-                f"{', '.join(a.name for a in node.attribute) or 'none'}."
-            )
+            raise _refused(f"Node does not have an attribute {name}.", node)
         if _FIELDS.get(found.type) != field:
-            raise popart_exception(f"The attribute {name} of {_named(node)} is not {told}.")
+            raise _refused(f"The attribute {name} is not {told}.", node)
         return getattr(found, field)
 
 
@@ -459,8 +457,13 @@ def _attribute(node: onnx.NodeProto, name: str) -> onnx.AttributeProto | None:
     return next((attribute for attribute in node.attribute if attribute.name == name), None)
 
 
-def _named(node: onnx.NodeProto) -> str:
-    return f"the node {node.op_type} with the outputs {', '.join(node.output)}"
+def _refused(message: str, node: onnx.NodeProto) -> popart_exception:
+    """Returns an error about an attribute of a node."""
+    error = popart_exception(message)
+    named = ", ".join(attribute.name for attribute in node.attribute) or "none"
+    outputs = ", ".join(node.output)
+    add_note(error, f"The node {node.op_type} with the outputs {outputs} has: {named}.")
+    return error
 
 
 def _plain(value: Any) -> Any:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import checker, defs, helper, numpy_helper
+from onnx import checker, defs, helper
 
 from tensorflow_ipu import private_files
+from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building import inference, windows
-from tensorflow_ipu.frontends.popart.building.annotations import (
-    EXCLUDED_PATTERNS,
-    RECOMPUTE,
-    Annotations,
-)
+from tensorflow_ipu.frontends.popart.building.annotations import RECOMPUTE, Annotations
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN, ModelGraph
 from tensorflow_ipu.frontends.popart.building.graphcore import AiGraphcoreOpset1
 from tensorflow_ipu.frontends.popart.building.onnx_opsets import OPSETS, OnnxOpset
@@ -28,20 +26,23 @@ from tensorflow_ipu.frontends.popart.debugging.context import (
     DebugContext,
     DebugContextLike,
     as_context,
+    note_call,
     note_line,
-    remove_lines,
 )
 from tensorflow_ipu.frontends.popart.enums import RecomputeType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import VariableSettings
 from tensorflow_ipu.frontends.popart.lowering import node_types
-from tensorflow_ipu.frontends.popart.model import external_data
+from tensorflow_ipu.frontends.popart.model import external_data, tensors
+from tensorflow_ipu.frontends.popart.options.patterns import EXCLUDED_PATTERNS
+from tensorflow_ipu.frontends.popart.signatures import checked, refused
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
 # Inputs that may be "" although ONNX does not say that they are optional.
 _OPTIONAL = {("Resize", 2)}
 
 
+@checked
 class BuilderCore(Annotations):
     """Builds one graph of a model."""
 
@@ -55,6 +56,7 @@ class BuilderCore(Annotations):
             parent: the builder of the graph around it.
         """
         super().__init__(ModelGraph(None if parent is None else parent.model_graph))
+        note_call(DebugContext(), "Builder")
         self._parent = parent
         around = None if parent is None else parent._types
         self._types: inference.Inference = inference.Inference(
@@ -115,21 +117,21 @@ class BuilderCore(Annotations):
         if domain == ONNX_DOMAIN:
             _check_counts(type_, version, len(inputs), outputs)
         self.model_graph.use_opset(domain, version)
+        shapes = {name: self._types.shape_of(name) for name in inputs if name}
         ids = self.model_graph.add_node(
             type_,
             domain,
             inputs,
             outputs,
-            {**attributes, LINE: note_line(context)},
+            {**attributes, LINE: note_line(context, type_)},
             context.path_name,
         )
         try:
-            windows.check_node(
-                self.model_graph.producer(ids[0]) if ids else None, self._types.shape_of
-            )
+            windows.check_node(self.model_graph.producer(ids[0]) if ids else None, shapes.get)
         except popart_exception:
             self.model_graph.remove_last_node()
             raise
+        Logger("builder").trace(f"Adding {domain or 'ai.onnx'}.{type_}")
         return ids
 
     def addInputTensor(self, *args: Any, **kwargs: Any) -> str:
@@ -148,6 +150,7 @@ class BuilderCore(Annotations):
             popart_exception: If there is no such type.
         """
         info, settings, context = _input_arguments(args, kwargs)
+        note_call(context, "addInputTensor")
         tensor_id = self.model_graph.unique(context.path_name or "input")
         self.model_graph.proto.input.append(_value_info(tensor_id, info))
         entries = (
@@ -208,6 +211,7 @@ class BuilderCore(Annotations):
             popart_exception: If there is no such type, or no model can hold the settings.
         """
         array, settings, context = _weight_arguments(args, kwargs)
+        note_call(context, "addInitializedInputTensor")
         array = np.asarray(array)
         type_ = datatypes.of_data(array)
         tensor_id = self.model_graph.unique(context.path_name or "init_input")
@@ -215,7 +219,7 @@ class BuilderCore(Annotations):
             _value_info(tensor_id, TensorInfo(type_.member, array.shape))
         )
         whole = np.asarray(array, order="C")
-        self.model_graph.proto.initializer.append(numpy_helper.from_array(whole, tensor_id))
+        self.model_graph.proto.initializer.append(tensors.made(whole, tensor_id))
         entries = (
             ("__comm_group_type", settings.getCommGroupType()),
             ("__comm_group_size", settings.getGroupSize()),
@@ -231,6 +235,7 @@ class BuilderCore(Annotations):
         Args:
             outputName: the tensor.
         """
+        note_call(DebugContext(outputName), "addOutputTensor")
         value = self.model_graph.proto.output.add(name=outputName)
         type_ = self._types.type_of(outputName)
         if type_ is not None:
@@ -382,6 +387,7 @@ class BuilderCore(Annotations):
 
     def getModelProto(self) -> bytes:
         """Returns the model as an ONNX file has it; it is not checked."""
+        note_call(DebugContext(), "getModelProto")
         return bytes(self.model_graph.model().SerializeToString())
 
     def saveModelProto(self, filename: str) -> None:
@@ -399,7 +405,6 @@ class BuilderCore(Annotations):
             checker.check_model(model)
         except checker.ValidationError as error:
             raise popart_exception(f"The model is not valid: {error}") from error
-        remove_lines(model.graph)
         private_files.write_bytes(filename, model.SerializeToString())
 
     def saveInitializersExternally(self, ids: Iterable[str], filename: str) -> None:
@@ -456,7 +461,8 @@ def _weight_arguments(args: Any, kwargs: Any) -> tuple[Any, VariableSettings, De
 
 def _check_all_used(method: str, args: Any, kwargs: Any) -> None:
     if args or kwargs:
-        raise TypeError(f"{method}: incompatible function arguments: {[*args, *kwargs.items()]}")
+        signature = inspect.signature(getattr(BuilderCore, method))
+        raise refused(method, signature, f"Not taken: {[*args, *kwargs.items()]}")
 
 
 def _value_info(name: str, info: TensorInfo) -> onnx.ValueInfoProto:

@@ -210,8 +210,8 @@ class ModelGraph:
         node = self._producers.get(next(iter(wanted), ""))
         if node is None or {name for name in node.output if name} != wanted:
             raise popart_exception(
-                f"Could not find a node with outputs {', '.join(sorted(wanted))}. Must specify all "
-                "outputs of a node."
+                f"Builder: Could not find a node with outputs {', '.join(sorted(wanted))}. Must "
+                "specify all outputs of a node."
             )
         return node
 
@@ -236,8 +236,10 @@ def make_attribute(name: str, value: Any) -> onnx.AttributeProto:
 
     Args:
         name: its name.
-        value: a number, text, a tensor, a graph or a list of these.
+        value: a number, text, a tensor, a graph, a list of these, or the attribute itself.
     """
+    if isinstance(value, onnx.AttributeProto):
+        return value
     if isinstance(value, (list, tuple)) and not value:
         return helper.make_attribute(name, value, attr_type=onnx.AttributeProto.INTS)
     return helper.make_attribute(name, int(value) if isinstance(value, bool) else value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from tensorflow_ipu.frontends.popart.building.graph import GRAPHCORE_DOMAIN
@@ -15,8 +16,10 @@ from tensorflow_ipu.frontends.popart.enums import (
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import COMM_GROUP
 from tensorflow_ipu.frontends.popart.replica_groups import CommGroup
+from tensorflow_ipu.frontends.popart.signatures import checked, refused
 
 
+@checked
 class AiGraphcoreOpset1(CoreOpset):
     """The ops of the domain ai.graphcore.
 
@@ -442,7 +445,7 @@ class AiGraphcoreOpset1(CoreOpset):
             if count != expected:
                 raise popart_exception(
                     f"For CallOp '{as_context(debugContext).path_name}', number of {told} "
-                    f"({count}) does not match that of the callee subgraph ({expected})."
+                    f"({count}) does not match that of the callee subgraph ({expected})"
                 )
         return self._add("Call", args, num_outputs, {"callee": graph}, debugContext)
 
@@ -489,7 +492,8 @@ class AiGraphcoreOpset1(CoreOpset):
             names.remove("batch_axis")
         given = dict(zip(names, args), **kwargs)
         if not {"shape", "data_type", "init_type"} <= set(given) <= {*names, "batch_axis"}:
-            raise TypeError(f"init: incompatible function arguments: {args}, {kwargs}")
+            signature = inspect.signature(self.init)
+            raise refused("init", signature, f"Invoked with: {args}, {kwargs}")
         context = given.pop("debugContext", "")
         attributes = {
             "shape": list(given["shape"]),

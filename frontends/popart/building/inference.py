@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import defs, helper, shape_inference
 
@@ -16,6 +17,9 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 # Takes a node, functions from ids of its inputs to types and data, and versions of domains; returns
 # types of its outputs, or None if there is no rule.
 Rule = Callable[[onnx.NodeProto, Any, Any, Any], "dict[str, onnx.TypeProto] | None"]
+
+# Ops whose results are booleans, of the shape to which their inputs broadcast.
+_LOGICAL = frozenset({"And", "Or", "Xor", "Not", "Equal", "Greater", "Less"})
 
 _logger = logging.getLogger("popart.builder")
 
@@ -103,13 +107,18 @@ class Inference:
         known = {name: type_ for name, type_ in types.items() if type_ is not None}
         if len(known) != len(types):
             return {}
-        return shape_inference.infer_node_outputs(
+        if node.op_type in _LOGICAL:
+            return _logical(node, known)
+        found = shape_inference.infer_node_outputs(
             schema,
             node,
             known,
             {name: data for name in known if (data := self._data(name)) is not None},
             opset_imports=[helper.make_opsetid(ONNX_DOMAIN, version)],
         )
+        if node.op_type == "BatchNormalization":
+            found.update({name: known[node.input[1]] for name in node.output[1:]})
+        return found
 
     def _data(self, tensor_id: str) -> onnx.TensorProto | None:
         """Returns the value of a constant or initializer."""
@@ -118,6 +127,15 @@ class Inference:
             return next((a.t for a in producer.attribute if a.name == "value"), None)
         tensors = self._graph.proto.initializer
         return next((tensor for tensor in tensors if tensor.name == tensor_id), None)
+
+
+def _logical(
+    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]
+) -> dict[str, onnx.TypeProto]:
+    """Returns the type of a logical op, whose inputs may have any type here."""
+    shapes = [[d.dim_value for d in types[name].tensor_type.shape.dim] for name in node.input]
+    shape = np.broadcast_shapes(*(tuple(shape) for shape in shapes))
+    return {node.output[0]: helper.make_tensor_type_proto(onnx.TensorProto.BOOL, shape)}
 
 
 def _check(node: onnx.NodeProto, shape: Sequence[int]) -> None:

@@ -7,8 +7,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tensorflow_ipu.frontends.popart import datatypes, enums
-from tensorflow_ipu.frontends.popart.building import texts
+import onnx
+
+from tensorflow_ipu.frontends.popart import datatypes, signatures
+from tensorflow_ipu.frontends.popart.building import arguments, texts
 from tensorflow_ipu.frontends.popart.debugging.context import as_context
 
 if TYPE_CHECKING:
@@ -43,7 +45,11 @@ class CoreOpset:
 
 
 def node(
-    type_: str, outputs: int | None = 1, returns_list: bool = False, inputs: str = ""
+    type_: str,
+    outputs: int | None = 1,
+    returns_list: bool = False,
+    inputs: str = "",
+    types: Mapping[str, arguments.Type] | None = None,
 ) -> Callable[[_Method], _Method]:
     """Makes a method that adds a node of a function that only has the signature.
 
@@ -56,37 +62,43 @@ def node(
         outputs: how many outputs it has, if there is no parameter for that.
         returns_list: whether the method returns a list although there is one output.
         inputs: names of the inputs, for the docstring; empty if the function has a whole one.
+        types: types of attributes, to which arguments are converted; by default those that
+            annotations say.
     """
 
     def make(function: _Method) -> _Method:
         signature = inspect.signature(function)
+        kinds = arguments.types_of(signature) if types is None else types
 
         @functools.wraps(function)
         def add(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            given = bound.arguments
+            try:
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                given = bound.arguments
+                added = _inputs(given.get("args", ()), kinds)
+                attributes = _attributes(given, kinds)
+                context = as_context(_debug_context(given))
+            except TypeError as error:
+                raise signatures.refused(function.__name__, signature, str(error)) from error
+            opset = given["self"]
             count = given.get("num_outputs", outputs)
-            ids = given["self"]._core.add_node(
-                type_,
-                given["self"].domain,
-                given["self"].version,
-                _inputs(given.get("args", ())),
-                count,
-                _attributes(given),
-                as_context(_debug_context(given)),
+            ids = opset._core.add_node(
+                type_, opset.domain, opset.version, added, count, attributes, context
             )
             return _result(ids, returns_list or "num_outputs" in given)
 
         if inputs:
             add.__doc__ = texts.with_arguments(function.__doc__ or "", signature, inputs)
-        return add
+        return signatures.checks_itself(add)
 
     return make
 
 
-def _inputs(args: Any) -> list[str]:
-    return [args] if isinstance(args, str) else list(args)
+def _inputs(args: Any, types: Mapping[str, arguments.Type]) -> list[str]:
+    """Returns the ids of inputs: of one if the parameter is a text."""
+    is_one = types.get("args") == onnx.AttributeProto.STRING
+    return arguments.input_ids([args] if is_one else args)
 
 
 def _debug_context(given: Mapping[str, Any]) -> Any:
@@ -94,22 +106,13 @@ def _debug_context(given: Mapping[str, Any]) -> Any:
     return next((given[name] for name in names if name in given), "")
 
 
-def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(given: Mapping[str, Any], types: Mapping[str, arguments.Type]) -> dict[str, Any]:
     """Returns the attributes of a node as an ONNX file holds them."""
     return {
-        name.rstrip("_"): _value(value)
+        (key := name.rstrip("_")): arguments.attribute(key, value, types.get(name))
         for name, value in given.items()
         if name not in _NOT_ATTRIBUTES and value is not None
     }
-
-
-def _value(value: Any) -> Any:
-    """Returns a value as an attribute holds it: reductions by name, other members by number."""
-    if isinstance(value, (enums.ReductionType, enums.ScatterReduction)):
-        return value.name
-    if isinstance(value, enums.Enumeration):
-        return int(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _result(ids: list[str], is_list: bool) -> Any:
@@ -124,5 +127,11 @@ def onnx_number(name: Any) -> int:
 
     Args:
         name: the name, such as "FLOAT", or the number.
+
+    Raises:
+        TypeError: If it is neither.
+        popart_exception: If there is no such type.
     """
+    if not isinstance(name, (str, int)):
+        raise TypeError("expected the name of a type")
     return name if isinstance(name, int) else datatypes.named(name).onnx

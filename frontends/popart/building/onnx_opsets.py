@@ -6,33 +6,41 @@ import inspect
 from typing import Any
 
 import numpy as np
-from onnx import defs, numpy_helper
+import onnx
+from onnx import defs, helper
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.building import texts
+from tensorflow_ipu.frontends.popart.building.arguments import Type
 from tensorflow_ipu.frontends.popart.building.graph import ONNX_DOMAIN
 from tensorflow_ipu.frontends.popart.building.methods import CoreOpset, node, onnx_number
-from tensorflow_ipu.frontends.popart.debugging.context import as_context
+from tensorflow_ipu.frontends.popart.debugging.context import DebugContext, as_context
+from tensorflow_ipu.frontends.popart.model import tensors
+from tensorflow_ipu.frontends.popart.signatures import checked
 
 VERSIONS = (6, 7, 8, 9, 10, 11)
 DEFAULT_VERSION = 10
 
 _RENAMED = {"And": "logical_and", "Or": "logical_or", "Not": "logical_not", "Xor": "logical_xor"}
 _RENAMED["If"] = "logical_if"
+# Attributes that nodes have only if they are passed, so that programs can add them.
+_UNWRITTEN = {(type_, "direction") for type_ in ("RNN", "GRU", "LSTM")}
 _EMPTY = inspect.Parameter.empty
 
 
+@checked
 class OnnxOpset(CoreOpset):
     """The ops of one version of ONNX."""
 
     domain = ONNX_DOMAIN
 
-    def constant(self, value: Any, is_value_sparse: bool = False, debugContext: Any = "") -> str:
+    def constant(self, value: Any, is_value_sparse: Any = False, debugContext: Any = "") -> str:
         """Adds a constant.
 
         Args:
             value: the array.
-            is_value_sparse: whether it is written as a sparse tensor; only False is possible.
+            is_value_sparse: whether it is written as a sparse tensor, which no session takes. The
+                name of the node may stand in its place.
             debugContext: name of the node.
 
         Returns:
@@ -41,14 +49,24 @@ class OnnxOpset(CoreOpset):
         Raises:
             popart_exception: If the type of the array is not supported.
         """
+        if isinstance(is_value_sparse, (str, DebugContext)):
+            is_value_sparse, debugContext = False, is_value_sparse
         array = np.asarray(value)
         datatypes.of_data(array)
+        attributes: dict[str, Any] = {"value": tensors.made(array)}
         if is_value_sparse:
-            raise datatypes.popart_exception("Constants cannot be sparse: pass a whole array.")
-        attributes = {"value": numpy_helper.from_array(array)}
+            attributes = {"sparse_value": _sparse(array)}
         context = as_context(debugContext)
         ids = self._core.add_node("Constant", ONNX_DOMAIN, self.version, [], 1, attributes, context)
         return str(ids[0])
+
+
+def _sparse(array: np.ndarray) -> onnx.SparseTensorProto:
+    """Returns a sparse tensor with the elements of an array that are not zero."""
+    flat = array.reshape(-1)
+    (places,) = np.nonzero(flat)
+    indices = tensors.made(places.astype(np.int64))
+    return helper.make_sparse_tensor(tensors.made(flat[places]), indices, array.shape)
 
 
 def _schemas(version: int) -> list[Any]:
@@ -86,7 +104,9 @@ def _takes_output_count(schema: Any) -> bool:
 def _signature(schema: Any) -> inspect.Signature:
     """Returns the signature of the method of an op: attributes that are required come first."""
     attributes = [
-        (name, _default(a)) for name, a in schema.attributes.items() if name != "auto_pad"
+        (name, None if (schema.name, name) in _UNWRITTEN else _default(a))
+        for name, a in schema.attributes.items()
+        if name != "auto_pad"
     ]
     attributes.sort(key=lambda pair: (pair[1] is not _EMPTY, pair[0]))
     parameters = ["self", "args", *(["num_outputs"] if _takes_output_count(schema) else [])]
@@ -104,6 +124,14 @@ def _signature(schema: Any) -> inspect.Signature:
     )
 
 
+def _types(schema: Any) -> dict[str, Type]:
+    """Returns the types of the attributes of an op; Cast takes names of types."""
+    types: dict[str, Type] = {
+        name: int(attribute.type.value) for name, attribute in schema.attributes.items()
+    }
+    return {**types, "to": onnx_number} if schema.name == "Cast" else types
+
+
 def _method(schema: Any) -> Any:
     """Returns the method of an op."""
     name = _RENAMED.get(schema.name, schema.name.lower())
@@ -115,15 +143,7 @@ def _method(schema: Any) -> Any:
     signature = _signature(schema)
     method.__doc__ = _text(schema, signature)
     method.__signature__ = signature  # type: ignore[attr-defined]
-    added = node(schema.name, outputs=schema.min_output)(method)
-    if schema.name != "Cast":
-        return added
-
-    def cast(self: Any, args: Any, to: Any, debugContext: Any = "") -> Any:
-        return added(self, args, onnx_number(to), debugContext)
-
-    cast.__doc__ = added.__doc__
-    return cast
+    return node(schema.name, outputs=schema.min_output, types=_types(schema))(method)
 
 
 def _text(schema: Any, signature: inspect.Signature) -> str:

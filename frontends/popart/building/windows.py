@@ -1,4 +1,4 @@
-"""Checks of convolutions and pools when they are added to a model."""
+"""Checks of convolutions, pools and paddings when they are added to a model."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops import windows
 
-_OPS = ("Conv", "MaxPool", "AveragePool", "MultiConv")
+_OPS = ("Conv", "MaxPool", "AveragePool", "MultiConv", "Pad")
 _Shapes = Callable[[str], "list[int] | None"]
 
 
@@ -28,6 +27,11 @@ def check_node(node: onnx.NodeProto | None, shape_of: _Shapes) -> None:
     if node is None or node.op_type not in _OPS:
         return
     given: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if node.op_type == "Pad":
+        shape = shape_of(node.input[0])
+        if shape and "pads" in given:
+            windows.check_pads(given["pads"], len(shape))
+        return
     if node.op_type != "MultiConv":
         _check(node.op_type, node.input, given, shape_of)
         return
@@ -49,11 +53,7 @@ def _check(type_: str, inputs: Sequence[str], given: Mapping[str, Any], shape_of
         weights = shape_of(inputs[1])
         if not weights:
             return
-        if kernel and list(kernel) != weights[2:]:
-            raise popart_exception(
-                f"Conv: kernel_shape, {list(kernel)}, does not match inferred shape from weight "
-                f"input, {weights[2:]}."
-            )
+        windows.check_kernel(kernel, weights[2:], inputs[1])
         kernel = weights[2:]
     if given.get("inDilations"):
         sizes = [(size - 1) * step + 1 for size, step in zip(sizes, given["inDilations"])]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import secrets
 from typing import Any, Union
 
 import onnx
 
+from tensorflow_ipu.frontends import debug_contexts
 from tensorflow_ipu.frontends.popxl.core.sites import users_line
 
 # The attribute of a node that leads to the line which made it.
 LINE = "__debug_info_id"
 
-# Models can go to other processes: ids of nodes that one process makes are those of no other.
-_ids = itertools.count(secrets.randbits(30) << 32 | 1)
 # The lines of nodes that builders of this process have made, by the ids that the nodes keep.
 _lines: dict[int, SourceLocation] = {}
 
@@ -33,6 +30,11 @@ class SourceLocation:
         self.functionName = functionName
         self.fileName = fileName
         self.lineNumber = lineNumber
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """File, line and function."""
+        return self.fileName, self.lineNumber, self.functionName
 
     def __repr__(self) -> str:
         return f"SourceLocation({self.fileName}:{self.lineNumber} {self.functionName})"
@@ -73,6 +75,11 @@ class DebugContext:
         return f"DebugContext({self.path_name!r} {self.location})"
 
     @property
+    def place(self) -> tuple[str, int, str] | None:
+        """File, line and function of its line, if that is known."""
+        return None if self.location is None else self.location.place
+
+    @property
     def path_name(self) -> str:
         """Its name, after that of the `DebugInfo` that it belongs to."""
         parent = self.parent.context.path_name if self.parent else ""
@@ -92,7 +99,21 @@ class DebugInfo:
         self.context = as_context(debugContext)
         self.layer = layer
         self.values: dict[str, Any] = {}
-        self._id = next(_ids)
+        self._id = debug_contexts.next_id()
+
+    def __del__(self) -> None:
+        """Adds it to the file of debug information, if there is one."""
+        if not debug_contexts.is_recording():
+            return
+        context, parent = self.context, self.context.parent
+        debug_contexts.record(
+            self.layer,
+            context.path_name,
+            context.place,
+            None if parent is None else parent.getId(),
+            self._id,
+            **self.values,
+        )
 
     def __repr__(self) -> str:
         return f"DebugInfo({self._id} {self.context.path_name!r} {self.layer})"
@@ -115,19 +136,36 @@ class DebugInfo:
         return True
 
 
-def note_line(context: DebugContext) -> int:
+def note_line(context: DebugContext, type_: str = "") -> int:
     """Keeps the line of a node that a builder makes.
 
     Args:
         context: name and line of the node.
+        type_: the op of the node.
 
     Returns:
         What leads to the line: the node keeps it.
     """
-    number = next(_ids)
+    parent = note_call(context, type_)
+    number = debug_contexts.record(
+        debug_contexts.MODEL, context.path_name, context.place, parent, category="op", opType=type_
+    )
     if context.location is not None:
         _lines[number] = context.location
     return number
+
+
+def note_call(context: DebugContext, api: str) -> int:
+    """Adds a call of a builder to the file of debug information, and returns its id.
+
+    Args:
+        context: name and line of the call.
+        api: what is called.
+    """
+    parent = None if context.parent is None else context.parent.getId()
+    return debug_contexts.record(
+        debug_contexts.BUILDER, context.path_name, context.place, parent, api=api
+    )
 
 
 def line_of(number: int) -> SourceLocation | None:
@@ -137,11 +175,6 @@ def line_of(number: int) -> SourceLocation | None:
         number: what `note_line` returned.
     """
     return _lines.get(number)
-
-
-def all_lines() -> dict[int, SourceLocation]:
-    """Returns the lines of all nodes that builders of this process have made."""
-    return dict(_lines)
 
 
 def remove_lines(graph: onnx.GraphProto) -> None:

@@ -1,19 +1,13 @@
-"""`initializePoplarDebugInfo`: a file with the lines that made the nodes of models."""
+"""`initializePoplarDebugInfo`: a file of what made the ops and tensors of programs."""
 
 from __future__ import annotations
 
-import json
-
-from tensorflow_ipu import private_files
-from tensorflow_ipu.frontends.popart.debugging import context
+from tensorflow_ipu.frontends import debug_contexts
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-
-# The file to write when it is closed, if there is one.
-_open: list[str] = []
 
 
 def initializePoplarDebugInfo(filename: str, format: str = "json") -> None:  # noqa: A002
-    """Begins a file with the lines of nodes; `closePoplarDebugInfo` writes it.
+    """Begins a file of contexts of debug information; `closePoplarDebugInfo` writes it.
 
     Args:
         filename: the file.
@@ -26,7 +20,7 @@ def initializePoplarDebugInfo(filename: str, format: str = "json") -> None:  # n
         raise popart_exception(
             f"Unknown format of debug information: {format}. Supported is json (cbor is not)."
         )
-    _open[:] = [filename]
+    debug_contexts.begin(filename)
 
 
 def closePoplarDebugInfo() -> None:
@@ -35,17 +29,4 @@ def closePoplarDebugInfo() -> None:
     Raises:
         OSError: If it cannot be written.
     """
-    if not _open:
-        return
-    contexts = [
-        {
-            "id": number,
-            "location": {
-                "fileName": line.fileName,
-                "lineNumber": line.lineNumber,
-                "functionName": line.functionName,
-            },
-        }
-        for number, line in context.all_lines().items()
-    ]
-    private_files.write_text(_open.pop(), json.dumps({"contexts": contexts}))
+    debug_contexts.finish()

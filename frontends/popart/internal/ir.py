@@ -7,6 +7,7 @@ from tensorflow_ipu.frontends.popart.debugging.context import DebugContext as De
 from tensorflow_ipu.frontends.popart.debugging.context import DebugInfo as DebugInfo
 from tensorflow_ipu.frontends.popart.debugging.context import SourceLocation as SourceLocation
 from tensorflow_ipu.frontends.popart.enums import *  # noqa: F403 - all of them
+from tensorflow_ipu.frontends.popart.internal import op_classes
 from tensorflow_ipu.frontends.popart.locations import CommGroup as CommGroup
 from tensorflow_ipu.frontends.popart.locations import ReplicaGrouping as ReplicaGrouping
 from tensorflow_ipu.frontends.popart.locations import TensorLocation as TensorLocation
@@ -15,3 +16,9 @@ from tensorflow_ipu.frontends.popart.optimizers.values import OptimizerValue as 
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions as SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.ir import Ir as Ir
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo as TensorInfo
+from tensorflow_ipu.frontends.popxl.core.op import Op as Op
+from tensorflow_ipu.frontends.popxl.graph import Graph as Graph
+from tensorflow_ipu.frontends.popxl.tensor import Tensor as Tensor
+from tensorflow_ipu.frontends.popxl.tensor_location import ExecutionContext as ExecutionContext
+
+op = op_classes

@@ -58,7 +58,7 @@ class Anchors:
             infos: shape and type of each tensor.
         """
         for position, name in enumerate(self._data_flow.anchors()):
-            if self._data_flow.art(name).id() is _SUM:
+            if self._data_flow.art(name).id() is _SUM and infos[name].nelms():
                 type_ = datatypes.of_member(infos[name].dataType()).tf
                 total = type_ if type_.is_floating else tf.int32
                 shape = infos[name].shape()
@@ -78,6 +78,8 @@ class Anchors:
         self.types[name] = datatypes.of_tf(tensor.dtype)
         self.shapes[name] = tuple(tensor.shape)
         kind = self._data_flow.art(name)
+        if not tensor.shape.num_elements():  # feeds send no empty tensors
+            return tf.no_op()
         if kind.id() is _SUM:
             return self._sums[name].add(tensor)
         feed, carried = self._feeds[name], carriers.to_carrier(tensor)
@@ -133,6 +135,8 @@ class Anchors:
 
     def _taken(self, name: str, feed: Outfeed) -> np.ndarray:
         """Returns what a run has sent of an anchor, in the type that goes between the two."""
+        if 0 in self.shapes[name]:
+            return np.empty((self._replicas, *self.shapes[name]), self.types[name].carrier)
         if not isinstance(feed, ArrayOutfeed):
             return _dequeued(feed).reshape(-1, *self.shapes[name])
         kind, count = self._data_flow.art(name), self._micro_batches

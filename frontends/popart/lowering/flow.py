@@ -20,6 +20,19 @@ from tensorflow_ipu.frontends.popart.ops.kinds import Gradient, OpKind
 
 # Returns TensorFlow's type of a tensor; None if it is not known.
 _TypeOf = Callable[[str], Any]
+# Patterns that make the gradient of an op, by its inputs.
+_PATTERNS = {
+    "Atan2": ("Atan2Arg0GradOp", "Atan2Arg1GradOp"),
+    "Conv": ("ConvFlipWeightsGradOp",),
+    "Cos": ("CosGradOp",),
+    "Cosh": ("CoshOp",),
+    "Exp": ("ExpGradOp",),
+    "Expm1": ("Expm1GradOp",),
+    "Log1p": ("Log1pGradOp",),
+    "Reciprocal": ("ReciprocalGradOp",),
+    "Sqrt": ("SqrtGradOp",),
+    "Sub": (None, "SubtractArg1GradOp"),
+}
 
 
 def check(
@@ -28,6 +41,7 @@ def check(
     loss: str,
     sources: Iterable[str],
     type_of: _TypeOf,
+    patterns_off: frozenset[str] = frozenset(),
 ) -> None:
     """Follows gradients from the loss to what is trained.
 
@@ -37,11 +51,12 @@ def check(
         loss: the loss.
         sources: the tensors whose gradients are wanted.
         type_of: returns TensorFlow's type of a tensor; None if it is not known.
+        patterns_off: patterns that are switched off.
 
     Raises:
-        popart_exception: If an op on the way has no gradient.
+        popart_exception: If an op on the way has no gradient, or needs a pattern for it.
     """
-    _follow(nodes, opsets, {loss}, set(sources), type_of)
+    _follow(nodes, opsets, {loss}, set(sources), type_of, patterns_off)
 
 
 def _follow(
@@ -50,6 +65,7 @@ def _follow(
     asked: set[str],
     sources: set[str],
     type_of: _TypeOf,
+    patterns_off: frozenset[str],
 ) -> None:
     """Goes back from tensors whose gradients are asked for."""
     fed = set(sources)
@@ -77,11 +93,22 @@ def _follow(
                 "No gradient flows through %s: what is behind it is not trained.", named(node)
             )
             continue
+        _check_patterns(node, behind, patterns_off)
         asked |= behind
         for graph in _graphs(node):
             outputs = {value.name for value in graph.output}
             inner = fed | {value.name for value in graph.input} if behind else fed
-            _follow(graph.node, opsets, outputs, inner, type_of)
+            _follow(graph.node, opsets, outputs, inner, type_of, patterns_off)
+
+
+def _check_patterns(node: onnx.NodeProto, behind: set[str], off: frozenset[str]) -> None:
+    """Refuses a node whose gradient by some of its inputs needs a pattern that is off."""
+    for name, pattern in zip(node.input, _PATTERNS.get(node.op_type, ())):
+        if name in behind and pattern in off:
+            raise popart_exception(
+                f"The gradient of {named(node)} by {name} cannot be computed. This op should have "
+                f"been removed by pattern {pattern}"
+            )
 
 
 def _kind(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OpKind:

@@ -14,17 +14,24 @@ from onnx import helper
 from tensorflow.python.eager import context as eager_context
 
 from tensorflow_ipu.compiler.sources import declared, frames
+from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart import ops  # noqa: F401 - fills the table
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import nodes
 from tensorflow_ipu.frontends.popart.lowering.schedules import PLAIN, Schedule
 from tensorflow_ipu.frontends.popart.lowering.subgraphs import LoweredGraph
 from tensorflow_ipu.frontends.popart.lowering.values import Value, constant
-from tensorflow_ipu.frontends.popart.ops import kinds
+from tensorflow_ipu.frontends.popart.ops import kinds, texts
 from tensorflow_ipu.frontends.popart.ops.kinds import Context, Gradient, Made, OpKind
+from tensorflow_ipu.frontends.popart.ops.unknown_inputs import unknown_input
 
 # Attributes that say where and how a node runs begin with this; they do not change its values.
 _ANNOTATION = "__"
+# Ops whose inputs have one type.
+_OF_ONE_TYPE = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "Concat", "Fmod", "Remainder"}
+)
 # Elements of values that are computed on the host too, because shapes may depend on them.
 _SMALL = 256
 
@@ -60,6 +67,7 @@ class Lowering:
         self._parent = parent
         self._knows_weights = knows_weights
         self._made: dict[str, Made] = {}
+        self._nodes: list[onnx.NodeProto] = []
 
     def value(self, tensor_id: str) -> Value:
         """Returns what a tensor holds.
@@ -98,10 +106,13 @@ class Lowering:
             popart_exception: If an op is unknown, or its inputs do not fit it.
         """
         for node in graph:
+            self._nodes.append(node)
             kind = kinds.find(node.domain, node.op_type, self._version(node.domain))
             with self._place(node):
                 results = self._results(kind, node)
             for tensor_id, result in zip(node.output, results):
+                if tensor_id in self._context.differentiated and result.is_constant:
+                    result = Value(tf.constant(result.known), result.known)
                 if tensor_id:
                     self.values[tensor_id] = result
                     self._made[tensor_id] = Made(node, self.tensor)
@@ -114,6 +125,37 @@ class Lowering:
         """
         made = self._made.get(tensor_id)
         return [] if made is None else [name for name in made.node.input if name]
+
+    def as_numbers(self, tensor_ids: Iterable[str]) -> Lowering:
+        """Returns the same nodes with integers as real numbers, so that gradients flow.
+
+        Args:
+            tensor_ids: integer tensors. They are cast to float32, and so are integers made of them.
+
+        Returns:
+            A lowering whose values are those of these tensors and of what nodes make of them.
+        """
+        numbers = Lowering(self._opsets, self._context, self._schedule, self)
+        wanted = set(tensor_ids)
+        for name in wanted:
+            tensor = tf.cast(self.tensor(name), tf.float32)
+            numbers.values[name] = Value(tensor, self.value(name).known)
+        for node in self._nodes:
+            numbers._run_as_numbers(node)
+        return numbers
+
+    def _run_as_numbers(self, node: onnx.NodeProto) -> None:
+        """Puts a node into the function again, if it takes a number that stands for an integer."""
+        if self.values.keys().isdisjoint(node.input):
+            return
+        if node.op_type == "Cast" and not self.value(node.output[0]).dtype.is_floating:
+            self.values[node.output[0]] = self.values[node.input[0]]
+            return
+        if node.op_type in _OF_ONE_TYPE:
+            for name in node.input:
+                if not self.value(name).dtype.is_floating:
+                    self.values[name] = Value(tf.cast(self.tensor(name), tf.float32))
+        self.run([node])
 
     def _is_weight(self, tensor_id: str) -> bool:
         value = self.value(tensor_id)
@@ -150,8 +192,12 @@ class Lowering:
                 maker=self._made.get,
             )
         inputs = [self.value(tensor_id) if tensor_id else None for tensor_id in node.input]
-        if kind.folds and all(value is None or value.is_constant for value in inputs):
-            return [constant(v) for v in self._known_results(kind, node, inputs, attributes)]
+        if all(value is None or value.is_constant for value in inputs):
+            if kind.folds:
+                return [constant(v) for v in self._known_results(kind, node, inputs, attributes)]
+            if inputs:
+                op = f"{kind.domain or 'ai.onnx'}.{kind.type}"
+                Logger("ces").trace(f"No ConstExpr implementation of {op}: the device computes it")
         tensors = [self.tensor(name) if name else None for name in node.input]
         found = _compute(kind, node, self._arguments(kind, node, tensors), attributes)
         if kind.of_shapes:
@@ -179,23 +225,16 @@ class Lowering:
         arguments = list(tensors)
         for position in kind.known:
             if position < len(arguments) and arguments[position] is not None:
-                arguments[position] = self._known(node, position)
+                arguments[position] = self._known(kind, node, position)
         return arguments
 
-    def _known(self, node: onnx.NodeProto, position: int) -> Any:
+    def _known(self, kind: OpKind, node: onnx.NodeProto, position: int) -> Any:
         """Returns the value of an input that has to be known."""
         value = self.value(node.input[position])
-        if value.known is None and node.op_type == "Clip":
-            raise popart_exception(
-                "Clip currently only supports constant min/max parameters. Make "
-                f"'{node.input[position]}' a constant ({nodes.named(node)})."
-            )
         if value.known is None:
-            raise popart_exception(
-                f"Need the value of the {node.op_type} input '{node.input[position]}' to determine "
-                "the output shape, but it has no data when the session is made. Make it a constant "
-                f"({nodes.named(node)})."
-            )
+            error = popart_exception(unknown_input(kind, node, position))
+            nodes.add_note(error, node)
+            raise error
         return value.known
 
     def _version(self, domain: str) -> int:
@@ -223,17 +262,17 @@ def _are_known(values: Sequence[Value | None]) -> bool:
 def _compute(
     kind: OpKind, node: onnx.NodeProto, arguments: Sequence[Any], attributes: Mapping[str, Any]
 ) -> list[Any]:
-    """Returns the outputs of a node; an error of TensorFlow's names the node."""
+    """Returns the outputs of a node; an error has the node in a note."""
     try:
         found = kind.compute(*arguments, **attributes)
     except popart_exception as error:
-        if "(the node " in str(error):
-            raise
-        raise type(error)(f"{error} ({nodes.named(node)})") from error
+        error.args = (texts.filled(str(error), node, kind.since),)
+        nodes.add_note(error, node)
+        raise
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        raise popart_exception(
-            f"The inputs of {nodes.named(node)} do not fit it: {error}"
-        ) from error
+        refused = popart_exception(f"The inputs of {node.op_type} do not fit it: {error}")
+        nodes.add_note(refused, node)
+        raise refused from error
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
@@ -248,14 +287,31 @@ def _attributes(kind: OpKind, node: onnx.NodeProto) -> dict[str, Any]:
         if attribute.name.startswith(_ANNOTATION) or attribute.name == "consumed_inputs":
             continue
         if attribute.name not in kind.attributes:
-            raise popart_exception(
-                f"The attribute {attribute.name} of {nodes.named(node)} is not supported. "
-                f"Attributes of {kind.type}: {', '.join(sorted(kind.attributes)) or 'none'}."
-            )
+            _check_unknown(kind, node, attribute.name)
+            continue
         value = helper.get_attribute_value(attribute)
         value = value.decode() if isinstance(value, bytes) else value
         found[kind.parameter(attribute.name)] = value
     return found
+
+
+def _check_unknown(kind: OpKind, node: onnx.NodeProto, name: str) -> None:
+    """Refuses an attribute that changes the result of ONNX's op; others have no effect.
+
+    Raises:
+        popart_exception: If ONNX's op has the attribute.
+    """
+    schema = kinds.schema_of(kind)
+    if schema is not None and name in schema.attributes:
+        raise popart_exception(
+            f"The attribute {name} of {kind.type} is not supported. Attributes that are: "
+            f"{', '.join(sorted(kind.attributes)) or 'none'}."
+        )
+    warn_once(
+        "The attribute %s of %s has no effect: the op has no such attribute.",
+        name,
+        nodes.named(node),
+    )
 
 
 def _with_gradient(kind: OpKind, tensor: Any) -> Any:

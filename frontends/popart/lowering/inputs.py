@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,11 @@ class Inputs:
         self._synthetic = synthetic
         self._types = {name: datatypes.of_member(info.dataType()) for name, info in infos.items()}
         self._feed: ArrayInfeed | None = None
-        if infos and synthetic is SyntheticDataMode.Off:
+        # Feeds send no empty tensors.
+        self._sent = [name for name, info in infos.items() if info.nelms()]
+        if self._sent and synthetic is SyntheticDataMode.Off:
             specs = [
-                tf.TensorSpec(info.shape(), self._types[name].carrier)
-                for name, info in infos.items()
+                tf.TensorSpec(infos[name].shape(), self._types[name].carrier) for name in self._sent
             ]
             self._feed = ArrayInfeed(specs, ordinal)
 
@@ -50,11 +51,17 @@ class Inputs:
         """
         if self._synthetic is not SyntheticDataMode.Off:
             return self._made_up()
+        empty = {
+            name: tf.zeros(info.shape(), self._types[name].tf)
+            for name, info in self._infos.items()
+            if not info.nelms()
+        }
         if self._feed is None:
-            return {}
+            return empty
+        read = zip(self._sent, self._feed.dequeue())
         return {
-            name: carriers.from_device(tensor, type_)
-            for (name, type_), tensor in zip(self._types.items(), self._feed.dequeue())
+            **empty,
+            **{name: carriers.from_device(tensor, self._types[name]) for name, tensor in read},
         }
 
     def _made_up(self) -> dict[str, Any]:
@@ -62,12 +69,13 @@ class Inputs:
         found = {}
         for number, (name, info) in enumerate(self._infos.items()):
             random = np.random.RandomState(number)
+            dtype = np.dtype(self._types[name].numpy)
             values = np.zeros(info.shape())
             if self._synthetic is SyntheticDataMode.RandomNormal:
                 values = random.standard_normal(info.shape())
             elif self._synthetic is SyntheticDataMode.RandomUniform:
-                values = random.uniform(size=info.shape())
-            found[name] = tf.constant(values.astype(self._types[name].numpy))
+                values = _uniform(random, info.shape(), dtype)
+            found[name] = tf.constant(values.astype(dtype))
         return found
 
     def start(self, samples: Mapping[str, np.ndarray]) -> None:
@@ -78,7 +86,18 @@ class Inputs:
         """
         if self._feed is not None:
             arrays = [
-                np.ascontiguousarray(carriers.to_host(samples[name], type_))
-                for name, type_ in self._types.items()
+                np.ascontiguousarray(carriers.to_host(samples[name], self._types[name]))
+                for name in self._sent
             ]
             self._feed.fill(len(arrays[0]), arrays)
+
+
+def _uniform(random: np.random.RandomState, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """Returns numbers from all of an integer type's range, half of booleans true, or below 1."""
+    if dtype.kind not in "iub":
+        return random.uniform(size=shape)
+    if dtype.kind == "b":
+        return random.uniform(size=shape) < 0.5
+    limits = np.iinfo(dtype)
+    least = limits.min + 1 if dtype.kind == "i" else 0  # as far below zero as above
+    return np.random.default_rng(0).integers(least, limits.max, shape, dtype, endpoint=True)

@@ -18,10 +18,13 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.options.settings import AutomaticLossScalingSettings
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
 
+#: The tensor with the loss scale that the gradients of a micro-batch are made with.
+FINAL = "finalLossScale"
+#: What the loss scaling of the optimizer is multiplied by.
 FACTOR = "lossScaleUpdateFactor"
-# Elements beyond the edge and within it in the period so far, and its batches.
-_COUNTS = "AutomaticLossScaleProxy___counts"
-_BATCHES = "AutomaticLossScaleProxy___batches"
+#: Elements beyond the edge and within it in the period so far, and its batches.
+COUNTS = "Accum___autoLossScaleStats"
+COUNTER = "AutomaticLossScaleProxy___Histogram_counter"
 _Methods = GradientTensorTrackingMethod
 # They only change how elements are arranged.
 _VIEWS = frozenset(
@@ -73,7 +76,7 @@ class LossScale:
             upper += tf.reduce_sum(tf.cast(beyond, tf.int32))
             total += int(gradient.shape.num_elements())
         counts = tf.stack([upper, total - upper])
-        return [self._variables[_COUNTS].assign_add(counts, read_value=False)]
+        return [self._variables[COUNTS].assign_add(counts, read_value=False)]
 
     def updated(self) -> list[tf.Operation]:
         """Ends a batch, and a period of them if it was the last of it.
@@ -81,8 +84,8 @@ class LossScale:
         Returns:
             The operations.
         """
-        counts = self._variables[_COUNTS].read_value()
-        batches = self._variables[_BATCHES].read_value() + 1
+        counts = self._variables[COUNTS].read_value()
+        batches = self._variables[COUNTER].read_value() + 1
         factor = self.factor()
         total = cross_replica_sum(counts) if self._replicas > 1 else counts
         share = tf.cast(total[0], tf.float32) / tf.cast(tf.reduce_sum(total), tf.float32)
@@ -91,8 +94,8 @@ class LossScale:
         moved = tf.where(is_high, factor * 0.5, factor * 2.0)
         new = {
             FACTOR: tf.where(is_end, moved, factor),
-            _COUNTS: tf.where(is_end, tf.zeros_like(counts), counts),
-            _BATCHES: tf.where(is_end, 0, batches),
+            COUNTS: tf.where(is_end, tf.zeros_like(counts), counts),
+            COUNTER: tf.where(is_end, 0, batches),
         }
         with tf.control_dependencies([counts.op, batches.op, factor.op]):
             return [
@@ -100,13 +103,24 @@ class LossScale:
             ]
 
 
-def variables_of() -> dict[str, np.ndarray]:
-    """Returns what a program keeps for its loss scale, as it is at the start."""
-    return {
-        FACTOR: np.array(1, np.float32),
-        _COUNTS: np.zeros(2, np.int32),
-        _BATCHES: np.array(0, np.int32),
-    }
+def state_of(settings: AutomaticLossScalingSettings) -> dict[str, np.ndarray]:
+    """Returns the state of a loss scale that models have, as it is at the start.
+
+    Args:
+        settings: how the scale follows gradients. Only periods of several batches need a counter.
+    """
+    found = {FACTOR: np.array(1, np.float32)}
+    return {**found, COUNTER: np.array(0, np.int32)} if settings.updatePeriod > 1 else found
+
+
+def kept_of(settings: AutomaticLossScalingSettings) -> dict[str, np.ndarray]:
+    """Returns the state that a program keeps besides `state_of`, at its start.
+
+    Args:
+        settings: how the scale follows gradients.
+    """
+    kept = {COUNTS: np.zeros(2, np.int32), COUNTER: np.array(0, np.int32)}
+    return {name: value for name, value in kept.items() if name not in state_of(settings)}
 
 
 def check(settings: AutomaticLossScalingSettings, has_scaled_state: bool) -> None:
@@ -180,7 +194,7 @@ def tracked(
     names = [name for name in dict.fromkeys(chosen) if types.get(name) == tf.float16]
     if not names:
         raise popart_exception(
-            "No tracked gradient tensors of type fp16 were found: automatic loss scaling is for "
-            "models in FLOAT16."
+            "Automatic loss scaling is for models in FLOAT16. [AutomaticLossScale transform] No "
+            "tracked gradient tensors of type fp16 were found."
         )
     return names

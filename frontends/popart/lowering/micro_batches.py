@@ -12,12 +12,17 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering.anchors import Anchors
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
 from tensorflow_ipu.frontends.popart.lowering.inputs import Inputs
-from tensorflow_ipu.frontends.popart.lowering.loss_scales import LossScale
+from tensorflow_ipu.frontends.popart.lowering.loss_scales import FINAL, LossScale
 from tensorflow_ipu.frontends.popart.lowering.replica_groups import ReplicaVariables
 from tensorflow_ipu.frontends.popart.lowering.schedules import update_scope
 from tensorflow_ipu.frontends.popart.lowering.services import ProgramServices, folded
 from tensorflow_ipu.frontends.popart.lowering.steps import Step
-from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT, Training
+from tensorflow_ipu.frontends.popart.lowering.training import (
+    ACCUMULATOR,
+    GRADIENT,
+    UPDATED,
+    Training,
+)
 from tensorflow_ipu.frontends.popart.lowering.updates import Update
 from tensorflow_ipu.frontends.popart.lowering.values import Value
 from tensorflow_ipu.frontends.popart.model.imports import Model
@@ -74,10 +79,15 @@ class MicroBatch:
         update = self._update(trained)
         gradients = self._differentiated(lowering, update)
         kept = [*self._side_effects(lowering), *update.count(gradients, self._step.tracked)]
+        if trained.scale is not None:
+            lowering.values[FINAL] = Value(update.loss_scale)
         if not trained.has_accumulators:
             with update_scope():
                 done = update.apply(gradients, [*_reads(lowering, self._step.model), *kept])
-            return [*done, *self._send(lowering, gradients, number, done)]
+            done = [*done, *self._send(lowering, gradients, number, done)]
+            return self._pipelined(done, type(trained.optimizer).__name__)
+        # What reads a weight reads it before the update.
+        kept += _reads(lowering, self._step.model)
         return self._accumulated(lowering, update, gradients, number, kept)
 
     def _accumulated(
@@ -94,13 +104,23 @@ class MicroBatch:
         count, batches = step.accumulation, step.data_flow.batchesPerStep()
         parts = step.schedule.mini_batches(count, batches, optimizer)
         added = update.accumulate(gradients, parts.index, step.schedule.of_source)
+        with tf.control_dependencies([*kept, *added]):
+            totals = self._send_accumulated(number)
         if count == 1:
-            with tf.control_dependencies([*kept, *added]):
+            with tf.control_dependencies([*kept, *added, *totals]):
                 done = [parts.then_update(update.apply_accumulated)]
             return [*done, *self._send(lowering, gradients, number, done)]
-        sent = self._send(lowering, gradients, number, None)
+        sent = [*totals, *self._send(lowering, gradients, number, None)]
         with tf.control_dependencies([*kept, *added, *sent]):
             return [parts.then_update(lambda: self._updated(update))]
+
+    def _send_accumulated(self, number: Any) -> list[Any]:
+        """Sends the sums so far, in a micro-batch before its update."""
+        return [
+            self._anchors.send(name, self._replicated.read(name), number)
+            for name in self._step.data_flow.anchors()
+            if name in self._variables and name.startswith(ACCUMULATOR)
+        ]
 
     def _updated(self, update: Update) -> list[Any]:
         """Updates the weights inside the conditional after the last micro-batch."""
@@ -110,9 +130,13 @@ class MicroBatch:
     def _inferred(self, lowering: Lowering, number: Any) -> list[Any]:
         """Puts the end of a micro-batch without training into the program."""
         done = [*self._send(lowering, {}, number, None), *self._side_effects(lowering)]
+        return self._pipelined(done, "")
+
+    def _pipelined(self, done: list[Any], optimizer: str) -> list[Any]:
+        """Ends a micro-batch of a pipeline over all micro-batches of a step, if there is one."""
         if not self._step.schedule.is_pipelined:
             return done
-        parts = self._step.schedule.mini_batches(self._step.micro_batches, 1, "")
+        parts = self._step.schedule.mini_batches(self._step.micro_batches, 1, optimizer)
         with tf.control_dependencies(done):
             return [parts.then_update(lambda: [])]
 
@@ -197,10 +221,10 @@ class MicroBatch:
         """Adds the sending of anchors in a micro-batch; weights are those after its update."""
         sent = []
         for name in self._anchors_of(done is None):
-            if name in self._variables:
+            if self._is_kept(name):
                 after = done if done is not None else _reads(lowering, self._step.model)
                 with tf.control_dependencies(after):
-                    tensor = self._replicated.read(name)
+                    tensor = self._replicated.read(name.removeprefix(UPDATED))
             elif name.startswith(GRADIENT):
                 tensor = gradients.get(name[len(GRADIENT) :])
                 if tensor is None:
@@ -211,16 +235,25 @@ class MicroBatch:
                 sent.append(self._anchors.send(name, tensor, number))
         return sent
 
+    def _is_kept(self, name: str) -> bool:
+        """Returns whether an anchor is a variable, or a weight after its update."""
+        return name.removeprefix(UPDATED) in self._variables
+
     def _anchors_of(self, before_update: bool) -> list[str]:
         """Returns the anchors to send in a micro-batch: after it comes an update, or none."""
         flow = self._step.data_flow
-        is_updated = self._step.training is not None and not self._step.is_forward_only
-        if not is_updated or not before_update:
-            return flow.anchors()
-        return [
+        trained = None if self._step.is_forward_only else self._step.training
+        is_updated = trained is not None
+        accumulates = trained is not None and trained.has_accumulators
+        names = [
             name
             for name in flow.anchors()
-            if name not in self._variables or flow.art(name).id() is not _FINAL
+            if not (accumulates and name in self._variables and name.startswith(ACCUMULATOR))
+        ]
+        if not is_updated or not before_update:
+            return names
+        return [
+            name for name in names if not self._is_kept(name) or flow.art(name).id() is not _FINAL
         ]
 
     def _send_state(self, done: list[Any]) -> list[Any]:
@@ -228,9 +261,13 @@ class MicroBatch:
         flow = self._step.data_flow
         with tf.control_dependencies(done):
             return [
-                self._anchors.send(name, self._replicated.read(name), tf.constant(0))
+                self._anchors.send(
+                    name, self._replicated.read(name.removeprefix(UPDATED)), tf.constant(0)
+                )
                 for name in flow.anchors()
-                if name in self._variables and flow.art(name).id() is _FINAL
+                if self._is_kept(name)
+                and flow.art(name).id() is _FINAL
+                and not name.startswith(ACCUMULATOR)
             ]
 
 

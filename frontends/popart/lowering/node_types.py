@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import onnx
 import tensorflow as tf
@@ -39,6 +40,8 @@ def of_node(
     """
     if node.op_type in _WITHOUT:
         return None
+    if node.op_type in _RULES:
+        return _RULES[node.op_type](node, type_of(node.input[0]))
     with tf.Graph().as_default():
         lowering = Lowering(opsets, Context(services=ProgramServices()), knows_weights=False)
         for name in imports.taken_by(node):
@@ -56,6 +59,26 @@ def of_node(
             for name in node.output
             if name in lowering.values
         }
+
+
+def _subsampled(node: onnx.NodeProto, type_: onnx.TypeProto) -> dict[str, onnx.TypeProto]:
+    """Returns the type of a Subsample: the original's builder rounds sizes down, its run up."""
+    (strides,) = (attribute.ints for attribute in node.attribute if attribute.name == "strides")
+    sizes = [dim.dim_value for dim in type_.tensor_type.shape.dim]
+    shape = [size // stride for size, stride in zip(sizes, strides)]
+    return {node.output[0]: helper.make_tensor_type_proto(type_.tensor_type.elem_type, shape)}
+
+
+def _updated(node: onnx.NodeProto, type_: onnx.TypeProto) -> dict[str, onnx.TypeProto]:
+    """Returns the type of a DynamicUpdate: that of the tensor, whatever is written into it."""
+    return {node.output[0]: type_}
+
+
+# Ops whose types are not those of what they compute, or known without it.
+_RULES: Mapping[str, Callable[[onnx.NodeProto, Any], dict[str, onnx.TypeProto]]] = {
+    "Subsample": _subsampled,
+    "DynamicUpdate": _updated,
+}
 
 
 def _placeholder(type_: onnx.TypeProto, data: onnx.TensorProto | None) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx
 
+from tensorflow_ipu.frontends.popart import errors
 from tensorflow_ipu.frontends.popart.debugging.context import LINE, SourceLocation, line_of
 
 
@@ -18,6 +19,16 @@ def named(node: onnx.NodeProto) -> str:
         f"the node {node.op_type}{f' {node.name}' if node.name else ''} ({', '.join(node.output)})"
         f"{f' at {place.fileName}:{place.lineNumber}' if place else ''}"
     )
+
+
+def add_note(error: Exception, node: onnx.NodeProto) -> None:
+    """Adds the name of a node, and the line that made it, to an error that is about it.
+
+    Args:
+        error: the error.
+        node: the node.
+    """
+    errors.add_note(error, f"In {named(node)}.")
 
 
 def scope_name(node: onnx.NodeProto) -> str:

@@ -11,6 +11,7 @@ from tensorflow_ipu import linear_partition
 from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.model.imports import Model, taken_by
+from tensorflow_ipu.frontends.popart.ops import kinds, texts
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 
 # Attributes of nodes.
@@ -30,7 +31,7 @@ class Place:
     stage: int | None = None
 
 
-# By each output of a node.
+# By each output of a node; for one without outputs by what it takes.
 Places = Mapping[str, Place]
 
 
@@ -47,31 +48,71 @@ def places_of(model: Model, options: SessionOptions, ipus: int) -> Places:
             IPUs.
     """
     mode = options.virtualGraphMode
+    if mode is VirtualGraphMode.Off:
+        return {}
+    nodes = placed_nodes(model)
+    numbers = _ipus_of(nodes, model, options, ipus)
+    stages: Sequence[int | None] = [None] * len(nodes)
+    if options.enablePipelining:
+        stages = _stages_of(model, nodes, numbers)
+        _check_callees(model, nodes, numbers)
+    return {
+        name: Place(number, stage)
+        for node, number, stage in zip(nodes, numbers, stages)
+        for name in _keys(node)
+    }
+
+
+def check_pipelining(options: SessionOptions, ipus: int) -> None:
+    """Refuses pipelines without several IPUs.
+
+    Args:
+        options: the options of the session.
+        ipus: how many IPUs a replica has.
+
+    Raises:
+        popart_exception: If there is only one, or no node is placed.
+    """
+    mode = options.virtualGraphMode
     if options.enablePipelining and (mode is VirtualGraphMode.Off or ipus == 1):
         raise popart_exception(
             f"Pipelining requires more than 1 IPU for each replica, and virtual graphs. Received: "
             f"{ipus} IPUs, virtualGraphMode {mode.name}."
         )
-    if mode is VirtualGraphMode.Off:
-        return {}
-    nodes = _placed_nodes(model)
-    numbers = _ipus_of(nodes, model, options, ipus)
-    for number in numbers:
+
+
+def place_of(places: Places, node: onnx.NodeProto) -> Place | None:
+    """Returns where a node runs; None for anywhere.
+
+    Args:
+        places: where nodes run.
+        node: the node.
+    """
+    return places.get(_keys(node)[0])
+
+
+def check(places: Places, ipus: int) -> None:
+    """Refuses IPUs that a replica does not have.
+
+    Args:
+        places: where nodes run.
+        ipus: how many IPUs a replica has.
+
+    Raises:
+        popart_exception: If a node is on another.
+    """
+    for number in (place.ipu for place in places.values()):
         if not 0 <= number < ipus:
             raise popart_exception(
                 f"A node has the virtual graph id {number}, and it has to be from 0 to numIPUs - "
                 f"1, where numIPUs = {ipus}."
             )
-    stages: Sequence[int | None] = [None] * len(nodes)
-    if options.enablePipelining:
-        stages = _stages_of(nodes, numbers)
-    _check_sources(model, nodes, numbers)
-    return {
-        name: Place(number, stage)
-        for node, number, stage in zip(nodes, numbers, stages)
-        for name in node.output
-        if name
-    }
+
+
+def _keys(node: onnx.NodeProto) -> list[str]:
+    """Returns the key of a node: its outputs, or its inputs if it has none."""
+    outputs = [name for name in node.output if name]
+    return outputs or [f"{node.op_type}({', '.join(node.input)})"]
 
 
 def stage_ipus(places: Places) -> tuple[int, ...]:
@@ -93,15 +134,19 @@ def homes_of(model: Model, places: Places) -> dict[str, Place]:
     """
     homes: dict[str, Place] = {}
     for node in model.nodes:
-        place = places.get(node.output[0])
+        place = place_of(places, node)
         for name in taken_by(node) if place else ():
             if name in model.weights or name in model.inputs:
                 homes.setdefault(name, place)  # type: ignore[arg-type]
     return homes
 
 
-def _placed_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Returns the nodes that run: not those that are known when the session is made."""
+def placed_nodes(model: Model) -> list[onnx.NodeProto]:
+    """Returns the nodes that run: not those that are known when the session is made.
+
+    Args:
+        model: the model.
+    """
     constant: set[str] = set()
     found = []
     for node in model.nodes:
@@ -164,13 +209,13 @@ def _split(
         parts = linear_partition.partition(costs, [1] * (len(costs) - 1), ipus)
     if len(set(parts)) < (len(ratios) or ipus):
         raise popart_exception(
-            f"Couldn't find enough splits of {len(nodes)} nodes for {ipus} IPUs. Use fewer IPUs, "
-            "or place nodes with builder.virtualGraph."
+            f"[AutoVirtualGraph] Couldn't find enough splits of {len(nodes)} nodes for "
+            f"{ipus} IPUs. Use fewer IPUs, or place nodes with builder.virtualGraph."
         )
     return parts
 
 
-def _stages_of(nodes: Sequence[onnx.NodeProto], ipus: Sequence[int]) -> list[int]:
+def _stages_of(model: Model, nodes: Sequence[onnx.NodeProto], ipus: Sequence[int]) -> list[int]:
     """Returns the pipeline stage of each node: without annotations the number of its IPU."""
     given = [_number(node, STAGE) for node in nodes]
     known = [stage for stage in given if stage is not None]
@@ -182,13 +227,15 @@ def _stages_of(nodes: Sequence[onnx.NodeProto], ipus: Sequence[int]) -> list[int
             f"Only some ops have had their pipeline stage set: {without.op_type} "
             f"({without.output[0]}) has none. Set it for all of them, or for none."
         )
-    homes: dict[int, int] = {}
-    for stage, ipu in zip(known, ipus):
-        if homes.setdefault(stage, ipu) != ipu:
+    homes: dict[int, tuple[int, onnx.NodeProto]] = {}
+    for node, stage, ipu in zip(nodes, known, ipus):
+        other, first = homes.setdefault(stage, (ipu, node))
+        if other != ipu:
             raise popart_exception(
-                f"Ops on the virtual graphs {homes[stage]} and {ipu} have the same pipeline stage, "
-                f"{stage}."
+                f"Ops {_named(model, first)} and {_named(model, node)} have the same pipeline "
+                f"stage {stage}, but are on the virtual graphs {other} and {ipu}."
             )
+    _check_order(model, nodes, known)
     missing = set(range(max(homes, default=-1) + 1)) - set(homes)
     if missing:
         raise popart_exception(
@@ -198,20 +245,43 @@ def _stages_of(nodes: Sequence[onnx.NodeProto], ipus: Sequence[int]) -> list[int
     return known
 
 
-def _check_sources(model: Model, nodes: Iterable[onnx.NodeProto], ipus: Sequence[int]) -> None:
-    """Refuses inputs and weights that nodes on several IPUs use."""
-    homes: dict[str, int] = {}
-    for node, ipu in zip(nodes, ipus):
+def _check_order(model: Model, nodes: Iterable[onnx.NodeProto], stages: Iterable[int]) -> None:
+    """Refuses tensors that go back to an earlier stage."""
+    made: dict[str, tuple[int, onnx.NodeProto]] = {}
+    for node, stage in zip(nodes, stages):
         for name in taken_by(node):
-            if homes.setdefault(name, ipu) == ipu:
-                continue
-            if name in model.inputs:
+            before, producer = made.get(name, (stage, node))
+            if before > stage:
                 raise popart_exception(
-                    f"The input {name} is used on the IPUs {homes[name]} and {ipu}: a stream can "
-                    "only be streamed directly onto a single IPU. Pass it on with an Identity."
+                    f"Ops {_named(model, producer)} and {_named(model, node)} have the pipeline "
+                    f"stages {before} and {stage}: {name} cannot go back to an earlier stage. Give "
+                    "the second a stage of its own with builder.pipelineStage."
                 )
-            if name in model.weights:
-                raise popart_exception(
-                    f"Can not copy variable tensor {name}, which is used on the IPUs {homes[name]} "
-                    f"and {ipu}. Place the nodes that use it on one IPU."
-                )
+        made.update((name, (stage, node)) for name in node.output)
+
+
+def _check_callees(model: Model, nodes: Iterable[onnx.NodeProto], ipus: Iterable[int]) -> None:
+    """Refuses called graphs of a pipeline whose nodes are not where the call is."""
+    for node, ipu in zip(nodes, ipus):
+        for callee in (a.g for a in node.attribute if node.op_type == "Call" and a.HasField("g")):
+            for inner in callee.node:
+                own = _number(inner, IPU)
+                if own is None:
+                    raise popart_exception(
+                        f'Op {_named(model, inner)} in subgraph "{callee.name}" does not have a '
+                        "virtual graph id. When pipelining, subgraph ops must have a virtual graph "
+                        "id set."
+                    )
+                if own != ipu:
+                    raise popart_exception(
+                        f"The virtual graph id ({own}) for Op {_named(model, inner)} in subgraph "
+                        f'"{callee.name}" does not match the virtual graph id ({ipu}) of the '
+                        "calling op. When pipelining, subgraph ops must be on the IPU of the call."
+                    )
+
+
+def _named(model: Model, node: onnx.NodeProto) -> str:
+    """Returns a node's name in errors."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    since = kinds.find(domain, node.op_type, model.opsets.get(domain, 1)).since
+    return texts.filled(texts.OP, node, since)

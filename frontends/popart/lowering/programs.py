@@ -101,7 +101,7 @@ class Program:
         body = MicroBatch(self._step, self.variables, self._replicated, self._inputs, self.anchors)
         done = _repeat(self._step.micro_batches, body.build)
         with tf.control_dependencies(done):
-            marked = mark_options(self._step.options)
+            marked = mark_options(self._step.options, self._step.schedule.ipus)
             return [], [marked, *done, *self.anchors.send_sums(), *self._replicated.share()]
 
 

@@ -28,7 +28,7 @@ from tensorflow_ipu.compiler.ir.program import (
     VARIABLE_ATTRIBUTE,
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.lowering.places import Place, Places, stage_ipus
+from tensorflow_ipu.frontends.popart.lowering.places import Place, Places, place_of, stage_ipus
 from tensorflow_ipu.frontends.popart.options.planned import ProgramOptions
 from tensorflow_ipu.gradient_accumulation import UPDATE_PHASE, MiniBatches
 from tensorflow_ipu.planner.workload import POPART
@@ -66,6 +66,7 @@ class Schedule:
         recomputes: Whether activations of a pipeline are computed again.
         offloads_activations: Whether what a pipeline puts aside is in streaming memory.
         adds_products_in_half: Whether matrix products of float16 add in float16.
+        ipus: IPUs of a replica, also those that nothing is placed on.
     """
 
     places: Places = dataclasses.field(default_factory=dict)
@@ -74,6 +75,7 @@ class Schedule:
     recomputes: bool = False
     offloads_activations: bool = False
     adds_products_in_half: bool = False
+    ipus: int = 1
 
     @property
     def is_pipelined(self) -> bool:
@@ -128,7 +130,7 @@ class Schedule:
         """
         partials = self._partials(node)
         adding = contextlib.nullcontext() if partials is None else scopes.partials_type(partials)
-        with at(self.places.get(node.output[0])), adding:
+        with at(place_of(self.places, node)), adding:
             yield
 
     def _partials(self, node: onnx.NodeProto) -> Any:
@@ -206,11 +208,12 @@ def at(place: Place | None) -> Iterator[None]:
             yield
 
 
-def mark_options(options: ProgramOptions) -> tf.Operation:
-    """Gives the program in scope options of its own.
+def mark_options(options: ProgramOptions, ipus: int) -> tf.Operation:
+    """Gives the program in scope options of its own, and all IPUs of a replica.
 
     Args:
         options: the options.
+        ipus: IPUs of a replica: the last of them counts although nothing else is placed there.
 
     Returns:
         An operation that has to be in the program.
@@ -221,7 +224,8 @@ def mark_options(options: ProgramOptions) -> tf.Operation:
     }
     if options.traps:
         marks[TRAPS_ATTRIBUTE] = attr_value_pb2.AttrValue(b=True)
-    with _attributes(marks):
+    last = scopes.ipu_shard(ipus - 1) if ipus > 1 else contextlib.nullcontext()
+    with _attributes(marks), last:
         return tf.no_op(name="options")
 
 

@@ -15,6 +15,7 @@ class ProgramServices:
 
     Attributes:
         effects: Operations that have to run.
+        ordered: Those of them that run in the order of the nodes.
         assigned: New values of weights, by id.
         needs_seed: Whether an op has asked for a seed.
     """
@@ -29,6 +30,7 @@ class ProgramServices:
         self._seed = seed
         self._count = 0
         self.effects: list[Any] = []
+        self.ordered: list[Any] = []
         self.assigned: dict[str, Any] = {}
 
     def __repr__(self) -> str:
@@ -46,13 +48,16 @@ class ProgramServices:
             return tf.zeros([2], tf.int32)
         return folded(self._seed(), self._count)
 
-    def effect(self, operation: Any) -> None:
+    def effect(self, operation: Any, ordered: bool = False) -> None:
         """Makes an operation run although nothing needs what it makes.
 
         Args:
             operation: the operation.
+            ordered: whether later ordered operations of the graph come after it.
         """
         self.effects.append(operation)
+        if ordered:
+            self.ordered.append(operation)
 
     def assign(self, tensor_id: str, value: Any) -> None:
         """Writes a weight after its last use in the micro-batch.
@@ -69,6 +74,7 @@ class InnerServices:
 
     Attributes:
         effects: Operations that have to run.
+        ordered: Those of them that run in the order of the nodes.
     """
 
     def __init__(self, outer: ProgramServices | InnerServices, iteration: Any) -> None:
@@ -81,6 +87,7 @@ class InnerServices:
         self._outer = outer
         self._iteration = iteration
         self.effects: list[Any] = []
+        self.ordered: list[Any] = []
 
     def __repr__(self) -> str:
         return f"InnerServices[{len(self.effects)} effects]"
@@ -89,13 +96,16 @@ class InnerServices:
         """Returns a seed that no other op and no other iteration has."""
         return folded(self._outer.seed(), self._iteration)
 
-    def effect(self, operation: Any) -> None:
+    def effect(self, operation: Any, ordered: bool = False) -> None:
         """Makes an operation run although nothing needs what it makes.
 
         Args:
             operation: the operation.
+            ordered: whether later ordered operations of the graph come after it.
         """
         self.effects.append(operation)
+        if ordered:
+            self.ordered.append(operation)
 
     def assign(self, tensor_id: str, value: Any) -> None:
         """Refuses to write a weight, which only the main graph can.

@@ -45,6 +45,7 @@ def make(
     replicas: int,
     differentiated: Sequence[str] = (),
     numerics: Numerics = _USUAL,
+    patterns_off: frozenset[str] = frozenset(),
 ) -> Survey:
     """Looks at a model, by putting it into a graph that never runs.
 
@@ -54,6 +55,7 @@ def make(
         replicas: number of replicas.
         differentiated: tensors whose gradients are wanted.
         numerics: options that change what ops compute.
+        patterns_off: patterns that are switched off.
 
     Raises:
         popart_exception: If nodes do not fit each other, or there is no such loss.
@@ -80,7 +82,7 @@ def make(
         found: dict[str, Any] = {}
         if trained is not None:
             wanted = [*floating, *(name for name in differentiated if name in infos)]
-            found = _gradients(lowering, model, trained, wanted)
+            found = _gradients(lowering, model, trained, wanted, patterns_off)
         kept = [name for name in differentiated if name in found]
         infos.update({training.GRADIENT + name: infos[name] for name in kept})
         tracked = _tracked(lowering, model, trained) if trained else ()
@@ -103,11 +105,20 @@ def _tracked(lowering: Lowering, model: Model, trained: training.Training) -> tu
         return ()
     types = {name: value.dtype for name, value in lowering.values.items()}
     names = loss_scales.tracked(settings, model.nodes, types)
+    if trained.optimizer.loss_scaling.isConst():
+        raise popart_exception(
+            'Pass {"lossScaling": (value, False)}. [AutomaticLossScale transform] The optimizer '
+            "must have non-const loss scaling"
+        )
     return tuple(training.gradients(lowering, trained, names, 1.0))
 
 
 def _gradients(
-    lowering: Lowering, model: Model, trained: training.Training, wanted: Sequence[str]
+    lowering: Lowering,
+    model: Model,
+    trained: training.Training,
+    wanted: Sequence[str],
+    patterns_off: frozenset[str],
 ) -> dict[str, Any]:
     """Returns gradients of the loss by tensor, without those that do not lead to it."""
     if trained.loss not in lowering.values:
@@ -118,7 +129,7 @@ def _gradients(
     def type_of(name: str) -> Any:
         return lowering.values[name].dtype if name in lowering.values else None
 
-    flow.check(model.nodes, model.opsets, trained.loss, wanted, type_of)
+    flow.check(model.nodes, model.opsets, trained.loss, wanted, type_of, patterns_off)
     return training.gradients(lowering, trained, wanted, 1.0)
 
 

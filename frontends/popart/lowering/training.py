@@ -14,7 +14,7 @@ from tensorflow_ipu.frontends.popart.enums import MeanReductionStrategy, Reducti
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import loss_scales
 from tensorflow_ipu.frontends.popart.lowering.graphs import Lowering
-from tensorflow_ipu.frontends.popart.ops import layouts
+from tensorflow_ipu.frontends.popart.ops import layouts, texts
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import (
     LOSS_SCALING_TENSOR,
     Optimizer,
@@ -23,6 +23,8 @@ from tensorflow_ipu.frontends.popart.options.settings import AutomaticLossScalin
 
 GRADIENT = "Gradient___"
 ACCUMULATOR = "Accum___"
+# A weight after its update.
+UPDATED = "UpdatedVar___"
 # The loss scaling that a scaled state of the optimizer is for.
 PREVIOUS_SCALING = "PreviousLossScaling_FLOAT"
 
@@ -92,7 +94,7 @@ class Training:
 
     def kept_scalars(self) -> dict[str, np.ndarray]:
         """Returns the numbers that the program keeps for itself, as they are at the start."""
-        found = {} if self.scale is None else loss_scales.variables_of()
+        found = {} if self.scale is None else loss_scales.kept_of(self.scale)
         if self.optimizer.has_scaled_state and not self.optimizer.loss_scaling.isConst():
             found[PREVIOUS_SCALING] = np.array(self.optimizer.getLossScalingVal(), np.float32)
         return found
@@ -116,7 +118,7 @@ class Training:
             groups: the number of groups of replicas of weights that have several: each has a
                 value and a state.
         """
-        state: dict[str, np.ndarray] = {}
+        state = {} if self.scale is None else loss_scales.state_of(self.scale)
         for name in self.trained:
             value = weights[name]
             for key, start in self.optimizer.state(name, value).items():
@@ -145,18 +147,38 @@ def gradients(
     loss = lowering.tensor(training.loss)
     if loss.shape.num_elements() != 1:
         raise popart_exception(
-            f"The loss tensor {training.loss} must be a scalar tensor. Received the shape "
-            f"{loss.shape.as_list()}."
+            f"The loss tensor {training.loss} has the shape {texts.shape(loss.shape)}. The loss "
+            "must be a scalar tensor"
         )
     names = list(dict.fromkeys(names))
+    integers = [name for name in names if lowering.tensor(name).dtype.is_integer]
+    names = [name for name in names if name not in integers]
     tensors = [lowering.tensor(name) for name in names]
     if training.scales_in_float and loss.dtype == tf.float16:
         found = _scaled_in_float(lowering, training.loss, tensors, scaling)
     else:
         start = tf.fill(loss.shape, tf.cast(scaling, loss.dtype))
         found = layouts.gradients(loss, tensors, start)
-    return {
+    made = {
         name: tf.convert_to_tensor(gradient)
+        for name, gradient in zip(names, found)
+        if gradient is not None
+    }
+    return {**made, **_of_integers(lowering, training.loss, integers, scaling)}
+
+
+def _of_integers(
+    lowering: Lowering, loss: str, names: list[str], scaling: Any
+) -> dict[str, tf.Tensor]:
+    """Returns gradients by integer tensors: as for real numbers, cast to integers."""
+    if not names:
+        return {}
+    numbers = lowering.as_numbers(names)
+    end = numbers.tensor(loss)
+    start = tf.fill(end.shape, tf.cast(scaling, end.dtype))
+    found = tf.gradients(end, [numbers.tensor(name) for name in names], grad_ys=start)
+    return {
+        name: tf.cast(gradient, lowering.tensor(name).dtype)
         for name, gradient in zip(names, found)
         if gradient is not None
     }

@@ -43,7 +43,12 @@ class _Half(NamedTuple):
 
 
 class Update:
-    """The update of weights after a batch, in the function in scope."""
+    """The update of weights after a batch, in the function in scope.
+
+    Attributes:
+        loss_scale: What the loss of the micro-batch is multiplied by; None before its gradients
+            are made.
+    """
 
     def __init__(
         self,
@@ -64,6 +69,7 @@ class Update:
         self._variables = variables
         self._replicated = replicated
         self._scale = scale
+        self.loss_scale: Any = None
 
     def __repr__(self) -> str:
         return f"Update[{len(self._training.trained)} weights]"
@@ -79,7 +85,8 @@ class Update:
             others: further tensors.
         """
         names = [*(name for name in weights if name in self._training.types), *others]
-        return trainings.gradients(lowering, self._training, names, self._loss_scale())
+        self.loss_scale = self._loss_scale()
+        return trainings.gradients(lowering, self._training, names, self.loss_scale)
 
     @property
     def training(self) -> Training:

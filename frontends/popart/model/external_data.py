@@ -12,6 +12,10 @@ from onnx import external_data_helper, numpy_helper
 
 from tensorflow_ipu import private_files
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
+from tensorflow_ipu.frontends.popart.model import tensors as typed
+
+# Fields of a tensor for values inside the model.
+_FIELDS = ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 
 
 def save(graph: onnx.GraphProto, ids: Sequence[str], path: Path) -> None:
@@ -40,7 +44,7 @@ def save(graph: onnx.GraphProto, ids: Sequence[str], path: Path) -> None:
             raise popart_exception(f"Tensor {name} already has an external data_location.")
     data = b""
     for name in ids:
-        raw = numpy_helper.to_array(tensors[name]).tobytes()
+        raw = typed.value(tensors[name]).tobytes()
         _point(tensors[name], str(path), len(data), len(raw))
         data += raw
     private_files.write_bytes(path, data)
@@ -76,6 +80,43 @@ def _location(tensor: onnx.TensorProto) -> str:
     return next((e.value for e in tensor.external_data if e.key == "location"), "")
 
 
+def check_folder(graph: onnx.GraphProto, filename: str) -> None:
+    """Refuses to write a model into another folder than that of the files with its weights.
+
+    Args:
+        graph: the graph with the weights.
+        filename: the file of the model.
+
+    Raises:
+        popart_exception: If a file is in another folder.
+    """
+    folder = Path(filename).resolve().parent
+    for location in filter(None, map(_location, graph.initializer)):
+        if Path(location).resolve().parent != folder:
+            raise popart_exception(
+                f"Unrecognised file name '{filename}': weights of the model are in {location}, and "
+                "the model has to be written into the same folder."
+            )
+
+
+def check_files(graph: onnx.GraphProto) -> None:
+    """Refuses a graph whose weights are in files that are not there.
+
+    Args:
+        graph: the graph with the weights.
+
+    Raises:
+        RuntimeError: If a file is missing.
+    """
+    for tensor in graph.initializer:
+        location = _location(tensor)
+        if location and not os.path.isfile(location):
+            raise RuntimeError(
+                f"Data of the tensor {tensor.name} should be stored in {location}, but it doesn't "
+                "exist or is not accessible. Relative paths are those of the current directory."
+            )
+
+
 def value_of(tensor: onnx.TensorProto) -> np.ndarray:
     """Returns the value of a weight, from its file if it is in one.
 
@@ -86,8 +127,13 @@ def value_of(tensor: onnx.TensorProto) -> np.ndarray:
         popart_exception: If the file cannot be read.
     """
     if tensor.data_location != onnx.TensorProto.EXTERNAL:
-        return numpy_helper.to_array(tensor)
+        return typed.value(tensor)
     found = external_data_helper.ExternalDataInfo(tensor)
+    if not os.path.isfile(found.location):
+        raise popart_exception(
+            f"The value of the tensor {tensor.name} is in a file of its own, but file "
+            f"'{found.location}' does not exist. Relative paths are those of the current directory."
+        )
     whole = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims)
     try:
         with open(found.location, "rb") as file:
@@ -111,7 +157,7 @@ def load(tensor: onnx.TensorProto) -> None:
     """
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         name = tensor.name
-        tensor.CopyFrom(numpy_helper.from_array(value_of(tensor), name))
+        tensor.CopyFrom(typed.made(value_of(tensor), name))
 
 
 def write(tensors: Sequence[onnx.TensorProto], values: Mapping[str, np.ndarray]) -> None:
@@ -138,7 +184,7 @@ def write(tensors: Sequence[onnx.TensorProto], values: Mapping[str, np.ndarray])
 
 def _point(tensor: onnx.TensorProto, location: str, offset: int, length: int) -> None:
     """Replaces the value of a tensor by its place in a file."""
-    for field in ("raw_data", "float_data", "int32_data", "int64_data", "uint64_data"):
+    for field in _FIELDS:
         tensor.ClearField(field)
     tensor.data_location = onnx.TensorProto.EXTERNAL
     del tensor.external_data[:]

@@ -15,7 +15,7 @@ from tensorflow_ipu.frontends.popart.enums import (
     ExchangeStrategy,
     VariableRetrievalMode,
 )
-from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.errors import add_note, popart_exception
 from tensorflow_ipu.frontends.popart.locations import VariableSettings
 from tensorflow_ipu.frontends.popart.model import external_data, loading, reserved
 from tensorflow_ipu.frontends.popart.ops import kinds
@@ -135,10 +135,7 @@ def read(
     wanted = frozenset(wanted)
     nodes = _needed(graph, wanted)
     if not nodes and wanted <= {*names, *weights}:
-        raise popart_exception(
-            "All operations in the main graph were pruned, nothing to compute: none makes what is "
-            "anchored, or leads to the loss."
-        )
+        raise nothing_to_compute()
     for node in nodes:
         _check_version(node, opsets, strict)
     taken = {name for node in nodes for name in taken_by(node)} | wanted
@@ -153,6 +150,13 @@ def read(
         _settings(model),
         wanted,
     )
+
+
+def nothing_to_compute() -> popart_exception:
+    """Returns the error of a model of which no node is needed."""
+    error = popart_exception("All operations in the main graph were pruned, nothing to compute")
+    add_note(error, "No node makes what is anchored, or leads to the loss.")
+    return error
 
 
 def taken_by(node: onnx.NodeProto) -> list[str]:
@@ -217,11 +221,13 @@ def _info(value: onnx.ValueInfoProto, shapes: InputShapeInfo) -> TensorInfo:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return shapes.get(value.name)
-    if any(not dim.HasField("dim_value") or dim.dim_value < 0 for dim in tensor.shape.dim):
-        raise popart_exception(
-            f"The shape of the input {value.name} is not known: it must be specified in "
-            "InputShapeInfo."
-        )
+    sizes = [dim.dim_param or str(dim.dim_value) for dim in tensor.shape.dim]
+    for dim, size in zip(tensor.shape.dim, sizes):
+        if not dim.HasField("dim_value") or dim.dim_value < 0:
+            raise popart_exception(
+                f"Input tensor '{value.name}' must be specified in InputShapeInfo, as it has shape "
+                f"[{', '.join(sizes)}], which uses an unknown value '{size}'."
+            )
     type_ = datatypes.for_device(datatypes.of_onnx(tensor.elem_type))
     return TensorInfo(type_.member, [dim.dim_value for dim in tensor.shape.dim])
 
@@ -230,7 +236,10 @@ def _check_version(node: onnx.NodeProto, opsets: Mapping[str, int], strict: bool
     """Refuses ops of which the file's opset has a newer version than is supported."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = opsets.get(domain, 1)
-    kind = kinds.find(domain, node.op_type, version)
+    try:
+        kind = kinds.find(domain, node.op_type, version)
+    except popart_exception as error:
+        raise popart_exception(f"{error} It is {_named(node)}.") from error
     if domain or not strict:
         return
     try:
@@ -240,5 +249,11 @@ def _check_version(node: onnx.NodeProto, opsets: Mapping[str, int], strict: bool
     if since > kind.since:
         raise popart_exception(
             f"{node.op_type} version {since}, which opset {version} has, is not supported; the "
-            f"newest is {kind.since}. Set SessionOptions.strictOpVersions to False to use it."
+            f"newest is {kind.since}. Set SessionOptions.strictOpVersions to False to use it. It "
+            f"is {_named(node)}."
         )
+
+
+def _named(node: onnx.NodeProto) -> str:
+    """Returns the name in errors of a node of a file."""
+    return f"the node {node.name or node.op_type} ({', '.join(node.output)})"

@@ -1,4 +1,4 @@
-"""Reads models: from bytes or files, checked, with data that is kept beside them."""
+"""Reads models from bytes or files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,34 @@ from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import checker, helper
+from onnx import checker, defs, helper
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
-_OPSETS = range(6, 12)
+# Up to the newest that the package `onnx` knows.
+_OPSETS = range(6, defs.onnx_opset_version() + 1)
 
 
 def load(model: Any) -> onnx.ModelProto:
-    """Returns a model, checked.
+    """Returns a model. A session reports errors of its nodes.
+
+    Args:
+        model: its bytes, or the path of a file.
+
+    Raises:
+        popart_exception: If it cannot be read, or is of an opset that is not supported.
+    """
+    proto = onnx.ModelProto()
+    if isinstance(model, onnx.ModelProto):
+        proto.CopyFrom(model)
+    else:
+        proto.ParseFromString(_parsed(model))
+    _check_opsets(proto)
+    return proto
+
+
+def load_checked(model: Any) -> onnx.ModelProto:
+    """Returns a model that is valid by ONNX's rules.
 
     Args:
         model: its bytes, or the path of a file.
@@ -23,8 +42,7 @@ def load(model: Any) -> onnx.ModelProto:
     Raises:
         popart_exception: If it cannot be read, or is not valid.
     """
-    proto = onnx.ModelProto()
-    proto.ParseFromString(_parsed(model))
+    proto = load(model)
     _check(proto)
     return proto
 
@@ -50,16 +68,15 @@ def _parsed(model: Any) -> bytes:
     except DecodeError as error:
         shown = model if isinstance(model, str) else f"{data[:40]!r}..."
         raise popart_exception(
-            f"Failed to load a ModelProto from the string '{shown}': {error}. Pass the bytes of a "
-            "model, or the path of a file that is there."
+            f"Failed to load a ModelProto from the string '{shown}': {error}. Check that "
+            "it is either a valid path to an existing onnx model file, or is a valid onnx "
+            "ModelProto string."
         ) from error
     return data
 
 
 def _content(model: Any) -> bytes:
     """Returns bytes, or the content of the file that they or a text name."""
-    if isinstance(model, onnx.ModelProto):
-        return bytes(model.SerializeToString())
     if not isinstance(model, (str, bytes, os.PathLike)):
         raise TypeError(
             "A model is bytes or the path of a file: incompatible function arguments. Received: "
@@ -75,8 +92,8 @@ def _content(model: Any) -> bytes:
     return model if isinstance(model, bytes) else os.fspath(model).encode()
 
 
-def _check(model: onnx.ModelProto) -> None:
-    """Refuses models that are not valid, or of opsets that are not supported."""
+def _check_opsets(model: onnx.ModelProto) -> None:
+    """Refuses models of opsets that are not supported."""
     found = opsets(model)
     if not found:
         raise popart_exception("The model imports no opset. Models say which versions they are of.")
@@ -84,12 +101,16 @@ def _check(model: onnx.ModelProto) -> None:
     if version not in _OPSETS:
         raise popart_exception(
             f"Encountered ONNX opset version {version} in the model. Supported are "
-            f"{_OPSETS[0]} to {_OPSETS[-1]}: convert it with onnx.version_converter."
+            f"{_OPSETS[0]} to {_OPSETS[-1]}, the newest of the installed package onnx."
         )
     if found.get("ai.graphcore", 1) != 1:
         raise popart_exception(
             f"Encountered ai.graphcore opset version {found['ai.graphcore']}. Supported is 1."
         )
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """Refuses models that ONNX refuses."""
     checked = onnx.ModelProto()
     checked.CopyFrom(model)
     # Of outputs of some ops only sessions know the types.

@@ -43,7 +43,7 @@ _OTHERS = (
     *("adaptiveEps___", "adaptiveMomentum___", "AdaptiveUpdater___", "Counter___"),
     *("anchorSum___", "anchorFinal___", "ConcatInit___", "ConstValue___", "cycleCount___"),
     *("GlobalNorm___", "Index___", "Init___", "Iterator___", "LoopCond___"),
-    *("LossScalingRatio_", "PreviousLossScaling_"),
+    *("LossScalingRatio_", "PreviousLossScaling_", "lossScaleUpdateFactor"),
 )
 _ALL = (*PREFIXES.values(), *_OTHERS)
 

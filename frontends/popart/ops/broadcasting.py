@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import texts
 
 
 def check(*tensors: Any) -> None:
@@ -21,16 +22,18 @@ def check(*tensors: Any) -> None:
     """
     for left, right in zip(tensors, tensors[1:]):
         if left.dtype != right.dtype:
+            types = " and ".join(texts.type_name(tensor.dtype) for tensor in (left, right))
+            shapes = " and ".join(texts.shape(tensor.shape) for tensor in (left, right))
             raise popart_exception(
-                f"np broadcasting failed: incompatible types {left.dtype.name} and "
-                f"{right.dtype.name}. Add a Cast."
+                f"np broadcasting failed on '{texts.OP}', incompatible types {types} (shapes "
+                f"{shapes})"
             )
         try:
             tf.broadcast_static_shape(left.shape, right.shape)
         except ValueError:
             raise popart_exception(
-                f"np broadcasting failed: frames {left.shape.as_list()} and "
-                f"{right.shape.as_list()} are not aligned."
+                f"np broadcasting failed on '{texts.OP}', frames {texts.shape(left.shape)} and "
+                f"{texts.shape(right.shape)} are not aligned"
             ) from None
 
 
@@ -50,7 +53,7 @@ def aligned(x: Any, y: Any, axis: int | None, broadcast: int) -> tuple[Any, Any]
     return x, y
 
 
-def axis_of(axis: int, rank: int, name: str = "axis") -> int:
+def axis_of(axis: int, rank: int, name: str = "Axis") -> int:
     """Returns an axis counted from the front.
 
     Args:
@@ -62,7 +65,8 @@ def axis_of(axis: int, rank: int, name: str = "axis") -> int:
         popart_exception: If there is no such dimension.
     """
     if not -max(rank, 1) <= axis < max(rank, 1):
-        raise popart_exception(f"The {name} {axis} is out of range for a tensor of rank {rank}.")
+        bounds = f"[{-max(rank, 1)}, {max(rank, 1) - 1}]"
+        raise popart_exception(f"{name} {axis} is out of acceptable range {bounds}")
     return axis % rank if rank else 0
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from tensorflow_ipu import scopes
 from tensorflow_ipu.compiler import trace
-from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 from tensorflow_ipu.ops.cross_replica_ops import cross_replica_sum
@@ -16,8 +16,10 @@ from tensorflow_ipu.runtime import native
 
 # Begins the error of a program that stops itself.
 ABORTED = "Abort Program"
-# What printtensor is laid out as by default.
-_LAYOUT = (1000, 3, 75, 8, 0, " ", "[", "]")
+# Notations of floats by number.
+_FORMATS = ("auto", "fixed", "scientific", "none")
+# Stands for no limit in the layout of a print.
+_NO_LIMIT = 2**31 - 1
 
 
 @op("Abort", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
@@ -34,7 +36,8 @@ def _abort(condition: Any = None, *, context: Any) -> list[Any]:
         stops = cross_replica_sum(stops)
     is_program = trace.in_cluster()
     with scopes.outside_compilation_scope("abort") if is_program else tf.name_scope("abort"):
-        context.services.effect(tf.debugging.Assert(tf.equal(stops, 0), [ABORTED]))
+        going = tf.equal(stops, 0)
+        context.services.effect(tf.raw_ops.Assert(condition=going, data=[ABORTED]))
     return []
 
 
@@ -77,25 +80,38 @@ def _print(
     context: Any,
 ) -> Any:
     name = context.node.input[0]
-    layout = (summariseThreshold, edgeItems, maxLineWidth, digits, floatFormat, separator)
-    if (*layout, openBracket, closeBracket) != _LAYOUT:
-        warn_once("The layout of printtensor has no effect: tensors are printed as NumPy does.")
+    if not 0 <= floatFormat < len(_FORMATS):
+        raise popart_exception(
+            f"PrintTensor has the float formats 0 to {len(_FORMATS) - 1}. Received: {floatFormat}"
+        )
+    layout = {
+        "summarise_threshold": summariseThreshold or _NO_LIMIT,
+        "edge_items": edgeItems,
+        "max_line_width": maxLineWidth or _NO_LIMIT,
+        "digits": digits,
+        "float_format": _FORMATS[floatFormat],
+        "separator": separator,
+        "open_bracket": openBracket,
+        "close_bracket": closeBracket,
+    }
 
     @tf.custom_gradient
     def printed(value: Any) -> Any:
         def backward(gradient: Any) -> Any:
             if not print_gradient:
                 return gradient
-            return _printed(gradient, f"{title}_gradient" if title else f"Gradient___{name}")
+            own = f"{title}_gradient" if title else f"Gradient___{name}"
+            return _printed(gradient, own, layout)
 
-        return _printed(value, title or name), backward
+        with tf.control_dependencies(context.services.ordered[-1:]):
+            return _printed(value, title or name, layout), backward
 
     result = printed(x)
-    context.services.effect(result.op)
+    context.services.effect(result.op, ordered=True)
     return result
 
 
-def _printed(value: Any, title: str) -> Any:
-    shown = native.ops().ipu_print_tensor(value, tensor_name=title)
+def _printed(value: Any, title: str, layout: Mapping[str, Any]) -> Any:
+    shown = native.ops().ipu_print_tensor(value, tensor_name=title, **layout)
     with tf.control_dependencies([shown]):
         return tf.identity(value)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tensorflow_ipu.compiler import trace
 from tensorflow_ipu.frontends.popart import datatypes
-from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import gradients, layouts
+from tensorflow_ipu.frontends.popart.errors import popart_exception, poplar_exception
+from tensorflow_ipu.frontends.popart.ops import gradients, layouts, texts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import aligned, check
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
+from tensorflow_ipu.frontends.popxl.ops import arithmetic
 
 _SIMPLE = {
     "Abs": (tf.abs, (1, 6), True),
@@ -40,7 +42,26 @@ _SIMPLE = {
     "Acosh": (tf.acosh, (9,), False),
     "Atanh": (tf.atanh, (9,), False),
 }
+# Those of them that take integers too.
+_OF_INTEGERS = ("Abs", "Neg", "Relu", "Identity")
+
+
+def _of_floats(type_: str, function: Any) -> Any:
+    """Returns a function that only the compiler refuses to compute for integers and booleans."""
+
+    def computed(x: Any) -> Any:
+        if x.dtype.is_floating:
+            return function(x)
+        if tf.executing_eagerly() or trace.in_cluster():
+            name = datatypes.of_tf(x.dtype).name
+            raise poplar_exception(f"{type_} does not take {name}. Add a Cast to FLOAT before it.")
+        return tf.identity(x)  # sessions are made of shapes and types alone
+
+    return computed
+
+
 for _type, (_function, _versions, _folds) in _SIMPLE.items():
+    _function = _function if _type in _OF_INTEGERS else _of_floats(_type, _function)
     _of_elements = layouts.elementwise(_function)
     op(_type, *_versions, folds=_folds)(lambda x, *, _function=_of_elements: _function(x))
 
@@ -87,8 +108,13 @@ def _scale(x: Any, *, scale: float) -> Any:
 
 @op("IncrementMod", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
 def _increment_mod(x: Any, *, increment: float, modulus: float) -> Any:
-    step, size = tf.cast(increment, x.dtype), tf.cast(modulus, x.dtype)
-    return _fmod(x + step, size)
+    step, size = (_constant(number, x.dtype) for number in (increment, modulus))
+    return arithmetic.remainder(x + step, size)
+
+
+def _constant(number: float, dtype: Any) -> Any:
+    """Returns a number of a type; for integers without its fraction."""
+    return tf.constant(int(number) if dtype.is_integer else number, dtype)
 
 
 def _divide(x: Any, y: Any) -> Any:
@@ -98,8 +124,8 @@ def _divide(x: Any, y: Any) -> Any:
 def _fmod(x: Any, y: Any) -> Any:
     """The remainder with the sign of x; a gradient flows to x only."""
     if x.dtype.is_integer:
-        return tf.truncatemod(x, y)
-    whole = tf.stop_gradient(tf.truncatediv(x, y) if x.dtype.is_integer else _truncated(x / y))
+        return arithmetic.remainder(x, y)
+    whole = tf.stop_gradient(_truncated(x / y))
     return x - whole * tf.stop_gradient(y)
 
 
@@ -111,7 +137,57 @@ def _remainder(x: Any, y: Any) -> Any:
     return tf.math.floormod(x, y)
 
 
-_ARITHMETIC = {"Add": tf.add, "Sub": tf.subtract, "Mul": tf.multiply, "Div": _divide, "Pow": tf.pow}
+def powers(x: Any, y: Any) -> Any:
+    """Returns powers, with zero for gradients at 0 that have no limit or a factor of zero.
+
+    Args:
+        x: the base.
+        y: the exponent, of the same type.
+    """
+    if x.dtype.is_integer:
+        return arithmetic.power(x, y)
+
+    @tf.custom_gradient
+    def computed(x: Any, y: Any) -> Any:
+        result = tf.pow(x, y)
+
+        def backward(above: Any) -> Any:
+            nothing = tf.zeros_like(result)
+            of_base = tf.where(tf.equal(y, 0), nothing, above * y * tf.pow(x, y - 1))
+            is_flat = tf.where(tf.equal(y, 0), x >= 0, tf.logical_and(tf.equal(x, 0), y >= 0))
+            of_exponent = tf.where(is_flat, nothing, above * result * tf.math.log(x))
+            return _summed_to(of_base, x), _summed_to(of_exponent, y)
+
+        return result, backward
+
+    return computed(x, y)
+
+
+def _angle(y: Any, x: Any) -> Any:
+    """Returns angles, with a gradient that is NaN at the origin."""
+
+    @tf.custom_gradient
+    def computed(y: Any, x: Any) -> Any:
+        def backward(above: Any) -> Any:
+            inverse = 1 / (y * y + x * x)
+            return _summed_to(above * x * inverse, y), _summed_to(above * -y * inverse, x)
+
+        return tf.atan2(y, x), backward
+
+    return computed(y, x)
+
+
+def _product(x: Any, y: Any) -> Any:
+    """Returns products; a float32 number times float16 elements is of float16."""
+    if {x.dtype, y.dtype} == {tf.float16, tf.float32}:
+        wide = x if x.dtype == tf.float32 else y
+        if wide.shape.num_elements() == 1:
+            x, y = (tf.cast(tensor, tf.float16) for tensor in (x, y))
+    check(x, y)
+    return layouts.elementwise(tf.multiply)(x, y)
+
+
+_ARITHMETIC = {"Add": tf.add, "Sub": tf.subtract, "Div": _divide, "Pow": powers}
 
 
 def _binary(type_: str, function: Any) -> None:
@@ -132,6 +208,14 @@ for _type, _function in _ARITHMETIC.items():
     _binary(_type, layouts.elementwise(_function))
 
 
+@op("Mul", 6, folds=True)
+def _mul_6(x: Any, y: Any, *, axis: int | None = None, broadcast: int = 0) -> Any:
+    return layouts.elementwise(tf.multiply)(*aligned(x, y, axis, broadcast))
+
+
+op("Mul", 7, folds=True)(lambda x, y: _product(x, y))
+
+
 def _graphcore_binary(type_: str, function: Any, gradient: Gradient = Gradient.DERIVED) -> None:
     def computed(x: Any, y: Any) -> Any:
         check(x, y)
@@ -140,7 +224,7 @@ def _graphcore_binary(type_: str, function: Any, gradient: Gradient = Gradient.D
     op(type_, 1, domain=GRAPHCORE, gradient=gradient, folds=type_ == "Fmod")(computed)
 
 
-_graphcore_binary("Atan2", tf.atan2)
+_graphcore_binary("Atan2", _angle)
 _graphcore_binary("Fmod", _fmod)
 _graphcore_binary("Remainder", _remainder)
 
@@ -192,7 +276,7 @@ def _extreme(type_: str, reduce: Any) -> None:
         return computed(*tensors)
 
     def former(*tensors: Any) -> Any:
-        _check_same(type_, tensors)
+        _check_same(tensors)
         return computed(*tensors)
 
     op(type_, 1, 6)(former)
@@ -207,9 +291,12 @@ def _summed_to(gradient: Any, tensor: Any) -> Any:
     return tf.reshape(tf.reduce_sum(gradient, axes), shape)
 
 
-def _check_same(type_: str, tensors: Any) -> None:
+def _check_same(tensors: Any) -> None:
     if len({(tensor.dtype, tuple(tensor.shape)) for tensor in tensors}) > 1:
-        raise popart_exception(f"The inputs of {type_} do not all the same type & shape.")
+        raise popart_exception(
+            f"Inputs to {texts.KIND} do not all the same type & shape, as before opset 8 they do "
+            "not broadcast."
+        )
 
 
 _extreme("Max", tf.maximum)
@@ -225,7 +312,7 @@ def _sum(*tensors: Any) -> Any:
 
 
 def _former_sum(*tensors: Any) -> Any:
-    _check_same("Sum", tensors)
+    _check_same(tensors)
     return _sum(*tensors)
 
 
@@ -291,6 +378,12 @@ def _prelu(x: Any, slope: Any) -> Any:
 
 
 @op("Cast", 1, 6, 9, folds=True)
-def _cast(x: Any, *, to: Any) -> Any:
+def cast(x: Any, *, to: Any) -> Any:
+    """Returns a tensor in another type.
+
+    Args:
+        x: the tensor.
+        to: the type, by name or by its number in files.
+    """
     type_ = datatypes.named(to) if isinstance(to, str) else datatypes.of_onnx(to)
     return tf.cast(x, datatypes.for_device(type_).tf)

@@ -11,9 +11,16 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
+# On a tensor: which elements each slice has that is promised not to overlap others.
+_SLICED = "_popart_slices"
 
-def _signed(indices: Any) -> Any:
-    """Returns indices of a type that TensorFlow takes."""
+
+def signed(indices: Any) -> Any:
+    """Returns indices of a type that TensorFlow takes.
+
+    Args:
+        indices: the indices.
+    """
     return indices if indices.dtype in (tf.int32, tf.int64) else tf.cast(indices, tf.int32)
 
 
@@ -24,7 +31,7 @@ def _counted(indices: Any, size: int) -> Any:
     """
     known = tf.get_static_value(indices)
     if known is None or not (known < 0).any():
-        return _signed(indices)
+        return signed(indices)
     return tf.constant(np.where(known < 0, known + size, known), tf.int32)
 
 
@@ -43,17 +50,17 @@ def _grouped_gather(x: Any, indices: Any, *, axis: int = 0, group_size: int = 1)
         raise popart_exception(
             "The axis 0 of GroupedGather indicates the dimension of the group. Pass another."
         )
-    return tf.gather(x, _signed(indices), axis=number, batch_dims=1)
+    return tf.gather(x, signed(indices), axis=number, batch_dims=1)
 
 
 @op("GatherElements", 11)
 def _gather_elements(x: Any, indices: Any, *, axis: int = 0) -> Any:
-    return tf.gather_nd(x, _positions(x, indices, axis_of(axis, x.shape.rank)))
+    return tf.gather_nd(x, positions(x, indices, axis_of(axis, x.shape.rank)))
 
 
 @op("GatherND", 11)
 def _gather_nd(x: Any, indices: Any) -> Any:
-    return tf.gather_nd(x, _signed(indices))
+    return tf.gather_nd(x, signed(indices))
 
 
 @op("Scatter", 9, 11)
@@ -68,16 +75,25 @@ def _scatter_elements(x: Any, indices: Any, updates: Any, *, axis: int = 0) -> A
 
 @op("ScatterND", 11)
 def _scatter_nd(x: Any, indices: Any, updates: Any) -> Any:
-    return tf.tensor_scatter_nd_update(x, _signed(indices), updates)
+    return tf.tensor_scatter_nd_update(x, signed(indices), updates)
 
 
 def _scattered(x: Any, indices: Any, updates: Any, axis: int) -> Any:
-    positions = _positions(x, indices, axis_of(axis, x.shape.rank))
-    return tf.tensor_scatter_nd_update(x, positions, updates)
+    """Returns `x` with updates written by index; updates beyond the indices are ignored."""
+    if updates.shape != indices.shape:
+        updates = tf.slice(updates, [0] * indices.shape.rank, indices.shape)
+    places = positions(x, indices, axis_of(axis, x.shape.rank))
+    return tf.tensor_scatter_nd_update(x, places, updates)
 
 
-def _positions(x: Any, indices: Any, axis: int) -> Any:
-    """Returns the place in `x` of each index along an axis, all coordinates last."""
+def positions(x: Any, indices: Any, axis: int) -> Any:
+    """Returns the place in a tensor of each index along an axis, all coordinates last.
+
+    Args:
+        x: the tensor.
+        indices: the indices; negative ones count from the end.
+        axis: the axis.
+    """
     grid = [tf.constant(part, tf.int64) for part in np.indices(indices.shape.as_list())]
     own = tf.cast(indices, tf.int64)
     grid[axis] = tf.where(own < 0, own + x.shape[axis], own)
@@ -92,22 +108,59 @@ def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     wanted = tf.cast(indices, tf.int64)
     wanted = tf.where(wanted < 0, wanted + count, wanted)
     number = axis_of(axis, indices.shape.rank + 1)
-    return tf.one_hot(wanted, count, values[1], values[0], axis=number)
+    chosen = tf.one_hot(wanted, count, True, False, axis=number, dtype=tf.bool)
+    return tf.where(chosen, values[1], values[0])
 
 
 @op("DynamicSlice", 1, domain=GRAPHCORE)
 def _dynamic_slice(
     x: Any, offset: Any, memory: Any = None, *, axes: Any, sizes: Any, noOverlap: int = 0
 ) -> Any:
-    return tf.slice(x, _begin(x, offset, axes), _sizes(x, axes, sizes))
+    part = tf.slice(x, _begin(x, offset, axes), _sizes(x, axes, sizes))
+    if noOverlap:
+        part = _written_back(x, part, offset, axes, sizes)
+    return part if memory is None else tf.reshape(part, memory.shape)
+
+
+def _written_back(x: Any, part: Any, offset: Any, axes: Any, sizes: Any) -> Any:
+    """Returns a slice whose gradient is written: where slices overlap, that of the last counts."""
+    masks = getattr(x, _SLICED, [])
+    setattr(x, _SLICED, masks)
+    number = len(masks)
+    masks.append(_inside(x, offset, axes, sizes))
+
+    @tf.custom_gradient
+    def sliced(_: Any) -> Any:
+        def backward(above: Any) -> Any:
+            own = masks[number]
+            for later in masks[number + 1 :]:
+                own = tf.logical_and(own, tf.logical_not(later))
+            return tf.where(own, _placed(x, offset, above, axes), tf.zeros_like(x))
+
+        return part, backward
+
+    return sliced(x)
 
 
 @op("DynamicUpdate", 1, domain=GRAPHCORE)
 def _dynamic_update(
     x: Any, offset: Any, part: Any, *, axes: Any, sizes: Any, noOverlap: int = 0
 ) -> Any:
+    part = tf.reshape(part, _sizes(x, axes, sizes))
     inside = _inside(x, offset, axes, sizes)
-    return tf.where(inside, _placed(x, offset, part, axes), x)
+    placed = _placed(x, offset, part, axes)
+    if not noOverlap:
+        return tf.where(inside, placed, x)
+
+    # Promised not to overlap, slices of a loop need no gradient blanked where they were written.
+    @tf.custom_gradient
+    def updated(x: Any, placed: Any) -> Any:
+        def backward(above: Any) -> Any:
+            return above, tf.where(inside, above, tf.zeros_like(above))
+
+        return tf.where(inside, placed, x), backward
+
+    return updated(x, placed)
 
 
 @op("DynamicZero", 1, domain=GRAPHCORE)
@@ -117,7 +170,7 @@ def _dynamic_zero(x: Any, offset: Any, *, axes: Any, sizes: Any) -> Any:
 
 @op("DynamicAdd", 1, domain=GRAPHCORE)
 def _dynamic_add(x: Any, offset: Any, part: Any, *, axes: Any, sizes: Any) -> Any:
-    placed = _placed(x, offset, part, axes)
+    placed = _placed(x, offset, tf.reshape(part, _sizes(x, axes, sizes)), axes)
     return x + tf.where(_inside(x, offset, axes, sizes), placed, tf.zeros_like(x))
 
 

@@ -6,10 +6,11 @@ import dataclasses
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import onnx
+from onnx import defs
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 
@@ -159,11 +160,16 @@ class Services(Protocol):
     def seed(self) -> Any:
         """Returns a seed that no other op and no other run has: int32 of the shape [2]."""
 
-    def effect(self, operation: Any) -> None:
+    @property
+    def ordered(self) -> Sequence[Any]:
+        """Operations that come before the next one that is ordered."""
+
+    def effect(self, operation: Any, ordered: bool = False) -> None:
         """Makes an operation run although nothing needs what it makes.
 
         Args:
             operation: the operation.
+            ordered: whether later ordered operations of the graph come after it.
         """
 
     def assign(self, tensor_id: str, value: Any) -> None:
@@ -252,6 +258,21 @@ def op(
     return enter
 
 
+def carry_on(type_: str, versions: Iterable[int], folds: bool | None = None) -> None:
+    """Enters an op of ONNX in versions that mean the same as the one before each.
+
+    Args:
+        type_: type of the op.
+        versions: the versions; those that are in the table stay.
+        folds: as in `OpKind`; by default as before.
+    """
+    entries = _TABLE[ONNX, type_]
+    for version in sorted(set(versions) - set(entries)):
+        before = entries[max(since for since in entries if since < version)]
+        kept = before.folds if folds is None else folds
+        entries[version] = dataclasses.replace(before, since=version, folds=kept)
+
+
 def replace(domain: str, type_: str, compute: Compute) -> None:
     """Enters an op of any version of a domain, also if the table has it.
 
@@ -283,6 +304,18 @@ def find(domain: str, type_: str, version: int) -> OpKind:
             f"{f': there are versions {sorted(known)}' if known else ''}."
         )
     return known[max(fitting)]
+
+
+def schema_of(kind: OpKind) -> Any:
+    """Returns ONNX's schema of an op; None if it has none.
+
+    Args:
+        kind: the op.
+    """
+    try:
+        return None if kind.domain else defs.get_schema(kind.type, kind.since, "")
+    except defs.SchemaError:
+        return None
 
 
 def all_kinds() -> list[OpKind]:

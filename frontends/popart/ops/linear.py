@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import tensorflow as tf
+from onnx import helper
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import layouts, windows
+from tensorflow_ipu.frontends.popart.ops import layouts, texts, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import op
+from tensorflow_ipu.frontends.popxl.ops.nn.convolution import spread_out
+
+# Begins the attributes of a matrix product that is divided into parts.
+SERIALIZED = "__serialize_matmul_"
+# By mode: what the dimension is called, whether it is one of the first input, and which.
+_SERIALIZED = {
+    "input_channels": ("input channels", True, -2),
+    "reducing_dim": ("reducing dimension", True, -1),
+    "output_channels": ("output channels", False, -1),
+}
 
 
 @op("MatMul", 1, 9)
-def _matmul(x: Any, y: Any) -> Any:
-    if x.shape.rank == 0 or y.shape.rank == 0:
-        raise popart_exception("MatMul doesn't support scalar tensor inputs.")
+def _matmul(x: Any, y: Any, *, context: Any) -> Any:
+    for tensor, side in ((x, "lhs"), (y, "rhs")):
+        if tensor.shape.rank == 0:
+            raise popart_exception(
+                f"{texts.OP} doesn't support scalar tensor input as the {side} input"
+            )
     if x.shape[-1] != y.shape[-2 if y.shape.rank > 1 else 0]:
+        left, right = context.node.input
         raise popart_exception(
-            f"MatMul: contracting dimensions unequal: shapes {x.shape.as_list()} and "
-            f"{y.shape.as_list()}."
+            f"{texts.OP} contracting dimensions unequal: lhs '{left}' {texts.shape(x.shape)}, rhs "
+            f"'{right}' {texts.shape(y.shape)}"
         )
+    _check_serialization(x, y, context.node)
     left = x[tf.newaxis, :] if x.shape.rank == 1 else x
     right = y[:, tf.newaxis] if y.shape.rank == 1 else y
     product = tf.matmul(left, right)
@@ -27,6 +44,21 @@ def _matmul(x: Any, y: Any) -> Any:
     last = [shape[-1]] if y.shape.rank > 1 else []
     first = [shape[-2]] if x.shape.rank > 1 else []
     return tf.reshape(product, [*shape[:-2], *first, *last])
+
+
+def _check_serialization(x: Any, y: Any, node: onnx.NodeProto) -> None:
+    """Refuses to divide a dimension of a product into parts that are not equal."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    mode = given.get(f"{SERIALIZED}mode", b"").decode()
+    if mode not in _SERIALIZED:
+        return
+    told, is_left, axis = _SERIALIZED[mode]
+    size, factor = (x if is_left else y).shape.as_list()[axis], given[f"{SERIALIZED}factor"]
+    if factor < 1 or size % factor:
+        raise popart_exception(
+            f"Invalid serialisation factor {factor} for {told} dim {size}. {mode} dim should be a "
+            "multiple of the serialisation factor"
+        )
 
 
 def _gemm(a: Any, b: Any, c: Any, alpha: float, beta: float, transA: int, transB: int) -> Any:
@@ -87,13 +119,10 @@ def _conv(
     kernel_shape: Any = None,
     pads: Any = None,
     strides: Any = None,
+    context: Any,
 ) -> Any:
     kernel = weights.shape.as_list()[2:]
-    if kernel_shape and list(kernel_shape) != kernel:
-        raise popart_exception(
-            f"Conv: kernel_shape, {list(kernel_shape)}, does not match inferred shape from weight "
-            f"input, {kernel}."
-        )
+    windows.check_kernel(kernel_shape, kernel, context.node.input[1])
     windows.check("Conv", x.shape.as_list()[2:], kernel, strides, pads, dilations)
     if x.shape[1] != weights.shape[1] * group:
         raise popart_exception(
@@ -137,7 +166,16 @@ def convolution(
     if padding == "VALID" and any(map(any, widths)):
         data = tf.pad(data, [(0, 0), *widths, (0, 0)])
     kernel = tf.transpose(weights, [*inner, 1, 0])
-    result = tf.nn.convolution(data, kernel, strides, padding, dilations=dilations)
+    if max(strides) > 1 and max(dilations) > 1:  # TensorFlow's convolutions do not combine them
+        kernel, dilations = spread_out(kernel, dilations), [1] * rank
+    groups = x.shape[1] // weights.shape[1]
+    # TensorFlow has groups of images only.
+    parts = groups if rank > 2 else 1
+    results = [
+        tf.nn.convolution(part, own, strides, padding, dilations=dilations)
+        for part, own in zip(tf.split(data, parts, -1), tf.split(kernel, parts, -1))
+    ]
+    result = results[0] if parts == 1 else tf.concat(results, -1)
     return layouts.channels_second(result if bias is None else result + bias)
 
 
@@ -183,14 +221,17 @@ def _transposed_pads(
 ) -> list[tuple[int, int]]:
     """Returns what is cut off the whole result, before and after each dimension."""
     rank = len(whole)
+    begins_low = auto_pad == "SAME_UPPER"
     if output_shape is None and auto_pad.startswith("SAME"):
         output_shape = [size * stride for size, stride in zip(sizes, strides)]
+    elif output_shape is not None:  # with it, the odd element is at the other end
+        begins_low = not begins_low
     if output_shape is None:
         given = list(pads or [0] * (2 * rank))
         return list(zip(given[:rank], given[rank:]))
     totals = [size - wanted for size, wanted in zip(whole, list(output_shape)[-rank:])]
     halves = [(total // 2, total - total // 2) for total in totals]
-    return halves if auto_pad == "SAME_UPPER" else [(high, low) for low, high in halves]
+    return halves if begins_low else [(high, low) for low, high in halves]
 
 
 def _transposed(x: Any, weights: Any, whole: Any, strides: Any) -> Any:

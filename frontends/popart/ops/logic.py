@@ -61,7 +61,8 @@ def _invert_xor(x: Any, y: Any) -> Any:
     return tf.bitwise.invert(tf.bitwise.bitwise_xor(x, y))
 
 
-_BITS = {
+#: What ops of two integers compute bit by bit.
+BITS = {
     "BitwiseAnd": tf.bitwise.bitwise_and,
     "BitwiseOr": tf.bitwise.bitwise_or,
     "BitwiseXor": tf.bitwise.bitwise_xor,
@@ -69,17 +70,26 @@ _BITS = {
 }
 
 
-def _enter_bits(type_: str, function: Any) -> None:
+def enter_bits(type_: str, function: Any, domain: str = GRAPHCORE, version: int = 1) -> None:
+    """Enters an op that computes bit by bit.
+
+    Args:
+        type_: type of the op.
+        function: what it computes.
+        domain: its domain.
+        version: version of the domain that it is as of.
+    """
+
     def computed(x: Any, y: Any) -> Any:
         check(x, y)
         shape = tf.broadcast_static_shape(x.shape, y.shape)
         return function(tf.broadcast_to(x, shape), tf.broadcast_to(y, shape))
 
-    op(type_, 1, domain=GRAPHCORE, gradient=_REFUSED)(computed)
+    op(type_, version, domain=domain, gradient=_REFUSED)(computed)
 
 
-for _type, _function in _BITS.items():
-    _enter_bits(_type, _function)
+for _type, _function in BITS.items():
+    enter_bits(_type, _function)
 op("BitwiseNot", 1, domain=GRAPHCORE, gradient=_REFUSED)(lambda x: tf.bitwise.invert(x))
 
 
@@ -97,4 +107,6 @@ def _bucketize(x: Any, boundaries: Any, *, right: int = 0) -> Any:
         raise popart_exception(f"The attribute right of Bucketize is 0 or 1. Received: {right}")
     flat = tf.reshape(x, [-1])
     found = tf.searchsorted(boundaries, flat, side="right" if right else "left")
+    if x.dtype.is_floating:
+        found = tf.where(tf.math.is_nan(flat), boundaries.shape[0], found)
     return tf.reshape(found, x.shape)

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import texts
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 
 # The smallest probability whose logarithm is taken.
@@ -122,6 +123,7 @@ def _check_labels(probabilities: Any, labels: Any) -> None:
         )
     if labels.shape.as_list() != probabilities.shape.as_list()[:-1]:
         raise popart_exception(
-            f"The labels of Nll must have shape {probabilities.shape.as_list()[:-1]} to match all "
-            f"but the final dimension of the probabilities. Received: {labels.shape.as_list()}"
+            f"The label tensor ({texts.info(labels)}) must have shape "
+            f"{texts.shape(probabilities.shape[:-1])} to match all but the final dimension of the "
+            f"probabilities tensor ({texts.info(probabilities)})"
         )

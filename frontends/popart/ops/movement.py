@@ -12,13 +12,24 @@ from onnx import numpy_helper
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.enums import DataType
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import gradients
+from tensorflow_ipu.frontends.popart.ops import gradients, texts, windows
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
 
 @op("Constant", 1, 9, 11, folds=True)
-def _constant(*, value: Any) -> Any:
+def _constant(*, value: Any = None, sparse_value: Any = None) -> Any:
+    if sparse_value is not None:
+        raise popart_exception("The Constant op attribute 'sparse_value' is not supported.")
+    return constant(value)
+
+
+def constant(value: Any) -> Any:
+    """Returns a tensor of a model as one of a program.
+
+    Args:
+        value: the tensor, as files have it.
+    """
     array = numpy_helper.to_array(value)
     return tf.constant(array, datatypes.for_device(datatypes.of_onnx(value.data_type)).tf)
 
@@ -42,24 +53,37 @@ def _shape(x: Any) -> Any:
 
 @op("Reshape", 1)
 def _reshape_attribute(x: Any, *, shape: Any) -> Any:
-    return _reshaped(x, shape)
+    return reshaped(x, shape)
 
 
 @op("Reshape", 5, known=(1,), folds=True)
 def _reshape(x: Any, shape: Any) -> Any:
-    return _reshaped(x, shape)
+    return reshaped(x, shape)
 
 
 @op("Reshape", 1, domain=GRAPHCORE, folds=True)
 def _reshape_graphcore(x: Any, *, shape: Any) -> Any:
-    return _reshaped(x, shape)
+    return reshaped(x, shape)
 
 
-def _reshaped(x: Any, shape: Any) -> Any:
-    """Returns a tensor in another shape: 0 keeps a dimension, -1 takes what is left."""
+def reshaped(x: Any, shape: Any) -> Any:
+    """Returns a tensor in another shape.
+
+    Args:
+        x: the tensor.
+        shape: the shape: 0 keeps a dimension, -1 takes what is left.
+
+    Raises:
+        popart_exception: If it has another number of elements.
+    """
     wanted = [int(size) or x.shape[i] for i, size in enumerate(shape)]
     count = int(np.prod(wanted))
-    if wanted.count(-1) > 1 or (-1 not in wanted and count != x.shape.num_elements()):
+    if wanted.count(-1) > 1:
+        raise popart_exception(
+            "shape input to ReshapeOp can only use -1 to specify one unknown dimension. Received: "
+            f"{texts.shape(shape)}"
+        )
+    if -1 not in wanted and count != x.shape.num_elements():
         raise popart_exception(
             f"Reshape cannot give a tensor of the shape {x.shape.as_list()} the shape {wanted}."
         )
@@ -74,11 +98,29 @@ def _flatten(x: Any, *, axis: int = 1) -> Any:
 
 @op("Transpose", 1, folds=True)
 def _transpose(x: Any, *, perm: Any = None) -> Any:
+    if perm is not None and len(perm) != x.shape.rank:
+        raise popart_exception(
+            f"Rank of permutation tensor {texts.shape(perm)}, rank {len(perm)} must be equal to "
+            f"rank of input tensor, shape {texts.shape(x.shape)}, rank {x.shape.rank}."
+        )
     return tf.transpose(x, perm)
 
 
 @op("Squeeze", 1, 11, folds=True)
 def _squeeze(x: Any, *, axes: Any = None) -> Any:
+    return squeezed(x, axes)
+
+
+def squeezed(x: Any, axes: Any) -> Any:
+    """Returns a tensor without some dimensions of size 1.
+
+    Args:
+        x: the tensor.
+        axes: the dimensions; None for all that have size 1.
+
+    Raises:
+        popart_exception: If one has another size.
+    """
     chosen = None if axes is None else axes_of(axes, x.shape.rank)
     for axis in chosen or ():
         if x.shape[axis] != 1:
@@ -90,6 +132,16 @@ def _squeeze(x: Any, *, axes: Any = None) -> Any:
 
 @op("Unsqueeze", 1, 11, folds=True)
 def _unsqueeze(x: Any, *, axes: Any) -> Any:
+    return unsqueezed(x, axes)
+
+
+def unsqueezed(x: Any, axes: Any) -> Any:
+    """Returns a tensor with further dimensions of size 1.
+
+    Args:
+        x: the tensor.
+        axes: their places in the result.
+    """
     rank = x.shape.rank + len(axes)
     for axis in sorted(axes_of(axes, rank)):
         x = tf.expand_dims(x, axis)
@@ -103,27 +155,58 @@ def _concat(*tensors: Any, axis: int = 1) -> Any:
 
 @op("Split", 1, 2, 11)
 def _split(x: Any, *, axis: int = 0, split: Any = None, context: Any = None) -> Any:
+    return divided(x, axis, split, context.output_count)
+
+
+def divided(x: Any, axis: int, split: Any, count: int) -> Any:
+    """Returns parts of a tensor.
+
+    Args:
+        x: the tensor.
+        axis: the dimension that is cut.
+        split: sizes of the parts; None for equal ones.
+        count: how many there are.
+
+    Raises:
+        popart_exception: If the sizes do not fit the dimension.
+    """
     axis = axis_of(axis, x.shape.rank)
     if split is not None and sum(split) != x.shape[axis]:
         raise popart_exception(
             f"Split cannot cut {x.shape[axis]} elements of the axis {axis} into {list(split)}."
         )
-    if split is None and x.shape[axis] % context.output_count:
+    if split is None and x.shape[axis] % count:
         raise popart_exception(
             f"Split cannot cut {x.shape[axis]} elements of the axis {axis} into "
-            f"{context.output_count} equal parts."
+            f"{count} equal parts."
         )
-    return tf.split(x, list(split) if split is not None else context.output_count, axis)
+    return tf.split(x, list(split) if split is not None else count, axis)
 
 
 @op("Expand", 8, known=(1,), folds=True)
 def _expand(x: Any, shape: Any) -> Any:
-    target = np.broadcast_shapes(tuple(x.shape), tuple(int(size) for size in shape))
+    try:
+        target = np.broadcast_shapes(tuple(x.shape), tuple(int(size) for size in shape))
+    except ValueError:
+        raise popart_exception(
+            f"{texts.OP} cannot expand {texts.shape(x.shape)} to {texts.shape(shape)}: "
+            "corresponding dimensions must have the same value or one of them must be 1"
+        ) from None
     return tf.broadcast_to(x, target)
 
 
 @op("Tile", 1, 6, known=(1,))
 def _tile(x: Any, repeats: Any) -> Any:
+    if len(repeats) != x.shape.rank:
+        raise popart_exception(
+            f"{texts.OP}: the repeats {texts.shape(repeats)} should have one element for each "
+            "dimension of the data tensor"
+        )
+    if (repeats < 0).any():
+        raise popart_exception(
+            f"{texts.OP} repeats {texts.shape(repeats)}: Values must be non-negative in each shape "
+            "dimension"
+        )
     return tf.tile(x, [int(number) for number in repeats])
 
 
@@ -144,8 +227,8 @@ def _slice_inputs(
     has_steps = steps is not None and any(abs(int(step)) != 1 for step in steps)
     if has_steps and not context.numerics.takes_steps:
         raise popart_exception(
-            f"Slice only takes steps of 1 and -1. Received: {[int(step) for step in steps]}. "
-            "Enable the pattern Slice2SliceSubsample for others."
+            f"Slice only takes steps of 1 and -1. Received: {[int(step) for step in steps]} at "
+            f"{texts.OP}. Enable the pattern Slice2SliceSubsample for others."
         )
     return _sliced(x, starts, ends, axes, steps)
 
@@ -169,17 +252,28 @@ def _bounds(size: int, start: int, end: int, step: int) -> slice:
 
 @op("Pad", 1, 2)
 def _pad(x: Any, *, pads: Any, mode: str = "constant", value: float = 0.0) -> Any:
-    return _padded(x, pads, mode, value)
+    return padded(x, pads, mode, value)
 
 
 @op("Pad", 11, known=(1, 2))
 def _pad_inputs(x: Any, pads: Any, value: Any = None, *, mode: str = "constant") -> Any:
-    return _padded(x, pads, mode, 0 if value is None else value.reshape(-1)[0])
+    return padded(x, pads, mode, 0 if value is None else value.reshape(-1)[0])
 
 
-def _padded(x: Any, pads: Any, mode: str, value: Any) -> Any:
-    """Returns a tensor with elements added at both ends of dimensions; negative pads cut some."""
+def padded(x: Any, pads: Any, mode: str, value: Any) -> Any:
+    """Returns a tensor with elements added at both ends of dimensions.
+
+    Args:
+        x: the tensor.
+        pads: how many, before all dimensions, then after them; negative ones cut some.
+        mode: what they are: "constant", "edge" or "reflect".
+        value: the constant.
+
+    Raises:
+        popart_exception: If there is no such mode.
+    """
     rank = x.shape.rank
+    windows.check_pads(pads, rank)
     before, after = [int(n) for n in pads[:rank]], [int(n) for n in pads[rank:]]
     cut = tuple(
         slice(max(0, -low), size - max(0, -high))
@@ -237,7 +331,8 @@ def _reverse(x: Any, *, dimensions: Any) -> Any:
     for position, dimension in enumerate(dimensions):
         if dimension < 0:
             raise popart_exception(
-                f"Only positive dimensions are supported by Reverse. Received: {list(dimensions)}"
+                f"Reverse got an invalid dimension '{dimension}'. Only positive dimensions are "
+                "supported"
             )
         if dimension >= x.shape.rank:
             raise popart_exception(
@@ -251,5 +346,5 @@ def _reverse(x: Any, *, dimensions: Any) -> Any:
 @op("Subsample", 1, domain=GRAPHCORE)
 def _subsample(x: Any, *, strides: Any) -> Any:
     if 0 in strides:
-        raise popart_exception(f"Strides invalid: {list(strides)}. Each must be at least 1.")
+        raise popart_exception(f"Strides invalid. 0 stride at index {list(strides).index(0)}")
     return x[tuple(slice(None, None, stride) for stride in strides)]

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tensorflow_ipu.configs.notices import warn_once
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import gradients, layouts
+from tensorflow_ipu.frontends.popart.ops import gradients, layouts, texts
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 
@@ -41,8 +41,13 @@ op("LogSoftmax", 1, 11)(_rows(tf.nn.log_softmax))
 op("Hardmax", 1, 11)(_rows(lambda x: tf.one_hot(tf.argmax(x, -1), x.shape[-1], dtype=x.dtype)))
 
 
-def _moments(x: Any, axes: Any) -> tuple[Any, Any]:
-    """Returns mean and biased variance in float32."""
+def moments(x: Any, axes: Any) -> tuple[Any, Any]:
+    """Returns mean and biased variance in float32.
+
+    Args:
+        x: the tensor.
+        axes: the axes that they are over, which are kept.
+    """
     wide = tf.cast(x, tf.float32)
     mean = tf.reduce_mean(wide, axes, True)
     # With tf.math.squared_difference TensorFlow's graph optimizer takes this for an instance
@@ -50,7 +55,17 @@ def _moments(x: Any, axes: Any) -> tuple[Any, Any]:
     return mean, tf.reduce_mean(tf.square(wide - mean), axes, True)
 
 
-def _normalized(x: Any, mean: Any, variance: Any, scale: Any, bias: Any, epsilon: float) -> Any:
+def normalized(x: Any, mean: Any, variance: Any, scale: Any, bias: Any, epsilon: float) -> Any:
+    """Returns a tensor with a mean and a variance taken out, then scaled and moved.
+
+    Args:
+        x: the tensor.
+        mean: the mean, in float32.
+        variance: the variance, in float32.
+        scale: the factor.
+        bias: what is added.
+        epsilon: is added to the variance.
+    """
     wide = (tf.cast(x, tf.float32) - mean) * tf.math.rsqrt(variance + epsilon)
     return tf.cast(wide, x.dtype) * scale + bias
 
@@ -66,10 +81,16 @@ def _batch_normalization(
 ) -> Any:
     """Returns the outputs of batch normalization: the result alone, or the statistics too."""
     x, scale, bias, mean, variance = inputs
-    if x.shape.rank < 3 and spatial:
+    if x.shape.rank < 4 and spatial:
         raise popart_exception(
-            f"batch norm requires a rank >= 3 tensor. Received the shape {x.shape.as_list()}."
+            f"batch norm requires a rank >= 4 tensor. Received the shape {texts.shape(x.shape)}."
         )
+    for name, tensor in zip(("scale", "B", "mean", "var"), inputs[1:]) if spatial else ():
+        if tensor.shape.as_list() != [x.shape[1]]:
+            raise popart_exception(
+                f"batch norm expected shape of {name} to be [{x.shape[1]}]. Received: "
+                f"{texts.shape(tensor.shape)}"
+            )
     last = layouts.last_of(x) if spatial else None
     axes = [0, *range(2, x.shape.rank)] if spatial else [0]
     shape = [1, -1, *[1] * (x.shape.rank - 2)] if spatial else [1, *x.shape.as_list()[1:]]
@@ -85,15 +106,16 @@ def _batch_normalization(
                 context.node.output[0],
             )
         mean, variance = (tf.cast(tf.reshape(v, shape), tf.float32) for v in (mean, variance))
-        result = _normalized(x, mean, variance, scale, bias, epsilon)
+        result = normalized(x, mean, variance, scale, bias, epsilon)
         refused = gradients.refused(
             result,
             "BatchNormalization has 1 output, which means it is in inference mode, and has no "
-            "gradient. Give it 5 outputs to train.",
+            "gradient. Give it 5 outputs to train. To use the BatchNorm Op in inference mode "
+            "during training, it has to be detached first.",
         )
         return finished(refused)
-    found, spread = _moments(x, axes)
-    result = _normalized(x, found, spread, scale, bias, epsilon)
+    found, spread = moments(x, axes)
+    result = normalized(x, found, spread, scale, bias, epsilon)
     count = np.prod([x.shape[axis] for axis in axes])
     kept = spread * (count / max(1, count - 1)) if unbiased else spread
     saved = [tf.reshape(value, mean.shape) for value in (found, kept)]
@@ -146,11 +168,9 @@ def _batch_normalization_graphcore(
 
 @op("InstanceNormalization", 1, 6)
 def _instance_normalization(x: Any, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> Any:
-    mean, variance = _moments(x, list(range(2, x.shape.rank)))
+    mean, variance = moments(x, list(range(2, x.shape.rank)))
     shape = [1, -1, *[1] * (x.shape.rank - 2)]
-    return _normalized(
-        x, mean, variance, tf.reshape(scale, shape), tf.reshape(bias, shape), epsilon
-    )
+    return normalized(x, mean, variance, tf.reshape(scale, shape), tf.reshape(bias, shape), epsilon)
 
 
 @op("GroupNormalization", 1, domain=GRAPHCORE)
@@ -165,7 +185,7 @@ def _group_normalization(
     is_strided = context.numerics.strided_groups
     grouped = _strided(x, c // num_groups) if is_strided else x
     grouped = tf.reshape(grouped, [n * num_groups, -1])
-    mean, variance = _moments(grouped, [1])
+    mean, variance = moments(grouped, [1])
     inverse = tf.math.rsqrt(variance + epsilon)
     wide = (tf.cast(grouped, tf.float32) - mean) * inverse
     shape = [1, -1, *[1] * (x.shape.rank - 2)]

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops import layouts, windows
+from tensorflow_ipu.frontends.popart.ops import layouts, texts, windows
 from tensorflow_ipu.frontends.popart.ops.kinds import op
 
 
@@ -28,7 +28,9 @@ def _max_pool(
     if storage_order:
         raise popart_exception("MaxPool does not support a storage_order other than 0.")
     if dilations and any(number != 1 for number in dilations):
-        raise popart_exception("MaxPool does not support dilations other than 1.")
+        raise popart_exception(
+            f"{texts.OP}: Dilations of value other than 1 are currently not supported."
+        )
     if context is not None and context.output_count > 1:
         raise popart_exception("MaxPool does not produce its second output, the indices.")
     least = x.dtype.min
@@ -47,8 +49,35 @@ def _average_pool(
     strides: Any = None,
 ) -> Any:
     if count_include_pad:
-        raise popart_exception("AveragePool: count_include_pad=1 is not supported.")
-    arguments = (kernel_shape, auto_pad, ceil_mode, pads, strides, 0)
+        raise popart_exception("`count_include_pad` is not supported. Leave it at 0.")
+    return averaged(x, kernel_shape, auto_pad, ceil_mode, pads, strides)
+
+
+def averaged(
+    x: Any,
+    kernel: Any,
+    auto_pad: str,
+    ceil_mode: int,
+    pads: Any,
+    strides: Any,
+    counts_padding: bool = False,
+) -> Any:
+    """Returns the mean of each window.
+
+    Args:
+        x: the tensor.
+        kernel: sizes of the window.
+        auto_pad: as in ONNX.
+        ceil_mode: whether windows that are not whole count.
+        pads: as in ONNX.
+        strides: of the window.
+        counts_padding: whether the mean is over the padding too.
+    """
+    if counts_padding:
+        sizes, ones = x.shape.as_list()[2:], [1] * len(kernel)
+        widths = windows.pads_of(pads, auto_pad, sizes, kernel, strides or ones, ones)
+        x, auto_pad, pads = tf.pad(x, [(0, 0), (0, 0), *widths]), "NOTSET", None
+    arguments = (kernel, auto_pad, ceil_mode, pads, strides, 0)
     mean = _pool("AVG", x, *arguments)
     count = _pool("AVG", tf.ones([1, 1, *x.shape[2:]], x.dtype), *arguments)
     return mean / count

@@ -9,15 +9,31 @@ import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart import datatypes
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import texts
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
 _NONE = Gradient.NONE
+_FLOATS = (tf.float32, tf.float16)
 
 
-def _dropped(x: Any, mask_shape: Any, ratio: float, drops: bool, context: Any) -> list[Any]:
-    """Returns a tensor with values dropped, the kept ones scaled, and the mask."""
+def dropped(x: Any, mask_shape: Any, ratio: float, drops: bool, context: Any) -> list[Any]:
+    """Returns a tensor with values dropped, the kept ones scaled, and the mask.
+
+    Args:
+        x: the tensor.
+        mask_shape: shape of the mask, which is broadcast.
+        ratio: the share of values that are dropped.
+        drops: whether any are.
+        context: what the session gives to ops.
+
+    Raises:
+        popart_exception: If the ratio is not in [0, 1).
+    """
     if not 0 <= ratio < 1:
-        raise popart_exception(f"The ratio value {ratio} is not valid: it must be in [0, 1).")
+        raise popart_exception(
+            f"{texts.OP} ratio value {ratio:g} is not valid. Please use a value in the interval "
+            "[0,1)"
+        )
     if not drops:
         return [tf.identity(x), tf.ones(mask_shape, tf.bool)]
     numbers = tf.random.stateless_uniform(mask_shape, context.services.seed())
@@ -29,12 +45,12 @@ def _dropped(x: Any, mask_shape: Any, ratio: float, drops: bool, context: Any) -
 @op("Dropout", 1, 6)
 def _dropout_6(x: Any, *, is_test: int = 0, ratio: float = 0.5, context: Any) -> Any:
     drops = context.is_training and not is_test
-    return _dropped(x, x.shape, ratio, drops, context)[: context.output_count]
+    return dropped(x, x.shape, ratio, drops, context)[: context.output_count]
 
 
 @op("Dropout", 7, 10)
 def _dropout(x: Any, *, ratio: float = 0.5, context: Any) -> Any:
-    return _dropped(x, x.shape, ratio, context.is_training, context)[: context.output_count]
+    return dropped(x, x.shape, ratio, context.is_training, context)[: context.output_count]
 
 
 @op("ShapedDropout", 1, domain=GRAPHCORE)
@@ -45,25 +61,35 @@ def _shaped_dropout(x: Any, *, shape: Any, ratio: float = 0.5, context: Any) -> 
         fits = False
     if not fits:
         raise popart_exception(
-            f"ShapedDropout got incompatible input tensor and dropout shape: {x.shape.as_list()} "
-            f"and {list(shape)}."
+            f"The shape {texts.shape(shape)} does not broadcast to {texts.shape(x.shape)}. "
+            "ShapedDropout: incompatible input tensor and dropout shape."
         )
-    return _dropped(x, list(shape), ratio, context.is_training, context)[0]
+    return dropped(x, list(shape), ratio, context.is_training, context)[0]
 
 
 def _check_seed(seed: float | None) -> None:
     if seed is not None:
         raise popart_exception(
-            "Optional seed attribute is not supported. Use session::setRandomSeed."
+            f"{texts.OP}: Optional seed attribute is not supported. Use session::setRandomSeed "
+            "instead."
         )
 
 
 def _float_type(number: int | None, like: Any = None) -> Any:
     """Returns the type of random numbers: of a number in ONNX files, or of a tensor."""
-    type_ = datatypes.of_onnx(number).tf if number is not None else like.dtype
-    if type_ not in (tf.float32, tf.float16):
-        raise popart_exception("Random tensors are of the type FLOAT or FLOAT16.")
-    return type_
+    type_ = datatypes.of_tf(like.dtype) if number is None else datatypes.of_onnx(number)
+    if like is not None and type_.tf not in _FLOATS:
+        raise popart_exception(
+            f"{texts.OP}: Unsupported data type requested: {type_.name}. Expected FLOAT or FLOAT16."
+        )
+    if type_.tf is None:
+        raise popart_exception(
+            f"The data type {type_.name} is not supported in Poplar. Random tensors are FLOAT or "
+            "FLOAT16."
+        )
+    if type_.tf not in _FLOATS:
+        raise popart_exception(f"Random tensors are FLOAT or FLOAT16. Received: {type_.name}")
+    return type_.tf
 
 
 def _normal(shape: Any, dtype: Any, mean: float, scale: float, context: Any) -> Any:

@@ -10,7 +10,8 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.broadcasting import axes_of, axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, Gradient, op
 
-_REDUCTIONS = {
+#: What reductions compute of a tensor, its axes, and whether these are kept.
+REDUCTIONS = {
     "ReduceL1": lambda x, axes, keep: tf.reduce_sum(tf.abs(x), axes, keep),
     "ReduceL2": lambda x, axes, keep: tf.sqrt(tf.reduce_sum(tf.square(x), axes, keep)),
     "ReduceLogSum": lambda x, axes, keep: tf.math.log(tf.reduce_sum(x, axes, keep)),
@@ -31,21 +32,29 @@ def _enter(type_: str, function: Any) -> None:
     op(type_, 1, 11, folds=type_ == "ReduceProd")(computed)
 
 
-for _type, _function in _REDUCTIONS.items():
+for _type, _function in REDUCTIONS.items():
     _enter(_type, _function)
 
 
 @op("ArgMax", 1, 11, gradient=Gradient.NONE)
 def _arg_max(x: Any, *, axis: int = 0, keepdims: int = 1) -> Any:
-    return _position(tf.argmax, x, axis, keepdims)
+    return position(tf.argmax, x, axis, keepdims)
 
 
 @op("ArgMin", 1, 11, gradient=Gradient.NONE)
 def _arg_min(x: Any, *, axis: int = 0, keepdims: int = 1) -> Any:
-    return _position(tf.argmin, x, axis, keepdims)
+    return position(tf.argmin, x, axis, keepdims)
 
 
-def _position(function: Any, x: Any, axis: int, keepdims: int) -> Any:
+def position(function: Any, x: Any, axis: int, keepdims: int) -> Any:
+    """Returns positions of extremes along an axis.
+
+    Args:
+        function: `tf.argmax` or `tf.argmin`.
+        x: the tensor.
+        axis: the axis.
+        keepdims: whether it is kept, with size 1.
+    """
     axis = axis_of(axis, x.shape.rank)
     found = function(x, axis, output_type=tf.int32)
     return tf.expand_dims(found, axis) if keepdims else found
@@ -84,12 +93,17 @@ def _top_k(x: Any, k: int, axis: int, largest: bool) -> Any:
     return tf.transpose(values, back), tf.transpose(indices, back)
 
 
-@op("Sort", 1, domain=GRAPHCORE, gradient=Gradient.NONE)
+@op("Sort", 1, domain=GRAPHCORE)
 def _sort(x: Any, *, axis: int = -1, descending: int = 0, stable: int = 0) -> Any:
     axis = axis_of(axis, x.shape.rank)
     direction = "DESCENDING" if descending else "ASCENDING"
-    indices = tf.argsort(x, axis, direction, stable=True)
-    return tf.gather(x, indices, axis=axis, batch_dims=axis), indices
+    rank = x.shape.rank
+    order = [i for i in range(rank) if i != axis] + [axis]
+    rows = tf.transpose(x, order)
+    indices = tf.argsort(rows, -1, direction, stable=True)
+    values = tf.gather(rows, indices, batch_dims=rank - 1)
+    back = [order.index(i) for i in range(rank)]
+    return tf.transpose(values, back), tf.transpose(indices, back)
 
 
 @op("ReduceMedian", 1, domain=GRAPHCORE)
@@ -106,7 +120,7 @@ def _median(x: Any, *, axes: Any = None, keepdims: int = 1) -> Any:
     return tf.reshape(values, shape), tf.reshape(indices, shape)
 
 
-@op("CumSum", 11, known=(1,), gradient=Gradient.NONE)
+@op("CumSum", 11, known=(1,))
 def _cumulative_sum(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
     if axis.size != 1:
         raise popart_exception(f"The axis of CumSum must have one element. Received: {axis}")

@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.ops.broadcasting import axis_of
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 
 _REDUCTIONS = ("Sum", "Max", "Min", "Mul", "NoReduction")
@@ -55,25 +54,34 @@ def _grouped(
     groups: int,
     broadcasts: int,
 ) -> Any:
-    axis = axis_of(axis, source.shape.rank)
-    _check(source, index, axis, axis_size, reduction, groups, broadcasts)
-    shape = source.shape.as_list()
+    _check(source, axis, axis_size, reduction, broadcasts)
+    axis = axis % source.shape.rank
+    _check_groups(source, index, axis, groups)
+    if broadcasts:
+        index = _spread(source, index, axis, groups)
+    else:
+        source = _corner(source, index)
+    shape = index.shape.as_list()
     shape[axis] = axis_size
-    if initial is not None and (initial.shape.as_list() != shape or initial.dtype != source.dtype):
+    if initial is not None:
+        _check_initial(source, initial, shape)
+        shape = initial.shape.as_list()
+    return _REDUCERS[reduction](
+        source, _flat(tf.cast(index, tf.int32), shape, axis), initial, shape
+    )
+
+
+def _check(source: Any, axis: int, size: int, reduction: str, broadcasts: int) -> None:
+    """Refuses attributes outside their ranges."""
+    rank = source.shape.rank
+    if not -rank <= axis < rank:
         raise popart_exception(
-            f"ScatterReduce: the initial values must have the shape {shape} and the type "
-            f"{source.dtype.name}. Received: {initial.shape.as_list()}, {initial.dtype.name}"
+            f"ScatterReduce: axis = {axis} is outside the acceptable range [{-rank}, {rank - 1}]."
         )
-    spread = _spread(source, tf.cast(index, tf.int32), axis, groups, bool(broadcasts))
-    return _REDUCERS[reduction](source, _flat(spread, shape, axis), initial, shape)
-
-
-def _check(
-    source: Any, index: Any, axis: int, size: int, reduction: str, groups: int, broadcasts: int
-) -> None:
-    """Refuses attributes and types that there are not."""
     if size < 1:
-        raise popart_exception(f"ScatterReduce: axis_size must be > 0. Received: {size}")
+        raise popart_exception(
+            f"ScatterReduce: axis_size = {size} is not valid: axis_size must be > 0."
+        )
     if broadcasts not in (0, 1):
         raise popart_exception(
             f"ScatterReduce: enable_index_broadcast must be 0 or 1. Received: {broadcasts}"
@@ -83,10 +91,10 @@ def _check(
             f"ScatterReduce has no reduction {reduction}. Expected one of: "
             f"{', '.join(_REDUCTIONS)}."
         )
-    if not index.dtype.is_integer:
-        raise popart_exception(
-            f"ScatterReduce: the index must be of integers. Received: {index.dtype.name}"
-        )
+
+
+def _check_groups(source: Any, index: Any, axis: int, groups: int) -> None:
+    """Refuses groups that are not the first dimension of data and index."""
     is_grouped = groups == 1 or (
         axis > 0 and source.shape[0] == groups and index.shape.rank and index.shape[0] == groups
     )
@@ -98,65 +106,115 @@ def _check(
         )
 
 
-def _spread(source: Any, index: Any, axis: int, groups: int, broadcasts: bool) -> Any:
+def _check_initial(source: Any, initial: Any, least: list[int]) -> None:
+    """Refuses initial values of another type, or smaller than the result without them."""
+    own = initial.shape.as_list()
+    is_large = len(own) == len(least) and all(n >= m for n, m in zip(own, least))
+    if not is_large or initial.dtype != source.dtype:
+        raise popart_exception(
+            f"ScatterReduce: the initial values must have the shape {least}, or a larger one, and "
+            f"the type {source.dtype.name}. Received: {own}, {initial.dtype.name}"
+        )
+
+
+def _corner(source: Any, index: Any) -> Any:
+    """Returns the part of the data that an index covers which is not broadcast."""
+    whole, own = source.shape.as_list(), index.shape.as_list()
+    if len(whole) != len(own):
+        raise popart_exception(
+            f"Invalid rank for indices input. ScatterReduce with enable_index_broadcast=0 needs an "
+            f"index of the rank of the data, {len(whole)}. Received the shape {own}."
+        )
+    if any(n > m for n, m in zip(own, whole)):
+        raise popart_exception(
+            f"ScatterReduce with enable_index_broadcast=0 needs an index that is not larger than "
+            f"the data {whole} in any dimension. Received the shape {own}."
+        )
+    return source if own == whole else tf.slice(source, [0] * len(own), own)
+
+
+def _spread(source: Any, index: Any, axis: int, groups: int) -> Any:
     """Returns an index for each element of the data."""
     whole, own = source.shape.as_list(), index.shape.as_list()
     if own == whole:
         return index
+    if len(own) > len(whole):
+        raise popart_exception(
+            f"Invalid rank for indices input. ScatterReduce needs an index of at most the rank of "
+            f"the data, {len(whole)}. Received the shape {own}."
+        )
     along = [1] * len(whole)
     along[axis] = whole[axis]
     if groups > 1:
         along[0] = groups
-    if np.prod(own) == np.prod(along) and [n for n in own if n > 1] == [n for n in along if n > 1]:
-        return tf.broadcast_to(tf.reshape(index, along), whole)
-    try:
-        fits = not broadcasts and list(np.broadcast_shapes(whole, own)) == whole
-    except ValueError:
-        fits = False
-    if not fits:
+    if [n for n in own if n > 1] != [n for n in along if n > 1]:
         raise popart_exception(
-            "Partial broadcasting of indices is not currently supported: the index of "
-            f"ScatterReduce has the shape {own}, the data {whole}. Expected: that shape, or a "
-            f"vector along the axis {axis}."
+            f"Failed to expand 'indices' shape {own} to that of the data, {whole}. Expected that "
+            f"shape, or a vector along the axis {axis}. Partial broadcasting of indices is not "
+            "currently supported."
         )
-    return tf.broadcast_to(index, whole)
+    return tf.broadcast_to(tf.reshape(index, along), whole)
 
 
 def _flat(index: Any, shape: list[int], axis: int) -> Any:
-    """Returns for each element its place in the result, as one number."""
+    """Returns for each element its place in the flat result.
+
+    An index outside the axis has the place after the last one, which reductions drop.
+    """
     grid = np.indices(index.shape.as_list(), np.int32)
     strides = np.cumprod([1, *shape[:0:-1]])[::-1].astype(np.int32)
     others = sum(
         int(stride) * part for i, (stride, part) in enumerate(zip(strides, grid)) if i != axis
     )
-    return index * int(strides[axis]) + tf.constant(np.broadcast_to(others, index.shape), tf.int32)
+    others = tf.constant(np.broadcast_to(others, index.shape), tf.int32)
+    inside = tf.logical_and(index >= 0, index < shape[axis])
+    return tf.where(inside, index * int(strides[axis]) + others, int(np.prod(shape)))
+
+
+def _combined(segment: Any, source: Any, places: Any, shape: list[int]) -> Any:
+    """Returns the reduction of the elements of each place."""
+    count = int(np.prod(shape))
+    return tf.reshape(segment(source, places, count + 1)[:count], shape)
+
+
+def _taken(values: Any, places: Any) -> Any:
+    """Returns the value of the place of each element; zero for elements without one."""
+    flat = tf.concat([tf.reshape(values, [-1]), tf.zeros([1], values.dtype)], 0)
+    return tf.gather(flat, places)
 
 
 def _reduced(segment: Any, combine: Any) -> Any:
     """Returns a reduction with TensorFlow's own gradient."""
 
     def reduce(source: Any, places: Any, initial: Any, shape: list[int]) -> Any:
-        result = tf.reshape(segment(source, places, int(np.prod(shape))), shape)
+        result = _combined(segment, source, places, shape)
         return result if initial is None else combine(initial, result)
 
     return reduce
 
 
 def _extreme(segment: Any, combine: Any) -> Any:
-    """Returns a reduction whose gradient goes to all elements that equal the result."""
+    """Returns a reduction whose gradient goes to all elements that equal the result.
+
+    Without initial values, places that no element reaches are zero.
+    """
 
     def reduce(source: Any, places: Any, initial: Any, shape: list[int]) -> Any:
         given = [] if initial is None else [initial]
 
         @tf.custom_gradient
         def computed(source: Any, *start: Any) -> Any:
-            result = tf.reshape(segment(source, places, int(np.prod(shape))), shape)
+            result = _combined(segment, source, places, shape)
             for values in start:
                 result = combine(values, result)
+            if not start:
+                ones = tf.ones_like(places)
+                reached = _combined(tf.math.unsorted_segment_sum, ones, places, shape) > 0
+                result = tf.where(reached, result, tf.zeros_like(result))
 
             def backward(above: Any) -> Any:
-                own = tf.gather(tf.reshape(above, [-1]), places)
-                equal = tf.equal(source, tf.gather(tf.reshape(result, [-1]), places))
+                own = _taken(above, places)
+                equal = tf.equal(source, _taken(result, places))
                 return [
                     tf.where(equal, own, tf.zeros_like(own)),
                     *(tf.where(tf.equal(v, result), above, tf.zeros_like(above)) for v in start),
@@ -172,11 +230,10 @@ def _extreme(segment: Any, combine: Any) -> Any:
 def _last(source: Any, places: Any, initial: Any, shape: list[int]) -> Any:
     """Returns what is written last at each place."""
     start = tf.zeros(shape, source.dtype) if initial is None else initial
+    flat = tf.concat([tf.reshape(start, [-1]), tf.zeros([1], source.dtype)], 0)
     positions = tf.reshape(places, [-1, 1])
-    written = tf.tensor_scatter_nd_update(
-        tf.reshape(start, [-1]), positions, tf.reshape(source, [-1])
-    )
-    return tf.reshape(written, shape)
+    written = tf.tensor_scatter_nd_update(flat, positions, tf.reshape(source, [-1]))
+    return tf.reshape(written[:-1], shape)
 
 
 _REDUCERS = {

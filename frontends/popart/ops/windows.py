@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
+from tensorflow_ipu.frontends.popart.ops import texts
 
 
 def pads_of(
@@ -109,19 +110,56 @@ def check(
         ("Length of the kernel shape", kernel, rank),
     ):
         if given and len(given) != length:
-            raise popart_exception(
-                f"{told} {len(given)} != number of spatial dimensions {length} of {type_}."
-            )
+            raise popart_exception(f"{told} {len(given)} != number of spatial dimensions {length}")
     if pads and len(pads) != 2 * rank:
         raise popart_exception(
             f"Padding vector (length {len(pads)}) does not have 2 values for each spatial "
             f"dimension {rank} of {type_}."
         )
-    spaces = dilations or [1] * rank
+    spaces, steps = dilations or [1] * rank, strides or [1] * rank
     given = list(pads or [0] * (2 * rank))
-    for i, size in enumerate(sizes):
-        if size + given[i] + given[i + rank] < (kernel[i] - 1) * spaces[i] + 1:
-            raise popart_exception(
-                f"Window parameter values combine to give invalid spatial output shape: data "
-                f"{list(sizes)}, window {list(kernel)}, padding {given}, dilations {list(spaces)}."
-            )
+    rest = [
+        size + given[i] + given[i + rank] - (kernel[i] - 1) * spaces[i] - 1
+        for i, size in enumerate(sizes)
+    ]
+    if min(rest) < 0:
+        found = [int(size / step) + 1 for size, step in zip(rest, steps)]
+        raise popart_exception(
+            "Window parameter values combine to give invalid spatial output shape: "
+            f"{texts.shape(found)}"
+        )
+
+
+def check_kernel(given: Sequence[int] | None, kernel: Sequence[int], weights: str) -> None:
+    """Refuses a size of the window that is not that of the weights.
+
+    Args:
+        given: the size that is given; None if there is none.
+        kernel: that of the weights.
+        weights: id of the weights.
+
+    Raises:
+        popart_exception: If they differ.
+    """
+    if given and list(given) != list(kernel):
+        raise popart_exception(
+            f"kernel_shape, {texts.shape(given)}, does not match inferred shape from weight input "
+            f"'{weights}', {texts.shape(kernel)}"
+        )
+
+
+def check_pads(pads: Sequence[int], rank: int) -> None:
+    """Refuses a padding without two values for each dimension.
+
+    Args:
+        pads: as in ONNX: all before, then all after.
+        rank: number of dimensions.
+
+    Raises:
+        popart_exception: If there are others.
+    """
+    if len(pads) != 2 * rank:
+        raise popart_exception(
+            f"Padding vector (length {len(pads)}) does not have 2 values for each of {rank} "
+            "dimensions."
+        )

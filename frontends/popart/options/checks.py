@@ -41,6 +41,24 @@ def check(options: SessionOptions, flow: DataFlow, is_trained: bool) -> None:
     check_exchange(options, (flow.art(name).exchangeStrategy() for name in flow.anchors()))
 
 
+def check_loss_scaling(options: SessionOptions) -> None:
+    """Refuses a loss scale that follows the gradients of a pipeline without accumulation.
+
+    Args:
+        options: the options.
+
+    Raises:
+        popart_exception: If it is asked for.
+    """
+    is_continuous = options.enablePipelining and not options.enableGradientAccumulation
+    if options.automaticLossScalingSettings.enabled and is_continuous:
+        raise popart_exception(
+            "Automatic loss scaling is not currently supported when the 'enablePipelining' "
+            "SessionOption is set to 'true', but the 'enableGradientAccumulation' SessionOption is "
+            "set to 'false'"
+        )
+
+
 def check_exchange(options: SessionOptions, strategies: Iterable[ExchangeStrategy]) -> None:
     """Refuses transfers beside computation without what they need.
 

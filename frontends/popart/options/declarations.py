@@ -103,8 +103,8 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "delayVarUpdates": (True, W, "whether updates come as late as possible"),
     "disableGradAccumulationTensorStreams": (False, V, "whether accumulators stay on the device"),
     "disableOptimizerStateTensorStreams": (False, V, "whether optimizer state stays on the device"),
-    "dotChecks": (set, S, "when drawings of the graph are written"),
-    "dotOpNames": (False, S, "whether drawings have names"),
+    "dotChecks": (set, V, "checkpoints whose drawings of the graph are written"),
+    "dotOpNames": (False, V, "whether drawings have names"),
     "enableConstantFoldingOfMultipleConsumers": (
         True,
         W,
@@ -150,7 +150,11 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "enableStochasticRounding": (False, V, "whether float16 results are rounded stochastically"),
     "enableSupportedDataTypeCasting": (True, V, "whether integers of 64 bits are kept in 32"),
     "enableVariablesCaching": (True, V, "whether files of the cache have weights"),
-    "engineOptions": (dict, W, "options of the engine; unknown groups of them are refused"),
+    "engineOptions": (
+        dict,
+        V,
+        "options of the engine: `autoReport.*` write reports; unknown groups of them are refused",
+    ),
     "ensureFp32LossScaleTensor": (
         False,
         V,
@@ -169,8 +173,8 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
         "whether a file of the computation graph is written",
     ),
     "exportPoplarVertexGraph": (False, S, "whether a file of the vertices is written"),
-    "finalDotOp": (10000, S, "last op of drawings"),
-    "firstDotOp": (0, S, "first op of drawings"),
+    "finalDotOp": (10000, V, "last op of drawings"),
+    "firstDotOp": (0, V, "first op of drawings"),
     "gclOptions": (dict, W, "options of collectives"),
     "globalReplicaOffset": (0, V, "number of the first replica of this process"),
     "globalReplicationFactor": (1, V, "replicas of all processes"),
@@ -187,7 +191,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     ),
     "instrumentWithHardwareCycleCounter": (False, V, "whether `getCycleCount` can be called"),
     "kahnTieBreaker": ("greedy", S, "order of ops that nothing else orders"),
-    "logDir": ("", S, "folder of drawings"),
+    "logDir": ("", V, "folder of drawings"),
     "lstmOptions": (dict, W, "options of LSTM layers"),
     "matmulOptions": (
         dict,
@@ -228,7 +232,7 @@ _ROWS: dict[str, tuple[Any, Effect, str]] = {
     "scheduleNonWeightUpdateGradientConsumersEarly": (False, W, "order of ops that use gradients"),
     "separateCallOpPdfs": (True, S, "whether subgraphs have drawings of their own"),
     "serializedPoprithmsAnnealGraphsDir": ("", S, "folder for graphs of the scheduler"),
-    "serializedPoprithmsShiftGraphsDir": ("", S, "folder for graphs of the scheduler"),
+    "serializedPoprithmsShiftGraphsDir": ("", V, "folder for a file of the order of nodes"),
     "stashAllTensorsInferencePipeline": (False, W, "what pipelines of inference put aside"),
     "strictOpVersions": (True, V, "whether ops have to be of the version that the opset has"),
     "subgraphCopyingStrategy": (

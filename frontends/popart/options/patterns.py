@@ -60,6 +60,10 @@ class _Switches:
             setattr(cls, name, _property(pattern))
 
 
+#: Attribute of nodes: the patterns that do not change it.
+EXCLUDED_PATTERNS = "__exclude_patterns"
+
+
 class Patterns(_Switches):
     """Which patterns are switched on. They never change what is computed."""
 
@@ -122,6 +126,11 @@ class Patterns(_Switches):
         """
         return self._on[_known(arg0)]
 
+    @property
+    def disabled(self) -> frozenset[str]:
+        """Names of the patterns that are off."""
+        return frozenset(name for name, on in self._on.items() if not on)
+
     def enableRuntimeAsserts(self, arg0: bool) -> Patterns:
         """Chooses whether sessions refuse patterns that have to be on and are not.
 
@@ -146,6 +155,22 @@ class Patterns(_Switches):
                     f"Pattern '{name}' must be enabled. Enable it, or call "
                     "enableRuntimeAsserts(False)."
                 )
+
+
+def check_name(name: str) -> None:
+    """Refuses a name that no pattern has.
+
+    Args:
+        name: the name.
+
+    Raises:
+        popart_exception: If there is no such pattern.
+    """
+    if name not in ALL:
+        raise popart_exception(
+            f"Invalid pattern name '{name}' in a node's excluded patterns. There are: "
+            f"{', '.join(sorted(ALL))}."
+        )
 
 
 def _known(name: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-import os
 from typing import TYPE_CHECKING, Any
 
 from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends import executable_cache
+from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.options.declarations import ALIASES, OPTIONS, Effect
 
@@ -36,7 +37,7 @@ def _alias(name: str, target: str) -> property:
     """Returns the property of a former name of an option."""
 
     def write(self: SessionOptions, value: Any) -> None:
-        warn_once(f"SessionOptions.{name} is deprecated. Use {target}.")
+        Logger("session").warn(f"SessionOptions.{name} has been deprecated. Use {target}.")
         setattr(self, target, value)
 
     return property(lambda self: getattr(self, target), write, doc=f"The former name of {target}.")
@@ -67,7 +68,7 @@ class SessionOptions(_Declared):
 
     def __init__(self) -> None:
         self._values = {name: option.default() for name, option in OPTIONS.items()}
-        folder = _cache_folder()
+        folder = executable_cache.folder_of_environment()
         if folder:
             self._values.update(enableEngineCaching=True, cachePath=folder)
 
@@ -136,15 +137,6 @@ class SessionOptions(_Declared):
                     f"SessionOptions.{name} changes only memory and time on the chip; it has no "
                     "effect on the simulated IPU."
                 )
-
-
-def _cache_folder() -> str:
-    """Returns the folder of compiled programs that the environment names; "" if none."""
-    shared = os.environ.get("POPXL_CACHE_DIR", "")
-    own = os.environ.get("POPART_CACHE_DIR", "")
-    if shared and own and shared != own:
-        warn_once("POPXL_CACHE_DIR=%s is used, and not POPART_CACHE_DIR=%s.", shared, own)
-    return shared or own
 
 
 def _comparable(value: Any) -> Any:

@@ -32,6 +32,7 @@ from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.planned import program_options
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.replica_groups import ReplicaGrouping
+from tensorflow_ipu.frontends.popart.sessions import device_limits
 from tensorflow_ipu.frontends.popart.sessions.weights import HostWeights
 from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 from tensorflow_ipu.planner import planning
@@ -110,17 +111,33 @@ class SessionBase:
 
     def _compile(self) -> None:
         """Compiles the program for the device, which need not be attached."""
+        is_model = self._device.type in (DeviceType.IpuModel, DeviceType.Sim)
+        if is_model:
+            self._check_tensors()
         ordinal = self._device.ordinal if self._device.isAttached else None
         with (
             eager_context.eager_mode(),
             attachment.borrowed(self._device.numIpus, ordinal) as borrowed,
         ):
+            attachment.check_replicas(borrowed, self._schedule.ipus, self._replicas)
             program = programs.Program(self._step(), self._values(), borrowed)
             self._executable = ahead_of_time.compile_cluster(program.cluster, borrowed)[0]
             self._executable.keep_sources()
         self._program = None
         self._compiled_program = program if ordinal is not None else None
         self._check_memory()
+        # Of these devices the compiler knows the memory, and has said what takes it.
+        if not is_model and self._device.type is not DeviceType.Cpu:
+            self._check_tensors()
+
+    def _check_tensors(self) -> None:
+        """Refuses tensors that alone are larger than an IPU, unless that is to be a warning only.
+
+        Raises:
+            tf.errors.ResourceExhaustedError: If there is one.
+        """
+        if attachment.refuses_what_does_not_fit():
+            device_limits.check_sizes(self._survey.infos, self._schedule, self._device.chip)
 
     def _plan(self) -> Plan:
         """Returns memory and time of the program on the chips of the device."""
@@ -183,6 +200,10 @@ class SessionBase:
         """Returns numbers of the program that can change."""
         return {}
 
+    def _made_each_time(self) -> Mapping[str, TensorInfo]:
+        """Returns shape and type of tensors that the training makes in each micro-batch."""
+        return {}
+
     def _seed_words(self) -> Mapping[str, np.ndarray]:
         """Returns the variable of the program for the seed, if there is one."""
         return {}
@@ -190,17 +211,20 @@ class SessionBase:
     def _ids(self) -> set[str]:
         """Returns the ids of all tensors, and of the gradients of weights that are trained."""
         gradients = (GRADIENT + name for name in self._survey.trained)
-        return {*self._survey.infos, *self._host.values, *self._scalars(), *gradients}
+        made = self._made_each_time()
+        return {*self._survey.infos, *self._host.values, *self._scalars(), *gradients, *made}
 
     def _info(self, name: str) -> TensorInfo:
         """Returns shape and type of a tensor."""
         if name in self._survey.infos:
             return self._survey.infos[name]
+        if name in self._made_each_time():
+            return self._made_each_time()[name]
         if name.startswith(GRADIENT):
             return self._survey.infos[name[len(GRADIENT) :]]
         if name in self._host.values:
             value = self._host.values[name]
-            return TensorInfo(value[0] if name in self._groupings else value)
+            return TensorInfo(np.asarray(value[0]) if name in self._groupings else value)
         return TensorInfo(self._scalars()[name])
 
     def _loaded(self) -> programs.Program:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context as eager_context
 
+from tensorflow_ipu.frontends import drawings, logs
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.enums import VirtualGraphMode
@@ -18,15 +19,25 @@ from tensorflow_ipu.frontends.popart.errors import (
     popart_runtime_error,
     poplar_application_runtime_error,
 )
-from tensorflow_ipu.frontends.popart.lowering import programs, survey
+from tensorflow_ipu.frontends.popart.lowering import places, programs, survey
 from tensorflow_ipu.frontends.popart.lowering.schedules import Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import GRADIENT
 from tensorflow_ipu.frontends.popart.model import imports, loading
 from tensorflow_ipu.frontends.popart.ops.effects import ABORTED
 from tensorflow_ipu.frontends.popart.options import checks
-from tensorflow_ipu.frontends.popart.options.patterns import Patterns
+from tensorflow_ipu.frontends.popart.options.patterns import (
+    EXCLUDED_PATTERNS,
+    Patterns,
+    check_name,
+)
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
-from tensorflow_ipu.frontends.popart.sessions import distribution, schedule_options, transfers
+from tensorflow_ipu.frontends.popart.sessions import (
+    debug_ops,
+    device_limits,
+    distribution,
+    schedule_options,
+    transfers,
+)
 from tensorflow_ipu.frontends.popart.sessions.executables import ExecutableMethods
 from tensorflow_ipu.frontends.popart.sessions.random_state import RandomMethods
 from tensorflow_ipu.frontends.popart.sessions.reports import ReportMethods
@@ -62,15 +73,22 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         distribution.check(self._options, device.type)
         self._total_replicas = self._options.getGlobalReplicationFactor()
         self._check_replicas()
+        places.check_pipelining(self._options, device.numIpus // self._replicas)
         proto = loading.load(model)
         self._model = imports.read(
             proto, self._wanted(proto), shapes, self._options.strictOpVersions
         )
+        self._check_excluded_patterns()
         differentiated = [
             name[len(GRADIENT) :] for name in self._flow.anchors() if name.startswith(GRADIENT)
         ]
         self._survey = survey.make(
-            self._model, self._training, self._total_replicas, differentiated, self._numerics()
+            self._model,
+            self._training,
+            self._total_replicas,
+            differentiated,
+            self._numerics(),
+            self._patterns.disabled,
         )
         weights = self._model.weights
         self._groupings = {
@@ -85,13 +103,12 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         )
         self._check_anchors()
         if not self._model.nodes:
-            raise popart_exception(
-                "All operations in the main graph were pruned, nothing to compute. Anchor what a "
-                "node makes."
-            )
+            raise imports.nothing_to_compute()
         self._schedule = self._made_schedule()
         self._checked_sizes = False
         self._start_random_state()
+        self._draw()
+        debug_ops.record_ops(self._model, self._survey.infos)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}[{self._name} {len(self._model.nodes)} nodes]"
@@ -123,6 +140,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
         if not self._device.isAttached and not self._device.tryAttachUntilTimeout():
             raise popart_runtime_error(f"Failed to attach to device {self._device!r}.")
         self._load()
+        logs.Logger("devicex").info("Engine loaded")
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Runs one step.
@@ -183,6 +201,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
 
     def _prepare(self, loads: bool, err: OutOfMemoryError | None) -> None:
         self._check_graphs()
+        device_limits.check_types(self._model, self._survey.infos)
         self._options.check_accumulation()
         if not self._options.compileEngine:
             return
@@ -195,6 +214,20 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             return
         if loads:
             self.loadEngineAndConnectStreams()
+
+    def _draw(self) -> None:
+        """Draws the nodes at each checkpoint that is named: a session has one form of them."""
+        options = self._options
+        ops = [
+            drawings.DrawnOp(node.op_type, node.name, list(node.input), list(node.output))
+            for node in self._model.nodes
+        ]
+        checks = drawings.named(options.dotChecks)
+        if not checks and drawings.is_active(drawings.FINAL, options.dotChecks):
+            checks = [drawings.FINAL]
+        for check in checks:
+            shown = options.firstDotOp, options.finalDotOp
+            drawings.write(check, options.logDir, {"main": ops}, shown, options.dotOpNames)
 
     def _getDataFlow(self) -> DataFlow:
         return self._flow
@@ -222,7 +255,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
             raise popart_runtime_error("Offline IPU device is not configured for execution.")
         if self._needs_upload():
             raise popart_runtime_error(
-                "Must call weightsFromHost before run: the device has no weights."
+                "Must call weightsFromHost before run as the device has no weights."
             )
         if self._program is None:
             raise popart_runtime_error("prepare() must be called before run: call prepareDevice.")
@@ -252,6 +285,14 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
                 f"factor. Received: {ipus} IPUs, {self._replicas} replicas"
             )
 
+    def _check_excluded_patterns(self) -> None:
+        """Refuses nodes that exclude patterns which there are not."""
+        for node in self._model.nodes:
+            for attribute in node.attribute:
+                if attribute.name == EXCLUDED_PATTERNS:
+                    for name in attribute.strings:
+                        check_name(name.decode())
+
     def _check_graphs(self) -> None:
         """Refuses IPUs that nothing is placed on."""
         ipus = self._device.numIpus
@@ -260,6 +301,7 @@ class SessionCore(WeightMethods, RandomMethods, ExecutableMethods, ReportMethods
                 f"The replication factor, {self._replicas}, needs to be equal to the number of "
                 f"IPUs, {ipus}, when virtual graphs are off."
             )
+        places.check(self._schedule.places, ipus // self._replicas)
 
     def _check_anchors(self) -> None:
         """Refuses anchors that are no tensors."""
@@ -299,7 +341,8 @@ def _run_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str |
     kwargs.pop("debugName", None)
     if not isinstance(stepio, IStepIO) or kwargs or len(given) > 1:
         raise TypeError(
-            "run(): incompatible function arguments. Expected [programHandle,] stepio[, "
-            f"debugName]; received {args}, {kwargs}."
+            "run(): incompatible function arguments. The following argument types are supported:\n"
+            "    1. (stepio, debugName=)\n    2. (programHandle, stepio, debugName=)\n\n"
+            f"Invoked with: {args}, {kwargs}"
         )
     return handle, stepio

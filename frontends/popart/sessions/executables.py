@@ -21,6 +21,7 @@ import onnx
 from tensorflow_ipu import archives, private_files
 from tensorflow_ipu.compiler import store
 from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends import executable_cache, logs, profiles
 from tensorflow_ipu.frontends.popart.debugging.context import remove_lines
 from tensorflow_ipu.frontends.popart.enums import DeviceType
 from tensorflow_ipu.frontends.popart.errors import (
@@ -28,7 +29,11 @@ from tensorflow_ipu.frontends.popart.errors import (
     popart_exception,
     popart_runtime_error,
 )
+from tensorflow_ipu.frontends.popart.sessions import debug_ops, planning_lines, schedule_files
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
+from tensorflow_ipu.frontends.pva import Report
+from tensorflow_ipu.profiler.program_options import options_of
+from tensorflow_ipu.profiler.report import Executions
 
 _DEFAULT_NAME = "executable.popef"
 _MEMBER, _WEIGHTS = "popart.json", "weights/"
@@ -39,6 +44,9 @@ _NOT_IN_PROGRAM = ("cachePath", "enableEngineCaching", "enableVariablesCaching",
 
 class ExecutableMethods(SessionBase):
     """The methods of a session about compiled programs in files."""
+
+    #: The folder of the file that the program is from, if it is from one.
+    _loaded_from: Path | None = None
 
     def saveExecutable(
         self, path: str, savePopartMetadata: bool = True, saveVariables: bool = True
@@ -97,6 +105,8 @@ class ExecutableMethods(SessionBase):
             self._read(Path(filename))
         except (OSError, ValueError) as error:
             raise popart_exception(f"Could not load the executable {filename}: {error}") from error
+        self._loaded_from = Path(filename).parent
+        executable_cache.log_loading(filename)
 
     def compileAndExport(self, filename: str, err: OutOfMemoryError | None) -> None:
         """Compiles the program for its device without loading it, and writes it to a file.
@@ -116,6 +126,7 @@ class ExecutableMethods(SessionBase):
         self._prepare(False, err)
         if self._executable is not None:
             self.saveExecutable(os.fspath(target))
+            self._profile(target.parent)
 
     def _prepare(self, loads: bool, err: OutOfMemoryError | None) -> None:
         """Compiles the program, and loads it if that is asked for."""
@@ -124,22 +135,47 @@ class ExecutableMethods(SessionBase):
     def _compile_or_load(self) -> None:
         """Compiles the program, and keeps it in the cache if there is one."""
         entry = self._cache_entry()
-        if entry is not None and not self._is_from_file:
-            try:
-                self._read(entry, False)
-            except FileNotFoundError:
-                pass
-            except (OSError, ValueError) as error:
-                warn_once("A file of the cache is not used: %s. The program is compiled.", error)
+        if not self._is_from_file:
+            if entry is None or not entry.is_there(lambda path: self._read(path, False)):
+                executable_cache.log_compiling()
+            else:
+                self._loaded_from = entry.path.parent
         self._compile()
+        self._profile(None if entry is None else entry.path.parent)
+        debug_ops.record_program(self._compiled())
+        if self._options.serializedPoprithmsShiftGraphsDir:
+            folder = self._options.serializedPoprithmsShiftGraphsDir
+            schedule_files.write(self._model.nodes, folder, self._name)
+        logs.Logger("devicex").info("Graph compiled")
+        trains, memory = self._training is not None, self._device.chip.memory_per_tile
+        planning_lines.log(self._model.nodes, self._options, memory, trains)
         if entry is not None and not self._is_from_file:
-            self.saveExecutable(os.fspath(entry), True, self._options.enableVariablesCaching)
+            self.saveExecutable(os.fspath(entry.path), True, self._options.enableVariablesCaching)
 
-    def _cache_entry(self) -> Path | None:
-        """Returns the file of the program in the cache; None if there is no cache."""
+    def _profile(self, kept: Path | None) -> None:
+        """Writes the report that engine options ask for, or takes that of a loaded program.
+
+        Args:
+            kept: the folder where the compiled program is kept; None if it is not.
+        """
+        executable = self._compiled()
+        engine = self._options.engineOptions
+        profile = profiles.Profile.asked_for(self._name, engine, executable.system)
+        if profile is None:
+            return
+        if self._loaded_from is not None and profile.restore(self._loaded_from):
+            return
+        plan = self._plan()
+        report = Report.from_plan(plan, options_of(executable), Executions())
+        profile.write(self, executable, report)
+        if kept is not None:
+            profile.store(kept)
+
+    def _cache_entry(self) -> executable_cache.Entry | None:
+        """Returns the place of the program in the cache; None if there is no cache."""
         if not self._options.enableEngineCaching or self._device.type not in _COMPILED_FOR:
             return None
-        return Path(self._options.cachePath) / f"{self._digest()}.popef"
+        return executable_cache.Entry(self._options.cachePath, self._digest())
 
     def _read(self, path: Path, takes_weights: bool = True) -> None:
         """Reads a file of a program.

@@ -7,10 +7,16 @@ from typing import Any
 from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception, popart_runtime_error
+from tensorflow_ipu.frontends.popart.model import loading
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo, IWeightsIO
+
+_CONSTANT = (
+    "Cannot call {} when constantWeights is set. Set `constantWeights` to False in the "
+    "`SessionOption`s when initialising the session to enable this behaviour."
+)
 
 
 class InferenceSessionCore(SessionCore):
@@ -38,11 +44,17 @@ class InferenceSessionCore(SessionCore):
             name: name of the session.
         """
         self._name = name
+        proto = loading.load(model)
         if not dataFlow.nAnchors():
             raise popart_exception("User must specify an anchor tensor when doing inference.")
         if userOptions.enableGradientAccumulation:
             raise popart_exception("Gradient Accumulation only available when training.")
-        self._set_up(model, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
+        if userOptions.automaticLossScalingSettings.enabled:
+            raise popart_exception(
+                "Automatic loss scaling is only available when training. Set "
+                "SessionOptions.automaticLossScalingSettings.enabled to False for inference."
+            )
+        self._set_up(proto, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
 
     def getAllTensorIds(self) -> set[str]:
         """Returns the ids of all tensors."""
@@ -58,7 +70,7 @@ class InferenceSessionCore(SessionCore):
             popart_runtime_error: If weights are constant.
         """
         if self._options.constantWeights:
-            raise popart_runtime_error("Cannot call writeWeights when constantWeights is set.")
+            raise popart_runtime_error(_CONSTANT.format("writeWeights"))
         super().writeWeights(arg0)
 
     def resetHostWeights(
@@ -76,7 +88,7 @@ class InferenceSessionCore(SessionCore):
             popart_runtime_error: If weights are constant.
         """
         if self._options.constantWeights:
-            raise popart_runtime_error("Cannot call resetHostWeights when constantWeights is set.")
+            raise popart_runtime_error(_CONSTANT.format("resetHostWeights"))
         super().resetHostWeights(
             modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight
         )

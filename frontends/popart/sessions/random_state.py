@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from tensorflow.python.eager import context as eager_context
 
-from tensorflow_ipu.configs.notices import warn_once
+from tensorflow_ipu.frontends.logs import Logger
 from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.lowering.micro_batches import SEED
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
@@ -36,11 +36,16 @@ class RandomMethods(SessionBase):
         Raises:
             popart_runtime_error: If the program is not loaded.
         """
+        if self._has_no_random_behaviour("setRandomSeed"):
+            return
+        if self._executable is None:
+            raise popart_runtime_error(
+                "Devicex::prepare() must be called before Devicex::setRandomSeedFromHost(uint64_t) "
+                "is called."
+            )
         program = self._loaded()
         self._reset_generators(seedValue)
         if not self._survey.draws:
-            if not self._options.enableStochasticRounding:
-                warn_once("setRandomSeed has no effect: no op of the model draws random numbers.")
             return
         with eager_context.eager_mode():
             program.variables[SEED].assign(_words(seedValue))
@@ -51,6 +56,12 @@ class RandomMethods(SessionBase):
         Raises:
             popart_runtime_error: If the program is not loaded.
         """
+        if self._has_no_random_behaviour("getRandomSeed"):
+            return 0
+        if self._executable is None:
+            raise popart_runtime_error(
+                "Devicex::prepare() must be called before Devicex::getRandomSeedToHost() is called."
+            )
         program = self._loaded()
         if not self._survey.draws:
             return 0
@@ -61,10 +72,14 @@ class RandomMethods(SessionBase):
     def getRNGState(self) -> list[int]:
         """Returns the state of the device's generators, on which stochastic rounding depends.
 
+        With synthetic data nothing moves between host and device: it is empty.
+
         Raises:
             popart_runtime_error: If the option for it is off, or the program is not loaded.
         """
         self._check_state_is_kept()
+        if self._is_synthetic:
+            return []
         return [int(word) for word in self._generators]
 
     def setRNGState(self, rngValue: list[int]) -> None:
@@ -78,12 +93,23 @@ class RandomMethods(SessionBase):
                 list has another length.
         """
         self._check_state_is_kept()
+        if self._is_synthetic:
+            return
         if len(rngValue) != len(self._generators):
             raise popart_runtime_error(
                 f"Devicex::setRngStateValue received rngState of size {len(rngValue)}; was "
                 f"expecting size {len(self._generators)}."
             )
         self._generators = np.array(rngValue, np.uint32)
+
+    def _has_no_random_behaviour(self, method: str) -> bool:
+        """Returns whether there is nothing to seed, and says so in the log."""
+        if self._survey.draws or self._options.enableStochasticRounding:
+            return False
+        Logger("session").warn(
+            f"{method} was called, but this session has no random behaviour. Doing nothing."
+        )
+        return True
 
     def _start_random_state(self) -> None:
         """Seeds random numbers by the clock."""

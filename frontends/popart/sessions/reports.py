@@ -66,13 +66,13 @@ class ReportMethods(SessionBase):
             raise popart_runtime_error("Must call run before getCycleCount.")
         if not self._options.instrumentWithHardwareCycleCounter:
             raise popart_runtime_error(
-                "Cycles are not counted. Set SessionOptions.instrumentWithHardwareCycleCounter to "
-                "True."
+                "SessionOption 'instrumentWithHardwareCycleCounter' must be True to count cycles."
             )
         if id not in self._counters():
             raise popart_runtime_error(
                 f"Invalid id for cycle counter: '{id}'. There are: "
-                f"{', '.join(map(repr, self._counters()))}."
+                f"{', '.join(map(repr, self._counters()))}. Make sure you have set "
+                "SessionOption::hardwareInstrumentations correctly."
             )
         timeline = self._plan().timeline
         if not id:

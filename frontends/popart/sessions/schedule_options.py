@@ -18,6 +18,7 @@ from tensorflow_ipu.frontends.popart.enums import (
 )
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.locations import TensorLocation, TensorLocationSettings
+from tensorflow_ipu.frontends.popart.lowering import nodes
 from tensorflow_ipu.frontends.popart.lowering.places import homes_of, places_of, stage_ipus
 from tensorflow_ipu.frontends.popart.lowering.schedules import Location, Schedule
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR, Training
@@ -52,10 +53,9 @@ def schedule_of(
     recomputation = options.autoRecomputation
     asked = [node for node in model.nodes if _recomputes(node)]
     if asked and recomputation in _MIXED:
-        raise popart_exception(
-            "A mixture of auto and manual recomputation is not supported: autoRecomputation is "
-            f"{recomputation.name}, and {asked[0].op_type} ({asked[0].output[0]}) is annotated."
-        )
+        error = popart_exception("A mixture of auto and manual recomputation is not supported")
+        nodes.add_note(error, asked[0])
+        raise error
     activations = options.activationTensorLocationSettings.location.storage
     return Schedule(
         places,
@@ -65,6 +65,7 @@ def schedule_of(
         and (recomputation is not RecomputationType.NoRecompute or bool(asked)),
         offloads_activations=activations is TensorStorage.OffChip,
         adds_products_in_half=partials_of(options.partialsTypeMatMuls) == "float16",
+        ipus=ipus,
     )
 
 
@@ -158,7 +159,7 @@ def _location(
 
 def _check_depth(stages: int, flow: DataFlow, training: Training | None) -> None:
     """Refuses fewer micro-batches than stages."""
-    if training is None:
+    if training is None or not training.has_accumulators:
         depth, told = flow.batchesPerStep(), "batchesPerStep"
     else:
         depth, told = training.accumulation, "gradient accumulation factor"

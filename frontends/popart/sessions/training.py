@@ -16,17 +16,21 @@ from tensorflow_ipu.frontends.popart.dataflow import DataFlow
 from tensorflow_ipu.frontends.popart.device_info import DeviceInfo
 from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.lowering import programs
+from tensorflow_ipu.frontends.popart.lowering.loss_scales import FINAL
 from tensorflow_ipu.frontends.popart.lowering.training import (
     ACCUMULATOR,
     GRADIENT,
+    UPDATED,
     Training,
 )
 from tensorflow_ipu.frontends.popart.optimizers import clipping
 from tensorflow_ipu.frontends.popart.optimizers.optimizer import Optimizer
+from tensorflow_ipu.frontends.popart.options import checks
 from tensorflow_ipu.frontends.popart.options.patterns import Patterns
 from tensorflow_ipu.frontends.popart.options.session_options import SessionOptions
 from tensorflow_ipu.frontends.popart.sessions.core import SessionCore
 from tensorflow_ipu.frontends.popart.stepio import InputShapeInfo
+from tensorflow_ipu.frontends.popart.tensorinfo import TensorInfo
 
 # Handle of the program of the forward passes only.
 _FORWARD_ONLY = "implicitPipeliningFwdOnly"
@@ -76,6 +80,7 @@ class TrainingSessionCore(SessionCore):
             copy.deepcopy(scale) if scale.enabled else None,
             userOptions.ensureFp32LossScaleTensor,
         )
+        checks.check_loss_scaling(userOptions)
         self._training.check()
         self._set_up(model, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions)
 
@@ -171,6 +176,12 @@ class TrainingSessionCore(SessionCore):
     def _scalars(self) -> dict[str, np.ndarray]:
         training = self._training
         return {**super()._scalars(), **training.scalars(), **training.kept_scalars()}
+
+    def _made_each_time(self) -> dict[str, TensorInfo]:
+        made = {UPDATED + name: self._survey.infos[name] for name in self._training.trained}
+        if self._training.scale is not None:
+            made[FINAL] = TensorInfo("FLOAT", [])
+        return {**super()._made_each_time(), **made}
 
     def _streamed(self) -> dict[str, np.ndarray]:
         kept = {

@@ -69,7 +69,7 @@ def read(plan: Plan, stepio: IStepIO) -> dict[str, np.ndarray]:
 
 
 def check_sizes(plan: Plan, stepio: Any) -> None:
-    """Refuses arrays of other sizes than a step needs, and arrays for no input.
+    """Refuses arrays of other sizes than a step needs; those for no input do not count.
 
     Args:
         plan: what the step needs.
@@ -90,12 +90,6 @@ def check_sizes(plan: Plan, stepio: Any) -> None:
             _check_size("input", name, expected, array.size, f"{said}, nelms {used[name].nelms()}")
         elif name in plan.model.inputs:
             warn_once(f"The input {name} does not appear in the optimized PopART Ir.")
-        elif name in plan.infos or name in plan.model.weights:
-            raise popart_runtime_error(
-                f"The tensor {name} is not registered as one of the inputs to the model."
-            )
-        else:
-            raise popart_runtime_error(f"For the inputs: there is no Tensor named {name}.")
     for name, array in stepio.outputs.items():
         if not flow.isAnchored(name):
             continue

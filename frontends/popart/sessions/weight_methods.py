@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from tensorflow.python.eager import context as eager_context
 
+from tensorflow_ipu.frontends import logs
+from tensorflow_ipu.frontends.popart.errors import popart_runtime_error
 from tensorflow_ipu.frontends.popart.model import external_data
 from tensorflow_ipu.frontends.popart.sessions.base import SessionBase
 from tensorflow_ipu.frontends.popart.stepio import IWeightsIO
@@ -22,6 +24,7 @@ class WeightMethods(SessionBase):
             popart_runtime_error: If the program is not loaded.
         """
         program = self._loaded()
+        logs.Logger("devicex").debug(f"Writing weights from host, {len(self._host.values)} tensors")
         with eager_context.eager_mode():
             for name, value in self._streamed().items():
                 program.variables[name].assign(value)
@@ -38,6 +41,7 @@ class WeightMethods(SessionBase):
         with eager_context.eager_mode():
             for name, value in self._streamed().items():
                 value[...] = program.variables[name].numpy()
+        logs.Logger("devicex").debug("Writing weights to host complete.")
         self._is_in_sync = True
 
     def readWeights(self, arg0: IWeightsIO) -> None:
@@ -87,8 +91,14 @@ class WeightMethods(SessionBase):
             arg0: the file.
 
         Raises:
+            popart_runtime_error: If there is no compiled program.
             OSError: If it cannot be written.
         """
+        if self._executable is None:
+            raise popart_runtime_error(
+                "Devicex::prepare() must be called before Devicex::weightsToHost() is called. Call "
+                "prepareDevice."
+            )
         if self._program is not None and not self._must_upload:
             self.weightsToHost()
         self._host.save(self._model.proto, arg0)

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from tensorflow_ipu import private_files
-from tensorflow_ipu.frontends.popart.debugging.context import remove_lines
 from tensorflow_ipu.frontends.popart.errors import (
     popart_internal_exception,
     popart_runtime_error,
 )
 from tensorflow_ipu.frontends.popart.lowering.training import ACCUMULATOR
-from tensorflow_ipu.frontends.popart.model import external_data, loading
+from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
 from tensorflow_ipu.frontends.popart.stepio import IWeightsIO
 
 
@@ -107,10 +106,7 @@ class HostWeights:
             if tensor.name not in self.values:
                 if ignores_unknown:
                     continue
-                raise popart_runtime_error(
-                    f"resetHostWeights: no tensor '{tensor.name}' in tensors of the session: "
-                    f"{', '.join(self.values)}."
-                )
+                raise popart_runtime_error(f"resetWeights, no tensor '{tensor.name}' in tensors")
             array, value = external_data.value_of(tensor), self.values[tensor.name]
             if array.shape != value.shape or array.dtype != value.dtype:
                 raise popart_runtime_error(
@@ -127,18 +123,19 @@ class HostWeights:
             filename: the file.
 
         Raises:
+            popart_exception: If values of the model are in a file of another folder.
             OSError: If it cannot be written.
         """
         saved = onnx.ModelProto()
         saved.CopyFrom(model)
-        remove_lines(saved.graph)
-        tensors = {tensor.name: tensor for tensor in saved.graph.initializer}
+        known = {tensor.name: tensor for tensor in saved.graph.initializer}
+        external_data.check_folder(saved.graph, filename)
         outside = []
-        for name, value in self.values.items():
+        for name, value in self._in_order(saved.graph).items():
             if name.startswith(ACCUMULATOR):
                 continue
-            tensor = tensors.get(name) or saved.graph.initializer.add(name=name)
-            owner = tensors.get(name.partition("___")[2], tensor)
+            tensor = known.get(name) or saved.graph.initializer.add(name=name)
+            owner = known.get(name.partition("___")[2], tensor)
             if owner.data_location == onnx.TensorProto.EXTERNAL:
                 # State goes into the file of its weight.
                 outside.append(tensor)
@@ -146,10 +143,24 @@ class HostWeights:
                 if tensor is not owner:
                     tensor.dims.extend(value.shape)
                     tensor.external_data.extend(owner.external_data)
-            else:
-                tensor.CopyFrom(numpy_helper.from_array(value, name))
+            elif name not in known or not np.array_equal(tensors.value(tensor), value):
+                tensor.CopyFrom(tensors.made(value, name))
         external_data.write(outside, self.values)
         private_files.write_bytes(filename, saved.SerializeToString())
+
+    def _in_order(self, graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+        """Returns the values in the order of a model: weights, then each kind of their state."""
+        places = {tensor.name: place for place, tensor in enumerate(graph.initializer)}
+        kinds = dict.fromkeys(name.partition("___")[0] for name in self.values if "___" in name)
+        prefixes = list(kinds)
+
+        def key(name: str) -> tuple[int, int]:
+            prefix, _, weight = name.partition("___")
+            if name in places and weight not in places:
+                return -1, places[name]
+            return prefixes.index(prefix) if weight else -1, places.get(weight, len(places))
+
+        return {name: self.values[name] for name in sorted(self.values, key=key)}
 
 
 def _type_number(array: np.ndarray) -> int:

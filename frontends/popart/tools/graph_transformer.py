@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.model import external_data, loading
+from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
 
 _T = onnx.TensorProto
 # Outputs of a batch normalization that is trained.
@@ -31,7 +31,7 @@ class GraphTransformer:
         Raises:
             popart_exception: If it cannot be read, or is not valid.
         """
-        self._model = loading.load(modelProtoOrFilename)
+        self._model = loading.load_checked(modelProtoOrFilename)
         self._graph = self._model.graph
 
     def __repr__(self) -> str:
@@ -121,18 +121,16 @@ class GraphTransformer:
             popart_exception: If there is no such weight.
         """
         ids = list(ids)
-        tensors = {tensor.name: tensor for tensor in self._graph.initializer}
+        known = {tensor.name: tensor for tensor in self._graph.initializer}
         for name in ids:
-            if name not in tensors:
-                raise popart_exception(
-                    f"TensorId {name} is not in the model initalizers: {', '.join(tensors)}."
-                )
+            if name not in known:
+                raise popart_exception(f"TensorId {name} not in the model initalizers")
         made = []
         for name in ids:
             node = onnx.NodeProto(op_type="Constant", output=[name])
             attribute = node.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
-            external_data.load(tensors[name])
-            attribute.t.CopyFrom(tensors[name])
+            external_data.load(known[name])
+            attribute.t.CopyFrom(known[name])
             made.append(node)
         nodes = [*made, *self._graph.node]
         del self._graph.node[:]
@@ -168,10 +166,10 @@ class GraphTransformer:
         for tensor in self._tensors():
             if tensor.data_type == source:
                 external_data.load(tensor)
-                array = numpy_helper.to_array(tensor)
+                array = tensors.value(tensor)
                 changed = change(array) if change else array.astype(target)
-                tensor.CopyFrom(numpy_helper.from_array(changed, tensor.name))
-        number = numpy_helper.from_array(np.zeros(1, target)).data_type
+                tensor.CopyFrom(tensors.made(changed, tensor.name))
+        number = int(helper.np_dtype_to_tensor_dtype(np.dtype(target)))
         for values in (self._graph.input, self._graph.output, self._graph.value_info):
             for value in values:
                 if value.type.tensor_type.elem_type == source:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
-from tensorflow_ipu.frontends.popart.model import external_data, loading
+from tensorflow_ipu.frontends.popart.model import external_data, loading, tensors
 
 _FORMULA = "|dA - dB|^2 / (|dA||dB| + 1e-8)"
 _SMALL = 1e-8
@@ -67,12 +66,12 @@ class NumericsReport:
 
 
 def _weights(model: Any) -> list[onnx.TensorProto]:
-    tensors = list(loading.load(model).graph.initializer)
-    for tensor in tensors:
+    found = list(loading.load(model).graph.initializer)
+    for tensor in found:
         name = onnx.TensorProto.DataType.Name(tensor.data_type)
         if "FLOAT" in name and name != "FLOAT" or name == "DOUBLE":
             raise popart_exception(f"NumericsReport compares FLOAT only. {tensor.name} is {name}.")
-    return tensors
+    return found
 
 
 def _check_equal(first: list[onnx.TensorProto], other: list[onnx.TensorProto]) -> None:
@@ -90,7 +89,7 @@ def _check_equal(first: list[onnx.TensorProto], other: list[onnx.TensorProto]) -
 
 def _array(tensor: onnx.TensorProto) -> np.ndarray:
     external_data.load(tensor)
-    return numpy_helper.to_array(tensor).astype(np.float64)
+    return tensors.value(tensor).astype(np.float64)
 
 
 def _relative_error(a: np.ndarray, b: np.ndarray) -> float:

@@ -51,6 +51,24 @@ def test_shapes_and_types_are_known_as_ops_are_added(builder):
         builder.getTensorShape("nothing")
 
 
+def test_shapes_are_those_of_the_original_builder(builder):
+    own, ops = builder.aiGraphcore, builder.aiOnnx
+    x = builder.addInputTensor("FLOAT", [10, 9, 8, 7])
+    c, r = builder.addInputTensor("FLOAT", [9]), builder.addInputTensor("FLOAT", [1, 7])
+    offset = builder.addInputTensor("UINT32", [1])
+    part = builder.addInputTensor("FLOAT", [9, 8, 7])
+    for tensor, shape, dtype in (
+        (own.subsample([x], [2, 3, 4, 5]), [5, 3, 2, 1], "float32"),
+        (ops.logical_and([x, r]), [10, 9, 8, 7], "bool"),
+        (ops.logical_not([c]), [9], "bool"),
+        (ops.equal([c, c]), [9], "bool"),
+        *((name, [9], "float32") for name in ops.batchnormalization([x, c, c, c, c], 5)[1:]),
+        (own.dynamicupdate([x, offset, part], [0], [1]), [10, 9, 8, 7], "float32"),
+    ):
+        assert builder.getTensorShape(tensor) == shape
+        assert builder.getTensorDtypeString(tensor) == dtype
+
+
 def test_annotations_are_attributes_of_nodes(builder):
     x = builder.addInputTensor("FLOAT", [2, 2])
     with builder.virtualGraph(1), builder.pipelineStage(2):
@@ -75,7 +93,7 @@ def test_annotations_are_attributes_of_nodes(builder):
         (lambda: builder.getInt64NodeAttribute("mine", {y}), "does not have an attribute"),
         (lambda: builder.getFloatNodeAttribute("__ipu_number", {y}), "is not a float."),
         (lambda: builder.getVirtualGraph(["x"]), "Could not find a node with outputs"),
-        (lambda: builder.setAvailableMemoryProportion(y, 2.0), r"in \(0, 1\]"),
+        (lambda: builder.setAvailableMemoryProportion(y, 2.0), r"in \(0,1\]"),
     ):
         with pytest.raises(popart.popart_exception, match=message):
             wrong()
@@ -108,6 +126,87 @@ def test_nodes_that_fit_no_op_are_refused(builder, add, message):
     with pytest.raises(popart.popart_exception, match=message):
         add(builder.aiOnnx, x)
     assert len(model_of(builder).graph.node) == 0
+
+
+def _attribute(builder, tensor, name):
+    node = next(n for n in model_of(builder).graph.node if tensor in n.output)
+    return next((a for a in node.attribute if a.name == name), None)
+
+
+def test_arguments_become_attributes_of_the_schemas_types(builder):
+    x = builder.addInputTensor("FLOAT", [2, 2])
+    ops, own, types = builder.aiOnnx, builder.aiGraphcore, onnx.AttributeProto
+    shape = ops.constant(np.array([2]), "name")
+    rnn = [builder.addInputTensor("FLOAT", size) for size in ([1, 1, 2], [1, 2, 2], [1, 2, 2])]
+    for tensor, name, type_, value in (
+        (ops.gemm([x, x, x], alpha=1, beta=True), "alpha", types.FLOAT, 1.0),
+        (ops.pad([x], (0, 0, 1, 1), value=0), "pads", types.INTS, [0, 0, 1, 1]),
+        (ops.randomnormallike([x], mean=np.array(2)), "mean", types.FLOAT, 2.0),
+        (ops.reducesum([x], axes=range(0)), "axes", types.INTS, []),
+        (ops.reducesum([x], axes=np.array([1])), "axes", types.INTS, [1]),
+        (ops.rnn(rnn, 2, activations=[])[0], "activations", types.STRINGS, []),
+        (own.scale([x], np.float32(3)), "scale", types.FLOAT, 3.0),
+        (own.subsample([x], (1, np.int64(2))), "strides", types.INTS, [1, 2]),
+    ):
+        found = _attribute(builder, tensor, name)
+        assert found.type == type_ and onnx.helper.get_attribute_value(found) == value
+    for given, field, value in (
+        (np.array([3.0], np.float16), "int32_data", [0x4200]),
+        ([2.5], "float_data", [2.5]),
+        ([7], "int64_data", [7]),
+    ):
+        made = _attribute(builder, ops.constantofshape([shape], given), "value").t
+        assert not made.raw_data and list(getattr(made, field)) == value
+    assert _attribute(builder, ops.reducesum([x]), "axes") is None
+    assert _attribute(builder, ops.rnn(rnn, 2)[0], "direction") is None
+    assert [n.name for n in model_of(builder).graph.node][0] == "name"
+
+
+def test_methods_refuse_arguments_of_other_types(builder):
+    x = builder.addInputTensor("FLOAT", [2])
+    older = popart.Builder(opsets={"ai.onnx": 6, "ai.graphcore": 1})
+    y = older.addInputTensor("FLOAT", [2])
+    assert older.aiOnnx.add([y, y], 1, 0, "named") == "Add:0"
+    for method, call in (
+        ("add", lambda: older.aiOnnx.add([y, y], "named")),
+        ("add", lambda: builder.aiOnnx.add([x, x], 1, 0, "named")),
+        ("relu", lambda: builder.aiOnnx.relu(x)),
+        ("concat", lambda: builder.aiOnnx.concat([x])),
+        ("cast", lambda: builder.aiOnnx.cast([x])),
+        ("softmax", lambda: builder.aiOnnx.softmax([x], 1.5)),
+        ("scale", lambda: builder.aiGraphcore.scale([x], "2")),
+        ("reshape", lambda: builder.aiGraphcore.reshape([x], [2])),
+        ("nllloss", lambda: builder.aiGraphcore.nllloss([x, x], "Mean")),
+        ("ctcloss", lambda: builder.aiGraphcore.ctcloss([x], "Mean")),
+        ("init", lambda: builder.aiGraphcore.init([2])),
+        ("constant", lambda: builder.aiOnnx.constant()),
+        ("getTensorShape", lambda: builder.getTensorShape(1)),
+        ("addInputTensor", lambda: builder.addInputTensor("FLOAT", [2], "x", "y")),
+        ("setPartialsType", lambda: builder.setPartialsType(x)),
+        (
+            "acquireAvailableDevice",
+            lambda: popart.DeviceManager().acquireAvailableDevice(1, pattern="full"),
+        ),
+    ):
+        begin = f"{method}(): incompatible function arguments. The following argument types are"
+        with pytest.raises(TypeError) as error:
+            call()
+        assert str(error.value).startswith(begin)
+
+
+@pytest.mark.parametrize(
+    "dtype, field",
+    [
+        *(("float32", "float_data"), ("int64", "int64_data"), ("uint32", "uint64_data")),
+        *((name, "int32_data") for name in ("int32", "int8", "uint16", "bool", "float16")),
+    ],
+)
+def test_models_keep_values_in_typed_fields(builder, dtype, field):
+    array = np.arange(300).reshape(3, 100).astype(dtype)
+    builder.addInitializedInputTensor(array)
+    (tensor,) = model_of(builder).graph.initializer
+    assert not tensor.raw_data and len(getattr(tensor, field)) == 300
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), array)
 
 
 def test_a_builder_goes_on_with_a_model(builder, tmp_path):

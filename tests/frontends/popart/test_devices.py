@@ -51,6 +51,44 @@ def test_reports_and_memory_are_those_of_the_chips_of_the_device():
     assert "test_devices.py" in caught.value.getSummaryReport()
 
 
+@pytest.mark.parametrize(
+    "ipus, placed, replicas", [(3, (0, 1, 2), 1), (6, (2, 0, 1), 2), (4, (0, 1), 1), (3, (0,), 1)]
+)
+def test_models_of_any_number_of_ipus_run(ipus, placed, replicas):
+    builder = popart.Builder()
+    y = x = builder.addInputTensor("FLOAT", [2])
+    for number in placed:
+        with builder.virtualGraph(number):
+            y = builder.aiOnnx.add([y, y])
+            # A node without outputs.
+            builder.aiGraphcore.abort([builder.aiOnnx.constant(np.zeros(1, bool))])
+    options = popart.SessionOptions()
+    options.virtualGraphMode = popart.VirtualGraphMode.Manual
+    options.enableReplicatedGraphs, options.replicatedGraphCount = replicas > 1, replicas
+    data = np.arange(2 * replicas, dtype=np.float32).reshape(replicas, 2)
+    with popart.DeviceManager().createIpuModelDevice({"numIPUs": ipus}) as device:
+        assert (device.numIpus, device.version) == (ipus, "ipu2")
+        flow, model = popart.DataFlow(1, [y]), builder.getModelProto()
+        session = popart.InferenceSession(model, flow, device, userOptions=options)
+        session.prepareDevice()
+        results = session.initAnchorArrays()
+        session.run(popart.PyStepIO({x: data}, results))
+    np.testing.assert_array_equal(results[y].reshape(data.shape), data * 2 ** len(placed))
+
+
+def test_ipus_that_a_device_lacks_are_refused_when_it_is_prepared():
+    builder = popart.Builder()
+    with builder.virtualGraph(2):
+        y = builder.aiOnnx.relu([builder.addInputTensor("FLOAT", [2])])
+    options = popart.SessionOptions()
+    options.virtualGraphMode = popart.VirtualGraphMode.Manual
+    with popart.DeviceManager().createIpuModelDevice({"numIPUs": 2}) as device:
+        flow, model = popart.DataFlow(1, [y]), builder.getModelProto()
+        session = popart.InferenceSession(model, flow, device, userOptions=options)
+        with pytest.raises(popart.popart_exception, match="where numIPUs = 2"):
+            session.prepareDevice()
+
+
 def test_sessions_of_popxl_and_devices_of_popart_do_not_disturb_each_other():
     ir = popxl.Ir()
     with ir.main_graph:

@@ -212,3 +212,54 @@ def test_anchors_of_inputs_weights_and_gradients():
     products = [samples[0] @ W, samples[1] @ between]
     np.testing.assert_allclose(results["MatMul:0"], sum(products), 1e-5, 1e-5)
     np.testing.assert_allclose(results["L1:0"], 0.1 * np.abs(products[1]).sum(), 1e-5)
+
+
+@pytest.mark.parametrize("micro, replicas", [(0, 2), (1, 1), (2, 2)])
+def test_anchors_are_of_before_and_after_updates(micro, replicas):
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [2], "x")
+    start = np.array([1, 2], np.float32)
+    w = builder.addInitializedInputTensor(start, "w")
+    loss = builder.aiGraphcore.identityloss([builder.aiOnnx.mul([x, w])], popart.ReductionType.Sum)
+    options = popart.SessionOptions()
+    options.enableGradientAccumulation, options.accumulationFactor = micro > 0, max(1, micro)
+    options.enableReplicatedGraphs, options.replicatedGraphCount = replicas > 1, replicas
+    accumulated = ["Accum___w"] if micro else []
+    anchors = ["UpdatedVar___w", "Gradient___x", *accumulated]
+    optimizer = popart.SGD({"defaultLearningRate": (1.0, True)})
+    shape = (2, max(1, micro), replicas, 2)
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    with popart_models.device(replicas) as device:
+        model = builder.getModelProto()
+        session = popart_models.trainer(model, loss, device, optimizer, anchors, options, 2)
+        found = popart_models.run(session, {"x": data})
+    updated, gradient, *totals = (found[name].reshape(shape) for name in anchors)
+    second = start - data[0].sum((0, 1))
+    before = np.broadcast_to(np.stack([start, second])[:, np.newaxis, np.newaxis], shape)
+    np.testing.assert_array_equal(gradient, before)
+    # With several micro-batches an anchor is of before the update that follows the last one.
+    after = before if micro > 1 else np.stack([second, second - data[1].sum((0, 1))])
+    if micro <= 1:
+        after = np.broadcast_to(after[:, np.newaxis, np.newaxis], shape)
+    np.testing.assert_array_equal(updated, after)
+    for total in totals:
+        np.testing.assert_array_equal(total[0, -1], data[0].sum(0))
+
+
+def test_states_of_weights_with_several_values_are_anchored():
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [2], "x")
+    group = popart.CommGroup(popart.CommGroupType.Ungrouped, 1)
+    start = np.array([[1, 2], [3, 4]], np.float32)
+    w = builder.addInitializedInputTensor(start, popart.VariableSettings(group), "w")
+    loss = builder.aiGraphcore.identityloss([builder.aiOnnx.mul([x, w])])
+    options = popart.SessionOptions()
+    options.enableReplicatedGraphs, options.replicatedGraphCount = True, 2
+    with popart_models.device(2) as device:
+        anchors = ["Step___w", "UpdatedVar___w"]
+        session = popart_models.trainer(
+            builder.getModelProto(), loss, device, popart.Adam({}), anchors, options
+        )
+        found = popart_models.run(session, {"x": np.ones(4, np.float32)})
+    np.testing.assert_array_equal(found["Step___w"], [1, 1])
+    np.testing.assert_allclose(found["UpdatedVar___w"], start - 0.1, 1e-5)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+import typing
 
 import popart
 import pytest
@@ -32,19 +32,6 @@ def test_loggers_show_what_their_level_lets_through(capsys, monkeypatch, tmp_pat
     popart.getLogger().setLevel("WARN")
 
 
-def test_lines_of_nodes_go_to_a_file(tmp_path):
-    path = tmp_path / "debug.json"
-    popart.initializePoplarDebugInfo(str(path))
-    builder = popart.Builder()
-    builder.aiOnnx.relu([builder.addInputTensor("FLOAT", [1])])
-    popart.closePoplarDebugInfo()
-    popart.closePoplarDebugInfo()
-    last = json.loads(path.read_text())["contexts"][-1]["location"]
-    assert last["fileName"] == __file__ and last["functionName"].startswith("test_lines")
-    with pytest.raises(popart.popart_exception, match="Unknown format"):
-        popart.initializePoplarDebugInfo(str(path), "xml")
-
-
 def test_definitions_say_what_ops_take():
     found = popart.getSupportedOperationsDefinition(False)
     key = next(
@@ -58,8 +45,17 @@ def test_definitions_say_what_ops_take():
     with pytest.raises(TypeError):
         popart.OpDefinition()
     assert key in popart.getSupportedOperations(False)
+    assert set(popart.getSupportedOperations(False)) < set(popart.getSupportedOperations(True))
+    assert found.keys() < popart.getSupportedOperationsDefinition(True).keys()
     names = {entry.type for entry in popart.getUnsupportedOperations(10)}
     assert "QLinearConv" in names and "Conv" not in names
+
+
+def test_builders_say_which_opsets_they_return():
+    annotation = popart.Builder.__getattr__.__annotations__["return"]
+    assert typing.get_origin(annotation) is typing.Union
+    opsets = {getattr(popart, name) for name in dir(popart) if name.startswith("AiOnnxOpset")}
+    assert opsets < set(annotation.__args__)
 
 
 def test_errors_have_the_bases_of_the_original():
@@ -71,3 +67,18 @@ def test_errors_have_the_bases_of_the_original():
     assert isinstance(popart.packageHash(), str)
     with pytest.raises(TypeError, match="incompatible function arguments"):
         popart.DataFlow("1", ["x"])
+
+
+def test_locations_are_made_by_position_and_by_name():
+    storage, tiles = popart.TensorStorage.OffChip, popart.TileSet.IO
+    sharding, domain = popart.ReplicatedTensorSharding.On, popart.CommGroup()
+    whole = popart.TensorLocation(storage, tiles, tiles, sharding, domain)
+    tile_sets = {"loadTileSet": tiles, "storageTileSet": tiles}
+    rest = {"replicatedTensorSharding": sharding, "shardingDomain": domain}
+    assert popart.TensorLocation(storage=storage, **tile_sets, **rest) == whole
+    assert popart.TensorLocation(storage, tiles, storageTileSet=tiles, **rest) == whole
+    short = popart.TensorLocation(storage, replicatedTensorSharding=sharding)
+    assert short == popart.TensorLocation(storage, sharding)
+    for args, given in (((tiles,), {}), ((storage,), {"storage": storage}), ((), tile_sets)):
+        with pytest.raises(TypeError, match="incompatible constructor arguments"):
+            popart.TensorLocation(*args, **given)

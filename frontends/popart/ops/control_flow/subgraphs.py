@@ -24,7 +24,10 @@ _MOST_ITERATIONS = 2**31 - 1
 def _if(
     condition: Any, *, else_branch: onnx.GraphProto, then_branch: onnx.GraphProto, context: Any
 ) -> Any:
-    _check_condition("If", condition)
+    if condition.shape.num_elements() != 1:
+        raise popart_exception(
+            f"The condition of If must have one element. Received the shape {condition.shape}"
+        )
     branches = [context.subgraph(graph) for graph in (then_branch, else_branch)]
     types = [types_of(functools.partial(branch, [])) for branch in branches]
     if types[0] != types[1]:
@@ -37,7 +40,8 @@ def _if(
             f"If has {context.output_count} outputs, and its branches have {len(types[0])}."
         )
     # Inputs of branches are the tensors around them that have their names.
-    results = tf.cond(tf.reshape(condition, []), lambda: branches[0]([]), lambda: branches[1]([]))
+    taken = tf.cast(tf.reshape(condition, []), tf.bool)
+    results = tf.cond(taken, lambda: branches[0]([]), lambda: branches[1]([]))
     return results if isinstance(results, (list, tuple)) else [results]
 
 
@@ -53,22 +57,21 @@ def _call(*inputs: Any, callee: onnx.GraphProto, context: Any) -> Any:
 
 
 def _check_call(inputs: Sequence[Any], callee: onnx.GraphProto) -> None:
-    """Refuses inputs of other shapes or types than those of the graph."""
+    """Raises if inputs differ from the graph's in number or type."""
     if len(inputs) != len(callee.input):
         raise popart_exception(
-            f"For CallOp of {callee.name}, number of inputs ({len(inputs)}) does not match that of "
-            f"the callee subgraph ({len(callee.input)})."
+            f"For CallOp '{callee.name}', number of inputs ({len(inputs)}) does not match that of "
+            f"the callee subgraph ({len(callee.input)})"
         )
     for tensor, value in zip(inputs, callee.input):
         type_ = value.type.tensor_type
         if not type_.elem_type:  # untyped: it takes what it gets
             continue
-        shape = [dim.dim_value for dim in type_.shape.dim]
         dtype = datatypes.for_device(datatypes.of_onnx(type_.elem_type)).tf
-        if (tensor.shape.as_list(), tensor.dtype) != (shape, dtype):
+        if tensor.dtype != dtype:
             raise popart_exception(
                 f"CallOp input {tensor.shape.as_list()} {tensor.dtype.name} does not match callee "
-                f"input tensor {value.name} of {callee.name}: {shape} {dtype.name}."
+                f"input tensor {value.name} of {callee.name}: {dtype.name}."
             )
 
 
@@ -115,13 +118,40 @@ def _scan(
     scan_output_directions: Any = None,
     context: Any,
 ) -> Any:
-    states = len(inputs) - num_scan_inputs
+    ways = (scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions)
+    return scanned(inputs, body, num_scan_inputs, ways, True, context)
+
+
+def scanned(
+    inputs: Sequence[Any],
+    body: onnx.GraphProto,
+    count_of_scanned: int,
+    ways: Sequence[Any],
+    keeps_axes: bool,
+    context: Any,
+) -> list[Any]:
+    """Runs a graph over the elements of axes.
+
+    Args:
+        inputs: states, then what is scanned.
+        body: the graph.
+        count_of_scanned: how many of the inputs are scanned.
+        ways: axes and directions of scanned inputs, then those of results; None for 0.
+        keeps_axes: whether the graph sees a scanned axis with size 1, and results are joined along
+            their axis, as in PopART. In ONNX the axis is removed, and results are stacked.
+        context: what the session gives to ops.
+
+    Raises:
+        popart_exception: If the scanned axes have several lengths.
+    """
+    states = len(inputs) - count_of_scanned
+    given_axes, backwards, out_axes, turned = ways
+    taken = inputs[states:]
     axes = [
         axis_of(axis, tensor.shape.rank)
-        for axis, tensor in zip(scan_input_axes or [0] * num_scan_inputs, inputs[states:])
+        for axis, tensor in zip(given_axes or [0] * count_of_scanned, taken)
     ]
-    scanned = [_first(tensor, axis) for tensor, axis in zip(inputs[states:], axes)]
-    lengths = {tensor.shape[0] for tensor in scanned}
+    lengths = {tensor.shape[axis] for tensor, axis in zip(taken, axes)}
     if len(lengths) != 1:
         raise popart_exception(
             "Number of iterations required by the inputs do not match: Scan got inputs of the "
@@ -129,37 +159,52 @@ def _scan(
         )
     (count,) = lengths
     subgraph = context.subgraph(body)
-    backwards = scan_input_directions or [0] * num_scan_inputs
+    backwards = backwards or [0] * count_of_scanned
 
     def step(i: Any, goes_on: Any, values: Sequence[Any]) -> list[Any]:
-        elements = [t[count - 1 - i if back else i] for t, back in zip(scanned, backwards)]
+        elements = [
+            _slice(tensor, axis, count - 1 - i if back else i)
+            for tensor, axis, back in zip(taken, axes, backwards)
+        ]
+        if not keeps_axes:
+            elements = [tf.squeeze(element, axis) for element, axis in zip(elements, axes)]
         return [goes_on, *subgraph([*values, *elements], i)]
 
     results = iterated("Scan", step, count, tf.constant(True), inputs[:states])
     stacked = results[states:]
-    out_axes = scan_output_axes or [0] * len(stacked)
-    turned = scan_output_directions or [0] * len(stacked)
+    turned = turned or [0] * len(stacked)
+    put = _joined if keeps_axes else _stacked
     return [
         *results[:states],
         *(
-            _back(tf.reverse(tensor, [0]) if is_turned else tensor, axis)
-            for tensor, axis, is_turned in zip(stacked, out_axes, turned)
+            put(tf.reverse(tensor, [0]) if is_turned else tensor, axis)
+            for tensor, axis, is_turned in zip(stacked, out_axes or [0] * len(stacked), turned)
         ),
     ]
 
 
-def _first(tensor: Any, axis: int) -> Any:
-    """Returns a tensor with an axis as its first one."""
-    others = [i for i in range(tensor.shape.rank) if i != axis]
-    return tf.transpose(tensor, [axis, *others]) if axis else tensor
+def _stacked(tensor: Any, axis: int) -> Any:
+    """Returns the results of iterations, which are along the first axis, along another one."""
+    order = list(range(1, tensor.shape.rank))
+    order.insert(axis_of(axis, tensor.shape.rank), 0)
+    return tf.transpose(tensor, order)
 
 
-def _back(tensor: Any, axis: int) -> Any:
-    """Returns a tensor with its first axis at another place."""
-    axis = axis_of(axis, tensor.shape.rank)
+def _slice(tensor: Any, axis: int, i: Any) -> Any:
+    """Returns one element of an axis, which keeps the axis."""
+    return tf.gather(tensor, tf.reshape(i, [1]), axis=axis)
+
+
+def _joined(tensor: Any, axis: int) -> Any:
+    """Returns the results of iterations, which are along the first axis, joined along another."""
+    axis = axis_of(axis, tensor.shape.rank - 1)
+    shape = tensor.shape.as_list()
     order = list(range(1, tensor.shape.rank))
     order.insert(axis, 0)
-    return tf.transpose(tensor, order) if axis else tensor
+    return tf.reshape(
+        tf.transpose(tensor, order),
+        [*shape[1 : axis + 1], shape[0] * shape[axis + 1], *shape[axis + 2 :]],
+    )
 
 
 def _check_condition(type_: str, condition: Any) -> None:

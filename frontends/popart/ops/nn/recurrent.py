@@ -12,11 +12,12 @@ from tensorflow_ipu.frontends.popart.errors import popart_exception
 from tensorflow_ipu.frontends.popart.ops.kinds import GRAPHCORE, op
 from tensorflow_ipu.ops.rnn import cells, lengths
 from tensorflow_ipu.ops.rnn import scan as scans
+from tensorflow_ipu.ops.rnn.activations import PRECISE_TANH, precise_tanh
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "Sigmoid": tf.sigmoid,
     "Relu": tf.nn.relu,
-    "Tanh": tf.tanh,
+    "Tanh": precise_tanh,
     "Gelu": lambda x: tf.nn.gelu(x, approximate=True),
     "Swish": tf.nn.silu,
     "Softmax": tf.nn.softmax,
@@ -102,7 +103,7 @@ def _lstm(
 def _run_lstm(gate: str, other: str, x: Any, kernel: Any, bias: Any, h: Any, c: Any) -> Any:
     """Returns outputs and cell states of all steps, with gates in the order i, f, candidate, o."""
     if (gate, other) == _LSTM_DEFAULT[:2]:
-        return cells.lstm(cells.LSTMCell("tanh", "sigmoid"), x, kernel, bias, h, c)
+        return cells.lstm(cells.LSTMCell(PRECISE_TANH, "sigmoid"), x, kernel, bias, h, c)
     size = x.shape[-1]
     inputs = tf.tensordot(x, kernel[:size], 1)
     return scans.scan(_LSTMCell(gate, other), [inputs], [h, c], [(kernel[size:], bias)])
@@ -138,7 +139,7 @@ def _gru(
     h = _initial(x, r) if initial_h is None else initial_h[0]
     kernel = tf.concat([tf.transpose(w[0]), tf.transpose(r[0])], 0)
     biases = tf.zeros([6 * units], x.dtype) if bias is None else bias[0]
-    cell = cells.GRUCell("tanh", "sigmoid", bool(linear_before_reset))
+    cell = cells.GRUCell(PRECISE_TANH, "sigmoid", bool(linear_before_reset))
     outputs = cells.gru(cell, x, kernel, biases[: 3 * units], biases[3 * units :], h)
     y, _ = _masked(outputs, h, outputs, sequence_lens)
     return [y[:, tf.newaxis], y[-1:]]
@@ -170,6 +171,10 @@ def _rnn(
     (outputs,) = scans.scan(_RNNCell(name), [inputs], [h], [(tf.transpose(r[0]), summed)])
     y, _ = _masked(outputs, h, outputs, sequence_lens)
     return [y[:, tf.newaxis], y[-1:]]
+
+
+#: The layers of ONNX.
+LAYERS = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
 
 
 @op("LSTM", 1, domain=GRAPHCORE)
@@ -213,8 +218,8 @@ def _activations(type_: str, given: Any, default: tuple[str, ...]) -> tuple[str,
             )
     if len(names) > len(default):
         raise popart_exception(
-            f"{type_} takes at most {len(default)} activations in its one direction. Received: "
-            f"{names}"
+            f"{type_} only supports {len(default)} activation{'s' if len(default) > 1 else ''}, in "
+            f"its one direction. Received: {names}"
         )
     return (*names, *default[len(names) :])
 
@@ -228,7 +233,8 @@ def _check(type_: str, direction: str, hidden_size: int | None, w: Any, r: Any, 
     units = r.shape[-1]
     if hidden_size is not None and hidden_size != units:
         raise popart_exception(
-            f"{type_}: hidden_size is {hidden_size}, and the recurrent weights have {units} units."
+            f"{type_}: hidden_size {hidden_size} does not match the {units} units of the recurrent "
+            "weights."
         )
     for name, tensor in (("W", w), ("R", r)):
         if tensor.shape.rank != 3 or tensor.shape.as_list()[:2] != [1, gates * units]:

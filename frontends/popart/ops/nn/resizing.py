@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tensorflow_ipu.frontends.popart.errors import popart_exception
@@ -38,13 +39,16 @@ def _upsampled(x: Any, scales: Any, mode: str) -> Any:
 
 
 @op("Resize", 10, known=(1,))
-def _resize_10(x: Any, scales: Any, *, mode: str = "nearest") -> Any:
+def _resize_10(x: Any, scales: Any, *, mode: str = "nearest", nearest_mode: str = "pytorch") -> Any:
     _check("mode", mode, _MODES[:2])
-    return _resized(x, scales, None, mode, *_FORMER)
+    _check("nearest_mode", nearest_mode, _NEAREST)
+    if nearest_mode == "pytorch":
+        return _resized(x, scales, None, mode, *_FORMER)
+    return _resized(x, scales, None, mode, nearest_mode, _COORDINATES[0])
 
 
 @op("Resize", 11, known=(1, 2, 3))
-def _resize(
+def resize(
     x: Any,
     roi: Any,
     scales: Any = None,
@@ -57,6 +61,23 @@ def _resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Any:
+    """Resizes a tensor as in opset 11; see ONNX for the arguments.
+
+    Args:
+        x: the tensor.
+        roi: is not used.
+        scales: by how much each axis grows.
+        sizes: sizes of the result, instead.
+        coordinate_transformation_mode: how places in the result become those in the tensor.
+        cubic_coeff_a: is not used.
+        exclude_outside: must be 0.
+        extrapolation_value: is not used.
+        mode: "nearest", "linear" or "cubic".
+        nearest_mode: how places are rounded.
+
+    Raises:
+        popart_exception: If a mode is not supported, or not one of scales and sizes is given.
+    """
     if coordinate_transformation_mode == "tf_crop_and_resize":
         raise popart_exception("Resize: the mode tf_crop_and_resize is not supported.")
     if exclude_outside:
@@ -66,8 +87,12 @@ def _resize(
     _check("nearest_mode", nearest_mode, _NEAREST)
     has_scales, has_sizes = _is_given(scales), _is_given(sizes)
     if has_scales == has_sizes:
-        given = "both" if has_scales else "neither"
-        raise popart_exception(f"Resize takes either scales or sizes. Received: {given}")
+        raise popart_exception(
+            "Resize op has inputs for `sizes` and `scales`. Only one of these tensors should be "
+            "present. Pass an empty tensor, or '', for the other."
+            if has_scales
+            else "Resize takes either scales or sizes. Received: neither"
+        )
     if nearest_mode == "pytorch":
         nearest_mode, coordinate_transformation_mode = _FORMER
     if has_sizes:
@@ -102,6 +127,9 @@ def _resized(
             f"Resize: there must be a scale or size for each of the {x.shape.rank} axes. Received: "
             f"{len(scales)}"
         )
+    if sizes is None:  # as the original: a product in float32, rounded down
+        whole = np.array(x.shape.as_list(), np.float32) * np.array(scales, np.float32)
+        sizes = [int(size) for size in np.floor(whole)]
     factors = [float(scale) for scale in scales]
     result = interpolation.interpolated(x, factors, mode, nearest_mode, coordinates, sizes)
     if mode != "linear":

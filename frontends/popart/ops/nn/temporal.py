@@ -72,4 +72,4 @@ def _ctc_beam_search(
     found, counts, labels = kernels.ctc_beam_search_decoder_with_log_probs(
         log_probs, tf.cast(lengths, tf.int32), beam_width, top_paths, blank
     )
-    return [-found, tf.cast(counts, tf.uint32), tf.cast(labels, tf.uint32)]
+    return [found, tf.cast(counts, tf.uint32), tf.cast(labels, tf.uint32)]

@@ -8,6 +8,7 @@ import numpy as np
 import popart
 import pytest
 
+from tensorflow_ipu.frontends.popart.options import patterns
 from tests.support import popart_models
 
 W = np.array([[0.5, -1.0, 2.0], [1.0, 0.25, -0.5]], np.float32)
@@ -45,7 +46,7 @@ def resized(builder, w):
 
 
 def normalized(builder, w):
-    x = builder.aiOnnx.unsqueeze([w], [0])
+    x = builder.aiOnnx.unsqueeze([w], [0, 3])
     numbers = [builder.aiOnnx.constant(np.ones(2, np.float32)) for _ in range(4)]
     return builder.aiOnnx.batchnormalization([x, *numbers], 1)[0]
 
@@ -89,15 +90,39 @@ def test_masks_that_are_chosen_by_or_detached_need_no_gradient():
 
 def test_ops_without_a_gradient_stop_it_with_one_warning(caplog):
     def stopped(builder, w):
-        axis = builder.aiOnnx.constant(np.array([1], np.int32))
-        return builder.aiOnnx.add([builder.aiOnnx.cumsum([w, axis], debugContext="total"), w])
+        slope = builder.aiOnnx.constant(np.array([2], np.float32))
+        return builder.aiOnnx.add([builder.aiOnnx.prelu([w, slope], debugContext="total"), w])
 
     builder, w, _, loss = built(stopped)
     with caplog.at_level(logging.WARNING):
         found = popart_models.differentiate(builder.getModelProto(), loss, {}, [w])
     np.testing.assert_allclose(found[w], np.ones_like(W))
     told = [r.getMessage() for r in caplog.records if "No gradient flows" in r.getMessage()]
-    assert len(told) == 1 and "CumSum total" in told[0]
+    assert len(told) == 1 and "PRelu total" in told[0]
+
+
+@pytest.mark.parametrize("pattern", ["ExpGradOp", "SubtractArg1GradOp", "Atan2Arg1GradOp"])
+def test_gradients_need_their_patterns(pattern):
+    """An op that is not on the way, or whose other input is trained, does not."""
+    off = popart.Patterns([n for n in patterns.MANDATORY if n != pattern])
+    off.enableRuntimeAsserts(False)
+    one = np.ones_like(W)
+
+    def check(add):
+        builder, w, _, loss = built(add)
+        with popart_models.device() as device:
+            flow = popart.DataFlow(1, [loss])
+            rest = (loss, popart.ConstSGD(0.1), device, popart.InputShapeInfo(), off)
+            popart.TrainingSession(builder.getModelProto(), flow, *rest)
+
+    needing = {
+        "ExpGradOp": lambda b, w: b.aiOnnx.exp([w]),
+        "SubtractArg1GradOp": lambda b, w: b.aiOnnx.sub([b.aiOnnx.constant(one), w]),
+        "Atan2Arg1GradOp": lambda b, w: b.aiGraphcore.atan2([b.aiOnnx.constant(one), w]),
+    }[pattern]
+    with pytest.raises(popart.popart_exception, match=f"been removed by pattern {pattern}$"):
+        check(needing)
+    check(lambda b, w: b.aiOnnx.sub([w, b.aiOnnx.exp([b.aiOnnx.constant(one)])]))
 
 
 @pytest.mark.parametrize("reduction", [SUM, MEAN, NONE])

@@ -183,7 +183,12 @@ def stage(of_first, of_second):
     "values, arguments, message",
     [
         ({**PIPELINED, "virtualGraphMode": popart.VirtualGraphMode.Off}, {}, "more than 1 IPU"),
-        (PIPELINED, {"micro": 1}, "factor. must equal at least the number"),
+        (PIPELINED, {"micro": 1}, r"depth \(batchesPerStep\) must equal at least the number"),
+        (
+            PIPELINED,
+            {"micro": 2, "annotate": stage([0, 1], [2, 2])},
+            r"depth \(gradient accumulation factor\) must equal at least",
+        ),
         (PIPELINED, {"annotate": stage([0, 0], [1, None])}, "Only some ops have had"),
         (PIPELINED, {"annotate": stage([0, 0], [0, 1])}, "have the same pipeline stage"),
         (PIPELINED, {"annotate": stage([0, 0], [2, 2])}, "stage 1 is missing"),
@@ -230,23 +235,41 @@ def test_clip_norms_with_pipelining_need_another_order_than_serial(plain):
         check(trained.run().read(), expected)
 
 
-def test_inputs_and_weights_are_used_on_one_ipu():
-    for kind, message in (("input", "streamed directly onto a single IPU"), ("w", "Can not copy")):
-        builder = popart.Builder()
-        x = builder.addInputTensor("FLOAT", [2])
-        w = builder.addInitializedInputTensor(np.ones(2, np.float32))
-        with builder.virtualGraph(0):
-            y = builder.aiOnnx.add([x, w])
-        with builder.virtualGraph(1):
-            y = builder.aiOnnx.mul([y, x if kind == "input" else w])
-        with popart_models.device(2) as device:
-            with pytest.raises(popart.popart_exception, match=message):
-                popart.InferenceSession(
-                    builder.getModelProto(),
-                    popart.DataFlow(1, [y]),
-                    device,
-                    userOptions=options(virtualGraphMode=MANUAL),
-                )
+@pytest.mark.parametrize("is_pipelined", [False, True])
+def test_inputs_and_weights_are_used_on_several_ipus(is_pipelined):
+    builder = popart.Builder()
+    start = np.array([[0.1, 0.2], [0.3, 0.4]], np.float32)
+    x = y = builder.addInputTensor("FLOAT", [2, 2])
+    w = builder.addInitializedInputTensor(start)
+    for ipu in range(2):
+        with builder.virtualGraph(ipu):
+            y = builder.aiOnnx.add([builder.aiOnnx.matmul([y, w]), x])
+    with builder.virtualGraph(1):
+        loss = builder.aiGraphcore.identityloss([y], popart.ReductionType.Sum)
+    chosen = options(virtualGraphMode=MANUAL, enablePipelining=is_pipelined)
+    data = np.random.RandomState(0).randn(3, 2, 2).astype(np.float32)
+    rate, expected, ones = 0.1, start.astype(np.float64), np.ones((2, 2))
+    for one in data:
+        hidden = one @ expected + one
+        expected = expected - rate * (hidden.T @ ones + one.T @ (ones @ expected.T))
+    with popart_models.device(2) as device:
+        session = popart_models.trainer(
+            builder.getModelProto(), loss, device, popart.ConstSGD(rate), None, chosen, 3
+        )
+        popart_models.run(session, {x: data})
+        (found,) = popart_models.weights(session, w)
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
+
+
+def test_pipelines_update_each_batch_without_accumulation():
+    with Trained(popart.SGD({}), 4, options=options(**PIPELINED), stages=[0, 1]) as trained:
+        pipeline = trained.workload.pipeline
+        assert pipeline.count == 4 and pipeline.training
+        weights = models.start()
+        for batch in trained.data:
+            found = models.summed(weights, batch)
+            weights = {name: weights[name] - 0.1 * found[name] for name in weights}
+        check(trained.run().read(), weights)
 
 
 def test_anchors_of_all_kinds_with_accumulation_and_replicas():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import popart
 import pytest
+from onnx import numpy_helper
 
+from tests.support import popart_models
 from tests.support import popart_training as models
 from tests.support.popart_training import Trained
 
@@ -192,8 +195,8 @@ def scaled_options(**arguments):
 
 def test_a_loss_scale_follows_the_gradients():
     optimizer = popart.SGD({"defaultLearningRate": (1e-3, True), "lossScaling": (2.0, False)})
-    anchors = {name: popart.AnchorReturnType("All") for name in ("loss", "Gradient___w2")}
-    anchors = {"L1:0": anchors["loss"], "Gradient___w2": anchors["Gradient___w2"]}
+    names = ("L1:0", "Gradient___w2", "finalLossScale", "Accum___autoLossScaleStats")
+    anchors = {name: popart.AnchorReturnType("All") for name in names}
     # The edge is at 6.55: the gradients pass it when the scale has grown.
     options = scaled_options(binEdgeLocation=1e-4, thresholdUpperCountProportion=0.0)
     arguments = {"options": options, "anchors": anchors, "dtype": np.float16}
@@ -210,13 +213,47 @@ def test_a_loss_scale_follows_the_gradients():
         assert powers[:3] == [2, 4, 8]
         steps = [b / a for a, b in zip(powers, powers[1:])]
         assert set(steps) <= {0.5, 2.0} and 0.5 in steps
+        sent = trained.results["finalLossScale"]
+        assert sent.shape == (8, 2, 2) and sent.dtype == np.float32
+        assert (sent == np.array(powers)[:, None, None]).all()
+        counts = trained.results["Accum___autoLossScaleStats"]
+        assert counts.shape == (8, 2, 2, 2)
+        np.testing.assert_array_equal(counts.sum(-1)[:, 1], 2 * counts.sum(-1)[:, 0])
+        assert (np.diff(counts, axis=1) >= 0).all() and (counts[0, 0].sum(-1) > 0).all()
         factor = trained.session._program.variables["lossScaleUpdateFactor"].numpy()
         assert factor * 2 in (powers[-1] / 2, powers[-1] * 2)
+
+
+def test_a_saved_model_goes_on_with_the_period_of_its_loss_scale(tmp_path):
+    optimizer = popart.SGD({"lossScaling": (2.0, False)})
+    anchors = {"finalLossScale": popart.AnchorReturnType("All")}
+    arguments = {"options": scaled_options(updatePeriod=3), "dtype": np.float16}
+    path = str(tmp_path / "model.onnx")
+    with Trained(optimizer, 4, anchors=anchors, **arguments) as trained:
+        trained.run()
+        assert trained.results["finalLossScale"].tolist() == [2, 2, 2, 4]
+        trained.session.modelToHost(path)
+        (counter,) = (t for t in onnx.load(path).graph.initializer if t.name.endswith("_counter"))
+        assert "Histogram" in counter.name and numpy_helper.to_array(counter) == 1
+        assert counter.data_type == onnx.TensorProto.INT32
+        session = popart.TrainingSession(
+            path,
+            popart.DataFlow(4, anchors),
+            "L1:0",
+            optimizer,
+            trained.device,
+            userOptions=arguments["options"],
+        )
+        session.prepareDevice()
+        session.weightsFromHost()
+        found = popart_models.run(session, {"x": trained.data})
+        assert found["finalLossScale"].tolist() == [4, 4, 8, 8]
 
 
 @pytest.mark.parametrize(
     "arguments, dtype, message",
     [
+        ({}, np.float16, "The optimizer must have non-const loss scaling$"),
         ({}, np.float32, "No tracked gradient tensors of type fp16 were found"),
         ({"binEdgeLocation": 2.0}, np.float16, "binEdgeLocation"),
         ({"toTrackTensors": ["x"]}, np.float16, "GradientsOfUserSpecifiedTensors"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import popart
 import pytest
 import tensorflow as tf
 
@@ -283,6 +284,54 @@ CASES = {
         lambda x: tf.sort(x)[:, 1],
     ),
 }
+CASES |= {
+    "cumsum": (
+        lambda onnx, _, ids: onnx.cumsum(ids, exclusive=1, reverse=1),
+        [A, np.array(-1)],
+        lambda x, _: tf.cumsum(x, 1, True, True),
+    ),
+    "sort": (
+        lambda _, own, ids: own.sort(ids, 0, descending=1)[:1],
+        [np.arange(10.0).reshape(5, 2) % 7],
+        lambda x: tf.sort(x, 0, "DESCENDING"),
+    ),
+    "onehot": (
+        lambda onnx, _, ids: onnx.onehot([ids[1], ids[2], ids[0]], 0),
+        [ROW[:2], np.array([1, 0, 3]), np.array(4)],
+        lambda v, i, _: tf.one_hot(i, 4, axis=0) * (v[1] - v[0]) + v[0],
+    ),
+    "strided and dilated conv": (
+        lambda onnx, _, ids: onnx.conv(ids, strides=[2, 3], dilations=[2, 2], pads=[3] * 4),
+        [IMAGE, KERNEL],
+        channels_last(
+            lambda x, w: tf.nn.conv2d(
+                tf.pad(x, [(0, 0), (3, 3), (3, 3), (0, 0)]),
+                tf.transpose(w, [2, 3, 1, 0]),
+                *(1, "VALID", "NHWC", 2),
+            )[:, ::2, ::3]
+        ),
+    ),
+    "grouped conv of volumes": (
+        lambda onnx, _, ids: onnx.conv(ids, group=2, strides=[2, 1, 1], dilations=[1, 2, 1]),
+        [RANDOM.randn(1, 2, 3, 4, 3), RANDOM.randn(4, 1, 2, 2, 2)],
+        lambda x, w: tf.concat([volumes(x[:, i : i + 1], w[2 * i : 2 * i + 2]) for i in (0, 1)], 1),
+    ),
+    "slice in the shape of another": (
+        lambda _, own, ids: own.dynamicslice(ids, [0], [1], noOverlap=True),
+        [A, np.array([1], np.uint32), ROW],
+        lambda x, _, y: x[1],
+        [0],
+    ),
+}
+
+
+def volumes(x, w):
+    """A convolution of volumes with steps of 2 and 1, and a distance of 2 on the second axis."""
+    data, kernel = tf.transpose(x, [0, 2, 3, 4, 1]), tf.transpose(w, [2, 3, 4, 1, 0])
+    kernel = tf.stack([kernel[:, 0], kernel[:, 0] * 0, kernel[:, 1]], 1)
+    return tf.transpose(tf.nn.conv3d(data, kernel, [1, 2, 1, 1, 1], "VALID"), [0, 4, 1, 2, 3])
+
+
 # The type of the program that is being built.
 DTYPES = []
 
@@ -292,7 +341,64 @@ def test_gradients_are_those_of_tensorflow(dtype, rtol, step):
     """In float16 those of every third op."""
     DTYPES.append(dtype)
     cases = {
-        name: (add, [a.astype(dtype) if a.dtype.kind == "f" else a for a in arrays], function)
-        for name, (add, arrays, function) in list(CASES.items())[::step]
+        name: (add, [a.astype(dtype) if a.dtype.kind == "f" else a for a in arrays], *rest)
+        for name, (add, arrays, *rest) in list(CASES.items())[::step]
     }
     popart_models.check_ops(cases, rtol=rtol, atol=rtol)
+
+
+def test_constants_and_integers_have_gradients():
+    builder = popart.Builder()
+    own, ops = builder.aiGraphcore, builder.aiOnnx
+    x = builder.addInputTensor("INT32", [2, 5])
+    c, d = (ops.constant(np.array(v, np.float32)) for v in ([1, 2], [3, 4]))
+    median, _ = own.reducemedian([x], [1], 0)
+    scaled = ops.mul([ops.cast([median], "FLOAT"), ops.mul([ops.neg([c]), d])])
+    loss = own.identityloss([scaled], popart.ReductionType.Sum)
+    data = np.array([[2, 8, 4, 9, 1], [6, 7, 3, 0, 5]], np.int32)
+    found = popart_models.differentiate(builder.getModelProto(), loss, {x: data}, [x, median, c])
+    np.testing.assert_array_equal(found[median], [-3, -8])
+    np.testing.assert_array_equal(found[c], [-3 * 4, -4 * 5])
+    np.testing.assert_array_equal(found[x], np.where(data == [[4], [5]], [[-3], [-8]], 0))
+    assert found[x].dtype == np.int32
+
+
+def test_gradients_at_corners_are_those_of_torch():
+    """Of powers with the base or the exponent 0, and of angles at the origin and far from it."""
+    builder = popart.Builder()
+    x = builder.addInitializedInputTensor(np.array([0, 0, 2, -1], np.float32))
+    y = builder.addInitializedInputTensor(np.array([0, 2, 3, 0], np.float32))
+    far = builder.addInitializedInputTensor(np.array([0, -0.0, 1e25, 3], np.float32))
+    near = builder.addInitializedInputTensor(np.array([0, 0, 1e25, 4], np.float32))
+    made = (builder.aiOnnx.pow([x, y]), builder.aiGraphcore.atan2([far, near]))
+    sums = [builder.aiGraphcore.identityloss([t], popart.ReductionType.Sum) for t in made]
+    loss = builder.aiOnnx.add(sums)
+    found = popart_models.differentiate(builder.getModelProto(), loss, {}, [x, y, far, near])
+    nan = np.nan
+    for tensor, expected in (
+        (x, [0, 0, 12, 0]),
+        (y, [0, 0, 8 * np.log(2), nan]),
+        (far, [nan, nan, 0, 4 / 25]),
+        (near, [nan, nan, 0, -3 / 25]),
+    ):
+        np.testing.assert_allclose(found[tensor], expected, 1e-6)
+    assert not np.signbit(found[x][:2]).any()
+
+
+def test_overlapping_slices_write_their_gradients():
+    """The last one counts, and an overwritten part keeps its gradient."""
+    builder = popart.Builder()
+    own = builder.aiGraphcore
+    x = builder.addInitializedInputTensor(np.arange(5, dtype=np.float32))
+    w = builder.addInitializedInputTensor(np.zeros(2, np.float32))
+    offsets = [builder.aiOnnx.constant(np.array([i], np.uint32)) for i in (0, 1, 3)]
+    parts = [own.dynamicslice([x, i], [0], [2], noOverlap=True) for i in offsets]
+    updated = own.dynamicupdate([w, offsets[0], parts[2]], [0], [2], noOverlap=True)
+    losses = [
+        own.identityloss([own.scale([part], 10.0**k)], popart.ReductionType.Sum)
+        for k, part in enumerate([*parts[:2], updated])
+    ]
+    model = builder.aiOnnx.sum(losses)
+    found = popart_models.differentiate(builder.getModelProto(), model, {}, [x, w])
+    np.testing.assert_array_equal(found[x], [1, 10, 10, 100, 100])
+    np.testing.assert_array_equal(found[w], [100, 100])

@@ -52,6 +52,30 @@ def test_dropout_passes_everything_on_in_inference():
     assert found[mask].all()
 
 
+def test_masks_differ_by_call_site_and_are_those_of_the_gradient():
+    """Of a subgraph that a subgraph calls twice, which is called twice itself, in two batches."""
+    builder = popart.Builder()
+    w = builder.addInitializedInputTensor(X[0], "w")
+    outer = builder.createSubgraphBuilder()
+    inner = outer.createSubgraphBuilder()
+    x, z = outer.addInputTensor("FLOAT", [1000]), inner.addInputTensor("FLOAT", [1000])
+    inner.addOutputTensor(inner.aiOnnx.dropout([z], 1, 0.5)[0])
+    for _ in range(2):
+        outer.addOutputTensor(outer.aiGraphcore.call([x], 1, inner)[0])
+    outputs = [o for _ in range(2) for o in builder.aiGraphcore.call([w], 2, outer)]
+    loss = builder.aiGraphcore.identityloss([builder.aiOnnx.sum(outputs)], popart.ReductionType.Sum)
+    rate = popart.ConstSGD(1e-6)
+    with popart_models.device() as device:
+        anchors = {n: popart.AnchorReturnType("All") for n in (*outputs, "Gradient___w")}
+        session = popart_models.trainer(
+            builder.getModelProto(), loss, device, rate, anchors, batches=2
+        )
+        found = popart_models.run(session, {})
+    masks = np.stack([found[name] != 0 for name in outputs])
+    assert len(np.unique(masks.reshape(8, 1000), axis=0)) == 8
+    np.testing.assert_array_equal(found["Gradient___w"], 2.0 * masks.sum(0))
+
+
 def test_random_tensors_have_their_distributions():
     builder = popart.Builder()
     normal = builder.aiOnnx.randomnormal([10000], mean=3.0, scale=2.0)

@@ -11,65 +11,85 @@ from tests.support import popart_models
 
 R = popart.ScatterReduction
 COMBINE = {
-    R.Sum: (tf.add, lambda dtype: 0.0),
-    R.Mul: (tf.multiply, lambda dtype: 1.0),
-    R.Max: (tf.maximum, lambda dtype: float(np.finfo(dtype).min)),
-    R.Min: (tf.minimum, lambda dtype: float(np.finfo(dtype).max)),
+    R.Sum: (tf.add, 0.0),
+    R.Mul: (tf.multiply, 1.0),
+    R.Max: (tf.maximum, 0.0),
+    R.Min: (tf.minimum, 0.0),
 }
 
 
-def reference(reduction, axis, size, dtype):
-    """Reduces row by row along an axis."""
-    combine, start = COMBINE[reduction]
+def reference(reduction, axis, size):
+    """Reduces element by element along an axis."""
+    combine, nothing = COMBINE[reduction]
 
     def computed(source, index, initial=None):
         spread = index.numpy()
-        if spread.shape != source.shape:
+        if spread.ndim != len(source.shape):
             spread = np.moveaxis(
                 np.broadcast_to(spread, np.moveaxis(source, axis, -1).shape), -1, axis
             )
-        shape = [size if i == axis else n for i, n in enumerate(source.shape)]
-        flat = [tf.constant(start(dtype), tf.float32)] * int(np.prod(shape))
+        shape = [size if i == axis else n for i, n in enumerate(spread.shape)]
+        flat: list = [None] * int(np.prod(shape))
         if initial is not None:
-            flat = tf.unstack(tf.reshape(initial, [-1]))
-        for place in np.ndindex(*source.shape):
+            shape, flat = initial.shape, tf.unstack(tf.reshape(initial, [-1]))
+        for place in np.ndindex(*spread.shape):
             goal = list(place)
             goal[axis] = spread[place]
             where = np.ravel_multi_index(goal, shape)
-            flat[where] = combine(flat[where], source[place])
-        return tf.reshape(tf.stack(flat), shape)
+            own = source[place]
+            flat[where] = own if flat[where] is None else combine(flat[where], own)
+        return tf.reshape(tf.stack([nothing if v is None else v for v in flat]), shape)
 
     return computed
 
 
+def scattered(*arguments, **attributes):
+    return lambda _, own, ids: own.scatterreduce(ids, *arguments, **attributes)
+
+
 @pytest.mark.parametrize("reduction", COMBINE)
 def test_elements_are_reduced_by_index(reduction):
-    source = np.random.RandomState(0).permutation(12).reshape(4, 3).astype(np.float32) + 1
+    """With a vector and larger initial values, a full index, and one that is not broadcast."""
+    random = np.random.RandomState(0)
+    source = random.permutation(12).reshape(4, 3).astype(np.float32) - 5.5
     vector, whole = np.array([1, 0, 1, 3], np.int32), np.array([[0, 1, 4]] * 4, np.int32)
-    initial = np.full((5, 3), 4.5, np.float32)
-    popart_models.check_op(
-        lambda _, own, ids: own.scatterreduce(ids, 5, 0, reduction),
-        [source, vector, initial],
-        reference(reduction, 0, 5, np.float32),
-    )
-    popart_models.check_op(
-        lambda _, own, ids: own.scatterreduce(ids, 5, -1, reduction),
-        [source, whole],
-        reference(reduction, 1, 5, np.float32),
-        differentiable=[0] if reduction is not R.Mul else [],
+    part = random.randint(0, 3, (3, 2)).astype(np.int32)
+    initial = np.full((6, 4), 4.25, np.float32)
+    kept = {"reduction": reduction, "enable_index_broadcast": 0}
+    popart_models.check_ops(
+        {
+            "vector": (
+                scattered(5, 0, reduction),
+                [source, vector, initial[:5, :3]],
+                reference(reduction, 0, 5),
+            ),
+            "larger initial values": (
+                scattered(5, 0, reduction),
+                [source, vector, initial],
+                reference(reduction, 0, 5),
+            ),
+            "whole": (scattered(5, -1, reduction), [source, whole], reference(reduction, 1, 5)),
+            "corner": (scattered(3, 1, **kept), [source, part], reference(reduction, 1, 3)),
+            "corner, larger": (
+                scattered(3, 0, **kept),
+                [source, part, initial],
+                reference(reduction, 0, 3),
+            ),
+        },
         rtol=1e-3,
     )
 
 
-def test_places_without_an_element_keep_the_extremes_of_the_type():
+@pytest.mark.parametrize("dtype", [np.float16, np.int32])
+def test_places_without_an_element_are_zero(dtype):
     builder = popart.Builder()
-    data = builder.addInitializedInputTensor(np.ones(2, np.float16))
-    index = builder.aiOnnx.constant(np.array([0, 0], np.uint32))
-    kinds = (R.Max, R.Min, R.Mul, R.Sum, R.NoReduction)
-    outputs = [builder.aiGraphcore.scatterreduce([data, index], 2, 0, kind) for kind in kinds]
+    data = builder.addInitializedInputTensor(np.array([-3, 5], dtype))
+    index = builder.aiOnnx.constant(np.array([0, 2], np.uint32))
+    kinds = {R.Max: [-3, 0, 5], R.Min: [-3, 0, 5], R.Sum: [-3, 0, 5], R.NoReduction: [-3, 0, 5]}
+    outputs = [builder.aiGraphcore.scatterreduce([data, index], 3, 0, kind) for kind in kinds]
     found = popart_models.infer(builder.getModelProto(), {}, outputs)
-    assert [found[name][1] for name in outputs] == [-65504, 65504, 1, 0, 0]
-    assert [found[name][0] for name in outputs] == [1, 1, 1, 2, 1]
+    for name, wanted in zip(outputs, kinds.values()):
+        assert found[name].tolist() == wanted
 
 
 def test_groups_are_reduced_by_themselves():
@@ -78,26 +98,37 @@ def test_groups_are_reduced_by_themselves():
 
     def wanted(source, index):
         one, two = (
-            reference(R.Sum, 0, 4, np.float32)(s, i)
-            for s, i in zip(tf.unstack(source), tf.unstack(index))
+            reference(R.Sum, 0, 4)(s, i) for s, i in zip(tf.unstack(source), tf.unstack(index))
         )
         return tf.stack([one, two])
 
-    popart_models.check_op(
-        lambda _, own, ids: own.groupedscatterreduce(ids, 4, 1, group_size=2),
-        [source, index],
-        wanted,
+    popart_models.check_ops(
+        {
+            f"broadcast={broadcast}": (
+                lambda _, own, ids, broadcast=broadcast: own.groupedscatterreduce(
+                    ids, 4, 1, group_size=2, enable_index_broadcast=broadcast
+                ),
+                [source, given],
+                function,
+            )
+            for broadcast, given, function in (
+                (1, index, wanted),
+                (0, np.stack([index] * 2, -1)[:, :2], reference(R.Sum, 1, 4)),
+            )
+        }
     )
 
 
 def test_what_cannot_be_reduced_is_refused():
     source = np.zeros((4, 3), np.float32)
     for index, size, attributes, message in (
-        (np.zeros((4, 2), np.int32), 2, {}, "Partial broadcasting of indices"),
-        (np.zeros(4, np.int32), 0, {}, "axis_size must be > 0"),
-        (np.zeros(4, np.int32), 2, {"axis": 2}, "out of range"),
+        (np.zeros((4, 2), np.int32), 2, {}, r"Failed to expand 'indices' shape \[4, 2\].*Partial"),
+        (np.zeros((4, 3, 1), np.int32), 2, {}, "Invalid rank for indices input"),
+        (np.zeros(4, np.int32), 2, {"enable_index_broadcast": 0}, "Invalid rank for indices"),
+        (np.zeros((5, 3), np.int32), 2, {"enable_index_broadcast": 0}, "not larger than the data"),
+        (np.zeros(4, np.int32), 0, {}, "axis_size = 0 is not valid"),
+        (np.zeros(4, np.int32), 2, {"axis": 4}, "axis = 4 is outside the acceptable range"),
         (np.zeros(4, np.int32), 2, {"enable_index_broadcast": 2}, "must be 0 or 1"),
-        (np.zeros(4, np.float32), 2, {}, "must be of integers"),
     ):
         builder = popart.Builder()
         ids = [builder.addInputTensor(popart.TensorInfo(array)) for array in (source, index)]

@@ -130,6 +130,27 @@ def test_synthetic_data_take_the_place_of_all_transfers(mode):
         assert "MatMul" in ops and "IpuInfeedDequeue" not in ops
 
 
+def test_synthetic_integers_are_of_all_their_range(capfd):
+    """Prints of them have no limits where these are 0, and come in the order of the nodes."""
+    builder = popart.Builder()
+    for dtype in ("UINT8", "INT8", "BOOL"):
+        x = builder.addInputTensor(dtype, [4000])
+        layout = {"summariseThreshold": 0, "maxLineWidth": 0}
+        y = builder.aiGraphcore.printtensor([x], title=dtype, **layout)
+    chosen = options(syntheticDataMode=popart.SyntheticDataMode.RandomUniform)
+    popart_models.infer(builder.getModelProto(), {}, [y], chosen)
+    lines = [line for line in capfd.readouterr().err.splitlines() if ": [" in line]
+    found = {}
+    for line in lines:
+        name, _, text = line.partition(": [")
+        found[name] = np.array([int(number) for number in text.rstrip("]").split()])
+    assert list(found) == ["UINT8", "INT8", "BOOL"]
+    for name, least, most in (("UINT8", 0, 255), ("INT8", -127, 127), ("BOOL", 0, 1)):
+        assert len(found[name]) == 4000
+        assert (found[name].min(), found[name].max()) == (least, most)
+    assert 0.45 < found["BOOL"].mean() < 0.55
+
+
 @pytest.mark.parametrize("value, is_stopped", [(0.0, True), (np.inf, True), (1.0, False)])
 def test_floating_point_events_stop_a_run(value, is_stopped):
     arrays = [np.array([1.0, 2.0], np.float32), np.array([1.0, value], np.float32)]

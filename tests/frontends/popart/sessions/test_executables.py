@@ -15,6 +15,14 @@ X = np.random.RandomState(0).randn(4, 3).astype(np.float32)
 W = np.random.RandomState(1).randn(3, 2).astype(np.float32)
 
 
+COMPILES, LOADS = "Starting compilation", "Loading serialized PopART executable from "
+IGNORED = (
+    *("PopEF file inferred to have hash ", "Performing preload of popef file"),
+    *("Completed preload of popef file", "Cache file hash did not match the IR hash"),
+    "Ignoring cache file because it does not contain",
+)
+
+
 def model(weight=W, scale=1.0):
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [4, 3], "x")
@@ -60,7 +68,7 @@ def test_a_program_compiled_offline_is_loaded_with_its_weights(tmp_path):
         session(model(), ipu_model).saveExecutable(path)
 
 
-def test_the_cache_keeps_programs_by_all_they_depend_on(tmp_path, monkeypatch):
+def test_the_cache_keeps_programs_by_all_they_depend_on(tmp_path, monkeypatch, popart_log):
     monkeypatch.setenv("POPART_CACHE_DIR", str(tmp_path / "cache"))
     kept = {}
     with popart_models.device() as device:
@@ -69,10 +77,23 @@ def test_the_cache_keeps_programs_by_all_they_depend_on(tmp_path, monkeypatch):
             made.prepareDevice()
             popart_models.run(made, {"x": X})
         assert len(list((tmp_path / "cache").iterdir())) == 2
+        lines = popart_log()
+        assert lines.count(COMPILES, LOADS, "Graph compiled", "Engine loaded") == (2, 1, 3, 3)
         again = session(model(2 * W), device, **kept)
-        again.prepareDevice()
+        again.prepareDevice(loadEngine=False)
+        counts = popart_log().count(COMPILES, LOADS, "Graph compiled", "Engine loaded")
+        assert counts == (0, 1, 1, 0)
+        again.loadEngineAndConnectStreams()
         found = popart_models.run(again, {"x": X})["Scale:0"]
         np.testing.assert_allclose(found, X @ (2 * W), 1e-5)
+        again.weightsFromHost()
+        assert popart_log().count("Engine loaded", "Writing weights from host, ") == (1, 1)
+        first, second = sorted((tmp_path / "cache").iterdir())
+        for path, other in ((first, second.read_bytes()), (second, first.read_bytes())):
+            path.write_bytes(other)
+        monkeypatch.setenv("POPART_PRELOAD_POPEF", "full-preload")
+        session(model(), device).prepareDevice()
+        assert popart_log().count(COMPILES, LOADS, *IGNORED) == (1, 0, 2, 1, 1, 1, 1)
 
 
 def test_a_program_tells_its_memory_cycles_and_nodes():

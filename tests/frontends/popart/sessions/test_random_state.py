@@ -77,21 +77,32 @@ def test_stochastic_rounding_follows_the_state_of_the_generators():
     assert 0.1 < (first != 1).mean() < 0.4 and not np.array_equal(first, second)
 
 
-def test_what_needs_an_option_or_a_program_says_so():
+def test_synthetic_data_has_no_generators():
+    builder = popart.Builder()
+    y = builder.aiOnnx.relu([builder.addInputTensor("FLOAT", [2], "x")])
+    options = popart.SessionOptions()
+    options.enableLoadAndOffloadRNGState = True
+    options.syntheticDataMode = popart.SyntheticDataMode.Zeros
+    with popart_models.device() as device:
+        flow, model = popart.DataFlow(1, [y]), builder.getModelProto()
+        session = popart.InferenceSession(model, flow, device, userOptions=options)
+        session.prepareDevice()
+        assert session.getRNGState() == []
+        session.setRNGState([1, 2, 3])
+
+
+def test_what_needs_an_option_or_a_program_says_so(capsys):
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2], "x")
     y = builder.aiOnnx.relu([x])
     with popart_models.device() as device:
         session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]), device)
-        for call in (
-            lambda: session.setRandomSeed(1),
-            session.getRandomSeed,
-            session.getRNGState,
-            session.weightsFromHost,
-        ):
+        session.setRandomSeed(1)
+        assert session.getRandomSeed() == 0
+        assert "this session has no random behaviour. Doing nothing." in capsys.readouterr().err
+        for call in (session.getRNGState, session.weightsFromHost):
             with pytest.raises(popart.popart_runtime_error, match="no compiled engine"):
                 call()
         session.prepareDevice()
-        assert session.getRandomSeed() == 0
         with pytest.raises(popart.popart_runtime_error, match="enableLoadAndOffloadRNGState"):
             session.getRNGState()

@@ -52,6 +52,39 @@ def test_integers_are_narrowed_and_become_constants():
         transformer.convertInitializersToConstants(["nothing"])
 
 
+@pytest.mark.parametrize(
+    "method, source, field, target",
+    [
+        *((f"convert{t.upper()}ToINT32", t, "int32_data", np.int32) for t in ("int8", "uint16")),
+        ("convertINT64ToINT32", "int64", "int32_data", np.int32),
+        ("convertDoublesToFloats", "float64", "float_data", np.float32),
+        ("convertFloatsToHalfs", "float32", "int32_data", np.float16),
+    ],
+)
+def test_converted_values_are_in_typed_fields(method, source, field, target):
+    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(source))
+    value, one = (onnx.helper.make_tensor("", number, [n], np.array([3, 5])[:n]) for n in (2, 1))
+    nodes = [
+        onnx.helper.make_node("Constant", [], ["c"], value=value),
+        onnx.helper.make_node("Constant", [], ["n"], value=numpy_helper.from_array(np.array([2]))),
+        onnx.helper.make_node("ConstantOfShape", ["n"], ["y"], value=one),
+    ]
+    outputs = [onnx.helper.make_tensor_value_info("y", number, [2])]
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph(nodes, "g", [], outputs),
+        opset_imports=[onnx.helper.make_opsetid("", 11)],
+        ir_version=4,
+    )
+    transformer = popart.GraphTransformer(proto.SerializeToString())
+    getattr(transformer, method)()
+    graph = onnx.ModelProto.FromString(transformer.getModelProto()).graph
+    changed = graph.node[0].attribute[0].t
+    assert len(getattr(changed, field)) == 2 and not changed.raw_data
+    np.testing.assert_array_equal(numpy_helper.to_array(changed), np.array([3, 5], target))
+    assert graph.node[2].attribute[0].t.data_type == changed.data_type
+    assert graph.output[0].type.tensor_type.elem_type == changed.data_type
+
+
 def test_changes_of_two_trainings_are_compared():
     start, same = model()[0], model(W + 1)[0]
     report = popart.NumericsReport(start, same, start, model(W + 2)[0])
@@ -65,6 +98,54 @@ def test_changes_of_two_trainings_are_compared():
     other = transformer.getModelProto()
     with pytest.raises(popart.popart_exception, match="different number of initializers"):
         popart.NumericsReport(start, same, other, other)
+
+
+def test_files_of_models_are_the_bytes_of_the_builder(tmp_path):
+    saved, written = str(tmp_path / "saved.onnx"), tmp_path / "written.onnx"
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [2])
+    y = builder.aiOnnx.add([x, builder.aiOnnx.constant(np.ones(2, np.float32))])
+    builder.addOutputTensor(y)
+    builder.saveModelProto(saved)
+    assert popart.Builder(saved).getModelProto() == builder.getModelProto()
+    with popart_models.device() as device:
+        session = popart.InferenceSession(saved, popart.DataFlow(1, [y]), device)
+        session.prepareDevice()
+        session.modelToHost(str(written))
+    assert written.read_bytes() == builder.getModelProto()
+
+
+def test_external_data_is_found_from_the_current_folder(tmp_path, monkeypatch):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(tmp_path)
+    builder = popart.Builder()
+    ids = [builder.addInitializedInputTensor(np.full(2, i, "f"), n) for i, n in enumerate("ab")]
+    y = builder.aiOnnx.mul([builder.addInputTensor("FLOAT", [2], "x"), *ids[:1]])
+    loss = builder.aiGraphcore.identityloss([builder.aiOnnx.add([y, ids[1]])])
+    builder.addOutputTensor(loss)
+    builder.saveInitializersExternally(ids, "weights")
+    builder.saveModelProto("model.onnx")
+    model = popart.Builder("model.onnx").getModelProto()
+    data = {"x": np.ones(2, np.float32)}
+    with popart_models.device() as device:
+        adam = popart.Adam({"defaultLearningRate": (1.0, True)})
+        session = popart_models.trainer(model, loss, device, adam)
+        assert popart_models.run(session, data)[loss] == 1
+        expected = popart_models.weights(session, *"ab", "Accl1___a", "Accl1___b")
+        session.modelToHost("after.onnx")
+        with pytest.raises(popart.popart_exception, match="Unrecognised file name 'inner"):
+            session.modelToHost("inner/after.onnx")
+        found = np.fromfile("weights", np.float32)
+        # The weights in the order of the model, then those of each kind of their state.
+        np.testing.assert_array_equal(found[:4], np.concatenate(expected[:2]))
+        first = next(i for i in range(4, 9) if np.array_equal(found[i : i + 2], expected[2]))
+        np.testing.assert_array_equal(found[first + 2 : first + 4], expected[3])
+        monkeypatch.chdir(inner)
+        with pytest.raises(RuntimeError, match="it doesn't exist or is not accessible"):
+            popart.Builder("../model.onnx")
+        with pytest.raises(popart.popart_exception, match="but file 'weights' does not exist"):
+            popart_models.trainer(model, loss, device)
 
 
 def test_external_data_is_read_moved_and_written_in_place(tmp_path):

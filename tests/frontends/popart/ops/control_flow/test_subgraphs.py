@@ -76,7 +76,7 @@ def test_what_loops_cannot_carry_is_refused():
     for count, shape, message in (
         (np.array(2, np.float32), [3], "unsupported trip count data type"),
         (np.array(2, np.int32), [4], "before an iteration"),
-        (None, [3], "Need the value of the Loop input"),
+        (None, [3], "Need the value of the ai.onnx.Loop:1 input 'M'"),
     ):
         builder = popart.Builder()
         x = builder.aiOnnx.constant(np.zeros(3, np.float32))
@@ -95,16 +95,17 @@ def test_what_loops_cannot_carry_is_refused():
 
 def scan(builder, *inputs, axes=(0, 1)):
     body = builder.createSubgraphBuilder()
-    state, a, b = (body.addInputTensor("FLOAT", [2]) for _ in range(3))
+    state, a, b = (body.addInputTensor("FLOAT", shape) for shape in ([1, 2], [1, 2], [2, 1]))
+    b = body.aiOnnx.transpose([b], [1, 0])
     total = body.aiOnnx.add([state, body.aiOnnx.mul([a, b])])
     body.addOutputTensor(total)
     body.addOutputTensor(body.aiOnnx.sub([total, a]))
     return builder.aiOnnx.scan(list(inputs), 2, body, 2, list(axes), [0, 1], [1], [1])
 
 
-def test_scan_follows_axes_and_directions():
+def test_scan_keeps_axes_and_joins_results():
     builder = popart.Builder()
-    state, a, b = np.float32([1, 2]), X.T, X[:, ::-1] * 0.5
+    state, a, b = np.float32([[1, 2]]), X.T, X[:, ::-1] * 0.5
     ids = [builder.addInputTensor(popart.TensorInfo(array)) for array in (state, a, b)]
     outputs = scan(builder, *ids)
     found = popart_models.infer(builder.getModelProto(), dict(zip(ids, (state, a, b))), outputs)
@@ -112,13 +113,14 @@ def test_scan_follows_axes_and_directions():
     for one, two in zip(a, b.T[::-1]):
         state = state + one * two
         stacked.append(state - one)
+    expected = np.concatenate(stacked[::-1], 1)
     np.testing.assert_allclose(found[outputs[0]], state)
-    np.testing.assert_allclose(found[outputs[1]], np.stack(stacked[::-1], 1))
+    np.testing.assert_allclose(found[outputs[1]], expected)
 
 
 def test_scans_of_other_lengths_are_refused():
     builder = popart.Builder()
-    ids = [builder.addInputTensor("FLOAT", shape) for shape in ([2], [3, 2], [2, 4])]
+    ids = [builder.addInputTensor("FLOAT", shape) for shape in ([1, 2], [3, 2], [2, 4])]
     raises(builder, scan(builder, *ids)[0], "Number of iterations required by the inputs do not")
 
 
@@ -129,15 +131,33 @@ def test_calls_that_do_not_fit_are_refused():
     callee.addOutputTensor(callee.aiOnnx.exp([callee.addInputTensor("FLOAT", [3])]))
     with pytest.raises(popart.popart_exception, match=r"number of inputs \(2\) does not match"):
         builder.aiGraphcore.call([x, x], 1, callee)
-    raises(builder, builder.aiGraphcore.call([x], 1, callee)[0], "does not match callee input")
+    i = builder.addInputTensor("INT32", [3])
+    raises(builder, builder.aiGraphcore.call([i], 1, callee)[0], "does not match callee input")
     builder = popart.Builder()
     x = builder.addInputTensor("FLOAT", [2])
     branches = [builder.createSubgraphBuilder() for _ in range(2)]
     branches[0].addOutputTensor(branches[0].aiOnnx.exp([x]))
     branches[1].addOutputTensor(branches[1].aiOnnx.concat([x, x], 0))
-    raises(builder, builder.aiOnnx.logical_if([x], 1, *branches)[0], "must be a BOOL scalar")
+    raises(builder, builder.aiOnnx.logical_if([x], 1, *branches)[0], "must have one element")
     c = builder.aiOnnx.constant(np.array(True))
     raises(builder, builder.aiOnnx.logical_if([c], 1, *branches)[0], "outputs of its branches")
+
+
+def test_conditions_and_inputs_may_have_other_shapes_and_types():
+    builder = popart.Builder()
+    x, c = builder.addInputTensor("FLOAT", [3]), builder.addInputTensor("FLOAT", [1])
+    branches = [builder.createSubgraphBuilder() for _ in range(2)]
+    branches[0].addOutputTensor(branches[0].aiOnnx.neg([x]))
+    branches[1].addOutputTensor(branches[1].aiOnnx.abs([x]))
+    (y,) = builder.aiOnnx.logical_if([c], 1, *branches)
+    callee = builder.createSubgraphBuilder()
+    callee.addOutputTensor(callee.aiOnnx.exp([callee.addInputTensor("FLOAT", [2])]))
+    (z,) = builder.aiGraphcore.call([y], 1, callee)
+    for value, expected in ((0.0, -W), (2.0, np.abs(W))):
+        data = {x: W, c: np.array([value], np.float32)}
+        found = popart_models.infer(builder.getModelProto(), data, [y, z])
+        np.testing.assert_array_equal(found[y], expected)
+        np.testing.assert_allclose(found[z], np.exp(expected), 1e-6)
 
 
 def test_graphs_run_on_the_ipu_of_what_calls_them():

@@ -121,6 +121,29 @@ def test_layers_follow_their_equations():
     popart_models.check_ops(CASES)
 
 
+@pytest.mark.parametrize("method, gates, outputs", [("rnn", 1, 2), ("gru", 3, 2), ("lstm", 4, 3)])
+def test_saturated_gates_have_gradients(method, gates, outputs):
+    """One step of weights 1, so that all gates see the input, from the state 0."""
+    x = np.linspace(-9, 9, 37).reshape(1, -1, 1)
+    builder = popart.Builder()
+    data = builder.addInitializedInputTensor(x.astype(np.float32))
+    w = builder.aiOnnx.constant(np.ones((1, gates, 1), np.float32))
+    y = getattr(builder.aiOnnx, method)([data, w, w], outputs)[0]
+    loss = builder.aiGraphcore.identityloss([y], popart.ReductionType.Sum)
+    found = popart_models.differentiate(builder.getModelProto(), loss, {}, [data], [y])
+    t, s = np.tanh(x), 1 / (1 + np.exp(-x))
+    if method == "rnn":
+        value, slope = t, 1 - t * t
+    elif method == "gru":
+        value, slope = (1 - s) * t, (1 - s) * (1 - t * t) - s * (1 - s) * t
+    else:
+        outer = np.tanh(s * t)
+        inner = s * (1 - s) * t + s * (1 - t * t)
+        value, slope = s * outer, s * (1 - s) * outer + s * (1 - outer * outer) * inner
+    np.testing.assert_allclose(found[y][:, 0], value, 0, 1.5e-7)
+    np.testing.assert_allclose(found[data], slope, 1e-5, 1.5e-7)
+
+
 def test_layers_in_float16():
     cases = {
         name: (adds, [array.astype(np.float16) for array in given], reference)

@@ -66,7 +66,7 @@ def test_beam_search_finds_the_most_probable_labels():
     decoded, scores = tf.nn.ctc_beam_search_decoder(rolled, INPUTS.astype(np.int32), 20, 2)
     values, counts, labels = (found[name] for name in outputs)
     assert counts.dtype == labels.dtype == np.uint32
-    np.testing.assert_allclose(values, -scores.numpy(), 1e-3)
+    np.testing.assert_allclose(values, scores.numpy(), 1e-3)
     for path, sparse in enumerate(decoded):
         dense = tf.sparse.to_dense(sparse, -1).numpy() + 1
         for row in range(N):

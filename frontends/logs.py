@@ -19,6 +19,8 @@ PARTS = (
     *("python", "none"),
 )
 _ALL = "all"
+# The libraries that PopART compiles with: their level has a variable of its own.
+_LIBRARIES = "poplibs"
 _ORDER = (*LEVELS, OFF)
 
 
@@ -58,8 +60,24 @@ class Logger:
             level: "TRACE", "DEBUG", "INFO", "WARN", "ERR", "CRITICAL" or "OFF"; other names stand
                 for "OFF".
         """
-        for part in PARTS if self.name == _ALL else (self.name,):
+        for part in (*PARTS, _LIBRARIES) if self.name == _ALL else (self.name,):
             _state.levels[part] = _known(level)
+
+    def trace(self, message: str) -> None:
+        """Logs a message of the level TRACE.
+
+        Args:
+            message: the text.
+        """
+        self._log("TRACE", message)
+
+    def shows(self, level: str) -> bool:
+        """Returns whether messages of a level are shown: making them may cost time.
+
+        Args:
+            level: the level, such as "DEBUG".
+        """
+        return _ORDER.index(level) >= _ORDER.index(_level(self.name))
 
     def debug(self, message: str) -> None:
         """Logs a message of the level DEBUG.
@@ -102,10 +120,11 @@ class Logger:
         self._log("CRITICAL", message)
 
     def _log(self, level: str, message: str) -> None:
-        if _ORDER.index(level) < _ORDER.index(_level(self.name)):
+        if not self.shows(level):
             return
         now = datetime.datetime.now(datetime.timezone.utc)
         namespace = "popart:popart" if self.name == _ALL else f"popart:{self.name}"
+        namespace = _LIBRARIES if self.name == _LIBRARIES else namespace
         thread = f"{os.getpid()}.{threading.get_native_id()}"
         _write(f"{now:%Y-%m-%dT%H:%M:%S.%fZ} {namespace} {thread} {LEVELS[level]}: {message}")
 
@@ -117,6 +136,8 @@ def _known(level: str) -> str:
 def _level(name: str) -> str:
     """Returns the level of a part, as the environment says it if nobody has set it."""
     part = "popart" if name == _ALL else name
+    if part == _LIBRARIES and os.environ.get("POPLIBS_LOG_LEVEL"):
+        return _known(os.environ["POPLIBS_LOG_LEVEL"])
     if part not in _state.levels:
         _state.levels[part] = _known(_configured().get(part) or _of_environment())
     return _state.levels[part]

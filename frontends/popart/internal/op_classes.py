@@ -1,0 +1,73 @@
+"""Classes of ops for `isinstance` in hooks: the module `popart._internal.ir.op`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from tensorflow_ipu.frontends.popxl.core.op import Op
+
+# Class -> the types of ops that it stands for, those that write into an input among them.
+_TYPES = {
+    "AccumulateOp": "Accumulate AccumulateMean AccumulateSquare AccumulateMovingAverage"
+    " AccumulateMovingAverageSquare",
+    "AddOp": "Add AddInplace",
+    "CallOp": "Call",
+    "CastOp": "Cast",
+    "ConcatOp": "Concat ConcatInplace",
+    "ConvOp": "Conv",
+    "DivOp": "Div",
+    "DropoutOp": "Dropout",
+    "GatherOp": "Gather TiedGather",
+    "GeluOp": "Gelu GeluInplace",
+    "GroupNormOp": "GroupNormalization",
+    "IfOp": "If",
+    "InitOp": "Init",
+    "IpuCopyOp": "IpuCopy",
+    "LoopOp": "Loop",
+    "MatMulOp": "MatMul",
+    "MulOp": "Mul",
+    "ReduceMeanOp": "ReduceMean",
+    "ReduceSumOp": "ReduceSum",
+    "ReluOp": "Relu ReluInplace",
+    "ReshapeOp": "Reshape ReshapeInplace",
+    "ScaledAddOp": "ScaledAdd ScaledAddInplace",
+    "SliceOp": "Slice SliceInplace",
+    "SoftmaxOp": "Softmax",
+    "SplitOp": "Split",
+    "SubtractOp": "Sub",
+    "SumOp": "Sum",
+    "TransposeOp": "Transpose TransposeInplace",
+}
+_EXCHANGE_TYPES = {
+    "HostLoadOp": "HostLoad",
+    "HostStoreOp": "HostStore",
+    "MultiExchangeOp": "MultiExchange",
+    "RemoteLoadOp": "RemoteLoad RemoteLoadInplace",
+    "RemoteStoreOp": "RemoteStore",
+}
+
+
+class _OfTypes(type):
+    """The class of a class that an op is an instance of by its type."""
+
+    types: frozenset[str]
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Op) and instance.kind.type in cls.types
+
+
+def _classes(table: dict[str, str]) -> dict[str, type]:
+    """Makes the classes of a table."""
+    return {
+        name: _OfTypes(
+            name, (), {"types": frozenset(types.split()), "__doc__": f"Ops of the types {types}."}
+        )
+        for name, types in table.items()
+    }
+
+
+globals().update(_classes(_TYPES))
+#: Classes of ops that move data between the device and other memory.
+exchange = SimpleNamespace(**_classes(_EXCHANGE_TYPES))
+
+__all__ = [*_TYPES, "exchange"]  # noqa: PLE0604 - names of a table
