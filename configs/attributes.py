@@ -13,6 +13,7 @@ from tensorflow_ipu.configs.declarations import (
     Group,
     Option,
     has_type,
+    plain_type_text,
     suggestion,
     type_text,
     walk,
@@ -122,8 +123,9 @@ class AttributeMetadata:
         if isinstance(self._node.type, enum.EnumMeta):
             members = ", ".join(map(str, self._node.type.__members__.values()))
             hint = f" Choose one of {members}."
+        wanted = plain_type_text(self._node.type)
         raise TypeError(
-            f"Trying to set {self._name} to {shown(value)}, but it must be of type {self.type}. "
+            f"Trying to set {self._name} to {shown(value)}, but it must be of type {wanted}. "
             f"Received: {type(value).__name__}.{hint}"
         )
 

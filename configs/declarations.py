@@ -73,6 +73,17 @@ def type_text(hint: Any) -> str:
     return f"typing.{name}[{', '.join(type_text(arg) for arg in typing.get_args(hint))}]"
 
 
+def plain_type_text(hint: Any) -> str:
+    """Returns a type in words, such as `int, list of int or tuple of int`."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is None:
+        return str(hint.__name__)
+    if origin is not typing.Union:
+        return f"{origin.__name__} of {plain_type_text(arguments[0])}"
+    *others, last = map(plain_type_text, arguments)
+    return f"{', '.join(others)} or {last}"
+
+
 def has_type(value: Any, hint: Any) -> bool:
     """Returns whether `value` is exactly of type `hint`: no subclasses, so True is not an int."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

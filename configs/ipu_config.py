@@ -18,7 +18,7 @@ from tensorflow_ipu.configs.enums import (
     StochasticRoundingBehaviour,
 )
 from tensorflow_ipu.configs.machine import MOST_IPUS
-from tensorflow_ipu.configs.ranges import BYTES, COUNT, FOLDER, INT32, PROPORTION, Range
+from tensorflow_ipu.configs.ranges import BYTES, COUNT, FOLDER, INT32, MULTIPLE, Range
 
 IntOrInts = Union[int, List[int], Tuple[int, ...]]
 
@@ -291,7 +291,7 @@ _IO_TILES = Group(
             0.9,
             _MODEL,
             "Part of the memory of the reserved tiles that may hold data.",
-            allowed=PROPORTION,
+            allowed=MULTIPLE,
         ),
     ),
 )

@@ -190,4 +190,7 @@ BYTES = Range(0, INT64, "bytes")
 #: A part of something.
 PROPORTION = Range(0.0, 1.0)
 
+#: A multiple of something.
+MULTIPLE = Range(0.0, float(INT32))
+
 FOLDER = Folder()

@@ -263,7 +263,7 @@ def _shown(shape: tensor_shape.TensorShape) -> str:
 
 def _wrong_type(index: int, tensor: tensor_lib.Tensor, spec: tensor_lib.TensorSpec) -> str:
     return (
-        f"Mismatched input dtype at position {index} ('{spec.name}'). Expected {spec.dtype.name}, "
+        f"Mismatched input dtype at position {index} ('{spec.name}'). Expected {spec.dtype}, "
         f"but input {index} has dtype {tensor.dtype.name}."
     )
 

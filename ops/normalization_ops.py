@@ -266,7 +266,7 @@ def grouping_of(
             "Unsupported data format: channels_axis must be 1 or the last one (-1). Received: "
             f"channels_axis={channels_axis} for inputs of shape {shape}. Transpose the inputs."
         )
-    channels = shape[axis]
+    channels = shape.as_list()[axis]
     if channels is None:
         raise ValueError(
             f"Inputs {name} has undefined channel dimension. The number of channels must be known "

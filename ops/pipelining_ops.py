@@ -68,8 +68,7 @@ def pipeline(
     accumulate_outfeed_dtype: AccumulatorDtype = None,
     outfeed_mask: Sequence[bool] | None = None,
     name: str | None = None,
-    reduction_method: GradientAccumulationReductionMethod
-    | str = GradientAccumulationReductionMethod.SUM,
+    reduction_method: GradientAccumulationReductionMethod | str | None = None,
     gradient_accumulation_for_captured_grads: bool = True,
 ) -> ops.Operation:
     """Runs mini-batches through stages on several IPUs, and trains the stages if asked to.
@@ -119,7 +118,9 @@ def pipeline(
         accumulate_outfeed_dtype: type of those sums, like `gradient_accumulation_dtype`.
         outfeed_mask: for each result of the last stage, whether to leave it out of the outfeed.
         name: name for the pipeline.
-        reduction_method: how the gradients of mini-batches become one.
+        reduction_method: how the gradients of mini-batches become one; their sum when None. A
+            program that names it gets the single result of an inference pipeline as a bare tensor
+            in graph mode, too, and not as a list of one.
         gradient_accumulation_for_captured_grads: whether captured gradients are accumulated like
             the others. If not, the optimizer gets those of the last mini-batch.
 
@@ -175,7 +176,12 @@ def pipeline(
         schedule=pipeline_schedule,
         recomputation_mode=recomputation_mode,
         gradient_dtype=gradient_accumulation_dtype,
-        reduction=GradientAccumulationReductionMethod.parse(reduction_method),
+        reduction=GradientAccumulationReductionMethod.parse(
+            GradientAccumulationReductionMethod.SUM
+            if reduction_method is None
+            else reduction_method
+        ),
+        names_reduction=reduction_method is not None,
         outfeed_loss=bool(outfeed_loss),
         outfeed_mask=None if outfeed_mask is None else tuple(bool(out) for out in outfeed_mask),
         accumulate_outfeed=bool(accumulate_outfeed),

@@ -102,11 +102,28 @@ def _modules(folder: str, root: str, table: Mapping[str, str]) -> Files:
         elif name in packages:
             prefix = f"{name}." if name else ""
             inside = {n[len(prefix) :].split(".")[0] for n in table if n.startswith(prefix)} - {""}
-            lines = [f"from {public} import {child} as {child}" for child in sorted(inside)]
+            lines = [
+                f"from {public} import {child} as {child}"
+                for child in sorted(inside)
+                if not _has_function(table.get(name), child)
+            ]
             files[f"{path}/__init__.pyi"] = _text([*everything, *lines])
         else:
             files[f"{path}.pyi"] = _text(everything)
     return files
+
+
+def _has_function(module: str | None, name: str) -> bool:
+    """Returns whether a package has a function with the name of one of its modules.
+
+    Args:
+        module: the package below `tensorflow_ipu`; None or empty if there is no code in it.
+        name: the name.
+    """
+    if not module:
+        return False
+    package = importlib.import_module(f"{_api.PACKAGE}.{module}")
+    return inspect.isfunction(getattr(package, name, None))
 
 
 def _text(lines: list[str]) -> str:

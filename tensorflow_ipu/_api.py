@@ -211,9 +211,60 @@ POPXL_MODULES = {
                 "streams",
                 "tensor",
             ),
-            *("random_seed", "tensor_location", "transforms", "utils", "ops.var_updates"),
+            *("random_seed", "tensor_location", "testing", "transforms", "typing_", "utils"),
+            *("ops.utils", "ops.var_updates"),
         )
     },
+    "tensorlocation": "frontends.popxl.tensor_location",
+    "ops.collectives.collectives": "frontends.popxl.ops.collectives.operators",
+    "ops.negative_log_likelihood": "frontends.popxl.ops.nn.losses",
+}
+
+# Modules of `popxl` with the name of a function: a path leads to the module, the attribute of the
+# package is the function. Module of `tensorflow_ipu` -> the names.
+_POPXL_FUNCTIONS = {
+    "remote_buffers": "remote_buffer",
+    "transforms.autodiff": "transforms.autodiff",
+    "ops.arithmetic": "ops.add ops.div ops.fmod ops.maximum ops.mul ops.pow ops.sub",
+    "ops.casts": "ops.cast ops.init ops.io_tile_copy ops.ipu_copy",
+    "ops.control.calls": "ops.call",
+    "ops.control.conditionals": "ops.conditional",
+    "ops.control.loops": "ops.repeat",
+    "ops.elements.dynamic_slices": "ops.dynamic_slice ops.dynamic_update",
+    "ops.elements.grouped": "ops.groupedgather ops.scatter_reduce",
+    "ops.elements.indexing": "ops.gather ops.onehot ops.scatter ops.tied_gather",
+    "ops.elementwise": "ops.abs ops.ceil ops.cos ops.exp ops.floor ops.gelu ops.geluerf"
+    " ops.isfinite ops.isinf ops.isnan ops.log ops.log2 ops.negate ops.relu ops.sign ops.sin"
+    " ops.softmax ops.sqrt ops.swish ops.tanh",
+    "ops.float8": "ops.pow2scale_cast_from_fp8 ops.pow2scale_cast_to_fp8",
+    "ops.host": "ops.host_load ops.host_store",
+    "ops.joining": "ops.concat ops.split",
+    "ops.linear": "ops.matmul",
+    "ops.logic": "ops.equal ops.greater ops.logical_and ops.logical_not ops.logical_or ops.where",
+    "ops.misc": "ops.clamp ops.increment_mod ops.scaled_add",
+    "ops.movement": "ops.detach ops.flatten ops.identity ops.rename ops.reshape ops.squeeze"
+    " ops.transpose",
+    "ops.nn.convolution": "ops.conv",
+    "ops.nn.interpolation": "ops.interpolate",
+    "ops.nn.losses": "ops.nll_loss",
+    "ops.nn.normalization": "ops.batch_norm_inference ops.group_norm ops.layer_norm",
+    "ops.nn.pooling": "ops.average_pool ops.max_pool",
+    "ops.nn.regions": "ops.roi_align",
+    "ops.nn.transposed": "ops.conv_transpose",
+    "ops.optimizers": "ops.lamb_square",
+    "ops.printing": "ops.print_tensor",
+    "ops.random": "ops.dropout ops.random_normal ops.random_uniform ops.shaped_dropout",
+    "ops.random_seed": "ops.split_random_seed",
+    "ops.reductions": "ops.l1 ops.l2 ops.logsum ops.logsumexp ops.max ops.mean ops.median ops.min"
+    " ops.prod ops.sum ops.sumsquare",
+    "ops.remote": "ops.remote_code_load ops.remote_load ops.remote_store",
+    "ops.slicing": "ops.slice ops.subsample",
+    "ops.sorting": "ops.argmax ops.argmin ops.cumsum ops.histogram ops.topk",
+}
+POPXL_FUNCTION_PATHS = {
+    name: f"frontends.popxl.{module}"
+    for module, names in _POPXL_FUNCTIONS.items()
+    for name in names.split()
 }
 
 # Public module `popxl_addons`, and those below it -> module of `tensorflow_ipu`.
@@ -222,19 +273,33 @@ POPXL_ADDONS_MODULES = {
     **{
         name: f"frontends.popxl_addons.{name}"
         for name in (
-            *("array_munging", "debugging", "dot_tree", "graph", "graph_cache", "layers"),
-            *("layers.conv", "layers.embedding", "layers.layer_norm_distributed", "layers.linear"),
+            *("array_munging", "debugging", "dot_tree", "graph", "graph_cache", "graph_common"),
+            *("layers", "layers.conv", "layers.embedding", "layers.group_norm"),
+            *("layers.layer_norm", "layers.layer_norm_distributed", "layers.linear"),
             *("layers.linear_fp8", "layers.linear_gq", "optimizers.adam"),
             *("module", "named_replica_grouping", "named_tensors", "ops", "optimizers"),
-            *("ops.cross_entropy_sharded_loss", "ops.cross_entropy_sharded_wr_loss"),
-            *("ops.cross_entropy", "ops.fp8_amax_scale", "ops.fp8_mse_scale"),
-            *("ops.grad_reduce_square_add", "ops.group_quantize_decompress"),
-            *("ops.layer_norm_distributed", "ops.linear_layout", "ops.replicated_all_reduce_TP"),
-            *("ops.replicated_strided_collectives", "ops.rotary_pos_embed"),
-            *("ops.static_sparse_ops", "patterns", "remote"),
+            *("ops.cross_entropy", "ops.fp8_amax_scale", "ops.fp8_utils", "ops.streams"),
+            # Each of these is a package, and a module in it of the same name.
+            *(
+                name
+                for op in (
+                    *("cross_entropy_sharded_loss", "cross_entropy_sharded_wr_loss"),
+                    *("fp8_mse_scale", "grad_reduce_square_add", "group_quantize_decompress"),
+                    *("layer_norm_distributed", "linear_layout", "replicated_all_reduce_TP"),
+                    "rotary_pos_embed",
+                )
+                for name in (f"ops.{op}", f"ops.{op}.{op}")
+            ),
+            "ops.replicated_strided_collectives",
+            "ops.replicated_strided_collectives.replicated_all_gather_strided",
+            "ops.replicated_strided_collectives.replicated_all_reduce_strided",
+            "ops.replicated_strided_collectives.replicated_reduce_scatter_strided",
+            *("ops.static_sparse_ops", "ops.static_sparse_ops.dense_sparse_matmul"),
+            *("patterns", "remote"),
             *("performance_utils", "streams", "task_session", "testing_utils", "transforms"),
             *("route_tensor", "rts", "seed_variable", "utils", "variable_factory"),
-            *("transforms.autodiff", "transforms.pipelining", "transforms.recompute"),
+            *("transforms.autodiff", "transforms.pipelining", "transforms.recomputation"),
+            *("transforms.available_memory_proportion", "transforms.use_fc_pass"),
             *("transforms.batch_serialisation", "transforms.repeat_graph"),
         )
     },
@@ -253,7 +318,7 @@ POPART_MODULES = {
 POPART_CORE_MODULES = {"": "frontends.popart.core"}
 
 # Public module `pva` -> module of `tensorflow_ipu`.
-PVA_MODULES = {"": "frontends.pva"}
+PVA_MODULES = {"": "frontends.pva", "pva_core": "frontends.pva"}
 
 
 def lazy_modules(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":

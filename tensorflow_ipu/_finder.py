@@ -51,7 +51,7 @@ _ROOTS = {
     POPLAR: ("", _api.POPLAR_MODULES),
     ADDONS: ("", _api.ADDONS_MODULES),
     POPDIST: ("", _api.POPDIST_MODULES),
-    POPXL: ("", _api.POPXL_MODULES),
+    POPXL: ("", {**_api.POPXL_MODULES, **_api.POPXL_FUNCTION_PATHS}),
     POPXL_ADDONS: ("", _api.POPXL_ADDONS_MODULES),
     POPART: ("", _api.POPART_MODULES),
     POPART_CORE: ("", _api.POPART_CORE_MODULES),

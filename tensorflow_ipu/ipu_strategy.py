@@ -125,9 +125,19 @@ class IPUStrategyV1(one_device_strategy.OneDeviceStrategyV1, DeviceStrategy):
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         """Raises an error: use `run`.
 
+        Args:
+            *args: those of `run`.
+            **kwargs: likewise.
+
+        Returns:
+            The result of `run`, under `tensorflow-ipu run`, which gives all strategies this method.
+
         Raises:
-            RuntimeError: Always.
+            RuntimeError: Always else.
         """
+        former = getattr(super(), "experimental_run_v2", None)
+        if former is not None:
+            return former(*args, **kwargs)
         raise RuntimeError(
             "IPUStrategy.experimental_run_v2 has been deleted. Call IPUStrategy.run instead."
         )

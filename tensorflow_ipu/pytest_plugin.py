@@ -66,7 +66,7 @@ def _check(report: Report, path: Path, update: bool, tolerance: float | None) ->
     from tensorflow_ipu import private_files
     from tensorflow_ipu.profiler import budget, snapshot
 
-    used = snapshot.of_plan(report.plan)
+    used = snapshot.of_report(report)
     if not update and not path.exists():
         pytest.fail(f"There is no budget {path}: run `pytest {_UPDATE}` to make it.")
     known = budget.load(path) if path.exists() else budget.Budget({}, {})

@@ -34,6 +34,8 @@ class PipelineArguments:
         count: Mini-batches of an execution: an int or a scalar int32 tensor.
         memory: Options that decide where variables and activations are kept.
         stage_options: Poplar options, as dicts, by part of the pipeline.
+        names_reduction: Whether the user named the reduction, which programs for the SDKs of
+            TensorFlow 1 cannot.
         accumulate_captured: Whether captured gradients are accumulated.
     """
 
@@ -50,6 +52,7 @@ class PipelineArguments:
     recomputation_mode: RecomputationMode
     gradient_dtype: AccumulatorDtype
     reduction: GradientAccumulationReductionMethod
+    names_reduction: bool
     outfeed_loss: bool
     outfeed_mask: tuple[bool, ...] | None
     accumulate_outfeed: bool
@@ -214,7 +217,9 @@ def _check_outfeed(arguments: PipelineArguments) -> None:
             )
     queue = arguments.outfeed_queue
     if arguments.outfeed_loss and queue is None:
-        raise ValueError("`outfeed_loss` needs an `outfeed_queue` for the loss.")
+        raise ValueError(
+            "An outfeed_queue must be provided when outfeed_loss is True, for the loss."
+        )
     if not arguments.accumulate_outfeed:
         return
     if queue is None:

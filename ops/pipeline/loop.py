@@ -69,13 +69,15 @@ def _mini_batch(arguments: PipelineArguments, known_count: int | None) -> ops.Op
     )
     update = None
     loss = None
+    # Also refuses outputs without a queue, before gradients are computed.
+    sent = None if arguments.outfeed_loss else _outfeed_value(arguments, outputs)
     if arguments.optimizer_function is not None:
         result = _call_optimizer_function(arguments.optimizer_function, outputs)
         loss = result.loss
         update = WeightUpdate(arguments, result, runner)
         update.accumulate(batches)
     with stage_scope(len(arguments.stages) - 1, arguments.devices[-1][-1]):
-        sent = _outfeed_value(arguments, outputs, loss)
+        sent = loss if arguments.outfeed_loss else sent
         totals = _Totals(arguments, sent, batches) if arguments.accumulate_outfeed else None
         now = [] if sent is None or totals else [arguments.outfeed_queue.enqueue(sent)]
 
@@ -130,15 +132,13 @@ def _call_optimizer_function(function: Callable[..., Any], outputs: Any) -> Opti
     return result
 
 
-def _outfeed_value(arguments: PipelineArguments, outputs: Any, loss: Any) -> Any:
-    """Returns what goes to the outfeed for a mini-batch, or None for nothing.
+def _outfeed_value(arguments: PipelineArguments, outputs: Any) -> Any:
+    """Returns the outputs that go to the outfeed for a mini-batch, or None for nothing.
 
     Raises:
         ValueError: If there are outputs and no queue, or the mask has another length.
     """
     values, named = as_arguments(outputs)
-    if arguments.outfeed_loss:
-        return loss
     if arguments.training:
         return _masked(arguments, [*values, *named.values()])
     if not values and not named:
@@ -148,7 +148,7 @@ def _outfeed_value(arguments: PipelineArguments, outputs: Any, loss: Any) -> Any
         return named
     single = not isinstance(outputs, (list, tuple))
     # What a program written for TensorFlow 1 gets for a single tensor is a list of one.
-    return outputs if single and tf2.enabled() else values
+    return outputs if single and (tf2.enabled() or arguments.names_reduction) else values
 
 
 def _masked(arguments: PipelineArguments, values: list[Any]) -> list[Any] | None:

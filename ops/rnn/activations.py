@@ -18,6 +18,11 @@ ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
 # The reference leaves out relu: the gates need values that are bounded.
 RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
 
+#: The name of `precise_tanh`.
+PRECISE_TANH = "precise_tanh"
+# From here on TensorFlow's tanh of float32 is less precise than 1 - 2 / (exp(2 x) + 1).
+_LARGE = 0.5
+
 # Other names that TensorFlow's functions have.
 _ALIASES = {"softmax_v2": "softmax"}
 _LIBRARIES = ("tensorflow_ipu", *packages.LIBRARIES)
@@ -60,11 +65,32 @@ def _functions() -> dict[str, Callable[[tf.Tensor], tf.Tensor]]:
     return {
         LINEAR: tf.identity,
         "tanh": tf.tanh,
+        PRECISE_TANH: precise_tanh,
         "relu": tf.nn.relu,
         "softmax": tf.nn.softmax,
         "sigmoid": tf.sigmoid,
         "hard_sigmoid": _hard_sigmoid,
     }
+
+
+def precise_tanh(x: tf.Tensor) -> tf.Tensor:
+    """Returns hyperbolic tangents within 1e-7, which are not 1 before float32 rounds them to it.
+
+    TensorFlow's are 1 from 7.9 on, where the gradient is still 5e-7.
+
+    Args:
+        x: the tensor.
+    """
+    if x.dtype != tf.float32:
+        return tf.tanh(x)
+
+    @tf.custom_gradient
+    def computed(x: tf.Tensor) -> Any:
+        far = tf.sign(x) * (1 - 2 / (tf.exp(2 * tf.abs(x)) + 1))
+        result = tf.where(tf.abs(x) < _LARGE, tf.tanh(x), far)
+        return result, lambda above: above * (1 - result * result)
+
+    return computed(x)
 
 
 def _hard_sigmoid(x: tf.Tensor) -> tf.Tensor:

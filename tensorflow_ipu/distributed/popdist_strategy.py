@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from absl import logging
 from tensorflow.python.distribute import reduce_util
 from tensorflow.python.framework import ops
+from tensorflow.python.ops import array_ops
+from tensorflow.python.util import nest
 
 from tensorflow_ipu.compiler import current_scope, trace
 from tensorflow_ipu.configs.ipu_config import IPUConfig
@@ -45,12 +48,13 @@ class PopDistExtended(InstanceExtended):
         if not trace.in_cluster():
             return super()._reduce_to(reduce_op, value, destinations, options)
         if not self._add_reductions:
-            return value
-        self._check_configured()
+            tensors = array_ops.identity_n(nest.flatten(value))
+            return nest.pack_sequence_as(value, tensors)
+        self._warn_if_configured_for_fewer()
         return over_replicas(reduce_op, value)
 
-    def _check_configured(self) -> None:
-        """Refuses to reduce over the replicas of this instance only, which nobody would notice.
+    def _warn_if_configured_for_fewer(self) -> None:
+        """Says that replicas of other instances are left out, which nobody would notice.
 
         In graph mode the configuration may come after the program is built.
         """
@@ -59,10 +63,13 @@ class PopDistExtended(InstanceExtended):
         count = self._container_strategy().instances.count
         configured = system.current().process_count
         if configured != count:
-            raise RuntimeError(
-                f"The strategy reduces over {count} instances, but the IPUs are configured for "
-                f"{configured}. Before config.configure_ipu_system() call "
-                "popdist.tensorflow.set_ipu_config(config), or strategy.update_ipu_config(config)."
+            logging.warning(
+                "The strategy reduces over %d instances, but the IPUs are configured for %d, so "
+                "programs reduce over the replicas of these only. Before "
+                "config.configure_ipu_system() call popdist.tensorflow.set_ipu_config(config), or "
+                "strategy.update_ipu_config(config).",
+                count,
+                configured,
             )
 
     def _broadcast_to(self, tensor: Any, destinations: Any) -> Any:

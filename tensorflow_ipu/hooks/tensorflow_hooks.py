@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from tensorflow.python.autograph.core import ag_ctx
 from tensorflow.python.autograph.core import config as autograph_config
 from tensorflow.python.autograph.impl import api as autograph
@@ -41,6 +42,7 @@ from tensorflow_ipu.compiler import compile as compile_lib
 from tensorflow_ipu.compiler import current_scope, placed_clusters, tf_functions, trace
 from tensorflow_ipu.device import system
 from tensorflow_ipu.hooks import call_hooks, gradient_hooks
+from tensorflow_ipu.runtime import native
 
 
 @functools.cache
@@ -54,6 +56,7 @@ def install() -> None:
     gradient_hooks.install()
     call_hooks.install()
     _hook_graphs()
+    _hook_seeds()
     system.subscribe(_compile_placed_ops)
 
 
@@ -205,6 +208,27 @@ def _hook_graphs() -> None:
     """
     _after_init(session.BaseSession, lambda made: placed_clusters.note_graph(made.graph))
     _after_init(func_graph.FuncGraph, placed_clusters.note_graph)
+
+
+def _hook_seeds() -> None:
+    """Lets `tf.random.set_seed` reseed IPUs too, so that programs after it repeat.
+
+    For programs without an IPU nothing changes: only IPUs have the generators that are reseeded.
+    """
+    set_of_tensorflow = context.Context._set_global_seed
+
+    @functools.wraps(set_of_tensorflow)
+    def set_with_ipus(self: context.Context, seed: Any) -> None:
+        set_of_tensorflow(self, seed)
+        _reseed_ipus(seed)
+
+    context.Context._set_global_seed = set_with_ipus
+    _reseed_ipus(context.global_seed())
+
+
+def _reseed_ipus(seed: Any) -> None:
+    if seed is not None:
+        native.reseed_devices(int(np.array(seed)))
 
 
 def _after_init(owner: type, note: Callable[[Any], None]) -> None:

@@ -15,6 +15,14 @@ from tensorflow.python.framework import errors
 from tensorflow_ipu.device import process, system
 from tensorflow_ipu.runtime import eager_errors, interpreter, native_library
 
+native_library.list_devices()
+
+# The TensorFlow devices `/device:IPU:k`: `kMaxDevices` in native/engine/device_state.h.
+_DEVICES = 16
+
+# TensorFlow device -> whether its replicas get equal seeds, where a program has said so.
+_identical_replicas: dict[int, bool] = {}
+
 # How long the engine waits before Python has its turn to handle signals.
 _POLL_MICROSECONDS = 50 * 1000
 
@@ -205,6 +213,18 @@ def reply_error_text(request: int, message: str) -> None:
     native_library.load().tfipu_reply_error_text(request, message.encode())
 
 
+def reseed_devices(seed: int) -> None:
+    """Reseeds the random generators of all TensorFlow devices, each with numbers of its own.
+
+    Replicas go on to get equal or different seeds, as they did.
+
+    Args:
+        seed: any Python int; its low 64 bits count.
+    """
+    for ordinal in range(_DEVICES):
+        reset_seed(ordinal, seed ^ ordinal << 48, _identical_replicas.get(ordinal, False))
+
+
 def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:
     """Reseeds the random generator of `/device:IPU:<ordinal>`.
 
@@ -214,6 +234,7 @@ def reset_seed(ordinal: int, seed: int, identical_replicas: bool) -> None:
         identical_replicas: whether all replicas of a program get the same seed.
     """
     low = (seed + 2**63) % 2**64 - 2**63
+    _identical_replicas[ordinal] = identical_replicas
     native_library.load().tfipu_reset_seed(ordinal, low, identical_replicas)
 
 

@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from tensorflow_ipu.versions import built_for
 
@@ -38,6 +39,7 @@ _FUNCTIONS = (
     ),
     ("tfipu_reply_error", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p),
     ("tfipu_attach", None, ctypes.c_int64, ctypes.c_int),
+    ("tfipu_list_devices", None),
     ("tfipu_wait_idle", ctypes.c_int, ctypes.c_int64),
     (
         "tfipu_placed_library",
@@ -137,3 +139,21 @@ def load() -> ctypes.CDLL:
     # Once more, for a TensorFlow of which there is no distribution.
     built_for.compare(library.tfipu_tensorflow_version().decode(), tf.__version__)
     return library
+
+
+def list_devices() -> None:
+    """Lets TensorFlow list IPUs as physical devices.
+
+    A program that does not use this package sees none of them: Keras decides by the list whether
+    to compile models with XLA.
+    """
+    load().tfipu_list_devices()
+    known = context.context()
+    if known._physical_devices is None:  # TensorFlow has not looked yet
+        return
+    # Listing anew forgets what the program has set for the devices that were there.
+    hidden = {*known._physical_devices} - {*known._visible_device_list}
+    growth = known._memory_growth_map
+    known.reinitialize_physical_devices()
+    known._visible_device_list = [d for d in known._physical_devices if d not in hidden]
+    known._memory_growth_map.update(growth)

@@ -75,7 +75,8 @@ def export_single_step(
 
     Returns:
         A `tf.function` that does what the signature does, with the weights as they are now, and
-        runs `predict_step` as a program on the device.
+        runs `predict_step` as a program on the device. It returns a list of the outputs, also if
+        there is one; a dict if the last step returns a dict.
 
     Raises:
         RuntimeError: In graph mode.
@@ -106,7 +107,7 @@ def export_single_step(
         predict_arguments(request, predict_step, len(given)),
     )
     build = application.single_step(flow.predict, iterations)
-    return export(request, flow, build, flow.predict.arguments.specs, "predict_step")
+    return export(request, flow, build, flow.predict.arguments.specs, "predict_step", named=False)
 
 
 def export_pipeline(

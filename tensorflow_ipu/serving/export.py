@@ -71,18 +71,23 @@ class Flow:
         """Whether there are steps before or after the part for the device."""
         return len(self.steps) > 1
 
-    def function(self, captures: StepCaptures, predict: Callable[..., Any]) -> Any:
-        """Returns the whole flow as a `tf.function` that returns a dict.
+    def function(
+        self, captures: StepCaptures, predict: Callable[..., Any], named: bool = True
+    ) -> Any:
+        """Returns the whole flow as a `tf.function`.
 
         Args:
             captures: copies for the steps on the host.
             predict: runs the part for the device: flat tensors in, its results out.
+            named: whether it returns a dict of outputs by name, not a list of them. Where the last
+                step returns a dict it always does.
         """
+        named = named or isinstance(self.steps[-1].results, dict)
         for step in (self._before, self._after):
             if step is not None:
                 captures.of(step)  # the values they have now
 
-        def serve(*tensors: Any) -> dict[str, Any]:
+        def serve(*tensors: Any) -> Any:
             values: Any = list(tensors)
             if self._before is not None:
                 values = self._before.call(values, captures.of(self._before))
@@ -91,13 +96,19 @@ class Flow:
             if self._after is not None:
                 values = self._after.arguments.flatten(values, "the steps")
                 values = self._after.call(values, captures.of(self._after))
-            return dict(zip(self._names, nest.flatten(values)))
+            outputs = nest.flatten(values)
+            return dict(zip(self._names, outputs)) if named else outputs
 
         return _with_parameters(serve, self.steps[0].arguments)
 
 
 def export(
-    request: ExportRequest, flow: Flow, build: application.Builder, element: Any, name: str
+    request: ExportRequest,
+    flow: Flow,
+    build: application.Builder,
+    element: Any,
+    name: str,
+    named: bool = True,
 ) -> Any:
     """Compiles a program and writes the SavedModel.
 
@@ -107,6 +118,7 @@ def export(
         build: builds the program, with all iterations.
         element: nest of `tf.TensorSpec`, what its infeed gives.
         name: name of the program.
+        named: see `Flow.function`, for what is returned. The signature returns a dict.
 
     Returns:
         A `tf.function` that does what the signature does, with the device.
@@ -137,10 +149,10 @@ def export(
     predict = _with_parameters(predict_step, flow.predict.arguments)
     export_dir = str(request.export_dir)
     saved_model.write(export_dir, serve, predict, captures.owners, compiled)
-    return _on_devices(flow, ordinal, name)
+    return _on_devices(flow, ordinal, name, named)
 
 
-def _on_devices(flow: Flow, ordinal: int, name: str) -> Any:
+def _on_devices(flow: Flow, ordinal: int, name: str, named: bool) -> Any:
     """Returns the function that runs the flow with the device.
 
     A strategy runs it on its own device, not as part of another program.
@@ -158,7 +170,7 @@ def _on_devices(flow: Flow, ordinal: int, name: str) -> Any:
             launched: Any = launch_lib.launch(cluster, [*tensors, *captures.of(step)], device)
             return nest.pack_sequence_as(step.results, list(launched))
 
-        return flow.function(of_hosts, predict)
+        return flow.function(of_hosts, predict, named)
 
     function = on_device(f"/device:IPU:{ordinal}")
     served.set_for_device(

@@ -107,6 +107,7 @@ def test_a_value_of_the_wrong_type_is_refused(config, path, value):
     with pytest.raises(TypeError, match="but it must be of type") as info:
         setattr(node, leaf, value)
     assert path in str(info.value) and repr(value) in str(info.value)
+    assert "typing." not in str(info.value)
     assert getattr(node, leaf) == before
 
 

@@ -16,12 +16,18 @@ _WARNS = {"warning", "warn", "warning_once", "log_first_n", "log_every_n", "log_
 # Warnings that are no `warn_once`, each with what they are said once for.
 SAID_ONCE_FOR = {
     "configs/notices.py": "a text, in a process",
+    "frontends/executable_cache.py": "a file of the cache of another program, in PopART's log",
+    "frontends/popart/options/session_options.py": "an option that is set, in PopART's log",
+    "frontends/popart/sessions/random_state.py": "a call of the user, in PopART's log",
+    "frontends/popxl/session.py": "a text, in a process: a function of the project has this name",
+    "frontends/popxl/tensor/variables.py": "a variable, in PopART's log",
     "frontends/popxl_addons/module/module.py": "a call of a module that is to warn of it",
     "frontends/popxl_addons/task_session.py": "a checkpoint that is loaded so that it warns",
     "keras_layers/padded_losses.py": "a model, which remembers it",
     "keras_layers/pipelining/statistics.py": "a model, which remembers it",
     "tensorflow_ipu/compiler/store.py": "a damaged file, which is replaced",
     "tensorflow_ipu/device/system.py": "a change of configuration, as in the original",
+    "tensorflow_ipu/distributed/popdist_strategy.py": "a strategy's reduction that is traced",
     "tensorflow_ipu/profiler/host/threads.py": "a profile that asks for threads and has none",
     "tensorflow_ipu/serving/export.py": "an exported model",
 }

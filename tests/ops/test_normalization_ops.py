@@ -409,6 +409,14 @@ class TestErrors:
         with tf.Graph().as_default(), pytest.raises(ValueError, match=match):
             normalization_ops.instance_norm(tf1.placeholder(tf.float32, shape))
 
+    def test_unknown_channels_are_refused_with_shapes_of_tensorflow_1(self):
+        tf1.disable_v2_tensorshape()
+        try:
+            with tf.Graph().as_default(), pytest.raises(ValueError, match="undefined channel dim"):
+                normalization_ops.group_norm(tf1.placeholder(tf.float32, [2, None]), 2)
+        finally:
+            tf1.enable_v2_tensorshape()
+
     @pytest.mark.parametrize("dtype", ["int32", "float64", "bfloat16"])
     def test_other_types_are_refused(self, dtype):
         with pytest.raises(TypeError, match=f"LayerNorm takes .* float16, float32.*: {dtype}"):

@@ -189,6 +189,19 @@ class TestPlacement:
         assert used >= ({0, 1, 2, 3} if collective == "all_gather" else {0, 1, 2})
 
 
+def test_ops_without_a_shard_have_that_of_their_inputs() -> None:
+    arrays = vectors([3, 2, 2, 2])
+
+    def derived(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        first, second, third, fourth = tensors
+        third = tf.concat([third, third], 0)
+        return within_replica_ops.all_gather([first[0:0], second + 1.0, third, tf.sin(fourth)])
+
+    want = np.concatenate([arrays[1] + 1, arrays[2], arrays[2], np.sin(arrays[3])])
+    for result in run(derived, arrays):
+        np.testing.assert_allclose(result, want, rtol=1e-6)
+
+
 class TestGradients:
     """By the definition, and by TensorFlow for the same without shards."""
 

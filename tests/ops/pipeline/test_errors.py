@@ -102,7 +102,7 @@ def _run(count: int | None = 4, stages: Any = None, **arguments: Any) -> None:
             ValueError,
             "Only one of `outfeed_loss` and `outfeed_mask` can be set.",
         ),
-        ({"outfeed_loss": True, "has_outfeed": False}, ValueError, "`outfeed_queue`"),
+        ({"outfeed_loss": True, "has_outfeed": False}, ValueError, "An outfeed_queue must be"),
         ({"outfeed_mask": [True, False]}, ValueError, "2 entries for 1 outputs"),
         ({"accumulate_outfeed": True, "has_outfeed": False}, ValueError, "`outfeed_queue`"),
         (

@@ -59,6 +59,9 @@ def test_inference_sends_a_bare_tensor() -> None:
 def test_inference_sends_a_list_of_one_in_tensorflow_1(tensorflow_1: None) -> None:
     (got,) = _run(_single)
     np.testing.assert_array_equal(got, 2 * BATCHES + 1)
+    # An argument that the SDKs of TensorFlow 1 do not have: a program for later ones.
+    bare = _run(_single, reduction_method="sum")
+    np.testing.assert_array_equal(bare, 2 * BATCHES + 1)
 
 
 def test_inference_sends_lists() -> None:
