@@ -10,6 +10,7 @@
 #   make lint     check style, types and who imports whom; make format mends what it can
 #   make stress   replicas against one replica, many times; `make test` has a short form
 #   make fuzz     generated programs, feeds, options, files: make fuzz N=20000 SEED=7
+#   make nightly  what takes hours: test-sanitized, test-killed, stress, and fuzz with N=100000
 #   make bench    all benchmarks
 #   make wheel    dist/tensorflow_ipu-*.whl, which needs no compiler to install
 #   make docs     the documentation site: build/site/index.html, which needs no network
@@ -54,8 +55,8 @@ SANITIZED_TESTS := tests/native tests/plugin tests/runtime tests/data tests/feed
 # waits in TensorFlow makes none.
 NOT_WITH_thread := $(addprefix --ignore=tests/runtime/test_,interpreter.py end_of_process.py)
 
-.PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz native lint format bench \
-	docs docs-links stubs clean
+.PHONY: demo wheel matrix test test-newest test-sanitized test-killed stress fuzz nightly native lint format \
+	bench docs docs-links stubs clean
 # Installing and `native` build into the same folder. The compilers do run in parallel.
 .NOTPARALLEL:
 
@@ -72,14 +73,18 @@ fuzz: $(VENV)/.with-test native
 	$(VENV)/bin/pytest -n $(JOBS) tests/fuzz --fuzz-cases $(N) --fuzz-seed $(SEED) $(PYTEST_ARGS)
 
 test-sanitized: $(VENV)/.with-test
-	set -e; for sanitizer in $(or $(SANITIZE),address thread undefined); do \
-		$(MAKE) --no-print-directory native SANITIZE=$$sanitizer; \
+	status=0; for sanitizer in $(or $(SANITIZE),address thread undefined); do \
+		$(MAKE) --no-print-directory native SANITIZE=$$sanitizer && \
 		$(SANITIZED) $$sanitizer -m pytest -p no:xdist $(SANITIZED_TESTS) \
-			$$([ $$sanitizer = thread ] && echo "$(NOT_WITH_thread)"); \
-	done
+			$$([ $$sanitizer = thread ] && echo "$(NOT_WITH_thread)") || status=1; \
+	done; exit $$status
 
 test-killed: $(VENV)/.with-test native
 	$(PYTHON) -m tests.support.kills --points $(KILLS) --seed $(SEED)
+
+# What takes too long for each change. With `make -k` one that fails does not stop the others.
+nightly: N = 100000
+nightly: test-sanitized test-killed stress fuzz
 
 bench: $(VENV)/.with-examples native
 	set -e; for benchmark in benchmarks/*.py; do $(PYTHON) $$benchmark; done

@@ -2,6 +2,7 @@
 
 * matmul: a product of 512 x 512 matrices,
 * elementwise: four ops on 10^6 elements,
+* NaN: the same on elements that are all NaN, as in a model that has diverged,
 
 by default (rounded to the nearest, overflow clipped) and with stochastic rounding. Printed are
 milliseconds of a loop's iteration and the ratio to plain TensorFlow. The contenders take turns in
@@ -11,6 +12,7 @@ each configuration; a ratio is that of their medians.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -31,14 +33,20 @@ def elementwise(x: tf.Tensor) -> tf.Tensor:
     return (x * 0.5 + 0.25) * x - 0.125
 
 
-CASES = {"matmul": (matmul, [512, 512]), "elementwise": (elementwise, [1000, 1000])}
+CASES = {
+    "matmul": (matmul, [512, 512], 0.001),
+    "elementwise": (elementwise, [1000, 1000], 0.001),
+    "NaN": (elementwise, [1000, 1000], math.nan),
+}
 
 
-def loop(op: Callable[[tf.Tensor], tf.Tensor], shape: list[int]) -> Callable[[], object]:
-    """Returns a function that repeats an op on a float16 tensor."""
+def loop(
+    op: Callable[[tf.Tensor], tf.Tensor], shape: list[int], value: float
+) -> Callable[[], object]:
+    """Returns a function that repeats an op on a float16 tensor of one value."""
 
     def repeated() -> tf.Tensor:
-        x = tf.fill(shape, tf.constant(0.001, tf.float16))
+        x = tf.fill(shape, tf.constant(value, tf.float16))
         for _ in tf.range(ITERATIONS):
             x = op(x)
         return x

@@ -44,10 +44,7 @@ _PROGRAM = textwrap.dedent(
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
     config.configure_ipu_system()
-    try:
-        strategy.run(tf.function(lambda: reduced(), jit_compile=True))
-    except RuntimeError as error:
-        instances.report(error=str(error))
+    instances.report(value=float(strategy.run(tf.function(lambda: reduced(), jit_compile=True))))
     """
 )
 
@@ -75,4 +72,5 @@ def test_a_configuration_has_to_say_what_the_process_has_joined():
         assert joined in other_count["error"]
         assert right == {"value": 3.0}
         assert reduced == {"value": 3.0}
-        assert "over 2 instances, but the IPUs are configured for 1" in not_configured["error"]
+        assert not_configured == {"value": index + 1.0}
+        assert "over 2 instances, but the IPUs are configured for 1" in outcome.errors

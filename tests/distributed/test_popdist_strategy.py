@@ -72,14 +72,19 @@ def test_reductions_in_programs_are_over_replicas(add):
     @tf.function(jit_compile=True)
     def program():
         index = tf.cast(ipu.replication_ops.replication_index(), tf.float32) + 1.0
-        return [
+        reduced = [
             strategy.reduce(op, index, axis=None)
             for op in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN)
         ]
+        kinds.update(value.op.type for value in reduced)
+        return reduced
+
+    kinds = set()
 
     with strategy.scope():
         found = program()
     np.testing.assert_allclose([float(value) for value in found], [3.0, 1.5] if add else [1.0, 1.0])
+    assert (kinds == {"IdentityN"}) is not add
 
 
 def test_reductions_on_the_host_are_over_instances(strategy):

@@ -91,3 +91,17 @@ def test_search_finds_a_word_of_a_page(site):
         page.goto(f"{page.url.split('#')[0]}?q=stochastic")
         page.wait_for_selector("ul.search li a")
         assert "Numerics" in page.locator("ul.search li a").all_inner_texts()
+
+
+def test_search_ranks_guides_before_the_project_pages(site):
+    with browsers.launched() as browser, browsers.opened(browser, site / "search.html") as page:
+        rank = "page => Scorer.score([page, 'title', '', null, 15, `${page}.md`])"
+        scores = {
+            name: page.evaluate(rank, name) for name in ("keras", "changelog", "contributing")
+        }
+    assert scores["keras"] == 15 > max(scores["changelog"], scores["contributing"])
+
+
+def test_the_landing_page_leads_to_the_reference(site):
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert re.search(r'href="api/index.html"[^>]*>(<[^>]+>)*the API reference', text)

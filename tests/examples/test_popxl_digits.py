@@ -28,12 +28,12 @@ LAUNCHES = {
 
 
 # One test, so that the one process does not run on each worker of the suite.
-def test_they_train_to_96_percent_and_report(run_python):
+def test_they_train_to_95_percent_and_report(run_python):
     code = RUN.format(folder=str(EXAMPLES), lines=list(LAUNCHES))
     printed = run_python(code, timeout=300).stdout
     outputs = dict(part.split("\n", 1) for part in printed.split("run: ")[1:])
     assert list(outputs) == list(LAUNCHES)
     for line, output in outputs.items():
-        assert float(re.search(r"test accuracy: ([\d.]+)%", output).group(1)) >= 96.0, line
+        assert float(re.search(r"test accuracy: ([\d.]+)%", output).group(1)) >= 95.0, line
         assert "/device:IPU:0: 1 simulated Mk2" in output, line
         assert f"launches: {LAUNCHES[line]}," in output, line

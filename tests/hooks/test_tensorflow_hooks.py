@@ -32,6 +32,7 @@ _REPLACED = """
     data.ops.dataset_ops.Dataset.__iter__
     data.ops.dataset_ops.DatasetV2.__iter__
     eager.backprop._gradient_function
+    eager.context.Context._set_global_seed
     eager.context.Context.call_function
     eager.polymorphic_function.polymorphic_function.Function.__call__
     eager.record.record_operation

@@ -103,7 +103,7 @@ ROWS = [
         "embedded_runtime_start: dtype",
         Exception,
         r"^Mismatched input dtype at position 0 \('XLA_Args/w'\)\. "
-        r"Expected float32, but input 0 has dtype int32",
+        r"Expected <dtype: 'float32'>, but input 0 has dtype int32",
         _start((np.ones(2, np.int32),)),
     ),
     Row(
@@ -122,7 +122,7 @@ ROWS = [
         "embedded_runtime_call: dtype",
         TypeError,
         r"^Mismatched input dtype at position 0 \('\S+'\)\. "
-        r"Expected float32, but input 0 has dtype float16",
+        r"Expected <dtype: 'float32'>, but input 0 has dtype float16",
         _call(np.ones(2, np.float16)),
     ),
     Row(

@@ -189,7 +189,7 @@ CONFIGURATION = [
         Row(
             f"IPUConfig.{name}",
             TypeError,
-            f"Trying to set {name} to True, but it must be of type typing.Union[int, ",
+            f"Trying to set {name} to True, but it must be of type int, list of int ",
             option(name, True),
         )
         for name in ("auto_select_ipus", "select_ipus")

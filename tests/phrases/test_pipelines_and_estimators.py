@@ -126,6 +126,29 @@ PIPELINES = [
         outfeed_mask=[True],
     ),
     _pipeline(
+        "outfeed_loss without a queue",
+        ValueError,
+        "An outfeed_queue must be provided when outfeed_loss is True",
+        outfeed_loss=True,
+        outfeed_queue=None,
+    ),
+    _pipeline(
+        "outputs without a queue, and nothing to train",
+        ValueError,
+        "The last computational stage has tensor outputs: ",
+        lambda x, y: x,
+        lambda x: tf.reduce_sum(x),
+        outfeed_mask=[False],
+        outfeed_queue=None,
+    ),
+    _pipeline(
+        "split optimizer state that is not offloaded",
+        ValueError,
+        "optimizer state must be offloaded",
+        replicated_optimizer_state_sharding=True,
+        offload_weight_update_variables=False,
+    ),
+    _pipeline(
         "a count below 0",
         ValueError,
         "gradient_accumulation_count must be >= 0",
@@ -302,7 +325,33 @@ def _spec_in_graph(**arguments: Any) -> None:
         IPUEstimatorSpec(ModeKeys.EVAL, loss=tf.constant(0.0), **arguments)
 
 
+def _train_with_prefetch_depth(depth: int) -> None:
+    estimator = models.estimator(models.run_config(ipu={"prefetch_depth": depth}))
+    estimator.train(models.repeated, steps=1)
+
+
 ESTIMATORS = [
+    *(
+        Phrase(
+            f"IPUEstimator, {name} 0",
+            ValueError,
+            f"{name} (got 0) must be positive",
+            functools.partial(models.estimator, **{name: 0}),
+        )
+        for name in ("train_batch_size", "eval_batch_size", "predict_batch_size")
+    ),
+    Phrase(
+        "IPUEstimator, batch size and replicas",
+        ValueError,
+        "train_batch_size (got 1) must be divisible by num_workers * num_replicas (1 * 2)",
+        lambda: models.estimator(models.run_config(replicas=2), train_batch_size=1),
+    ),
+    Phrase(
+        "IPURunConfig, prefetch_depth when it trains",
+        ValueError,
+        "prefetch_depth must be greater than zero",
+        lambda: _train_with_prefetch_depth(-1),
+    ),
     Phrase(
         "IPUEstimator, batch_size twice",
         ValueError,

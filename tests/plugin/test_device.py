@@ -159,6 +159,25 @@ def _assert_equal(actual: list[np.ndarray], expected: list[np.ndarray]) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
+# Keras asks for physical devices whether models are compiled with XLA. The second line is after the
+# program has begun to use IPUs.
+_WITHOUT_IPUS = """
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse", jit_compile=True)
+model(tf.zeros([2, 3]))
+print([device.device_type for device in tf.config.list_physical_devices()], model.jit_compile)
+
+from tensorflow.python import ipu
+ipu.config.IPUConfig().configure_ipu_system()
+with tf.device("/device:IPU:0"):
+    total = tf.constant(1.0) + 2.0
+for devices in (tf.config.list_physical_devices(), tf.config.get_visible_devices()):
+    print([device.device_type for device in devices], total.numpy())
+"""
+
+
 class TestDevices:
     """What TensorFlow lists."""
 
@@ -167,6 +186,13 @@ class TestDevices:
         assert devices[0].name == "/physical_device:IPU:0"
         details = tf.config.experimental.get_device_details(devices[0])
         assert "IPU" in details["device_name"]
+
+    def test_a_program_without_ipus_lists_none(self, run_python: Any) -> None:
+        assert run_python(_WITHOUT_IPUS).stdout.splitlines() == [
+            "['CPU'] True",
+            "['CPU', 'IPU'] 3.0",
+            "['CPU', 'IPU'] 3.0",
+        ]
 
     def test_a_session_lists_sixteen_devices(self) -> None:
         with tf.Graph().as_default(), _session() as session:

@@ -100,7 +100,6 @@ def _steps(**arguments: Any) -> Any:
 ARGUMENTS: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("prefetch_depth", _infeed, (*BELOW_ONE, 256)),
     ("prefetch_depth", _infeed_option, (*BELOW_ONE, 256)),
-    ("prefetch_depth", IPURunConfig, (*BELOW_ONE, 256)),
     ("device_ordinal", _infeed, (-1,)),
     ("device_ordinal", ipu_outfeed_queue.IPUOutfeedQueue, (-1,)),
     ("buffer_depth", ipu_outfeed_queue.IPUOutfeedQueue, (*BELOW_ONE, None)),

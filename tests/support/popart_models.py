@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import popart
 import tensorflow as tf
 
@@ -10,6 +11,11 @@ import tensorflow as tf
 def device(ipus=1):
     """A device, which the test gives back with `detach`."""
     return popart.DeviceManager().acquireAvailableDevice(ipus)
+
+
+def parsed(model):
+    """The model of bytes, to look at or to change."""
+    return onnx.ModelProto.FromString(model)
 
 
 def infer(model, inputs, anchors, options=None, shapes=None, patterns=None):

@@ -23,7 +23,7 @@ for export_dir in map(pathlib.Path, sys.argv[1:]):
     results = signature(**{name: tf.constant(value) for name, value in inputs.items()})
     outputs = {name: value.numpy() for name, value in results.items()}
     np.savez(export_dir.with_suffix(".outputs.npz"), **outputs)
-print(*(device.device_type for device in tf.config.list_physical_devices()))
+print(*sorted({device.device_type for device in tf.config.list_logical_devices()}))
 print(any(name.startswith("tensorflow_ipu") for name in sys.modules))
 """
 
