@@ -32,6 +32,7 @@ html_title = "tensorflow_ipu"
 html_show_sourcelink = False
 html_static_path = ["sphinx_ext/static"]
 html_js_files = ["offline_search.js"]
+html_search_scorer = str(DOCS / "sphinx_ext" / "scorer.js")
 
 autodoc_default_options = {"show-inheritance": True}
 autoclass_content = "both"  # arguments are described in `__init__`, too

@@ -18,7 +18,7 @@ _IPU_PAGES: Mapping[str, tuple[str, ...]] = {
     "distributed": ("distributed",),
     "eager": ("parallelism",),
     "embedded_runtime": ("serving",),
-    "embedding_ops": ("operators",),
+    "embedding_ops": ("guides/host_embeddings", "operators"),
     "functional_ops": ("parallelism",),
     "grad_util_ops": ("parallelism",),
     "gradient_accumulation_optimizer": ("parallelism",),
