@@ -18,7 +18,7 @@ from tensorflow_ipu.compiler.ir.target import Argument
 def compile_cluster(
     cluster: Cluster, ordinal: int
 ) -> tuple[Executable, function_pb2.FunctionDefLibrary]:
-    """Compiles a Cluster for the shapes that its trace says.
+    """Compiles a Cluster for the argument shapes of its trace.
 
     Args:
         cluster: the Cluster. The shapes of its inputs are fully defined, and the resources that it
@@ -38,7 +38,7 @@ def compile_cluster(
 
 
 def _arguments(cluster: Cluster) -> Iterator[Argument]:
-    """Yields what is known of the arguments of a Cluster before it gets values."""
+    """Yields type and shape of each argument of a Cluster, as far as the trace has them."""
     captured = {id(inner): outer for outer, inner in cluster.graph.captures}
     for tensor in cluster.graph.inputs:
         if tensor.dtype == dtypes.resource:
@@ -48,10 +48,10 @@ def _arguments(cluster: Cluster) -> Iterator[Argument]:
 
 
 def _variable(handle: Any) -> Argument:
-    """Returns what the handle of a variable says of it.
+    """Returns type and shape of a variable as an argument, from its handle.
 
     Raises:
-        tf.errors.InvalidArgumentError: If it is that of another resource.
+        tf.errors.InvalidArgumentError: If the handle is of another kind of resource.
     """
     data = handle_data_util.get_handle_data(handle)
     if data is None or not data.is_set or len(data.shape_and_type) != 1:

@@ -11,11 +11,11 @@ from tensorflow_ipu.device.attachment import System
 
 
 class ExecutableCache:
-    """Executables by fingerprint, as long as something can launch them.
+    """Executables by fingerprint, as long as a Cluster can launch them.
 
     They belong to the Clusters that were compiled to them. When the configuration changes, the
-    Clusters forget them. What was requested before and is compiled only then runs, but is not found
-    here.
+    Clusters forget them. A program that was requested before the change and is compiled after it
+    runs, but is not found here.
     """
 
     def __init__(self) -> None:
@@ -33,10 +33,10 @@ class ExecutableCache:
             return self._executables.get(fingerprint)
 
     def add(self, executable: Executable, cluster: Cluster) -> None:
-        """Gives a Cluster an Executable, which lives as long as one of those that have it.
+        """Gives a Cluster an Executable, which lives until the last of its Clusters is gone.
 
         Args:
-            executable: what the Cluster was compiled to.
+            executable: the Executable.
             cluster: the Cluster.
         """
         with self._lock:
@@ -55,10 +55,10 @@ class ExecutableCache:
             return list(self._executables.values())
 
     def clear(self, attached: System) -> None:
-        """Forgets everything, for another configuration.
+        """Drops all Executables, for another configuration.
 
         Args:
-            attached: what is configured now.
+            attached: the new configuration.
         """
         with self._lock:
             self._generation = attached.generation
@@ -74,9 +74,9 @@ CACHE = ExecutableCache()
 def executables() -> list[Executable]:
     """Returns the programs that were compiled under the configuration in force, oldest first.
 
-    A program is there as long as something can run it: the function, graph, session or model that
-    it was compiled for. Keep what is returned here, or use `profiler.profile`, to know programs for
-    longer.
+    A program is listed while something can run it: the function, graph, session or model that it
+    was compiled for. To keep programs for longer, keep the returned objects or use
+    `profiler.profile`.
     """
     found = CACHE.all()
     for executable in found:

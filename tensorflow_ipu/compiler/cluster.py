@@ -45,12 +45,12 @@ class Cluster:
         id: Name of the Cluster, unique in the process. Starts with `cluster`.
         graph: The traced function.
         function: The same, registered with TensorFlow's runtime; None if the engine made it.
-        owner: Whatever has to live as long as the Cluster, because it takes the graph apart when
-            it goes.
+        owner: Object that has to live as long as the Cluster, because its deletion takes the graph
+            apart.
         constants: Positions of the explicit inputs that are small constants where the Cluster was
             made.
-        executables: What it was compiled to for the configuration in force. They go with the last
-            Cluster that has them.
+        executables: Executables for the configuration in force. They go with the last Cluster that
+            has them.
     """
 
     id: str
@@ -80,8 +80,8 @@ class Cluster:
 
         Args:
             graph: the trace: its inputs are the explicit inputs, then the captures.
-            name: what the user would recognise, for the name of the Cluster.
-            owner: what to keep alive.
+            name: a name that the user recognises, for the name of the Cluster.
+            owner: object to keep alive.
             inputs: the explicit inputs, of a Cluster that is launched with these only.
         """
         number = next(_ids)
@@ -161,7 +161,7 @@ class Cluster:
         return names
 
     def constant_arguments(self) -> frozenset[int]:
-        """Returns the positions of the arguments that are small constants where it was made.
+        """Returns the positions of the arguments that were small constants when it was made.
 
         Those are numbers, shapes and the like: whole numbers, a few of them.
         """
@@ -180,7 +180,7 @@ def called_by(function: Any) -> list[Any]:
     """Returns the functions that a function of TensorFlow's runtime calls.
 
     Args:
-        function: an `AtomicFunction`, or what the decorator `Defun` of TensorFlow 1 makes.
+        function: an `AtomicFunction`, or a function of TensorFlow 1's decorator `Defun`.
     """
     if isinstance(function, legacy_function._DefinedFunction):
         return list(function._sub_functions.values())

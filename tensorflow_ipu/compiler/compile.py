@@ -65,12 +65,13 @@ LOCK = threading.RLock()
 
 
 def target_in_force(ordinal: int, arguments: Iterable[Argument]) -> Target:
-    """Returns what a program that is requested now is compiled for.
+    """Returns the compilation target for the configuration in force.
 
-    This is where the compiler reads the configuration: all of a compilation has it from the Target.
+    Only this function of the compiler reads the configuration. A compilation takes it from the
+    Target.
 
     Args:
-        ordinal: for which device `/device:IPU:<ordinal>`.
+        ordinal: of the device `/device:IPU:<ordinal>`.
         arguments: types and shapes of the entry's arguments.
 
     Raises:
@@ -90,7 +91,7 @@ def compile_cluster(
     Args:
         cluster: the Cluster.
         target: device, configuration and argument types.
-        to_file: whether the caller saves what is compiled: then a device that is configured for
+        to_file: whether the caller saves the Executable. If so, a device that is configured for
             pre-compilation needs no cache for it.
 
     Returns:
@@ -144,7 +145,7 @@ def _with_replicas(program: Program, target: Target) -> Target:
 
 
 def _compile_once(executable: Executable, target: Target, began: float) -> None:
-    """Records the compilation, unless another process did it, and saves what is to be saved."""
+    """Records the compilation, unless another process did it; writes to the folders configured."""
     events.STORE.remember(executable)
     cache_folder = target.flags.executable_cache_path
     if cache_folder:
@@ -217,7 +218,7 @@ def _executable(
 
 
 def _meeting_fingerprint(program: Program, target: Target) -> str:
-    """Returns a hash of what all processes that meet in a program have to agree on."""
+    """Returns a hash of a program that has to be equal in all processes that run it together."""
     if not collectives.reach_other_processes(program, target.replicas, target.system.process_count):
         return ""
     # Not the options, some of which differ between processes: indices, folders of reports.
@@ -229,7 +230,7 @@ def _meeting_fingerprint(program: Program, target: Target) -> str:
 def _prepare_to_run(
     executable: Executable, library: function_pb2.FunctionDefLibrary
 ) -> function_pb2.FunctionDefLibrary:
-    """Returns what the engine runs, after making sure that the device can."""
+    """Returns the library that the engine runs, after checking that the device is attached."""
     if executable.system.pre_compiles:
         return pre_compile.zeros_instead(executable, library)
     system.ensure_attached(executable.ordinal)
@@ -323,7 +324,7 @@ def _explain(request: int) -> None:
 
 @functools.cache
 def ensure_registered() -> Any:
-    """Makes this the engine's compiler, once. Returns what has to stay alive."""
+    """Registers this compiler with the engine, once. Returns the callbacks to keep alive."""
     native.ops()
     callbacks = native.set_compiler(_answer), native.set_error_writer(_explain)
     # A launch may end with an error when there is no interpreter any more.

@@ -30,7 +30,7 @@ _INHERITED = (
 
 
 class _Unplaced:
-    """Stands for an op without a device, to ask a graph's device functions about."""
+    """An op without a device, passed to a graph's device functions."""
 
     device = ""
 
@@ -66,7 +66,7 @@ def current_device() -> str:
 
 
 def is_ipu(device: str) -> bool:
-    """Returns whether a device name is that of an IPU device."""
+    """Returns whether a device name names an IPU device."""
     if not device:
         return False
     return device_lib.DeviceSpec.from_string(device).device_type == IPU_DEVICE_TYPE
@@ -78,7 +78,7 @@ def ordinal(device: str) -> int:
 
 
 def ipu_device_of(operations: Iterable[ops.Operation]) -> str | None:
-    """Returns the IPU device that operations ask for, or None when none of them asks for one."""
+    """Returns the IPU device that operations request, None if no operation requests one."""
     for operation in operations:
         if is_ipu(operation.device):
             return operation.device
@@ -98,10 +98,10 @@ def inherit_attributes(graph: ops.Graph, outer: ops.Graph) -> None:
 
 
 def inherit_device(graph: ops.Graph, outer: ops.Graph) -> None:
-    """Makes the ops of a graph name the IPU device in scope around it, as ops beside them do.
+    """Makes the ops of a graph take the IPU device in scope around the graph.
 
     Args:
-        graph: a graph that is about to be built, and becomes part of `outer`.
+        graph: a graph that will be part of `outer`, before its ops are made.
         outer: the graph around it. One that names another device, or none, counts for nothing.
     """
     device = _graph_device(outer)

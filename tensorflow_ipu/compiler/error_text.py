@@ -36,11 +36,11 @@ _NODE_LINE = re.compile(r"\n\t \[\[(\{\{[^\[\]\n]*\}\}|[^\[\]{}\s]+)\]\]")
 
 
 def explained(message: str, cluster: Cluster) -> str:
-    """Returns the message of an error with the ops that it names in the words of the user.
+    """Returns the message of an error with its ops named by name, type, layer and user's line.
 
     Args:
         message: the message, with TensorFlow's tags for nodes.
-        cluster: what was compiled or run.
+        cluster: the Cluster that was compiled or run.
 
     Returns:
         The message with names in place of tags. Then, below the name of the program, each op with
@@ -58,10 +58,10 @@ def explained(message: str, cluster: Cluster) -> str:
 
 @contextlib.contextmanager
 def explained_errors(cluster: Cluster) -> Iterator[None]:
-    """Puts errors of compiling a Cluster in the words of the user.
+    """Context: rewrites errors of compiling a Cluster in terms of the user's program.
 
     Args:
-        cluster: what is compiled.
+        cluster: the Cluster.
 
     Raises:
         tf.errors.OpError: The same that was raised inside.
@@ -74,7 +74,7 @@ def explained_errors(cluster: Cluster) -> Iterator[None]:
 
 
 def _named(message: str, entry: str) -> list[tuple[str, str]]:
-    """The ops that a message names, each once: function and name, in their order."""
+    """Returns the ops that a message names as (function, node), in order, without duplicates."""
     found: dict[tuple[str, str], None] = {}
     function = entry
     for match in _NAMED.finditer(message):
@@ -87,7 +87,7 @@ def _named(message: str, entry: str) -> list[tuple[str, str]]:
 
 
 def _described(sources: source_map.SourceMap, function: str, node: str) -> str:
-    """What is known of an op; empty for an op that nobody knows."""
+    """Returns a line that describes an op by type, layer and place; empty for an unknown op."""
     op = sources.operation(function, node)
     if op is None:
         return ""
@@ -107,7 +107,7 @@ def _described(sources: source_map.SourceMap, function: str, node: str) -> str:
 
 
 def _layer(op: tf.Operation, origin: source_map.Origin) -> str:
-    """The layer of an op, as far as its name or a front end says."""
+    """Returns the layer of an op, by a front end's declaration or its name."""
     if origin.layer is not None:
         return origin.layer
     return path(origin.original or op.name, origin.keras.layers)

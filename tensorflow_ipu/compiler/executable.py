@@ -32,7 +32,7 @@ class Executable:
     Attributes:
         id: Identifier, unique in the process.
         name: Name of the Cluster it was compiled from.
-        fingerprint: Hash of everything that decides on the compiled program.
+        fingerprint: Hash of all inputs of the compilation.
         ordinal: TensorFlow device `/device:IPU:<ordinal>`.
         replicas: How many copies run at once.
         ipus_used: IPUs of one replica.
@@ -42,10 +42,10 @@ class Executable:
         entry: Name of the function to run.
         on_device: False when the host evaluates the program.
         system: The configuration that it was compiled for.
-        sources: Where the ops came from in the user's program. Call `keep_sources` before what was
-            compiled can go.
-        pipeline: What its pipeline does when; None without one.
-        remote_memory: What the configuration says of memory outside of the IPUs.
+        sources: Where the ops came from in the user's program. Call `keep_sources` before the
+            Cluster can go.
+        pipeline: Its pipeline with its schedule; None without one.
+        remote_memory: The options of the configuration for memory outside of the IPUs.
         meeting_fingerprint: Hash that is equal in processes that run the same program; empty if
             its collectives do not leave the process.
     """
@@ -78,7 +78,7 @@ class Executable:
 
     @functools.cached_property
     def ops(self) -> tuple[program_listing.OpRecord, ...]:
-        """The ops in order, those of inner functions right after their caller."""
+        """The ops in execution order, the ops of a callee right after their caller."""
         importer = self._importer
         found = program_listing.list_ops(
             self.library, self.entry, self.arguments, self.sources, importer
@@ -93,7 +93,7 @@ class Executable:
 
     @functools.cached_property
     def _importer(self) -> function_graphs.FunctionImporter:
-        """What `ops` and `tree` know the functions from."""
+        """The importer of the library's functions that `ops` and `tree` share."""
         return function_graphs.FunctionImporter(self.library)
 
     @functools.cached_property
@@ -103,7 +103,7 @@ class Executable:
 
     @functools.cached_property
     def variables(self) -> tuple[variable_placement.VariableRecord, ...]:
-        """Where each variable is kept: arguments first, then those of a run, like accumulators."""
+        """The memory that each variable is in: arguments first, then variables of a run."""
         return variable_placement.place(
             self.library, self.entry, self.arguments, self.replicas, self.remote_memory
         )
@@ -119,14 +119,14 @@ class Executable:
 
     @functools.cached_property
     def workload(self) -> Workload:
-        """The program as data: what memory and time on the chip depend on."""
+        """The program as data, which memory and time on the chip follow from."""
         from tensorflow_ipu.compiler.workload import describe
 
         return describe.workload(self)
 
     @functools.cached_property
     def settings(self) -> Settings:
-        """What the configuration that it was compiled for says to the planner."""
+        """The planner's settings, from the configuration that the program was compiled for."""
         from tensorflow_ipu.compiler.workload import describe
 
         return describe.settings(self)

@@ -63,7 +63,7 @@ def _keep_all(node: node_def_pb2.NodeDef) -> None:
 
 
 def _drop_values(node: node_def_pb2.NodeDef) -> None:
-    """Leaves of a constant its type and shape, of a random op what it draws, of a call what."""
+    """Removes values and seeds that do not decide equality: constants keep type and shape."""
     if node.op == "Const":
         node.attr["value"].tensor.CopyFrom(
             tensor_pb2.TensorProto(
@@ -82,7 +82,7 @@ def _canonical(
     feeds: dict[bytes, bytes],
     reduce: Callable[[node_def_pb2.NodeDef], None],
 ) -> bytes:
-    """Returns one function, with names replaced by canonical ones."""
+    """Returns one function, with generated names replaced by canonical ones."""
     function = type(program.functions[name])()
     function.CopyFrom(program.functions[name])
     function.signature.name = functions[name]
@@ -103,7 +103,7 @@ def _canonical(
 
 
 def _rename_arguments(function: function_pb2.FunctionDef) -> None:
-    """Calls arguments by their position: TensorFlow puts names of functions into theirs."""
+    """Names arguments by position: TensorFlow puts names of functions into their names."""
     names = {}
     for index, argument in enumerate(function.signature.input_arg):
         names[argument.name] = f"argument_{index}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_collections() -> Iterator[None]:
-    """Puts off Python's cycle collector, which takes a third of the time of a large listing.
+    """Context: pauses Python's cycle collector, a third of the time of a large listing.
 
     Listings, descriptions, plans and reports make many objects that live until their end, so there
     is nothing to collect.

@@ -37,7 +37,7 @@ def launch(
 
     Args:
         cluster: the Cluster.
-        arguments: its explicit inputs, then what it captures.
+        arguments: its explicit inputs, then its captures.
         device: the device.
         check: whether to look for resources that are not on that device; not needed where an
             earlier launch had the same.

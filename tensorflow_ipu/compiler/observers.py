@@ -31,7 +31,7 @@ def observe(observer: Observer, report: str = "") -> None:
 
 
 def forget(observer: Observer) -> None:
-    """Ends what `observe` began."""
+    """Removes an observer that `observe` added."""
     _observers.remove(observer)
     _places.pop(observer, None)
 

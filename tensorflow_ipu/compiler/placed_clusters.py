@@ -84,20 +84,20 @@ class PlacedCluster(cluster_lib.Cluster):
 
 
 class _Registered:
-    """As much of a function in a graph as TensorFlow's conversion asks for."""
+    """A function in the form that TensorFlow's conversion to a graph expects."""
 
     def __init__(self, definition: function_pb2.FunctionDef) -> None:
         self.cached_definition = definition
 
 
 def note_graph(graph: ops.Graph) -> None:
-    """Remembers the graph of a session or function, for the lines of ops in it."""
+    """Records the graph of a session or function, for the lines of ops in it."""
     with _graphs_lock:
         _graphs.add(graph)
 
 
 def find(identifier: str) -> cluster_lib.Cluster:
-    """Returns the Cluster of a name, whoever made it.
+    """Returns the Cluster of a name, made by this module or by a trace.
 
     Raises:
         KeyError: If the graph that made it is gone.

@@ -42,7 +42,7 @@ def check(program: Program, target: Target) -> None:
 def zeros_instead(
     executable: Executable, library: function_pb2.FunctionDefLibrary
 ) -> function_pb2.FunctionDefLibrary:
-    """Returns what runs in place of a pre-compiled program: all results are zeros.
+    """Returns a library that runs instead of a pre-compiled program: all results are zeros.
 
     Each outfeed gets one element of zeros. Variables stay as they are and infeeds are not read.
 

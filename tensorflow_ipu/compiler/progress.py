@@ -44,7 +44,7 @@ class Progress:
         self._write(f"\r[{bar:<{_WIDTH}}] {share:4.0%} {self._seconds():.1f} s{end}")
 
     def _text(self) -> str:
-        """What stands beside a bar in a notebook, and in its place when it is done."""
+        """Returns the text beside a notebook's bar, or instead of a finished bar."""
         if self._done < self._steps:
             return f"Compiling {self._name}: {self._done / self._steps:.0%}"
         return f"Compiled {self._name} in {self._seconds():.1f} s"

@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.ir.program import REFUSAL_ATTRIBUTE, Program, at_no
 
 
 def refuse(operation: ops.Operation, error: errors.OpError) -> None:
-    """Lets the compiler end with an error if a program needs an op.
+    """Makes compilation raise an error if a program needs an op.
 
     Args:
         operation: the op, of the graph of a program.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def compiled(executable: Executable) -> str:
-    """Writes and logs what options request about a program that was just compiled.
+    """Writes and logs the reports that options request of a program just compiled.
 
     Args:
         executable: the program.

@@ -48,7 +48,7 @@ def marked() -> Iterator[None]:
 
 
 def set_for_device(function: Any, make: Callable[[str], Any]) -> None:
-    """Says how a function that launches a program itself is made for another device.
+    """Sets the factory of a function that launches a program itself, for other devices.
 
     Args:
         function: a `tf.function`.
@@ -58,10 +58,10 @@ def set_for_device(function: Any, make: Callable[[str], Any]) -> None:
 
 
 def for_device(function: Any, device: str) -> Any:
-    """Returns what to call on the host in the place of a function; None for others.
+    """Returns the host function that runs a function on a device; None without a factory.
 
     Args:
-        function: what a strategy is asked to run.
+        function: the function that a strategy is asked to run.
         device: the device of the strategy.
     """
     make = function.__dict__.get(_FOR_DEVICE)
@@ -69,7 +69,7 @@ def for_device(function: Any, device: str) -> Any:
 
 
 def split(concrete: ConcreteFunction, cluster: Cluster, device: str) -> FlatCall | None:
-    """Returns what runs an exported model with its marked part on a device.
+    """Returns a host function that runs an exported model with its marked part on a device.
 
     Args:
         concrete: the signature of a model, as it was loaded.
@@ -123,7 +123,7 @@ def _launch_instead(
     part: Cluster,
     device: str,
 ) -> None:
-    """Makes a call the launch of a Cluster."""
+    """Replaces a call by the launch of a Cluster."""
     node.op = "IpuLaunch"
     node.attr.clear()
     for name, arguments in (("Targs", signature.input_arg), ("Tresults", signature.output_arg)):
@@ -147,11 +147,11 @@ def _launch_instead(
 
 
 def _renamed(program: Program, changed: str) -> function_pb2.FunctionDef:
-    """Gives a changed function and those that call it new names, and makes all but the entry known.
+    """Renames a changed function and its callers, and registers all but the entry.
 
     Args:
         program: the functions.
-        changed: name of the function that is not what it was.
+        changed: name of the changed function.
 
     Returns:
         The entry.

@@ -1,6 +1,6 @@
 """Saves and loads Executables: the disk cache and the serialization folder.
 
-A file is a zip archive with two members: `executable.json`, which says what the Executable is, and
+A file is a zip archive with two members: `executable.json`, the description of the Executable, and
 `library.pb`, its functions as a serialised `FunctionDefLibrary`.
 """
 
@@ -30,7 +30,7 @@ _DESCRIPTION, _LIBRARY = "executable.json", "library.pb"
 
 
 def describe(executable: Executable) -> dict[str, Any]:
-    """Returns what an Executable is, as data for JSON."""
+    """Returns an Executable's description as data for JSON."""
     return {
         "format": _FORMAT,
         "name": executable.name,
@@ -60,7 +60,7 @@ def save(executable: Executable, path: Path, members: Mapping[str, bytes] | None
     Args:
         executable: the Executable.
         path: the file.
-        members: what else to put into the archive, by name.
+        members: further members of the archive, by name.
 
     Raises:
         OSError: If it cannot be written.
@@ -80,11 +80,11 @@ def load(path: Path) -> tuple[dict[str, Any], function_pb2.FunctionDefLibrary]:
         path: the file.
 
     Returns:
-        What the Executable is (as `describe`), and its functions.
+        The description (as from `describe`), and the functions.
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: If the file is not one of ours, is damaged, or is of another format.
+        ValueError: If the file is of another program or format, or damaged.
     """
     with archives.reading(path, "an executable of tensorflow_ipu") as archive:
         description = archives.read_json(archive, _DESCRIPTION)
@@ -119,8 +119,7 @@ def serialize(executable: Executable, folder: str) -> None:
 class DiskCache:
     """The directory of the flag `--executable_cache_path`. It is never cleaned.
 
-    A cache that cannot be used, and files in it that are damaged or of others, are warnings: what
-    is not found is compiled.
+    An unusable cache, and damaged or foreign files in it, are warnings: the program is compiled.
     """
 
     def __init__(self, folder: str) -> None:
@@ -180,7 +179,7 @@ class DiskCache:
             os.close(descriptor)
 
     def _remove_partials(self, fingerprint: str) -> None:
-        """Removes what processes left that were killed while they wrote, with the lock held."""
+        """Removes partial files of killed processes. The caller holds the lock."""
         name = self.path(fingerprint).name
         for partial in private_files.partials(self._directory / name):
             with contextlib.suppress(OSError):

@@ -54,7 +54,7 @@ def run(
         check: called with the traced function before it runs.
 
     Returns:
-        What the function returns.
+        The results of the function.
     """
     launches_itself = served.for_device(function, device)
     if launches_itself is not None:
@@ -112,7 +112,7 @@ def _cluster(concrete: ConcreteFunction) -> Cluster:
 
 
 def _as_tensor(value: Any) -> Any:
-    """Returns what the launch op takes for an argument: variables go by their handles."""
+    """Returns the operand of the launch op for an argument: a variable's handle, else itself."""
     if isinstance(value, resource_variable_ops.BaseResourceVariable):
         return value.handle
     return value

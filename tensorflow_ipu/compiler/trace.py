@@ -24,7 +24,7 @@ _depth: contextvars.ContextVar[int] = contextvars.ContextVar("ipu_cluster_depth"
 
 @contextlib.contextmanager
 def cluster_scope() -> Iterator[None]:
-    """Marks that what is traced inside becomes part of a Cluster."""
+    """Context: ops traced inside become part of a Cluster."""
     token = _depth.set(_depth.get() + 1)
     try:
         yield
@@ -117,7 +117,7 @@ def _outermost_graph() -> contextlib.AbstractContextManager[Any]:
 
 
 def _lift_initial_value(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-    """Makes a variable in the graph around the Cluster, with what computes its initial value."""
+    """Creates a variable outside the Cluster, lifting the ops of its initial value."""
     value = kwargs.get("initial_value")
     if not isinstance(value, tensor_lib.Tensor) or not ops.is_symbolic_tensor(value):
         return next_creator(**kwargs)

@@ -70,7 +70,7 @@ def _carried(
     batched: int,
     after: tuple[int, ...],
 ) -> int | None:
-    """Where the batched dimension of one input is in the result."""
+    """Returns the position of an input's batched dimension in the result."""
     axes = attributes.get("axes")
     if op_type in _REDUCTIONS:
         if axes is None or batched in axes:
@@ -90,9 +90,9 @@ def _carried(
 
 
 def _reshaped(before: tuple[int, ...], batched: int, after: tuple[int, ...]) -> int | None:
-    """Where a dimension is after a reshape: what is in front of it has the same size there.
+    """Returns the index of a dimension after a reshape: the product in front of it is unchanged.
 
-    It may have been merged with the dimension behind it, or split from it.
+    The reshape may merge the dimension with the one behind it, or split it.
     """
     front, size = math.prod(before[:batched]), before[batched]
     for index, now in enumerate(after):

@@ -1,7 +1,7 @@
 """Counts the floating-point operations of an op by type, attributes and static shapes.
 
 TensorFlow's own registered statistics (`tensorflow.python.profiler.internal.flops_registry` and
-`nn_ops`) come first; the tables here add what they lack. What is counted:
+`nn_ops`) come first; the tables here add the missing ops. Rules of counting:
 
 * Floating-point arithmetic only. An op without any floating-point (or complex) input or output
   counts 0, so loop counters and shape arithmetic are no work.
@@ -189,7 +189,7 @@ def _depthwise_gradient(op: tf.Operation) -> int:
 
 
 def _filter_shape(op: tf.Operation) -> list[int]:
-    """The filter's shape: that of the result or of the second input of a gradient op."""
+    """Returns the filter's shape: the shape of the result, or of a gradient op's second input."""
     holder = op.outputs[0] if "Filter" in op.type else op.inputs[1]
     _elements(holder)
     return holder.shape.as_list()

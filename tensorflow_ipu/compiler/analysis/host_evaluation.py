@@ -35,7 +35,7 @@ def is_host_evaluated(program: Program, target: Target) -> bool:
 
 
 def is_constant(library: function_pb2.FunctionDefLibrary, entry: str) -> bool:
-    """Returns whether a program that the host evaluates only has constants and inputs to return.
+    """Returns whether a host-evaluated program returns only constants and its inputs.
 
     Args:
         library: its functions.

@@ -51,11 +51,12 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 class LayerNames:
-    """Finds the layers of the ops of one program.
+    """Layers of the ops of one program, by name scopes and variables.
 
     Args:
-        variables: names of the program's variables. The scope of a variable is a layer; that of an
-            optimizer's state is the layer of the variable whose name is part of its own.
+        variables: names of the program's variables. The scope of a variable is a layer; an
+            optimizer's state is in the layer of the variable whose name is part of the state's
+            name.
     """
 
     def __init__(self, variables: Iterable[str]) -> None:
@@ -76,15 +77,16 @@ class LayerNames:
         keras: KerasFrames = NO_KERAS,
         declared: str | None = None,
     ) -> None:
-        """Notes that an op reads a variable.
+        """Records that an op reads a variable.
 
-        Scopes around that of the variable are those of a model and belong to no layer. A variable
-        without a scope belongs to the layer that uses it; if that is none, it is one by itself.
+        Scopes around the variable's scope are the model's and belong to no layer. A variable
+        without a scope belongs to the layer that uses it. If no layer does, it is a layer by
+        itself.
 
         Args:
             op: name of the op.
             variable: name of the variable.
-            keras: what Keras was doing when the op was made.
+            keras: layer depth and part of Keras in which the op was made.
             declared: the layer that a front end declares for the op; None if none does.
         """
         scope = self.of_variable(variable)
@@ -96,7 +98,7 @@ class LayerNames:
             self._prefixes.add(used[: -len(scope)])
 
     def assign(self, variable: str, layer: str) -> None:
-        """Notes the layer of a variable, if it was not known and no other has the same name."""
+        """Records the layer of a variable, unless it has one or another variable has its name."""
         name = variable.split(":")[0]
         if not self._of_variable.get(name) and name not in self._shared:
             self._of_variable[name] = layer
@@ -106,7 +108,7 @@ class LayerNames:
 
         Args:
             name: its name.
-            keras: what Keras was doing when it was made.
+            keras: layer depth and part of Keras in which it was made.
         """
         found = path(name, keras.layers)
         if keras.part and _LOSSES.fullmatch(found):
@@ -119,11 +121,11 @@ class LayerNames:
 
 @functools.lru_cache(maxsize=65536)
 def path(name: str, layers: int = 0) -> str:
-    """Returns the scope of an op, without what is added around and inside of layers.
+    """Returns the scope of an op, without scopes that TensorFlow adds around and inside layers.
 
     Args:
         name: its name, such as `gradients/dense_1/MatMul_grad/MatMul`.
-        layers: how many of its scopes are those of Keras layers, as far as that is known.
+        layers: how many of its scopes are Keras layers, as far as that is known.
     """
     parts = _scopes(name)
     if len(parts) > layers == 0 and _LOSSES.fullmatch(parts[0]):
@@ -157,7 +159,7 @@ def scope_of_variable(name: str) -> str:
 
 
 def _scopes(name: str) -> list[str]:
-    """The scopes of a name, without those around what a user's program makes."""
+    """Returns the scopes of a name, without the outer ones that no user's code makes."""
     parts = name.split("/")[:-1]
     while parts and _AROUND.fullmatch(parts[0]):
         parts = parts[1:]

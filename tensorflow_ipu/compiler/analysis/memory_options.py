@@ -43,10 +43,10 @@ class RemoteMemory(NamedTuple):
 
     @classmethod
     def of(cls, attached: System) -> RemoteMemory:
-        """Returns that of a configuration.
+        """Returns the remote memory of a configuration.
 
         Args:
-            attached: what is configured.
+            attached: the configuration.
         """
         minimum: int = attached.settings.optimizations.minimum_remote_tensor_size
         return cls(attached.remote_buffers, minimum)
@@ -99,7 +99,7 @@ def state(name: str, value: bool | str | None) -> bool | None:
 
 
 def state_name(value: bool | None) -> str:
-    """Returns what configurations of optimizers call a state: THREESTATE_ON for True."""
+    """Returns the name of a state in configurations of optimizers: THREESTATE_ON for True."""
     return _STATE_NAMES[value]
 
 

@@ -23,7 +23,7 @@ class PipelinePlan:
         stages: Names of the functions of each stage; several for a parallel stage.
         schedule: Which stage of which mini-batch is on which IPU at which time step.
         options: Poplar options of the parts: `forward` and `backward` for each stage, `update`.
-        offload_activations: Whether what is put aside between stages is in remote memory.
+        offload_activations: Whether stashed activations are in remote memory.
     """
 
     name: str
@@ -99,7 +99,7 @@ def plan(program: Program, attached: System) -> PipelinePlan | None:
 def _configured(
     description: schedule.PipelineDescription, attached: System
 ) -> schedule.PipelineDescription:
-    """Adds what the configuration decides: whether I/O tiles move data while others compute."""
+    """Sets whether I/O tiles move data during compute, as the configuration decides."""
     overlap = (
         description.schedule is schedule.PipelineSchedule.Grouped
         and attached.place_ops_on_io_tiles

@@ -1,4 +1,4 @@
-"""Follows what differs between replicas: the base of two analyses."""
+"""Dataflow analysis of values that differ between replicas: the base of two analyses."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tensorflow_ipu.compiler.ir.program_functions import ProgramOp
 
 
 class ReplicaFlow(Summaries[ProgramOp, bool]):
-    """Follows what differs between replicas. A value is True if it may.
+    """Dataflow analysis of values that may differ between replicas: True if a value may.
 
-    What `assume_equal_across_replicas` and collectives of all replicas give is equal. If replicas
-    part ways at a conditional or loop, all that comes out of it differs.
+    Results of `assume_equal_across_replicas` and of collectives of all replicas are equal. If
+    replicas take different ways at a conditional or loop, all of its results differ.
 
     Args:
         replicas: how many copies of the program run.
@@ -31,7 +31,7 @@ class ReplicaFlow(Summaries[ProgramOp, bool]):
 
     @abc.abstractmethod
     def is_source(self, node: node_def_pb2.NodeDef) -> bool:
-        """Returns whether replicas differ in what a node gives even if its inputs are equal."""
+        """Returns whether a node's results differ between replicas even if its inputs are equal."""
 
     def transfer(
         self, op: ProgramOp, inputs: list[bool], inside: Sequence[list[bool]]

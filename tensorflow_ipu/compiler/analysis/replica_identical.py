@@ -1,4 +1,4 @@
-"""What all replicas compute alike."""
+"""Finds the nodes with equal results on all replicas."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Place = tuple[str, str]
 
 
 def differing(program: Program, replicas: int) -> frozenset[Place]:
-    """Returns the nodes that may give other results on some replica, or not run on all.
+    """Returns the nodes whose results may differ between replicas, or that not all run.
 
-    Replicas differ by their index, their random numbers and what their infeeds give. That is
-    followed through values, functions, branches, loops and variables, which start alike.
+    Replicas differ by their index, their random numbers and the data of their infeeds. The analysis
+    follows these through values, functions, branches, loops and variables, which start alike.
     Collectives of all replicas, and the user's promise, make values equal again.
 
     Args:
@@ -37,7 +37,7 @@ def differing(program: Program, replicas: int) -> frozenset[Place]:
 
 
 class _Flow(ReplicaFlow):
-    """Follows differences, also through variables, until nothing new is found."""
+    """Dataflow analysis that repeats, also through variables, until no new difference is found."""
 
     def __init__(self, program: Program, replicas: int) -> None:
         super().__init__(replicas)
@@ -53,7 +53,7 @@ class _Flow(ReplicaFlow):
         self.context = False
 
     def differing(self) -> frozenset[Place]:
-        """Starts again as long as more variables turn out to differ."""
+        """Returns the differing nodes, repeating the analysis while more variables differ."""
         before = -1
         while len(self._variables) > before:
             before = len(self._variables)
@@ -62,10 +62,10 @@ class _Flow(ReplicaFlow):
         return frozenset(self._places)
 
     def is_source(self, node: node_def_pb2.NodeDef) -> bool:
-        """Returns whether replicas differ in what a node gives even if its inputs are equal.
+        """Returns whether a node's results differ between replicas even if its inputs are equal.
 
-        Of our own ops, those with state ask for something of the replica: its index, seed or feed.
-        So does a collective of some replicas only.
+        Stateful ops of this package depend on the replica: on its index, seed or feed. So does a
+        collective of some replicas only.
         """
         if not op_names.is_own(node.op) or node.op == op_names.PROGRAM_VARIABLE:
             return False
@@ -99,7 +99,7 @@ class _Flow(ReplicaFlow):
 
     @contextlib.contextmanager
     def _apart(self, differs: bool) -> Iterator[None]:
-        """Replicas part ways meanwhile, if what they decide by differs."""
+        """Context: the ops inside may run on some replicas only, if the predicate differs."""
         before = self.context
         self.context = before or differs
         yield

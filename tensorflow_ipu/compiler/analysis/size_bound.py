@@ -28,15 +28,15 @@ _HANDLES = frozenset({dtypes.resource, dtypes.variant, dtypes.string})
 
 
 def bytes_at_most(executable: Executable, trace: func_graph.FuncGraph) -> int:
-    """Returns more bytes than the tensors of a program take on one IPU at a time.
+    """Returns an upper bound of the live bytes of a program's tensors on one IPU.
 
-    All tensors count as if they were live together, and those of a pipeline as often as a stage may
-    keep them. All variables count as if they were in the processor. Unknown dimensions count as
+    All tensors count as if they were live together, and tensors of a pipeline as often as a stage
+    may keep them. All variables count as if they were in the processor. Unknown dimensions count as
     much as the largest one of all arguments.
 
     Args:
         executable: the program.
-        trace: what it was compiled from.
+        trace: the graph that it was compiled from.
     """
     sizes = [spec.num_bytes or 0 for spec in executable.arguments]
     unknown = max((d or 1 for spec in executable.arguments for d in spec.shape), default=1)
@@ -47,7 +47,7 @@ def bytes_at_most(executable: Executable, trace: func_graph.FuncGraph) -> int:
 
 
 def _made(trace: Any, unknown: int) -> int:
-    """Bytes of what the ops of a trace and of its functions make, each as often as it is called."""
+    """Returns the bytes of all results in a trace, a function's once for each call."""
     calls: collections.Counter[str] = collections.Counter()
     total = _own(trace, unknown, calls)
     graphs = {}
@@ -63,7 +63,7 @@ def _made(trace: Any, unknown: int) -> int:
 
 
 def _own(graph: Any, unknown: int, calls: collections.Counter[str]) -> int:
-    """Bytes of what the ops of a graph make; notes which functions they call."""
+    """Returns the bytes of all results of a graph's ops; counts calls in `calls`."""
     total = 0
     lists = False
     for op in graph.get_operations():

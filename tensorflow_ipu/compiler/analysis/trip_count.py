@@ -53,8 +53,8 @@ def trips(
 ) -> Trips:
     """Counts the iterations of a loop.
 
-    Understood are conditions that compare counters with constants, joined by "and": what
-    `tf.range`, `tf.while_loop` with a bound, `maximum_iterations` and their gradients make.
+    Understood are conditions that compare counters with constants, joined by "and". `tf.range`,
+    `tf.while_loop` with a bound, `maximum_iterations` and their gradients make such conditions.
 
     Args:
         condition: the condition's graph, loop-invariant constants bound as constants.
@@ -79,7 +79,7 @@ def trips(
 
 
 def _clauses(predicate: tf.Tensor) -> list[tf.Tensor]:
-    """The parts of a predicate that all have to hold."""
+    """Returns the parts of a predicate that all have to hold."""
     predicate = through_identities(predicate)
     if predicate.op.type != "LogicalAnd":
         return [predicate]
@@ -92,7 +92,7 @@ def _limit(
     body: FunctionGraph,
     initial: Sequence[np.ndarray | None],
 ) -> float | None:
-    """How many iterations a clause allows: infinity for all, `None` when not understood."""
+    """Returns how many iterations a clause allows: infinity for all, `None` if not understood."""
     fixed = constant_value(clause)
     if fixed is not None:
         return math.inf if fixed else 0

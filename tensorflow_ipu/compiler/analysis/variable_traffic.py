@@ -57,7 +57,7 @@ def num_bytes(tensor: tf.Tensor) -> int | None:
 
 
 def record_bytes(tensor: TensorRecord) -> int | None:
-    """Returns the same of a tensor that a listing describes."""
+    """Returns the bytes of a tensor that a listing describes."""
     if tensor.dtype in ("resource", "variant"):
         return 0
     if tensor.shape is None or tensor.dtype == "string":

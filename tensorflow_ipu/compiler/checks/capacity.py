@@ -28,19 +28,19 @@ _WRITES_REPORTS = (
 
 
 def check(executable: Executable, trace: func_graph.FuncGraph, report: str) -> None:
-    """Checks a program, once for each compilation.
+    """Checks that a program fits in memory, once for each compilation.
 
-    Nothing is done for programs that the host evaluates and, after a look at the sizes of all
-    tensors, for those that are far from full.
+    Programs that the host evaluates are not planned. Nor are programs whose tensors are far from
+    filling the memory even if all were live at once.
 
     Args:
         executable: the program.
-        trace: what it was compiled from.
+        trace: the graph that it was compiled from.
         report: the directory of its report; empty if none was written.
 
     Raises:
         tf.errors.ResourceExhaustedError: It does not fit, and the policy is to refuse it. The text
-            says what would help, and where its report is, or how to get one.
+            names remedies, and the report or how to get one.
     """
     policy = chosen_policy(executable.system)
     if not executable.on_device or policy == "mark":
@@ -63,7 +63,7 @@ def check(executable: Executable, trace: func_graph.FuncGraph, report: str) -> N
 
 
 def advice(report: str) -> str:
-    """Returns how to go on with a program that does not fit: a line for its user.
+    """Returns lines of advice for a program that does not fit in memory.
 
     Args:
         report: the directory of its report; empty if none was written.

@@ -35,7 +35,7 @@ _MAY_BE_VARIABLES = ("VarHandleOp", "Placeholder")
 
 
 def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
-    """Checks that all resources that a program is given are variables of its device.
+    """Checks that all resources passed to a program are variables of its device.
 
     Args:
         cluster: the program.
@@ -43,7 +43,8 @@ def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
         device: the IPU device to launch on.
 
     Raises:
-        tf.errors.InvalidArgumentError: Naming what is no variable or not there, and what to do.
+        tf.errors.InvalidArgumentError: A resource is no variable, or on another device. The text
+            says what to do.
     """
     ordinal = device_lib.DeviceSpec.from_string(device).device_index or 0
     own = f"/device:IPU:{ordinal}"
@@ -59,7 +60,7 @@ def check(cluster: Cluster, arguments: Sequence[Any], device: str) -> None:
 
 
 def _origins(tensors: Sequence[Any]) -> list[Any]:
-    """Returns what tensors are outside of the functions that are being traced."""
+    """Returns the tensors outside of all traced functions that captured tensors stand for."""
     # By graph, what its tensors are in the graph around it.
     outside: dict[int, dict[int, Any]] = {}
     origins = []
@@ -88,10 +89,10 @@ def _is_foreign(origin: Any, ordinal: int) -> bool:
 
 
 class _Resource(NamedTuple):
-    """What is known of a resource.
+    """A resource that a program uses, as error messages describe it.
 
     Args:
-        kind: what it is; None for a variable.
+        kind: kind of resource; None for a variable.
         name: its name; empty if that is not known.
         owner: the object that it belongs to, in words; empty if there is none.
         device: where it is.
@@ -108,7 +109,7 @@ class _Resource(NamedTuple):
 
 
 def _described(cluster: Cluster, found: Sequence[tuple[int, Any]]) -> list[_Resource]:
-    """Returns what is known of some arguments of a program: of their positions and handles."""
+    """Describes the resources that some arguments of a program are."""
     functions = {f.signature.name: f for f in cluster.library().function}
     users: dict[object, list[Any]] = {}
     for resource, node in resource_uses.find(Program(functions, cluster.entry)):
@@ -122,11 +123,11 @@ def _described(cluster: Cluster, found: Sequence[tuple[int, Any]]) -> list[_Reso
 
 
 def _resource(origin: Any, holder: Holder, users: Sequence[Any], sources: SourceMap) -> _Resource:
-    """Returns what is known of a resource.
+    """Describes a resource by its kind, name, owner, device and lines of the user.
 
     Args:
         origin: its handle.
-        holder: what has it.
+        holder: the Python object that owns it.
         users: nodes of the program that use it.
         sources: the lines of the program.
     """
@@ -158,7 +159,7 @@ def _name(holder: Holder, made_by: Any) -> str:
 
 
 def short_name(device: str) -> str:
-    """Returns a device name without what is the same for all devices of a process."""
+    """Returns a device name from `/device:` on, without job and task."""
     return device[device.find("/device:") :] if "/device:" in device else device
 
 
@@ -174,7 +175,7 @@ def _message(found: Sequence[_Resource], program: str, own: str) -> str:
 
 
 def _of_variables(variables: Sequence[_Resource], own: str) -> list[str]:
-    """Says which variables are elsewhere, by the objects that they belong to."""
+    """Returns the sentences about variables on another device, by their owners."""
     groups: dict[tuple[str, str], list[_Resource]] = {}
     for one in variables:
         groups.setdefault((one.owner, one.device), []).append(one)
@@ -194,7 +195,7 @@ def _of_variables(variables: Sequence[_Resource], own: str) -> list[str]:
 
 
 def _of_others(found: Sequence[_Resource]) -> list[str]:
-    """Says what resources of one kind a program uses that it cannot have."""
+    """Returns the sentences about resources of one kind that programs cannot have."""
     kind = found[0].kind or OTHER
     names = [one.owner or repr(one.name) for one in found if one.owner or one.name]
     named = f" ({_listed(list(dict.fromkeys(names)))})" if names else ""
@@ -206,7 +207,7 @@ def _of_others(found: Sequence[_Resource]) -> list[str]:
 
 
 def _at(resources: Sequence[_Resource]) -> str:
-    """Says where resources are made and used, as far as that is known."""
+    """Returns the lines at which resources are made and used, as far as they are known."""
     made = next((one.made for one in resources if one.made is not None), None)
     used = next((one.used for one in resources if one.used is not None), None)
     places = [f"made at {made}"] if made else []

@@ -1,4 +1,4 @@
-"""Refuses control flow that would take replicas different ways around a collective."""
+"""Refuses control flow in which replicas could disagree around a collective."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tensorflow_ipu.compiler.ir.program_functions import ProgramOp
 def check(program: Program, replicas: int) -> None:
     """Checks that no predicate around a collective depends on the replica index.
 
-    It is followed through the values of a program, into functions, branches and loops, but not
-    through variables. What `assume_equal_across_replicas` and collectives of all replicas give is
-    equal. If replicas part ways for other reasons, the engine notices when it happens.
+    The index is followed through the values of a program, into functions, branches and loops, but
+    not through variables. Results of `assume_equal_across_replicas` and of collectives of all
+    replicas are equal. If replicas disagree for other reasons, the engine reports it at run time.
 
     Raises:
         tf.errors.InvalidArgumentError: Naming the conditional or loop.
@@ -31,7 +31,7 @@ def check(program: Program, replicas: int) -> None:
 
 
 class _Flow(ReplicaFlow):
-    """Follows what depends on the replica index, and refuses what parts replicas around it."""
+    """Dataflow of the replica index; raises if control flow around a collective depends on it."""
 
     def __init__(self, program: Program, replicas: int) -> None:
         super().__init__(replicas)
@@ -45,7 +45,7 @@ class _Flow(ReplicaFlow):
     def transfer(
         self, op: ProgramOp, inputs: list[bool], inside: Sequence[list[bool]]
     ) -> Sequence[bool]:
-        """Returns which results of an op differ: those that its library does not promise."""
+        """Returns which results of an op may differ: all but outputs promised to be identical."""
         differs = super().transfer(op, inputs, inside)
         identical = user_ops.identical_outputs(op.node) if any(differs) else ()
         return [differ and index not in identical for index, differ in enumerate(differs)]
@@ -65,7 +65,7 @@ class _Flow(ReplicaFlow):
         return super().end(op, carried, again, results)
 
     def _check(self, op: ProgramOp) -> None:
-        """Checks that there are no collectives where replicas part ways."""
+        """Raises if a function run by an op with a differing predicate has a collective."""
         called = [function.name for function in op.calls]
         if self._with_collectives.intersection(called):
             raise self._diverges(op.node, called)
@@ -86,7 +86,7 @@ class _Flow(ReplicaFlow):
         )
 
     def _collective_in(self, functions: list[str]) -> str:
-        """Returns the name of the first collective in functions or what they run."""
+        """Returns the name of the first collective in functions or their callees."""
         for name in functions:
             for node in self._program.functions[name].node_def:
                 if collectives.is_collective(node):

@@ -23,11 +23,11 @@ _NOT_OWNERS = (polymorphic_function.Function, concrete_function.ConcreteFunction
 
 
 class ResourceKind(NamedTuple):
-    """A kind of resource that programs do not have.
+    """A kind of resource that programs cannot have.
 
     Args:
-        marks: what the names of ops that make or use one have in them.
-        noun: what it is called.
+        marks: parts of the names of the ops that make or use one.
+        noun: its name in messages.
         advice: what to do.
     """
 
@@ -92,7 +92,7 @@ class Holder(NamedTuple):
 
 
 def find_holders(handles: Sequence[Any]) -> list[Holder]:
-    """Returns the variables that resources are of, and the objects that have them.
+    """Returns the variable and the owning object of each resource handle.
 
     Args:
         handles: tensors of the type resource, eager or symbolic.
@@ -107,7 +107,7 @@ def find_holders(handles: Sequence[Any]) -> list[Holder]:
 
 
 class _Search:
-    """Goes from handles to whatever refers to them, and so on, for all handles at once.
+    """Breadth-first search from handles to the objects that refer to them.
 
     Args:
         handles: the handles.
@@ -140,7 +140,7 @@ class _Search:
         self._objects, self._positions = following, positions
 
     def _take(self, holder: Any, found: set[int]) -> bool:
-        """Remembers what a holder is for some handles; returns whether the search ends there."""
+        """Records a holder as variable or owner of handles; returns whether the search ends."""
         is_variable = isinstance(holder, resource_variable_ops.BaseResourceVariable)
         for index in found if is_variable else ():
             if self.variables[index] is None:

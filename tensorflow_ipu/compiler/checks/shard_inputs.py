@@ -19,11 +19,11 @@ from tensorflow_ipu.compiler.ir.program import (
 def check(program: Program) -> None:
     """Checks that input i of each collective within a replica is on shard i.
 
-    What comes from outside of the function (an argument, a variable of a loop) is taken to be. An
-    op that names no shard has those of its inputs.
+    Values from outside the function (arguments, variables of loops) pass unchecked. An op that
+    names no shard has the shards of its inputs.
 
     Args:
-        program: the Program, as the user's shards are: nothing was placed by the compiler yet.
+        program: the Program with the user's shards, before the pass `place_ops`.
 
     Raises:
         tf.errors.FailedPreconditionError: an input is on another shard, or names none.
@@ -39,7 +39,7 @@ def check(program: Program) -> None:
 
 
 def _shards(source: node_def_pb2.NodeDef, nodes: Mapping[str, node_def_pb2.NodeDef]) -> set[int]:
-    """Returns the shards of a node, or else of the nearest nodes before it that have any."""
+    """Returns the shards of a node, or else of its nearest predecessors that have any."""
     found: set[int] = set()
     seen = {source.name}
     following = [source]

@@ -18,7 +18,7 @@ _HASH = "library_hash"
 
 
 def check(program: Program, target: Target) -> None:
-    """Loads the libraries of a Program's custom operations and checks that all is there.
+    """Loads the libraries of a Program's custom operations and checks their functions.
 
     Before: any legal Program. After: nodes of custom operations say which contents their library
     has, so that Programs with different ones are different, and which outputs are equal on all

@@ -1,4 +1,4 @@
-"""Verifies a Program: its invariants between passes, and what is legal at launch."""
+"""Verifies a Program: its invariants between passes, and its ops and types before launch."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _check_function(program: Program, name: str, function: function_pb2.Function
 
 
 def check_nothing_lost(name: str, before: collections.Counter[str], program: Program) -> None:
-    """Checks that the ops with effects of a Program are still there after a pass.
+    """Checks that a pass has kept every op with effects.
 
-    What a pass puts in the place of an op keeps its name.
+    An op that a pass puts instead of another has the name of the replaced op.
 
     Args:
         name: of the pass.
@@ -78,7 +78,7 @@ def check_nothing_lost(name: str, before: collections.Counter[str], program: Pro
         program: the Program after it.
 
     Raises:
-        tf.errors.InternalError: Naming the pass and the ops. It means that the pass is wrong.
+        tf.errors.InternalError: Naming the pass and the ops. The pass has a fault.
     """
     lost = before - collections.Counter(
         node.name for name in program.names_by_use() for node in program.functions[name].node_def
@@ -179,7 +179,7 @@ def _problem(node: node_def_pb2.NodeDef) -> str | None:
 
 
 def _mend(op: str) -> str:
-    """Returns what to use in the place of an op that is refused with all types, if known."""
+    """Returns advice in brackets for an op that is refused with all types; else empty."""
     definition = op_def_registry.get(op)
     refused = definition is not None and refused_whatever_types(definition) is not None
     mend = advice.instead(op) if refused else None
@@ -203,7 +203,7 @@ def _has_string_arguments(definition: op_def_pb2.OpDef) -> bool:
 
 
 def _without_inputs(node: node_def_pb2.NodeDef) -> bytes:
-    """Returns what decides on the kernel: the op, types, and other attributes kernels name."""
+    """Returns the key of a node's kernel: op, types, and attributes that kernels select by."""
     key = node_def_pb2.NodeDef(name="node", op=node.op)
     deciding = _deciding_attributes(node.op)
     for name in sorted(node.attr):

@@ -16,9 +16,9 @@ class CalledOp(NamedTuple):
     """One op of a function, with the functions that it runs.
 
     Args:
-        record: what the listing says of it.
+        record: its record in the listing.
         node: its definition.
-        inputs: names of the tensors it is given, as in `Call.arguments`.
+        inputs: names of its input tensors, as in `Call.arguments`.
         outputs: names of its results.
         stateful: whether TensorFlow says that it has state.
         calls: the functions it runs.
@@ -43,7 +43,7 @@ class Call(NamedTuple):
     Args:
         function: its name.
         arguments: names of its arguments as tensors: `node:index`.
-        results: names of what it returns.
+        results: names of the tensors that it returns.
         invariant: indices of the arguments that it returns unchanged at the same index.
         ops: its ops in the order of the listing.
     """
@@ -61,10 +61,10 @@ def call_tree(importer: FunctionImporter, entry: str, records: Sequence[OpRecord
     Args:
         importer: has the program's functions.
         entry: name of the function that is the program.
-        records: what `listing.list_ops` returns for these.
+        records: the listing of these, from `listing.list_ops`.
 
     Raises:
-        ValueError: the listing is one of other functions.
+        ValueError: The listing is not of these functions.
     """
     return _Builder(importer, iter(records)).call(entry)
 
@@ -86,7 +86,7 @@ class _Builder:
         return Call(name, arguments, results, invariant, ops)
 
     def _op(self, function: str, nodes: dict[str, node_def_pb2.NodeDef]) -> CalledOp:
-        """Takes the record of the next op of a function, and those of the functions it runs."""
+        """Takes the records of a function's next op and of the functions that the op runs."""
         record = next(self._records, None)
         if record is None or record.function != function or record.name not in nodes:
             raise ValueError(

@@ -22,14 +22,14 @@ def uses_table(node: node_def_pb2.NodeDef) -> bool:
 
 
 def group_size(node: node_def_pb2.NodeDef, replicas: int) -> int:
-    """Returns how many of `replicas` replicas do a collective together."""
+    """Returns the number of replicas in each group of a collective."""
     attribute = op_names.COLLECTIVES[node.op].group
     asked = node.attr[attribute].i if attribute else 0
     return asked or replicas
 
 
 def equalises(node: node_def_pb2.NodeDef, replicas: int) -> bool:
-    """Returns whether the results of a node are equal on all replicas whatever its inputs are."""
+    """Returns whether a node's results are equal on all replicas, for any inputs."""
     collective = op_names.COLLECTIVES.get(node.op)
     if collective is None or not collective.equalizes:
         return False
@@ -63,18 +63,18 @@ def functions_with_collectives(
 
 
 def functions_run_by(program: Program, node: node_def_pb2.NodeDef) -> list[str]:
-    """Returns the functions that a node runs: those it names, and the one that is its op."""
+    """Returns the functions that a node runs: its op, if that is one, and its attributes'."""
     called = [name for name in called_functions(node) if name in program.functions]
     return [node.op, *called] if node.op in program.functions else called
 
 
 def reach_other_processes(program: Program, replicas: int, processes: int) -> bool:
-    """Returns whether a Program meets other processes: replicas of theirs, or their hosts.
+    """Returns whether a Program has collectives with other processes or tables on their hosts.
 
     Args:
         program: the Program.
-        replicas: those of all processes that run it together.
-        processes: how many these are, each with as many replicas.
+        replicas: number of replicas in all processes together.
+        processes: number of processes, each with as many replicas.
     """
     local = replicas // processes
     return any(

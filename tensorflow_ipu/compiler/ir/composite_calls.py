@@ -25,10 +25,10 @@ def call(
 
     Args:
         name: name of the function, which no other has.
-        compute: makes the results of placeholders for the inputs; without state.
+        compute: computes the results from placeholders for the inputs; without state.
         inputs: tensors.
-        said: gives what a plan takes the call for, as `COMPOSITE_ATTRIBUTE` says it, by the
-            results of the function.
+        said: returns the value of `COMPOSITE_ATTRIBUTE` for the results of the function: the op
+            that plans put instead of the call.
 
     Returns:
         The results.

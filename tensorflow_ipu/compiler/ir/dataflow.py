@@ -1,10 +1,9 @@
 """Follows values through the functions of a program: into calls, branches and loops.
 
-An analysis says what its values are, what an op makes of its inputs (`Dataflow.transfer`), and what
-is known of a value that may be one or another (`Fixpoint.join`). The walk knows in which order ops
-come, what functions are given and return, and that a loop may run its body any number of times. An
-analysis whose values are objects with an identity, such as buffers, says besides what becomes of
-them where functions begin and end.
+An analysis defines its values, the results of an op for its inputs (`Dataflow.transfer`), and the
+join of two values (`Fixpoint.join`). The walk defines the order of ops, passes arguments and
+results of functions, and runs the body of a loop any number of times. An analysis whose values are
+objects with an identity, such as buffers, also maps them where functions begin and end.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class Function(Protocol[_Op_co]):
 
 
 class Dataflow(abc.ABC, Generic[_Op, _Value]):
-    """Runs a program on what is known of its tensors instead of the tensors."""
+    """Abstract evaluation of a program on values that describe its tensors."""
 
     @abc.abstractmethod
     def transfer(
@@ -70,13 +69,13 @@ class Dataflow(abc.ABC, Generic[_Op, _Value]):
 
         Args:
             op: an op that is no call, conditional or loop.
-            inputs: its inputs. What comes along the back edge of a TensorFlow 1 loop is left out.
-            inside: what each function returns that it runs with arguments of its own choice.
+            inputs: its inputs. Values on the back edge of a TensorFlow 1 loop are left out.
+            inside: results of each function that the op runs with arguments of its own choice.
         """
 
     @abc.abstractmethod
     def unknown(self, op: _Op, inputs: list[_Value], name: str) -> _Value:
-        """Returns an argument of a function, where the op decides itself on what it passes."""
+        """Returns the value of a function's argument that the op itself computes."""
 
     @abc.abstractmethod
     def merge(
@@ -86,13 +85,13 @@ class Dataflow(abc.ABC, Generic[_Op, _Value]):
 
         Args:
             op: the conditional.
-            predicate: what decides between the branches.
+            predicate: value of the predicate.
             branches: the results of each branch, which is run when they are asked for.
         """
 
     @abc.abstractmethod
     def settle(self, op: _Op, start: list[_Value]) -> list[_Value]:
-        """Returns what holds for the values that a loop carries, in any iteration.
+        """Returns values of the loop's variables that hold in any iteration.
 
         Args:
             op: the loop.
@@ -100,7 +99,7 @@ class Dataflow(abc.ABC, Generic[_Op, _Value]):
         """
 
     def run(self, function: Function[_Op], arguments: Sequence[_Value]) -> list[_Value]:
-        """Runs a function; returns what it returns."""
+        """Evaluates a function; returns the values of its results."""
         known = dict(zip(function.arguments, arguments))
         for op in function.ops:
             inputs = [known[name] for name in op.inputs if name in known]
@@ -108,11 +107,11 @@ class Dataflow(abc.ABC, Generic[_Op, _Value]):
         return [known[name] for name in function.results]
 
     def call(self, function: Function[_Op], values: Sequence[_Value]) -> list[_Value]:
-        """Runs a function on values of the caller; returns what it returns."""
+        """Evaluates a function on values of the caller; returns the values of its results."""
         return self.run(function, self.enter(function, values))
 
     def visit(self, op: _Op, inputs: list[_Value]) -> Sequence[_Value]:
-        """Runs an op; returns its results."""
+        """Evaluates an op; returns the values of its results."""
         if not op.calls:
             return self.transfer(op, inputs, ())
         if op_names.is_loop(op.type):
@@ -128,23 +127,23 @@ class Dataflow(abc.ABC, Generic[_Op, _Value]):
         return self.transfer(op, inputs, inside)
 
     def conditional(self, op: _Op, inputs: list[_Value]) -> Sequence[_Value]:
-        """Runs all branches of a conditional; returns its results."""
+        """Evaluates all branches of a conditional; returns its results."""
         predicate, *arguments = inputs
         return self.merge(op, predicate, (self.call(branch, arguments) for branch in op.calls))
 
     def loop(self, op: _Op, inputs: list[_Value]) -> Sequence[_Value]:
-        """Runs a loop's condition and body on what holds in each iteration; returns its results."""
+        """Evaluates a loop's condition and body on its settled variables; returns its results."""
         condition, body = op.calls
         carried = self.settle(op, inputs)
         (again, *_) = self.call(condition, carried)
         return self.end(op, carried, again, self.call(body, carried))
 
     def enter(self, function: Function[_Op], values: Sequence[_Value]) -> Sequence[_Value]:
-        """Returns values of the caller as arguments of a function."""
+        """Converts values of the caller to arguments of a function."""
         return values
 
     def leave(self, op: _Op, values: list[_Value]) -> Sequence[_Value]:
-        """Returns the results of a call, from those of the function."""
+        """Converts the results of a function to the results of its call."""
         return values
 
     def end(
@@ -154,38 +153,38 @@ class Dataflow(abc.ABC, Generic[_Op, _Value]):
 
         Args:
             op: the loop.
-            carried: what holds before any iteration, and after the last.
+            carried: values of the loop's variables before any iteration and after the last.
             again: the result of the condition.
-            results: what the body returns.
+            results: results of the body.
         """
         return carried
 
 
 class Fixpoint(Dataflow[_Op, _Value]):
-    """A Dataflow that joins what is known of a value which may be one or another.
+    """A Dataflow that joins the values of a tensor from several paths.
 
     Attributes:
-        rounds: How often a loop's body is run at most to find what the loop carries. None for
-            values that stop changing by themselves, as those of a lattice of finite height do.
+        rounds: Limit of evaluations of a loop's body. None for values that converge, as in a
+            lattice of finite height.
     """
 
     rounds: int | None = None
 
     @abc.abstractmethod
     def join(self, value: _Value, other: _Value) -> _Value:
-        """Returns what holds for a value that may be either of two; `value` if that says it all."""
+        """Returns a value that holds for either of two; `value` itself if it covers both."""
 
     def merge(
         self, op: _Op, predicate: _Value, branches: Iterator[list[_Value]]
     ) -> Sequence[_Value]:
-        """Returns what the branches return together."""
+        """Joins the results of all branches."""
         joined = next(branches)
         for results in branches:
             joined = [self.join(*pair) for pair in zip(joined, results)]
         return joined
 
     def settle(self, op: _Op, start: list[_Value]) -> list[_Value]:
-        """Runs a loop's body until that adds nothing to what is known."""
+        """Evaluates a loop's body until the values of its variables no longer change."""
         carried = start
         for _ in itertools.islice(itertools.count(), self.rounds):
             results = self.call(op.calls[1], carried)
@@ -197,11 +196,11 @@ class Fixpoint(Dataflow[_Op, _Value]):
 
 
 class Summaries(Fixpoint[_Op, _Known]):
-    """A Fixpoint of values that compare by what they say: it runs a function once for each.
+    """A Fixpoint of values with equality: evaluates a function once for equal arguments.
 
     Attributes:
-        nothing: What is known before anything is: the value that adds nothing to another.
-        context: What the results of functions depend on besides their arguments.
+        nothing: The neutral value of `join`, known before any op is evaluated.
+        context: State that the results of functions depend on besides their arguments.
     """
 
     nothing: _Known
@@ -211,7 +210,7 @@ class Summaries(Fixpoint[_Op, _Known]):
         self._summaries: dict[Hashable, list[_Known]] = {}
 
     def run(self, function: Function[_Op], arguments: Sequence[_Known]) -> list[_Known]:
-        """Runs a function unless it ran before; returns what it returns."""
+        """Evaluates a function, unless it has results for these arguments; returns its results."""
         key = (function, tuple(arguments), self.context)
         if key not in self._summaries:
             # For a function that calls itself.
@@ -220,5 +219,5 @@ class Summaries(Fixpoint[_Op, _Known]):
         return self._summaries[key]
 
     def forget(self) -> None:
-        """Forgets what functions return, as something else has changed that it depends on."""
+        """Drops the results of functions, after a change of state that they depend on."""
         self._summaries.clear()

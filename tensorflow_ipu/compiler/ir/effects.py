@@ -15,7 +15,7 @@ from tensorflow_ipu.compiler.ir.program import Program, input_node
 
 
 def of_op(node: node_def_pb2.NodeDef) -> bool:
-    """Returns whether a node has an effect itself, whatever functions it runs.
+    """Returns whether a node itself has an effect, regardless of the functions it runs.
 
     These are all stateful ops but the reads of whole variables: TensorFlow has the same rule for
     functions whose calls it replaces by their ops.
@@ -34,7 +34,7 @@ def of_node(program: Program, node: node_def_pb2.NodeDef, running: set[str]) -> 
     Args:
         program: the Program.
         node: one of its nodes.
-        running: what `functions` returns.
+        running: the result of `functions`.
     """
     return of_op(node) or not running.isdisjoint(functions_run_by(program, node))
 
@@ -50,7 +50,7 @@ def counted(program: Program) -> collections.Counter[str]:
 
 
 def waited_for(function: function_pb2.FunctionDef, ends: Iterable[str]) -> set[str]:
-    """Returns the names of the nodes that have run when some nodes have, with these.
+    """Returns the names of some nodes and of all their predecessors.
 
     Args:
         function: the function.

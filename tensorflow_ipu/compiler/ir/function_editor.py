@@ -22,9 +22,9 @@ _CASTS = {
 class FunctionEditor:
     """A function that is being rewritten, node after node in topological order.
 
-    A tensor that a rewritten node makes is announced under its old name with what gives its final
-    value. That is asked for when the first user comes, so nothing is added without a user. A
-    float16 tensor may be wanted as it is, or wide: the same values in float32.
+    The result of a rewritten node is announced under its old name, with a function that adds its
+        final value. The function is called for the first user, so no nodes are added without a
+        user. A user asks for a float16 tensor as it is, or wide: the same values in float32.
 
     Args:
         function: the function, changed in place.
@@ -63,7 +63,7 @@ class FunctionEditor:
         return node
 
     def announce(self, reference: str, finish: _Finish, wide: bool) -> None:
-        """Says that a tensor has been replaced.
+        """Records that a tensor has been replaced.
 
         Args:
             reference: its name.
@@ -73,11 +73,11 @@ class FunctionEditor:
         self._pending[reference] = (finish, wide)
 
     def is_wide(self, reference: str) -> bool:
-        """Returns whether the wide form of a float16 tensor is there anyway."""
+        """Returns whether a float16 tensor already has a wide form."""
         return reference in self._pending and self._pending[reference][1]
 
     def value(self, reference: str) -> str:
-        """Returns the name under which a tensor is to be used now, in its own type."""
+        """Returns the name under which a tensor is used now, in its own type."""
         if reference not in self._pending:
             return reference
         final = self._final(reference)

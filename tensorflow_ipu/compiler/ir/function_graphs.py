@@ -1,4 +1,4 @@
-"""Imports functions of a compiled program as graphs with all shapes that can be known."""
+"""Imports functions of a compiled program as graphs with inferred static shapes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SCRATCH_OUTPUTS = {"FusedBatchNormV3": 5}
 
 
 class Binding(NamedTuple):
-    """Shape and constant value of an argument of a function, at one place that calls it.
+    """Shape and constant value of an argument of a function at one call site.
 
     Args:
-        dtype: element type; for a variable, that of the variable and not of its handle.
+        dtype: element type; for a variable, the variable's and not the handle's.
         shape: static shape, dimensions `None` where unknown; `None` for unknown rank.
         is_variable: whether the argument is the handle of a resource variable.
         value: value of a constant argument as bytes in C order, else `None`.
@@ -62,7 +62,7 @@ class FunctionGraph(NamedTuple):
 
 
 class _Registered(NamedTuple):
-    """As much of a function in a graph as TensorFlow's conversion asks for."""
+    """A function in the form that TensorFlow's conversion to a graph expects."""
 
     cached_definition: function_pb2.FunctionDef
 
@@ -113,7 +113,7 @@ class FunctionImporter:
         return self._tensors[name]
 
     def forget_graphs(self) -> None:
-        """Drops the imported graphs, but not what `tensors` knows."""
+        """Drops the imported graphs; keeps the names of arguments and results."""
         self._imported.clear()
 
     def graph(self, name: str, bindings: Sequence[Binding]) -> FunctionGraph:
@@ -124,7 +124,7 @@ class FunctionImporter:
             bindings: one for each argument, in order.
 
         Returns:
-            The graph, with shapes inferred by TensorFlow from those of the arguments.
+            The graph, with shapes inferred by TensorFlow from the shapes of the arguments.
 
         Raises:
             ValueError: unknown function, wrong number of bindings, or shapes that contradict each
@@ -176,7 +176,7 @@ class FunctionImporter:
         return graph_def
 
     def _called_by(self, definition: function_pb2.FunctionDef) -> list[function_pb2.FunctionDef]:
-        """The functions whose results' shapes depend on those of the arguments: plain calls."""
+        """Returns the functions that plain calls reach: shapes pass through them."""
         found: dict[str, function_pb2.FunctionDef] = {}
         pending = [definition]
         while pending:
@@ -189,7 +189,7 @@ class FunctionImporter:
 
 
 def binding_of(tensor: tf.Tensor, value: np.ndarray | None = None) -> Binding:
-    """Returns what a callee knows about an argument when it is passed a tensor.
+    """Returns the binding of a callee's argument, from the tensor that the caller passes.
 
     Args:
         tensor: the tensor in the caller's graph.
@@ -245,10 +245,10 @@ def dimensions(shape: tf.TensorShape) -> tuple[int | None, ...] | None:
 
 
 def _bind(node: node_def_pb2.NodeDef, binding: Binding) -> None:
-    """Makes the placeholder of an argument tell all that is known about the argument.
+    """Replaces a placeholder by a node with the argument's constant value or variable's shape.
 
-    A variable becomes a variable handle and a constant a constant, because these are what
-    TensorFlow's shape functions look at.
+    A variable becomes a variable handle and a constant a constant, because TensorFlow's shape
+    functions read these.
     """
     if binding.dtype == tf.resource:
         return
@@ -274,5 +274,5 @@ def _set_scratch_shapes(graph: tf.Graph, graph_def: graph_pb2.GraphDef) -> None:
 
 
 def _copies(tensor: tf.Tensor) -> list[tf.Tensor]:
-    """Results of ops that have the shape of their input, which was not known to them."""
+    """Returns the results that have the shape of their op's input, where inference lost it."""
     return [op.outputs[0] for op in tensor.consumers() if op.type in ("ZerosLike", "Identity")]

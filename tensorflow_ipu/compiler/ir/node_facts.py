@@ -21,7 +21,7 @@ INHERITED = (-1,)
 
 
 def frame_depth(node: node_def_pb2.NodeDef, frames: dict[str, int]) -> int:
-    """Returns how many v1 loops a node is in: `Enter` goes into one, `Exit` comes out of one.
+    """Returns the number of TensorFlow 1 loops around a node, from `Enter` and `Exit` nodes.
 
     Args:
         node: a node whose inputs have been asked for before, except for back edges.

@@ -49,7 +49,7 @@ def position_of(node: node_def_pb2.NodeDef, reference: str) -> int:
 
 
 def type_of(node: node_def_pb2.NodeDef, reference: str) -> int:
-    """Returns the type of the result of a node that is called `node:result:index`."""
+    """Returns the type of the result `node:result:index` of a node."""
     types = [kind for _, kinds in results_of(node) for kind in kinds]
     return types[position_of(node, reference)]
 
@@ -77,7 +77,7 @@ def input_types(node: node_def_pb2.NodeDef) -> list[int]:
 
 @functools.cache
 def _counts(op_type: str) -> list[tuple[str, str, str]]:
-    """Returns each result of an op, with the attributes that have its types and their number."""
+    """Returns the results of an op, with the attributes of their types and their number."""
     definition = op_def_registry.get(op_type)
     if definition is None:
         raise errors.UnimplementedError(

@@ -30,8 +30,8 @@ def node_line(
 
     Args:
         node: the node.
-        functions: what stands for the names of functions, which are generated anew in each trace.
-        decoders: what makes text of attributes that are serialized messages, by attribute.
+        functions: names to show instead of the names of functions, which differ in each trace.
+        decoders: functions from serialized messages to text, by attribute.
     """
     shown = [f"device={node.device}"] if node.device else []
     shown += [decode(node.attr[key].s) for key, decode in decoders.items() if key in node.attr]
@@ -64,7 +64,7 @@ def value_text(value: attr_value_pb2.AttrValue, functions: Mapping[str, str]) ->
 
     Args:
         value: the value.
-        functions: what stands for the names of functions.
+        functions: names to show instead of the names of functions.
     """
     kind = value.WhichOneof("value")
     if kind == "list":

@@ -1,4 +1,4 @@
-"""`Program`: what passes change, a library of functions and the name of the entry."""
+"""`Program`: a library of functions and the name of the entry, which passes change."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Program:
     entry: str
 
     def __str__(self) -> str:
-        """Returns the functions as text, for tests and for whoever debugs a pass.
+        """Returns the functions as text, for tests and for debugging a pass.
 
-        It is the same for all traces of the same program: functions have numbers in the order in
-        which the entry comes to use them, instead of their generated names, and attributes that
-        follow from others are left out.
+        The text is the same for all traces of the same program. Functions have numbers, in the
+        order in which the entry reaches them, instead of generated names. Attributes that follow
+        from others are left out.
         """
         used = self.names_by_use()
         names = [*used, *(name for name in self.functions if name not in used)]
@@ -131,7 +131,7 @@ def input_node(reference: str) -> str:
 
 
 def node_tag(node: str, function: str = "") -> str:
-    """Returns how messages name a node, so that a user gets its line: as TensorFlow's own do.
+    """Returns the tag of a node in messages, in TensorFlow's form; users see its line instead.
 
     Args:
         node: name of the node.
@@ -141,7 +141,7 @@ def node_tag(node: str, function: str = "") -> str:
 
 
 def at_node(node: str, function: str = "") -> str:
-    """Returns what to add to a message that is about a node, but does not name it.
+    """Returns the suffix of a message that is about a node but does not name it.
 
     Args:
         node: name of the node.
@@ -193,7 +193,7 @@ def _function_text(function: function_pb2.FunctionDef, numbers: Mapping[str, str
 
 
 def _argument_text(dtype: int, attributes: Mapping[str, attr_value_pb2.AttrValue]) -> str:
-    """Returns what is known of an argument: its type and shape, or those of its variable."""
+    """Returns type and shape of an argument, or of its variable, as text."""
     if "_handle_dtypes" in attributes:
         (kind,) = attributes["_handle_dtypes"].list.type
         (shape,) = attributes["_handle_shapes"].list.shape

@@ -21,7 +21,7 @@ class ProgramOp:
         node: The node itself.
         type: The type of its op.
         function: Name of the function it is in.
-        inputs: Names of the tensors it takes, without what it only waits for.
+        inputs: Names of its data inputs, without control inputs.
         outputs: Names of its results.
         calls: The functions it runs; of a loop, the condition and the body.
     """

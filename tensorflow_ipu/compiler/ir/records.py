@@ -20,8 +20,8 @@ class ArgumentSpec:
 
     Args:
         name: a name to show.
-        dtype: element type; for a variable, that of the variable and not of its handle.
-        shape: dimensions; for a variable, those of the variable.
+        dtype: element type; for a variable, the variable's and not the handle's.
+        shape: dimensions; for a variable, the variable's.
         is_variable: whether the argument is the handle of a resource variable.
     """
 
@@ -66,18 +66,18 @@ class OpRecord(NamedTuple):
         flops: floating-point operations of one execution; `None` without a formula.
         flops_label: `exact`, `modelled` or `assumed`; empty without a formula.
         trip_count: iterations of a loop; `None` for other ops and where it is not a constant.
-        runs: executions in one launch, were each branch it is in taken; `None` inside a loop of
+        runs: executions in one launch if each branch around it is taken; `None` inside a loop of
             unknown trip count.
         conditional: whether the op is in a branch.
         source: where the user's program made the op; `None` when unknown. For an op of a gradient,
             where it made the forward op.
         stage: the pipeline stage it is in; `None` outside of pipelines.
-        phase: what it is part of, `backward` or `update`; empty for forward ops and outside of
+        phase: phase of the pipeline, `backward` or `update`; empty for forward ops and outside of
             pipelines.
         original: for an op of a gradient, the name of the forward op; empty if that is not known.
-        keras: what Keras was doing when it was made.
-        layer: the layer that a front end declares for it, within that of what calls its function;
-            None where names and variables say it.
+        keras: layer depth and part of Keras in which it was made.
+        layer: the layer that a front end declares for it, within the layer of the call around it;
+            None if its layer follows from names and variables.
     """
 
     name: str

@@ -27,7 +27,7 @@ class Use(NamedTuple):
 
 
 def find(program: Program) -> list[Use]:
-    """Returns the uses of variables and feeds, functions in the order in which they are met.
+    """Returns the uses of variables and feeds, functions in the order of the walk.
 
     Ops that hand a variable on to a function are no users. A function that is called with other
     variables is looked at again, so its ops may be there several times.
@@ -55,7 +55,7 @@ class _Finder:
         self.uses: list[Use] = []
 
     def visit(self, name: str, arguments: _Known) -> None:
-        """Looks at a function, given which resources its arguments are."""
+        """Walks a function, given the resources that its arguments are."""
         if (name, arguments) in self._visited:
             return
         self._visited.add((name, arguments))
@@ -92,7 +92,7 @@ class _Finder:
         nodes: dict[str, node_def_pb2.NodeDef],
         known: dict[str, Resource | None],
     ) -> Resource | None:
-        """Returns the resource that a value is, None if it is none or not known."""
+        """Returns the resource that a value is, None for other or unknown values."""
         name = input_node(value)
         if name in known:
             return known[name]

@@ -1,4 +1,4 @@
-"""`Target`: what a Program is compiled for."""
+"""`Target`: device, argument types and configuration of one compilation."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Argument:
 class Target:
     """The device, the arguments and the configuration of one compilation.
 
-    It is made where a program is requested. Whatever takes part in the compilation has the options
-    and flags from here, so a program is that of one configuration whatever is configured meanwhile.
+    It is made where a program is requested. All parts of the compilation take options and flags
+    from it, so a program belongs to one configuration even if another is set meanwhile.
 
     Attributes:
         ordinal: TensorFlow device `/device:IPU:<ordinal>`.
@@ -51,7 +51,7 @@ class Target:
 
     @property
     def key(self) -> bytes:
-        """Bytes that are equal where equal Programs are compiled to equal Executables."""
+        """Bytes that are equal for Targets for which equal Programs have equal Executables."""
         hashed = sorted(self.flags.executable_key().items())
         options = self.system.fingerprint() + repr(hashed).encode()
         return options + repr((self.ordinal, self.arguments)).encode()

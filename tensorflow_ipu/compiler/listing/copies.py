@@ -4,15 +4,15 @@ The rules:
 
 * A tensor is on the IPUs of the op that made it. It is copied to every other IPU that uses it:
   once in each execution of the function it is used in, however many ops use it there.
-* What comes from the host (arguments, results of ops outside compilation) goes to the IPU of its
-  first user, and from there to others.
-* A variable is on the IPU of the first op that uses it. An op elsewhere that reads it copies what
-  it reads, and one that writes it sends back what it writes.
+* Data from the host (arguments, results of ops outside compilation) go to the IPU of their first
+  user, and from there to others.
+* A variable is on the IPU of the first op that uses it. An op elsewhere that reads it copies the
+  elements read; an op that writes it sends the new elements back.
 * An argument of a function is where the value is in the caller. A value that a loop carries along
   stays where the loop's body makes it; one that the loop does not change stays where it was, and
   is copied in every iteration to the other IPUs that use it there. The result of a conditional is
   where the first branch has it.
-* Constants, and what is computed from constants and static shapes alone, are known when the program
+* Constants, and values computed from constants and static shapes alone, are known when the program
   is compiled, so each IPU has its own. Handles, lists (`TensorList`), and predicates of loops count
   nothing.
 """
@@ -56,7 +56,7 @@ def list_copies(
     Args:
         tree: returns the listing as a tree; not asked for when all is on one IPU.
         inputs: one description for each argument of the entry, captures included.
-        records: what `listing.list_ops` returns for the program.
+        records: the listing of the program, from `listing.list_ops`.
 
     Returns:
         The copies, one for each tensor, IPU that uses it, and function it is used in.
@@ -110,5 +110,5 @@ def format_copies(copies: Sequence[CopyRecord]) -> str:
 
 
 def _runs(copy: CopyRecord) -> int:
-    """How often to count a copy."""
+    """Returns the factor by which a copy is counted."""
     return 1 if copy.runs is None else copy.runs

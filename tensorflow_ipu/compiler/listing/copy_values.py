@@ -1,4 +1,4 @@
-"""What the search for copies knows of tensors and variables."""
+"""Abstract values of the search for copies: tensors and variables with their IPUs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tensorflow_ipu.compiler.ir.records import OpRecord, TensorRecord
 
 @dataclasses.dataclass(eq=False)
 class PlacedTensor:
-    """A tensor, and where it is.
+    """A tensor with its size and the IPUs that have it.
 
     Attributes:
         name: Name in its function.
         size: Bytes, None when the shape is unknown.
-        ipus: IPUs that have it, that of its maker first; empty until it comes from the host.
+        ipus: IPUs that have it, its maker's first; empty until it comes from the host.
         fixed: Whether it is known when the program is compiled.
         outer: The value in the caller that this is an argument of.
     """
@@ -31,13 +31,13 @@ class PlacedTensor:
     outer: PlacedTensor | None = None
 
     def arrive(self, ipu: int) -> None:
-        """Notes that the value came from the host to an IPU."""
+        """Records that the value came from the host to an IPU."""
         self.ipus.append(ipu)
         if self.outer is not None and not self.outer.ipus:
             self.outer.arrive(ipu)
 
     def passed_as(self, name: str) -> PlacedTensor:
-        """Returns the argument of a function that this is passed to."""
+        """Returns the value as an argument of a callee."""
         return PlacedTensor(name, self.size, list(self.ipus), self.fixed, self)
 
 
@@ -46,7 +46,7 @@ class PlacedVariable:
     """A variable, and the IPU it is on.
 
     Attributes:
-        name: Name of what its handle came from.
+        name: Name of the argument or op that its handle came from.
         home: Index of the IPU, None until it is used.
     """
 
@@ -67,7 +67,7 @@ def passed(operands: Sequence[Operand], names: Sequence[str]) -> Operands:
 
 
 def returned(record: OpRecord, index: int, result: Operand) -> Operand:
-    """Turns what a function returns into a result of the op that runs it."""
+    """Converts a result of a function to a result of the op that runs it."""
     if isinstance(result, PlacedVariable):
         return result
     size = tensor_bytes(record.outputs[index])
@@ -75,7 +75,7 @@ def returned(record: OpRecord, index: int, result: Operand) -> Operand:
 
 
 def output(record: OpRecord, index: int, fixed: bool) -> Operand:
-    """Returns a result of an op, where the op is."""
+    """Returns a result of an op, on the IPU of the op."""
     name = f"{record.name}:{index}"
     if record.outputs[index].dtype == "resource":
         return PlacedVariable(record.name)

@@ -1,6 +1,6 @@
-"""Follows the tensors of a program through its functions, from IPU to IPU.
+"""Abstract evaluation of a program on the IPUs of its tensors, which finds copies.
 
-The rules are those of `tensorflow_ipu.compiler.listing.copies`.
+`tensorflow_ipu.compiler.listing.copies` states the rules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OF_SHAPES = op_names.SHAPE_QUERIES | {"ZerosLike", "OnesLike"}
 
 
 class CopyWalk(Fixpoint[CalledOp, Operand]):
-    """Runs a program on the places of its tensors, and notes copies.
+    """Evaluates a program on the places of its tensors, and records copies.
 
     Attributes:
         copies: Those found so far.
@@ -44,20 +44,20 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
         self._fresh: set[tuple[PlacedVariable, int]] = set()
 
     def run(self, function: Function[CalledOp], arguments: Sequence[Operand]) -> Operands:
-        """Runs a function once; returns what it returns."""
+        """Evaluates a function once; returns its results."""
         outside, self._fresh = self._fresh, set()
         results = super().run(function, arguments)
         self._fresh = outside
         return results
 
     def unknown(self, op: CalledOp, inputs: Operands, name: str) -> Operand:
-        """Returns an argument that is where the op is which runs the function."""
+        """Returns an argument on the IPU of the op that runs the function."""
         return PlacedTensor(name, None, list(op.record.ipus))
 
     def transfer(
         self, op: CalledOp, inputs: Operands, inside: Sequence[Operands]
     ) -> Sequence[Operand]:
-        """Runs an op that works with its inputs where it is itself."""
+        """Copies the inputs of an op to its IPU; returns its results there."""
         record = op.record
         values = [operand for operand in inputs if isinstance(operand, PlacedTensor)]
         variables = [operand for operand in inputs if isinstance(operand, PlacedVariable)]
@@ -108,7 +108,7 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
     def _copy(
         self, name: str, source: int, destination: int, size: int | None, record: OpRecord
     ) -> None:
-        """Notes a copy that an op needs."""
+        """Records a copy that an op needs."""
         if self._silent or size == 0:
             return
         exact = record.runs is not None and not record.conditional
@@ -121,7 +121,7 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
         )
 
     def enter(self, function: Function[CalledOp], values: Sequence[Operand]) -> Operands:
-        """Returns the values as arguments, which remember what they are outside."""
+        """Returns the values as arguments that refer to the caller's values."""
         return passed(values, function.arguments)
 
     def leave(self, op: CalledOp, values: Operands) -> Operands:
@@ -149,7 +149,7 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
         return joined
 
     def settle(self, op: CalledOp, start: Operands) -> Operands:
-        """Finds where the values of a loop are, and brings them there.
+        """Finds the IPU of each variable of a loop, and copies the initial values there.
 
         Those that the loop does not change stay where they are: they have an `outer` value.
         """
@@ -176,7 +176,7 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
         return carried
 
     def join(self, value: Operand, other: Operand) -> Operand:
-        """Returns a loop's value where the body makes it."""
+        """Returns the loop variable on the IPU where the body makes it."""
         if (
             isinstance(value, PlacedVariable)
             or isinstance(other, PlacedVariable)
@@ -189,7 +189,7 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
         return value if home == value.ipus else PlacedTensor(value.name, value.size, home)
 
     def end(self, op: CalledOp, carried: Operands, again: Operand, results: Operands) -> Operands:
-        """Brings what the body returns to where the next iteration has it."""
+        """Copies the results of a loop's body to the IPUs of the loop's variables."""
         last = _runs_of_body(op.record, op.calls[1])
         for value, result in zip(carried, results):
             if (
@@ -203,7 +203,7 @@ class CopyWalk(Fixpoint[CalledOp, Operand]):
 
 
 def _runs_of_body(record: OpRecord, body: Call) -> OpRecord:
-    """A loop's op as if it was at the end of the loop's body."""
+    """Returns the record of a loop's op with the executions of the loop's body."""
     known = record.runs is not None and record.trip_count is not None
     runs = (record.runs or 0) * (record.trip_count or 0) if known else None
     return record._replace(function=body.function, runs=runs)
@@ -223,7 +223,7 @@ def _is_fixed(op: CalledOp, inputs: Operands) -> bool:
 
 
 def _share(total: int | None, others: Sequence[int | None], count: int) -> int | None:
-    """Bytes of each of `count` variables, from those of an op's variables and other operands."""
+    """Returns the bytes of each of `count` variables, from an op's total and its other operands."""
     if total is None or any(size is None for size in others):
         return None
     return (total - sum(size or 0 for size in others)) // count

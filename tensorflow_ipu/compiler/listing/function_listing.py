@@ -78,7 +78,7 @@ class FunctionLister:
         self._counters: dict[tuple[str, int], np.ndarray] = {}
 
     def records(self) -> tuple[OpRecord, ...]:
-        """Returns the function's ops and those of the functions they run."""
+        """Returns the function's ops, each followed by the ops of the functions it runs."""
         listed: list[OpRecord] = []
         frames: dict[str, int] = {}
         has_frames = any(node.op in op_names.ENTERS for node in self._function.nodes)
@@ -99,7 +99,7 @@ class FunctionLister:
         return tuple(listed)
 
     def results(self) -> dict[int, np.ndarray]:
-        """Returns those of the function's results that are constants, by index."""
+        """Returns the constant results of the function by index."""
         values = enumerate(map(self._constant, self._function.outputs))
         return {index: value for index, value in values if value is not None}
 
@@ -135,7 +135,7 @@ class FunctionLister:
         )
 
     def _size(self, name: str) -> int | None:
-        """Bytes of a tensor; remembered unless it comes along the back edge of a v1 loop."""
+        """Returns the bytes of a tensor; cached unless it is on the back edge of a v1 loop."""
         if name in self._sizes:
             return self._sizes[name]
         return num_bytes(self._function.graph.get_tensor_by_name(name))
@@ -199,7 +199,7 @@ class FunctionLister:
         return nested
 
     def _fitting(self, name: str, bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
-        """The bindings, or unknown shapes for an op that does not just pass its inputs on."""
+        """Returns the bindings, or unknown shapes for an op that computes the arguments itself."""
         arguments = self._importer.definition(name).signature.input_arg
         if len(arguments) == len(bindings):
             return bindings

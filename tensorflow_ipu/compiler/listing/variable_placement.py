@@ -1,10 +1,10 @@
-"""Finds the memory that each variable is kept in, whole or split over replicas.
+"""Finds the memory that each variable is in, whole or split over replicas.
 
-Users decide with the options of gradient accumulations and pipelines. `None` leaves the choice to
-the compiler:
+The options of gradient accumulations and pipelines decide. `None` leaves the choice to the
+compiler:
 
-* what only the weight update uses goes to remote memory if there is any: it is needed once for many
-  mini-batches;
+* variables that only the weight update uses go to remote memory if there is any: they are needed
+  once for many mini-batches;
 * accumulators and weights are used with every mini-batch, so they stay in the processor, except
   that weights that are to be split over replicas are kept in remote memory, and the other way
   round;
@@ -53,15 +53,15 @@ class VariableRecord(NamedTuple):
     """One variable of a compiled program.
 
     Args:
-        name: name of the argument, or of the op in the program for what only exists while it runs.
+        name: name of the argument, or of the op that makes a variable of one run.
         dtype: name of its type.
         shape: its dimensions.
         role: `weight` if the forward or backward pass uses it, `optimizer state` if only the
             weight update does, `accumulator` for sums over mini-batches, else `other`.
         memory: `in-processor` or `remote`.
         split: over how many replicas it is split; 1 when each has all of it.
-        in_processor_bytes: what one replica keeps of it in the memory of its IPUs.
-        remote_bytes: what one replica keeps of it in remote memory, padding included.
+        in_processor_bytes: bytes that one replica has of it in the memory of its IPUs.
+        remote_bytes: bytes that one replica has of it in remote memory, padding included.
         entries: for a remote buffer, how many entries it has; else 0.
     """
 
@@ -83,14 +83,14 @@ def place(
     replicas: int,
     remote: memory_options.RemoteMemory,
 ) -> tuple[VariableRecord, ...]:
-    """Decides where each variable of a compiled program is kept.
+    """Returns the memory and split of each variable of a compiled program.
 
     Args:
         library: the functions after all passes.
         entry: name of the function to run.
-        arguments: what its arguments are.
+        arguments: name, type and shape of each argument of the entry.
         replicas: how many copies of the program run.
-        remote: what there is of remote memory.
+        remote: options for remote memory.
 
     Returns:
         The variables that are arguments, in their order, then those that live as long as a run.
@@ -149,7 +149,7 @@ def _description(node: node_def_pb2.NodeDef) -> ArgumentSpec:
 
 
 def _role(users: Sequence[node_def_pb2.NodeDef]) -> str:
-    """What an argument is for."""
+    """Returns the role of an argument: weight, optimizer state, or a role that the program sets."""
     if not users:
         return OTHER
     said: str | None = _said(users).get("role")
@@ -159,7 +159,7 @@ def _role(users: Sequence[node_def_pb2.NodeDef]) -> str:
 
 
 def _said(users: Sequence[node_def_pb2.NodeDef]) -> Mapping[str, Any]:
-    """What a program says itself of a variable, empty if nothing."""
+    """Returns the properties that a program's mark gives a variable, empty without a mark."""
     for node in users:
         if VARIABLE_ATTRIBUTE in node.attr:
             said: Mapping[str, Any] = json.loads(node.attr[VARIABLE_ATTRIBUTE].s)
@@ -168,7 +168,7 @@ def _said(users: Sequence[node_def_pb2.NodeDef]) -> Mapping[str, Any]:
 
 
 def _is_remote_buffer(users: Sequence[node_def_pb2.NodeDef]) -> bool:
-    """Whether a program says itself that a variable is in remote memory, whatever its size."""
+    """Returns whether a program marks a variable as a remote buffer, for any size."""
     return bool(users) and all(REMOTE_BUFFER_ATTRIBUTE in node.attr for node in users)
 
 
@@ -178,12 +178,12 @@ def _is_update(node: node_def_pb2.NodeDef) -> bool:
 
 
 class _Placer:
-    """Decides on variables of one program.
+    """Memory and split of the variables of one program.
 
     Args:
         pipeline: memory options of its pipeline; empty when it has none.
         replicas: how many copies of the program run.
-        remote: what there is of remote memory.
+        remote: options for remote memory.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class _Placer:
         users: Sequence[node_def_pb2.NodeDef],
         offload: bool = False,
     ) -> VariableRecord:
-        """Returns where a variable is kept; `offload` asks for remote memory, if there is any."""
+        """Returns the record of a variable; `offload` asks for remote memory, if there is any."""
         whole = variable.num_bytes or 0
         offloaded, sharded = self._wishes(role, users)
         offloaded = offloaded or (offload and self._remote.available)
@@ -225,7 +225,7 @@ class _Placer:
         )
 
     def _wishes(self, role: str, users: Sequence[node_def_pb2.NodeDef]) -> tuple[bool, bool]:
-        """Whether a variable should be offloaded, and split if it is."""
+        """Returns whether to offload a variable, and whether to split it then."""
         if role == OPTIMIZER_STATE:
             found = [memory_options.of_update(node) for node in users]
             return all(self._offloads(m) for m in found), all(self._shards(m) for m in found)
@@ -243,7 +243,7 @@ class _Placer:
         return self._remote.available if wanted is None else wanted
 
     def _shards(self, memory: memory_options.Options | None) -> bool:
-        """Whether an update splits its variables: by default it does what it does with memory."""
+        """Returns whether an update splits its variables: by default, if it offloads them."""
         wanted = (memory or {}).get("replicated_optimizer_state_sharding")
         return self._offloads(memory) if wanted is None else wanted
 

@@ -36,7 +36,7 @@ class FloatBehavior:
         inv: Whether an invalid operation ends the program.
         div0: Whether a division by zero does.
         oflo: Whether an overflow does.
-        overflow: What a float16 overflow gives.
+        overflow: Result of a float16 overflow.
         rounding: Where float16 results are rounded stochastically.
         overrides_rounding: Whether ops may say themselves whether they are.
         prng_stability: Whether ops that compute the same on all replicas round alike.
@@ -54,12 +54,12 @@ class FloatBehavior:
 
     @classmethod
     def of(cls, attached: System, traps: bool = False) -> FloatBehavior:
-        """Returns what a configuration says.
+        """Returns the floating-point behaviour of a configuration.
 
         The IPU model has ordinary float16: an overflow is infinite, and nothing else can be chosen.
 
         Args:
-            attached: what is configured.
+            attached: the configuration.
             traps: whether the program asks for all traps itself.
         """
         options = dict(attached.settings.items())
@@ -91,7 +91,7 @@ class FloatBehavior:
         return self.inv or self.div0 or self.oflo
 
     def rounding_override(self, node: node_def_pb2.NodeDef) -> bool | None:
-        """Returns what a node says of stochastic rounding; None if nothing, or nobody listens."""
+        """Returns a node's own choice of stochastic rounding; None without one, or if ignored."""
         if not self.overrides_rounding:
             return None
         return _ROUNDING_VALUES.get(_frontend(node).get(_ROUNDING_KEY, ""))

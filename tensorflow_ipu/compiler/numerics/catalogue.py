@@ -110,12 +110,12 @@ _NO_ARITHMETIC = flops.DATA_MOVEMENT
 
 
 def arithmetic_of(node: node_def_pb2.NodeDef) -> Arithmetic | None:
-    """Returns what a node computes in the catalogue; None if its results are not rounded."""
+    """Returns the arithmetic of a node; None if its results are not rounded."""
     return _CAST if node.op == "Cast" else ARITHMETIC.get(node.op)
 
 
 def checked(node: node_def_pb2.NodeDef) -> Arithmetic | None:
-    """Returns what a node computes, for traps: our own fused ops are among these too."""
+    """Returns the arithmetic of a node that traps check, fused ops of this package included."""
     found = arithmetic_of(node)
     if found is None and op_names.is_own(node.op) and node.op not in _NO_ARITHMETIC:
         return Arithmetic(elementwise=False)

@@ -18,10 +18,10 @@ class Result:
     Attributes:
         name: Name of the node.
         op: Its type.
-        arithmetic: What kind of arithmetic it is.
+        arithmetic: How the op rounds, and where it traps.
         raw: The result as it was computed: in float32, unless the node adds in float16.
         half: Whether the device has it in float16.
-        operands: What the node computed it from.
+        operands: Operands of the node.
         operand_types: Their types.
         rounding: Whether it is rounded stochastically, and whether alike on all replicas.
     """
@@ -45,11 +45,11 @@ class ResultFinisher:
         behavior: FloatBehavior,
         next_stream: Callable[[], int],
     ) -> None:
-        """Prepares for a function.
+        """Stores the function's editor and the behaviour.
 
         Args:
             editor: of the function.
-            behavior: what the configuration says.
+            behavior: floating-point behaviour of the configuration.
             next_stream: gives a number for the random bits of an op.
         """
         self._editor = editor
@@ -57,7 +57,7 @@ class ResultFinisher:
         self._next_stream = next_stream
 
     def finish(self, result: Result) -> str:
-        """Adds what checks and rounds a result, and returns its final value."""
+        """Adds the nodes that check and round a result; returns its final value."""
         final = self._check(result) if self._behavior.traps else result.raw
         return self._round(result, final) if result.half else final
 
@@ -102,7 +102,7 @@ class ResultFinisher:
 
 
 def _description(arithmetic: Arithmetic) -> dict[str, bool | str | int]:
-    """Returns what the engine has to know of an op."""
+    """Returns the facts of an op that the engine's checks need."""
     return {
         "elementwise": arithmetic.elementwise,
         "pole": arithmetic.pole,

@@ -55,7 +55,7 @@ class Updates:
 
     Args:
         editor: the function.
-        shapes: what the function of that name returns.
+        shapes: the result of `shapes`.
         traps: whether float32 is to be checked.
         finish: checks and rounds new values.
     """
@@ -190,7 +190,7 @@ class Updates:
         self._replace_by_end(node, done)
 
     def _replace_by_end(self, node: node_def_pb2.NodeDef, controls: list[str]) -> None:
-        """Leaves of a node its name: what waits for it waits for all that takes its place."""
+        """Turns a node into a no-op with control inputs, so that its users wait for these."""
         node.op = "NoOp"
         del node.input[:]
         node.input.extend(controls)

@@ -1,4 +1,4 @@
-"""Advice on what to use in place of ops that the chip lacks."""
+"""Advice on replacements for ops that the chip lacks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _ON_HOST = (
 
 
 def instead(op: str) -> str | None:
-    """Returns what to use in the place of an op, None where nothing special is known.
+    """Returns the replacement for an op, None if no special one is known.
 
     Args:
         op: type of the op.
@@ -78,7 +78,7 @@ def instead(op: str) -> str | None:
 
 
 def mend(op: str) -> str:
-    """Returns what to do about an op that the chip cannot run.
+    """Returns advice for an op that the chip cannot run.
 
     Args:
         op: type of the op.

@@ -30,8 +30,8 @@ class Passed(NamedTuple):
 
     Args:
         tensor: the tensor; where a loop begins, for an argument of its body.
-        again: what a loop's body passes to its next iteration; None where that is the same, and
-            for nodes that are not loops.
+        again: the tensor that a loop's body passes to its next iteration; None if it is the same,
+            and for nodes that are not loops.
         node: the node that runs the function.
     """
 
@@ -41,7 +41,7 @@ class Passed(NamedTuple):
 
 
 class _Caller(NamedTuple):
-    """A node that runs a function, with the function it is in and what it passes."""
+    """A node that runs a function, with the function it is in and the operands that it passes."""
 
     function: str
     node: node_def_pb2.NodeDef
@@ -88,9 +88,9 @@ class Calls:
         return self._positions[tensor.function][input_node(tensor.reference)]
 
     def passed(self, tensor: Tensor) -> list[Passed]:
-        """Returns what the callers of a function pass to one of its arguments.
+        """Returns the tensors that callers pass to an argument of a function.
 
-        Nothing for the entry, and for functions that run in other ways than by a call, a
+        The list is empty for the entry, and for functions that run in other ways than by a call, a
         conditional or a loop.
 
         Args:
@@ -108,11 +108,11 @@ class Calls:
         ]
 
     def returned(self, tensor: Tensor, node: node_def_pb2.NodeDef) -> Tensor | None:
-        """Returns what a result of a call or a loop is in the function that it runs.
+        """Returns the callee's tensor that a result of a call or a loop is.
 
         Args:
             tensor: the result.
-            node: what makes it. For any but a call or a loop the answer is None.
+            node: the node that makes it. If it is no call or loop, the result is None.
         """
         if node.op in self._program.functions:  # a function is called by its name
             called = self._program.functions[node.op]
@@ -135,7 +135,7 @@ class Calls:
         return position not in self._invariant[body]
 
     def condition(self, loop: node_def_pb2.NodeDef) -> Tensor:
-        """Returns what a loop asks before each iteration."""
+        """Returns the predicate of a loop as a tensor of its condition function."""
         return self._result(loop.attr["cond"].func.name, 0)
 
     def _again(self, loop: node_def_pb2.NodeDef, position: int) -> Tensor | None:
@@ -160,14 +160,14 @@ class Calls:
         return self._callers.get(function, [])
 
     def _run_by(self, node: node_def_pb2.NodeDef) -> list[str]:
-        """Returns the functions that a node passes its inputs on to."""
+        """Returns the functions that a node passes its inputs to."""
         if node.op in self._program.functions:
             return [node.op]
         return called_functions(node) if op_names.is_control_flow(node.op) else []
 
 
 def data_inputs(node: node_def_pb2.NodeDef) -> list[str]:
-    """Returns the inputs of a node without those that it only waits for."""
+    """Returns the inputs of a node without its control inputs."""
     return [name for name in node.input if not name.startswith("^")]
 
 

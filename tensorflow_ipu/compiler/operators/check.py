@@ -40,7 +40,7 @@ def check(program: Program, constants: Constants, sources: SourceMap, policy: st
 
     Args:
         program: the Program, without checks of values, which the chip drops.
-        constants: what of it is known when it is compiled.
+        constants: its compile-time constants.
         sources: where its ops came from.
         policy: `--operator_policy` of TF_POPLAR_FLAGS: "warn", "raise", or "allow" for neither.
 
@@ -70,11 +70,11 @@ def check(program: Program, constants: Constants, sources: SourceMap, policy: st
 
 
 def find(program: Program, constants: Constants) -> Iterator[UnsupportedOp]:
-    """Yields the ops of a Program that the chip could not run, but for those that the host runs.
+    """Yields the ops of a Program that the chip could not run, without the host's ops.
 
     Args:
         program: the Program.
-        constants: what of it is known when it is compiled.
+        constants: its compile-time constants.
     """
     on_host = outside_compilation.functions_run(program)
     for name, function in program.functions.items():
@@ -93,7 +93,7 @@ def find(program: Program, constants: Constants) -> Iterator[UnsupportedOp]:
 
 
 def _text(finding: UnsupportedOp, sources: SourceMap) -> str:
-    """Returns what a user reads of an op."""
+    """Returns the message about an op: line, type, reason and advice."""
     node = finding.node
     source = sources.lookup(finding.function, node.name)
     place = f"{source}: " if source is not None else ""

@@ -1,10 +1,10 @@
 """Finds the tensors of a Program that are known at compile time.
 
 XLA compiles programs of fixed shapes, so inputs that shapes follow from have to be known to it. It
-knows constants, shapes, and what is computed from these alone, also through the arguments of
-functions and through what a loop passes on unchanged. It does not know variables, what comes from
-feeds, random numbers, and the arguments of the program: with another value, they would need another
-program.
+knows constants, shapes, and values computed from these alone, also through the arguments of
+functions and through loop variables that do not change. It does not know variables, data of
+feeds, random numbers, and the arguments of the program: with another value, they would need
+another program.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Way(NamedTuple):
 
 
 class Constants:
-    """Tells which tensors of a Program the compiler knows.
+    """Compile-time constants among the tensors of a Program.
 
     Nothing is looked at before it is asked for.
 
@@ -62,7 +62,7 @@ class Constants:
         self._unknown: dict[Tensor, str] = {}
 
     def cause(self, tensor: Tensor) -> str | None:
-        """Returns what a tensor depends on that the compiler does not know, None if it knows all.
+        """Returns the unknown value that a tensor depends on, None if all are constants.
 
         Args:
             tensor: a tensor of the Program.
@@ -78,9 +78,9 @@ class Constants:
         return self._search(tensor, set(), {}, _Way(False, frozenset())) is None
 
     def ends_after_known_iterations(self, loop: node_def_pb2.NodeDef) -> bool:
-        """Returns whether it is known how often a loop's body runs.
+        """Returns whether the trip count of a loop is a compile-time constant.
 
-        What a loop counts is known in each iteration, though it is no constant.
+        A loop's counter is known in each iteration, though it is no constant.
 
         Args:
             loop: the loop.
@@ -89,7 +89,7 @@ class Constants:
         return self._search(self.calls.condition(loop), set(), {}, way) is None
 
     def value(self, tensor: Tensor) -> np.ndarray | None:
-        """Returns the value of a constant, or of a list of constants. None for what is computed.
+        """Returns the value of a constant, or of a list of constants. None for computed values.
 
         Args:
             tensor: a tensor of the Program.
@@ -113,7 +113,7 @@ class Constants:
     def _search(
         self, tensor: Tensor, known: set[Tensor], unknown: dict[Tensor, str], way: _Way
     ) -> str | None:
-        """Looks for anything unknown among all that a tensor follows from.
+        """Searches the predecessors of a tensor for an unknown value.
 
         Args:
             tensor: the tensor.
@@ -141,7 +141,7 @@ class Constants:
                 path.pop()
 
     def _needs(self, tensor: Tensor, way: _Way) -> str | list[Tensor]:
-        """Returns the tensors that have to be known for one to be, or what of it is unknown."""
+        """Returns the tensors that a tensor is known by, or the name of an unknown value."""
         node = self.calls.node(tensor)
         if node is None:
             return self._needs_of_argument(tensor, way)

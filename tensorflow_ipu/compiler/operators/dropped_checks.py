@@ -62,7 +62,7 @@ def find(program: Program) -> tuple[Check, ...]:
 
 
 def mention(checks: Iterable[Check], sources: SourceMap) -> None:
-    """Says that checks are dropped, if the user wrote them: those of libraries are not mentioned.
+    """Warns that the user's own checks are dropped; checks of libraries are not mentioned.
 
     Args:
         checks: the checks.

@@ -24,7 +24,7 @@ def problem(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> 
     Args:
         function: name of the function that the op is in.
         node: the op. Not one of this package's own.
-        constants: what is known when the program is compiled.
+        constants: compile-time constants of the program.
     """
     if node.op in table.ON_CHIP:
         return _RULES.get(node.op, _fixed)(function, node, constants)
@@ -37,7 +37,7 @@ def problem(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> 
 
 
 def _fixed(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
-    """The rule of most ops: the inputs that the table names are known."""
+    """Checks most ops: the inputs that the table names are compile-time constants."""
     for argument in table.ON_CHIP[node.op]:
         for name in _inputs(node, argument):
             cause = constants.cause(Tensor(function, name))
@@ -50,7 +50,7 @@ def _fixed(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> s
 
 
 def _list(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
-    """The rule of lists of tensors: their number of elements is known, and not "any"."""
+    """Checks lists of tensors: the number of elements is constant, the element type not "any"."""
     for argument in table.ON_CHIP[node.op]:
         for name in _inputs(node, argument):
             value = constants.value(Tensor(function, name))
@@ -64,7 +64,7 @@ def _list(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> st
 
 
 def _is_of_counted_loop(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> bool:
-    """Whether a list is what a gradient keeps of a loop that has a known number of iterations.
+    """Returns whether a list is a gradient's accumulator of a loop with a known trip count.
 
     Compiling for the chip, TensorFlow and Keras tell such loops their number of iterations.
     """
@@ -73,14 +73,14 @@ def _is_of_counted_loop(function: str, node: node_def_pb2.NodeDef, constants: Co
 
 
 def _set_item(_function: str, node: node_def_pb2.NodeDef, _constants: Constants) -> str | None:
-    """The rule of writing to a list: it does not grow."""
+    """Checks writes to a list: the list does not grow."""
     attribute = "resize_if_index_out_of_bounds"
     grows = attribute in node.attr and node.attr[attribute].b
     return "the list grows while the program runs, and has to have a size" if grows else None
 
 
 def _slice(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
-    """The rule of `tf.slice`: where it begins may depend on values, how much it takes may not."""
+    """Checks `tf.slice`: its size is a constant; its begin may be computed."""
     size = constants.value(Tensor(function, node.input[2]))
     cause = constants.cause(Tensor(function, node.input[1]))
     if cause is not None and size is not None and (size < 0).any():
@@ -89,7 +89,7 @@ def _slice(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> s
 
 
 def _strided_slice(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
-    """The rule of `x[begin:end:stride]`: only the place of what it takes may depend on values."""
+    """Checks `x[begin:end:stride]`: its begin may be computed, its size may not."""
     begin, end, strides = node.input[1:4]
     steps = constants.value(Tensor(function, strides))
     if steps is not None:
@@ -108,7 +108,7 @@ def _number(node: node_def_pb2.NodeDef, attribute: str) -> int:
 
 
 def _elements(function: str, reference: str, count: int, constants: Constants) -> list[str | None]:
-    """Returns what each element of a vector depends on that is not known."""
+    """Returns for each element of a vector the unknown value it depends on, None if constant."""
     tensor = Tensor(function, reference)
     cause, node = constants.cause(tensor), constants.calls.node(tensor)
     if cause is None or node is None or node.op != "Pack":
@@ -117,7 +117,7 @@ def _elements(function: str, reference: str, count: int, constants: Constants) -
 
 
 def _pad(function: str, node: node_def_pb2.NodeDef, constants: Constants) -> str | None:
-    """The rule of padding. A gradient of `tf.slice` is none when it is compiled for the chip."""
+    """Checks padding. A gradient of `tf.slice` passes: compiled for the chip, it is no padding."""
     return (
         None if _is_slice_gradient(node, function, constants) else _fixed(function, node, constants)
     )

@@ -15,11 +15,10 @@ _VALUE_SHAPE = "_handle_shapes"
 
 
 def run(program: Program, target: Target) -> None:
-    """Notes shapes of tensors, and types and shapes of variables, at the arguments of the entry.
+    """Annotates the entry's arguments with shapes of tensors, and types and shapes of variables.
 
-    TensorFlow does that for functions that it runs itself. Its optimizers then see what has no
-    effect, such as a momentum of 0, and do the same to a program as to the function that it was
-    made of.
+    TensorFlow does so for functions that it runs itself. Its optimizers then find ops without an
+    effect, such as a momentum of 0, and simplify a program like the function that it was made of.
 
     Before: any legal Program. After: the entry's arguments have attributes that say the same as
     the target.

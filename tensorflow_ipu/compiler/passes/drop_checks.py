@@ -15,8 +15,8 @@ _PASSED_THROUGH = op_names.DROPPED_CHECKS - {op_names.ASSERTION}
 def run(program: Program, target: Target) -> None:
     """Removes assertions and turns numeric checks into identities, as on the device.
 
-    Before: any legal Program. After: none of the checking ops is left but for those outside
-    compilation, which the host runs; what only fed them is still there (pruning removes it).
+    Before: any legal Program. After: the only checking ops left are outside compilation, which the
+    host runs. Ops that only fed the others are still there (pruning removes them).
     """
     del target
     on_host = outside_compilation.functions_run(program)

@@ -51,7 +51,7 @@ class _Extraction:
         self._shapes = {reference: self._shape(reference) for reference in self._results}
 
     def run(self) -> None:
-        """Does it."""
+        """Performs the extraction."""
         taken = _unique(
             reference
             for node in self._nodes
@@ -110,7 +110,7 @@ class _Extraction:
         return type_of(node, reference)
 
     def _add_branch(self, name: str, inputs: list[str], types: list[int]) -> None:
-        """Adds the function with the nodes; all that nothing else in it waits for must run."""
+        """Adds the function with the nodes; nodes without successors become control outputs."""
         branch = self._new_function(name, types)
         arguments = {
             reference: branch.signature.input_arg[index].name
@@ -134,7 +134,7 @@ class _Extraction:
             branch.ret[f"result_{index}"] = reference
 
     def _add_other_branch(self, name: str, types: list[int]) -> None:
-        """Adds the function of the other replicas: zeros, which nothing reads."""
+        """Adds the function of the other replicas, which returns zeros that are never read."""
         branch = self._new_function(name, types)
         for index, reference in enumerate(self._results):
             dtype = dtypes.as_dtype(branch.signature.output_arg[index].type)
@@ -221,7 +221,7 @@ class _Extraction:
             self._add_broadcast(index, kind)
 
     def _add_predicate(self) -> str:
-        """Adds what tells replica 0 from the others; returns its result."""
+        """Adds the predicate that is true on replica 0; returns its name."""
         function, prefix = self._function, self._prefix
         function.node_def.add(name=f"{prefix}/index", op=op_names.REPLICA_INDEX)
         zero = function.node_def.add(name=f"{prefix}/zero", op="Const")

@@ -34,8 +34,8 @@ def run(program: Program, target: Target) -> None:
 def _groups(function: function_pb2.FunctionDef) -> list[list[str]]:
     """Returns the names of the ops outside compilation, in groups that can run as one each.
 
-    A group is what of a scope is as many changes of scope away from the inputs: no path can leave
-    it and come back.
+    A group is the ops of one scope at one distance from the inputs, counted in changes of scope. No
+    path can leave a group and come back.
     """
     groups: dict[tuple[int, bytes], list[str]] = collections.defaultdict(list)
     place: dict[str, tuple[int, bytes]] = {}

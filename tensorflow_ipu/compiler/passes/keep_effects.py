@@ -17,19 +17,19 @@ _NOT_WAITING = (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT)
 def run(program: Program, target: Target) -> None:
     """Lets effects wait for all arguments of their function, and all its results for the effects.
 
-    TensorFlow replaces the call of a function by its ops, if the control results of the function
-    tell of all effects and something waits for the end of the call. If not, it drops results that
-    the caller does not use, and the effects that only they wait for; and each replica optimizes the
-    function in its own way. After this pass all calls can be replaced.
+    TensorFlow inlines the call of a function if the function's control results cover all effects
+    and something waits for the end of the call. If not, it drops results that the caller does not
+    use, and the effects that only they wait for; and each replica optimizes the function in its own
+    way. After this pass all calls can be inlined.
 
-    Then each op waits for the arguments that it takes only, and who takes a data result waits for
-    that only. So that effects still come after what is before the call and before what is after it,
-    they wait for all arguments, and the data results for them. Results of the entry need not, nor
-    those of a loop's body: one iteration runs at a time.
+    After inlining, each op waits for its own operands only. Effects have to stay after all ops
+    before the call and before all ops after it. So effects wait for all arguments, and data results
+    wait for the effects. Results of the entry need not, nor results of a loop's body: one iteration
+    runs at a time.
 
     Before: any legal Program without ops that nothing needs, whose loops run one iteration at a
     time. After: in each function there is a path from every op with an effect to a control result,
-    and what runs functions with effects is a stateful op (`compiler.checks.verify.check_effects`).
+    and an op that runs functions with effects is stateful (`compiler.checks.verify.check_effects`).
     Functions with loops of TensorFlow 1 stay as they are.
     """
     del target

@@ -19,10 +19,10 @@ _Nodes = dict[int, node_def_pb2.NodeDef]
 
 
 def run(program: Program, target: Target) -> None:
-    """Makes `(-x) * number` of `x * (-number)`, where the number is what a variable holds.
+    """Rewrites `(-x) * number` to `x * (-number)`, if the number is the value of a variable.
 
-    A gradient times a learning rate, for example, which Keras's gradient descent negates first: a
-    walk through memory for each weight. A product has the same bits either way.
+    Keras's gradient descent negates each gradient, and then multiplies it by the learning rate.
+    This saves one pass through memory for each weight. A product has the same bits either way.
 
     Before: any legal Program. After: one that computes the same.
     """
@@ -67,7 +67,7 @@ class _Function:
                     self._move_negation(node, 1, 0)
 
     def _move_negation(self, product: node_def_pb2.NodeDef, source: int, to: int) -> bool:
-        """Lets the negation of one factor negate the other; returns whether it does."""
+        """Moves the negation of one factor to the other; returns whether it does."""
         negated, number = product.input[source], product.input[to]
         negation = self._nodes.get(input_node(negated))
         if negation is None or negation.op != "Neg" or self._users[negation.name] > 1:
@@ -82,7 +82,7 @@ class _Function:
         return True
 
     def _is_number(self, reference: str) -> bool:
-        """Returns whether a tensor is what a variable with one number holds."""
+        """Returns whether a tensor is the value of a variable with one element."""
         node = self._nodes.get(input_node(reference))
         # Nothing may be before the reading that needs the negation.
         if node is None or len(node.input) != 1:

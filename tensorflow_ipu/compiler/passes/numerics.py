@@ -47,10 +47,10 @@ def run(program: Program, target: Target) -> None:
     rounded to float16 (nearest or stochastically; an overflow clips or gives NaN). Tensors between
     such ops stay in float32, with values that float16 has: in loops and other functions, and in
     lists of tensors, too. With traps on, each result of float arithmetic is checked before it is
-    rounded, and so is what is cast to integers.
+    rounded, and so are operands of casts to integers.
 
-    It is the last pass, and only what the host runs has been through it: the listing of an
-    Executable is the program of the device, whose arithmetic is not made of ops.
+    It is the last pass, and only the program that the host runs has been through it. The listing of
+    an Executable is the program of the device, whose arithmetic is not made of ops.
 
     Before: any legal Program. After: the same, with the arithmetic of the device. Without float16
     and without traps nothing changes.
@@ -71,7 +71,7 @@ def _has_half(program: Program) -> bool:
 
 
 class _Context:
-    """What the rewriters of all functions share."""
+    """State that the rewriters of all functions share."""
 
     def __init__(
         self, program: Program, target: Target, behavior: FloatBehavior, outside: set[str]
@@ -97,7 +97,7 @@ class _Context:
         return replica_identical.differing(self.program, self.target.replicas)
 
     def next_stream(self) -> int:
-        """Returns a number for the random bits of an op. Those of random ops are not negative."""
+        """Returns a number for the random bits of an op, always negative."""
         self._streams -= 1
         return self._streams
 
@@ -239,7 +239,7 @@ class _Rewriter:
                 self._announce(node, reference, arithmetic, reference, half, types)
 
     def _round_native(self, node: node_def_pb2.NodeDef, arithmetic: Arithmetic) -> None:
-        """Leaves the sums to TensorFlow's float16 kernels; what overflowed there is infinite."""
+        """Keeps a node's float16 kernel; rounds its result, whose overflow is infinite."""
         arithmetic = dataclasses.replace(arithmetic, overflows_float=True)
         types = input_types(node)
         self._use_values(node)
@@ -256,7 +256,7 @@ class _Rewriter:
         half: bool,
         types: list[int],
     ) -> None:
-        """Says that a result of a node is to be checked and rounded."""
+        """Registers a result of a node for checking and rounding."""
         if not half and not self._behavior.traps:
             return
         result = Result(

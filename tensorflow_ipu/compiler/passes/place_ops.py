@@ -21,19 +21,19 @@ _Nodes = dict[str, node_def_pb2.NodeDef]
 
 
 def run(program: Program, target: Target) -> None:
-    """Puts ops without a shard beside those that they work with.
+    """Places ops without a shard beside the ops that they work with.
 
-    An op that is on all IPUs gets the indices of those that the program uses.
+    An op that is on all IPUs gets the indices of the IPUs that the program uses.
 
-    Users name the IPUs of their model's ops, not of all that comes with these: sums of gradients,
-    updates of variables, constants. In this order, an op that names no IPU takes
+    Users name the IPUs of their model's ops, but not of sums of gradients, updates of variables and
+    constants. An op that names no IPU takes the IPU of, in this order,
 
-    1. that of the first op that names one and uses the same variable or feed, in any function;
-    2. that of the first op among those which make its inputs;
-    3. that of the first op among those which use its results.
+    1. the first op that names one and uses the same variable or feed, in any function;
+    2. the first op among the producers of its inputs;
+    3. the first op among the users of its results.
 
     An op that runs functions with placed ops in them is on several IPUs, so it takes none and gives
-    none. What is left is on the IPU of the op that runs its function, 0 at the top.
+    none. The remaining ops are on the IPU of the op that runs their function, 0 at the top.
 
     Before: any legal Program. After: the same with more sharding attributes; no op moved, and a
     Program without any is as it was.
@@ -72,7 +72,7 @@ def _place_by_resource(uses: Sequence[resource_uses.Use]) -> None:
 
 
 def _unite(feeds: Sequence[resource_uses.Use]) -> None:
-    """Puts the ops of each feed, placed by their neighbors, where the first of them is."""
+    """Moves the ops of each feed to the first of their IPUs."""
     homes: dict[resource_uses.Resource, attr_value_pb2.AttrValue] = {}
     for use in feeds:
         if node_ipus(use.node):

@@ -13,7 +13,7 @@ from tensorflow_ipu.compiler.ir.target import Target
 
 @dataclasses.dataclass(frozen=True)
 class _Stateless:
-    """The stateless op that computes what a stateful one does.
+    """The stateless equivalent of a stateful random op.
 
     Attributes:
         op: Its type.
@@ -53,14 +53,13 @@ _CANDIDATES = {
 def run(program: Program, target: Target) -> None:
     """Rewrites stateful random ops to stateless ones with a seed from the device.
 
-    The seed is a function of the launch, the replica, the op and how often the op ran before in
-    the launch (`IpuRandomSeed`), so results repeat after `reset_ipu_seed` whatever the threads do,
-    and replicas draw different numbers. Seeds of the graph or the op do not enter, as on the
-    device. Candidate samplers are the exception: with a seed they draw the same classes each time,
-    others on each replica.
+    The seed is a function of the launch, the replica, the op and how often the op ran before in the
+    launch (`IpuRandomSeed`), so results repeat after `reset_ipu_seed` whatever the threads do, and
+    replicas draw different numbers. Seeds of the graph or the op have no effect, as on the device.
+    Candidate samplers are the exception: with a seed they draw the same classes each time, and
+    different classes on each replica.
 
-    Before: any legal Program. After: no op of the table is left, but for those outside
-    compilation.
+    Before: any legal Program. After: ops of the table are left outside compilation only.
     """
     del target
     stream = 0

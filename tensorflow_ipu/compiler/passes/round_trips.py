@@ -24,7 +24,7 @@ _IN_DOUBLE = frozenset(
 
 
 def run(program: Program, target: Target) -> None:
-    """Makes nothing of a cast to float64, which the device lacks, and straight back.
+    """Makes an identity of a cast to float64, which the device lacks, and straight back.
 
     Keras makes such pairs: a model that was built for float64 casts its inputs to that, and its
     layers cast them to the type that they compute in.
@@ -59,7 +59,7 @@ def _is_cast(node: node_def_pb2.NodeDef) -> bool:
 
 
 def _make_identity(node: node_def_pb2.NodeDef, wide: node_def_pb2.NodeDef, kind: int) -> None:
-    """Lets a cast pass on what the one before it got."""
+    """Turns a cast back into an identity of the first cast's operand."""
     node.op = "Identity"
     node.input[0] = wide.input[0]
     for name in ("SrcT", "DstT", "Truncate"):
@@ -68,7 +68,7 @@ def _make_identity(node: node_def_pb2.NodeDef, wide: node_def_pb2.NodeDef, kind:
 
 
 def _rename_results(function: function_pb2.FunctionDef, removed: set[str]) -> None:
-    """Lets users of casts, whose result is called `y`, refer to that of `Identity`."""
+    """Renames references to a cast's result `y` to the result `output` of `Identity`."""
 
     def renamed(reference: str) -> str:
         name = input_node(reference)

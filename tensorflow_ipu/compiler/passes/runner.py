@@ -18,7 +18,7 @@ def run(program: Program, target: Target, observer: Observer | None = None) -> N
 
     Args:
         program: the Program.
-        target: what it is compiled for.
+        target: the compilation target.
         observer: called with "input" and the Program before the first pass, and with the name of
             each pass and the Program after it.
 
@@ -38,7 +38,7 @@ def run(program: Program, target: Target, observer: Observer | None = None) -> N
 
 
 def lower(program: Program, target: Target) -> None:
-    """Takes a compiled Program through what the host needs to run it as the device would.
+    """Runs the passes that lower a compiled Program to the host's kernels.
 
     Raises:
         tf.errors.InternalError: If a pass leaves an illegal Program.

@@ -10,7 +10,7 @@ from tensorflow.python.framework import dtypes
 
 
 def values(dtype: dtypes.DType, shape: tuple[int, ...], initializer: str) -> npt.NDArray[Any]:
-    """Returns what takes the place of data that does not move.
+    """Returns the synthetic values of a buffer that receives no data.
 
     The values follow `--synthetic_data_initializer`: `uniform` covers the range of the type,
     `normal` is N(0, 1) (1 for integers), `random` is normal for floating point and uniform for

@@ -26,10 +26,11 @@ _INT = types_pb2.DT_INT32
 
 
 def run(program: Program, target: Target) -> None:
-    """Takes indices modulo the size of what they index, where TF_POPLAR_FLAGS makes data up.
+    """Reduces synthetic indices modulo the size that they index.
 
-    Made-up integers are any of their type. The device does not check indices and labels; the
-    kernels of the host do, and would refuse them.
+    Applies where TF_POPLAR_FLAGS makes data synthetic. Synthetic integers take any value of their
+    type. The device does not check indices and labels; the kernels of the host do, and would refuse
+    them.
 
     Before: any legal Program. After: one whose ops of `_LIMITS` get indices in their range.
     """
@@ -116,7 +117,7 @@ class _Limits:
         return self._add("AddV2", [longest, self._number(1)], "z", T=_INT)
 
     def _but_blank(self, labels: str) -> str:
-        """Returns labels counted past the one that stands for none."""
+        """Returns labels shifted by one where they are past the blank label."""
         blank = self._number(self._node.attr["blank_index"].i)
         past = self._add("GreaterEqual", [labels, blank], "z", T=_INT)
         more = self._add("Cast", [past], "y", SrcT=types_pb2.DT_BOOL, DstT=_INT)

@@ -13,14 +13,14 @@ from tensorflow_ipu.configs.enums import SyntheticDataCategory
 
 
 def run(program: Program, target: Target) -> None:
-    """Puts variables of the program in the place of the user's.
+    """Replaces the user's variables by variables of the program with synthetic values.
 
-    Only where TF_POPLAR_FLAGS says that parameters do not move, and what is in their place
-    (`--synthetic_data_initializer`). Without that their contents would be undefined; then they
-    keep the values of the host.
+    Applies where TF_POPLAR_FLAGS says that parameters do not move, and has an initializer for them
+    (`--synthetic_data_initializer`). Without an initializer their contents would be undefined; then
+    they keep the values of the host.
 
-    Before: any legal Program. After: no node uses a variable of the user. What the program writes
-    to its own is gone at the end of the run.
+    Before: any legal Program. After: no node uses a variable of the user. Values that the program
+    writes to its own variables are lost at the end of the run.
     """
     initializer = target.flags.synthetic_data_initializer
     if not initializer or not target.flags.synthetic(SyntheticDataCategory.Parameters):
@@ -35,7 +35,7 @@ def run(program: Program, target: Target) -> None:
 def _replace(
     function: function_pb2.FunctionDef, name: str, argument: Argument, initializer: str
 ) -> None:
-    """Makes a function use a variable of the program in the place of an argument."""
+    """Replaces an argument of a function by a variable of the program."""
     own = _add_variable(function, f"{name}/synthetic", argument, initializer)
     for node in function.node_def:
         for index, reference in enumerate(node.input):

@@ -18,12 +18,12 @@ _DECLARATIONS = "_ipu_declarations"
 
 
 class Declaration(NamedTuple):
-    """What a front end says of the ops in a name scope.
+    """Line and layer that a front end declares for the ops in a name scope.
 
     Args:
         location: the line of the user; None if it is not known.
-        layer: their layer, within that of what calls the function they are in; empty for none of
-            their own. None if names and variables say it.
+        layer: their layer, within the layer of the call around them; empty for none of their own.
+            None if it follows from names and variables.
     """
 
     location: SourceLocation | None
@@ -33,7 +33,7 @@ class Declaration(NamedTuple):
 def declare(
     graph: tf.Graph, scope: str, location: SourceLocation | None, layer: str | None = None
 ) -> None:
-    """Makes a line and a layer those of all ops in a name scope, and in those inside it.
+    """Declares line and layer of all ops in a name scope, and in scopes inside it.
 
     Args:
         graph: the graph of the ops.
@@ -48,7 +48,7 @@ def declare(
 
 
 def of(op: tf.Operation) -> Declaration | None:
-    """Returns what is declared for an op; None if nothing is.
+    """Returns the declaration of an op; None without one.
 
     Args:
         op: the op.

@@ -1,15 +1,15 @@
 """Decides which line of a stack is the user's, for reports, listings and errors.
 
 A frame belongs to a library (TensorFlow, Keras, Python's standard library), to this package, to an
-installed package (in `site-packages`), or else to the user. What the program is made of comes after
-the first frame of this package: before it is the code that calls `fit`, `strategy.run` or
-`ipu_compiler.compile`. The line of an op is, in this order,
+installed package (in `site-packages`), or else to the user. Frames after the first one of this
+package belong to the program; frames before it belong to the code that calls `fit`, `strategy.run`
+or `ipu_compiler.compile`. The line of an op is, in this order,
 
 1. the innermost line of the user in the program,
 2. the innermost line of an installed package in it: a model of another library, of which the user
    only called `fit`,
 3. the innermost line of the user before it,
-4. that of an installed package.
+4. the innermost line of an installed package before it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SourceLocation(NamedTuple):
     def __str__(self) -> str:
         """`file.py:12 (function)`, with the file's base name; AutoGraph's lambdas have no name.
 
-        Of a notebook it is the cell in the place of the file: `In[3]:12 (function)`.
+        A notebook's cell replaces the file: `In[3]:12 (function)`.
         """
         file = notebook.cell_of(self.file) or os.path.basename(self.file)
         return f"{file}:{self.line} ({self.function or '<lambda>'})"
@@ -86,7 +86,7 @@ class KerasFrames(NamedTuple):
     """The depth of layers and the part of Keras in which an op was made.
 
     Args:
-        layers: in how many layers, one in the other, it was: so many name scopes are theirs.
+        layers: number of nested layers around it, each with a name scope.
         part: outside of layers `METRICS`, `OPTIMIZER` or the name of a loss function; else empty.
     """
 
@@ -113,7 +113,7 @@ def user_line(frames: Iterable[Any]) -> SourceLocation | None:
     """Returns the line of a stack that is the user's, by the rule above.
 
     Args:
-        frames: frames as of `traceback.extract_stack`, the outermost first. Those of TensorFlow
+        frames: frames as of `traceback.extract_stack`, the outermost first. Frames of TensorFlow
             may be missing.
 
     Returns:
@@ -137,7 +137,7 @@ def user_line(frames: Iterable[Any]) -> SourceLocation | None:
 
 
 def keras_frames(frames: Iterable[Any]) -> KerasFrames:
-    """Returns what the frames of Keras in a stack say.
+    """Returns the depth of layers and the part of Keras in a stack.
 
     Args:
         frames: as for `user_line`.
@@ -152,7 +152,7 @@ def keras_frames(frames: Iterable[Any]) -> KerasFrames:
 
 
 def _part_of(frame: Any) -> str:
-    """The part of a training step that a frame of Keras is of, empty for others."""
+    """Returns the part of a training step that a frame of Keras is in, empty for other frames."""
     for place, part in _PARTS.items():
         if place in frame.filename:
             return part
@@ -162,7 +162,7 @@ def _part_of(frame: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def _kind_of(filename: str) -> int:
-    """Whom a file belongs to."""
+    """Returns the owner of a file: library, this package, installed package or user."""
     if is_scaffolding(filename) or filename.startswith("<frozen"):
         return _LIBRARY
     path = os.path.abspath(filename)
@@ -179,7 +179,7 @@ def _kind_of(filename: str) -> int:
 
 @lru_cache(maxsize=2)
 def _folders_of(packages: tuple[str, ...]) -> tuple[str, ...]:
-    """Folders of packages that are installed, each with a trailing separator."""
+    """Returns the folders of installed packages, each with a trailing separator."""
     folders: list[str] = []
     for package in packages:
         try:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Sources:
-    """Finds where the ops of a compiled program came from, without keeping its trace.
+    """Origins of a compiled program's ops, without a reference to the trace.
 
     A trace keeps the variables of the user, and most programs are never asked for locations. So
     they are looked up in the Cluster, as long as it lives, unless `keep` was called.
 
     Args:
-        cluster: what was compiled.
+        cluster: the Cluster.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -46,7 +46,7 @@ class Sources:
         return NOWHERE if cluster is None else cluster.sources.origin(function, node)
 
     def keep(self, library: function_pb2.FunctionDefLibrary) -> None:
-        """Looks up all origins, so that they are known when the Cluster is gone.
+        """Looks up all origins, so that they remain when the Cluster is gone.
 
         Args:
             library: the functions of the compiled program.

@@ -22,12 +22,12 @@ _RENAMED = re.compile(r"_0$")
 
 
 class Origin(NamedTuple):
-    """Where an op comes from.
+    """User's line, forward op, Keras part and layer of an op.
 
     Args:
-        location: the line of the user; for an op of a gradient, that of the forward op.
+        location: the line of the user; for an op of a gradient, the line of the forward op.
         original: for an op of a gradient, the name of the forward op; empty if that is not known.
-        keras: what Keras was doing.
+        keras: layer depth and part of Keras.
         layer: the layer that a front end declares (`declared.Declaration`); None for other ops.
     """
 
@@ -85,9 +85,9 @@ class SourceMap:
         return self.origin(function, node).location
 
     def operation(self, function: str, node: str) -> tf.Operation | None:
-        """Returns the op of the trace that an op of the running program is, or was made for.
+        """Returns the op of the trace that a compiled op is, or was made for.
 
-        TensorFlow and passes name what they add after the op that it is for: `dense/MatMul/half`.
+        TensorFlow and passes name an added op after the op that it is for: `dense/MatMul/half`.
 
         Args:
             function: name of the function the op is in, as far as that is known.
@@ -117,7 +117,7 @@ class SourceMap:
         return found._replace(location=location, original=original.name)
 
     def _of_stack(self, op: tf.Operation) -> Origin:
-        """Returns what the stack of an op says, unless a front end declared its line."""
+        """Returns the origin of an op from its declaration, else from its stack."""
         declaration = declared.of(op)
         if declaration is not None:
             return Origin(declaration.location, layer=declaration.layer)
@@ -149,7 +149,7 @@ def source_of(op: tf.Operation) -> SourceLocation | None:
     """Returns the line of the user that made an op.
 
     Args:
-        op: an op of a graph; for one of a gradient, the line is that of the forward op.
+        op: an op of a graph; for an op of a gradient, the line is the forward op's.
 
     Returns:
         The line, or `None` when the op has no traceback or no frame of the user.
@@ -158,7 +158,7 @@ def source_of(op: tf.Operation) -> SourceLocation | None:
 
 
 def original_op(op: tf.Operation) -> tf.Operation | None:
-    """Returns the op that another was made for, such as the forward op of one of a gradient.
+    """Returns the op that another was made for, such as the forward op of a gradient op.
 
     Args:
         op: an op of a graph.

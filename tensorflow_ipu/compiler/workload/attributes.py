@@ -1,4 +1,4 @@
-"""Converts attributes of nodes that costs depend on to plain data."""
+"""Converts the attributes of nodes that costs depend on to plain data."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _LEFT_OUT = frozenset(
 
 
 def attributes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
-    """Returns those attributes of a node that are numbers, texts, booleans or lists of them.
+    """Returns the attributes of a node that are numbers, texts, booleans or lists of them.
 
     Types are their names, shapes are lists with -1 for unknown dimensions. Attributes whose names
-    begin with `_` are left out, as are the values of constants. Instead of them there is `partials`
-    (`float16` or `float32`) in a scope that sets the type of sums, `multi_conv`, the name of the
-    group of convolutions that run in parallel, `outlined`, the name of the function that a call
-    runs, if the program has that once, and what `PLAN_ATTRIBUTE` says.
+    begin with `_` are left out, as are the values of constants. Added are `partials` (`float16` or
+    `float32`) in a scope that sets the type of sums, `multi_conv`, the name of the group of
+    convolutions that run in parallel, `outlined`, the name of the function that a call runs, if the
+    program has it once, and the members of `PLAN_ATTRIBUTE`.
     """
     found = {}
     for name in sorted(node.attr):
@@ -84,7 +84,7 @@ def attributes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
 
 
 def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
-    """What the scopes that an op is in say of it."""
+    """Returns the attributes that the scopes around an op set."""
     found = json.loads(node.attr[PLAN_ATTRIBUTE].s) if PLAN_ATTRIBUTE in node.attr else {}
     if COMPOSITE_ATTRIBUTE in node.attr:
         found.update(json.loads(node.attr[COMPOSITE_ATTRIBUTE].s).get("attributes", {}))
@@ -101,7 +101,7 @@ def _of_scopes(node: node_def_pb2.NodeDef) -> dict[str, Any]:
 def constant_inputs(
     op_type: str, constants: Sequence[np.ndarray | None], rank: int | None
 ) -> Mapping[str, Any]:
-    """Returns what constant inputs say of an op: `axes`, `begin`, `paddings`, `k` ...
+    """Returns the values of constant inputs by name: `axes`, `begin`, `paddings`, `k` ...
 
     Args:
         op_type: type of the op.
@@ -125,7 +125,7 @@ def constant_inputs(
 
 
 def constant_of(node: node_def_pb2.NodeDef, largest: int) -> np.ndarray | None:
-    """Returns the value of a `Const` with at most so many elements."""
+    """Returns the value of a `Const` of at most `largest` elements, None for a larger one."""
     tensor = node.attr["value"].tensor
     if math.prod(d.size for d in tensor.tensor_shape.dim) > largest:
         return None

@@ -33,15 +33,15 @@ class Value:
     """A tensor while the program is followed.
 
     Attributes:
-        dtype: Element type; that of the variable for the handle of a variable.
-        shape: Dimensions, unknown ones 1; those of the variable for its handle.
-        buffer: Where it is kept, None if it takes no memory.
+        dtype: Element type; for the handle of a variable, the variable's.
+        shape: Dimensions, unknown ones 1; for the handle of a variable, the variable's.
+        buffer: Buffer that it is in, None if it takes no memory.
         exact: Whether all dimensions are known.
         fixed: Whether it is known when the program is compiled.
         constant: Its value, for a small constant of integers.
         variable: Index of the variable that it is the handle of.
         batched: Index of the dimension that grows with the batch size.
-        every: For the condition of an update: it holds once in so many runs; else 0.
+        every: For the condition of an update: N, if it holds once in N runs; else 0.
     """
 
     dtype: str
@@ -94,13 +94,13 @@ class Buffers:
         return tuple(self._found)
 
     def variable(self, index: int, variable: Variable) -> int:
-        """Adds the buffer of a variable; where it is is not known before its first use."""
+        """Adds the buffer of a variable; its IPU is set at its first use."""
         return self._add(
             Buffer(variable.name, variable.dtype, variable.shape, VARIABLE, None, variable=index)
         )
 
     def constant(self, name: str, value: Value, ipu: int | None, uniform: bool) -> int:
-        """Adds a constant. Of one whose elements are all equal, the chip has only one."""
+        """Adds a constant. A constant with equal elements takes the memory of one element."""
         shape = () if uniform else value.shape
         return self._add(Buffer(name, value.dtype, shape, CONSTANT, ipu))
 
@@ -109,7 +109,7 @@ class Buffers:
         return self._add(Buffer(name, value.dtype, value.shape, INPUT, None, batched=value.batched))
 
     def tensor(self, name: str, value: Value, ipu: int | None) -> int:
-        """Adds what an op makes."""
+        """Adds a buffer for a result of an op."""
         label = Label.EXACT if value.exact else Label.ASSUMED
         return self._add(
             Buffer(name, value.dtype, value.shape, TENSOR, ipu, batched=value.batched, label=label)
@@ -147,7 +147,7 @@ class Buffers:
         return index
 
     def put(self, index: int, element: Value, runs: int | None) -> None:
-        """Notes that an op puts an element into a list.
+        """Records that an op puts an element into a list.
 
         Args:
             index: buffer of the list.
@@ -170,7 +170,7 @@ class Buffers:
         self._found[index] = buffer
 
     def settle(self, index: int, ipu: int | None) -> None:
-        """Notes that an op uses a buffer: a variable or argument is where it is used first."""
+        """Records a use of a buffer: the first one sets the IPU of a variable or argument."""
         buffer = self._found[index]
         if buffer.ipu is None and ipu is not None and buffer.kind in (VARIABLE, INPUT):
             self._found[index] = buffer._replace(ipu=ipu)

@@ -39,13 +39,13 @@ def workload(executable: Executable) -> Workload:
 
 
 def settings(executable: Executable) -> Settings:
-    """Describes what an Executable was compiled for.
+    """Returns the Settings of an Executable.
 
     Args:
         executable: the Executable.
 
     Returns:
-        What the configuration that it was compiled for says, and what the program itself asks for.
+        Settings of the configuration that it was compiled for, with the program's own changes.
     """
     configured = settings_of(
         executable.system, executable.ordinal, executable.replicas, executable.pipeline
@@ -55,7 +55,7 @@ def settings(executable: Executable) -> Settings:
 
 
 def _said(executable: Executable, attribute: str) -> str:
-    """What a program says of itself as a whole, on one of its ops; empty if it does not."""
+    """Returns a mark of the program as a whole, which one of its ops has; empty without it."""
     nodes = (node for function in executable.library.function for node in function.node_def)
     said = (node.attr[attribute].s.decode() for node in nodes if attribute in node.attr)
     return next(said, "")
@@ -93,7 +93,7 @@ def _workload(executable: Executable) -> Workload:
 
 
 def _variable(record: variable_placement.VariableRecord) -> Variable:
-    """A variable, on an IPU that is not known before its first use."""
+    """Returns a variable, on an IPU that is not known before its first use."""
     return Variable(
         name=record.name,
         dtype=record.dtype,
@@ -107,7 +107,7 @@ def _variable(record: variable_placement.VariableRecord) -> Variable:
 
 
 def _program_variables(executable: Executable) -> dict[tuple[str, str], int]:
-    """Index of each variable that lives as long as a run, by the function and name of its op.
+    """Returns the index of each variable of a run, by the function and name of its op.
 
     The records of variables come in the order of the library, those without users left out.
     """
@@ -126,7 +126,7 @@ def _program_variables(executable: Executable) -> dict[tuple[str, str], int]:
 def _arguments(
     arguments: Sequence[ArgumentSpec], walk: WorkloadWalk, batch: int | None
 ) -> list[Value]:
-    """The arguments of the program: variables, and what the host sends."""
+    """Returns the arguments of the program as values: variables, and tensors from the host."""
     values = []
     variables = 0
     for argument in arguments:
@@ -145,7 +145,7 @@ def _arguments(
 
 
 def _batch(ops: Sequence[OpRecord], arguments: Sequence[ArgumentSpec]) -> int | None:
-    """Elements of the first dimension of what the program is fed with."""
+    """Returns the size of the first dimension of the program's inputs."""
     fed = [tensor.shape for op in ops if op.type == op_names.INFEED for tensor in op.outputs]
     fed += [argument.shape for argument in arguments if not argument.is_variable]
     return next((shape[0] for shape in fed if shape and shape[0] is not None), None)
@@ -154,8 +154,8 @@ def _batch(ops: Sequence[OpRecord], arguments: Sequence[ArgumentSpec]) -> int | 
 def _copies(copies: Sequence[CopyRecord], drafts: Sequence[Draft]) -> tuple[Copy, ...]:
     """The copies between IPUs.
 
-    What an op makes is copied in its stage and phase. A variable is copied for the function that
-    uses it: in that of the weight update, as often as weights are updated.
+    A result of an op is copied in its stage and phase. A variable is copied for the function that
+        uses it: in the function of the weight update, as often as weights are updated.
     """
     if not copies:
         return ()

@@ -20,17 +20,17 @@ class Draft:
     """An op of the Workload while the program is followed.
 
     Attributes:
-        record: What the listing says of it.
-        inputs: What it takes.
+        record: Its record in the listing.
+        inputs: Its operands.
         caller: Position of the op that runs the function it is in.
-        every: Of how many runs one is made: of the update, only the last mini-batch's.
-        outputs: What it makes.
+        every: N, if one of N runs is executed: an update runs for the last mini-batch only.
+        outputs: Its results.
         attributes: Its attributes.
         end: One past the last op of the functions it runs.
         exact: Whether all its shapes are known.
         known: Whether its results are known when the program is compiled, and take no memory.
         variables: Names of the variables that it works on itself.
-        phase: What of a training step it is part of.
+        phase: Its phase of a training step.
         layer: Its layer.
         branch: Which branch of the innermost conditional around it it is in.
     """

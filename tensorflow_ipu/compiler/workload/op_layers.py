@@ -1,20 +1,20 @@
 """Assigns each op of a program to a layer.
 
-The layer of an op is, in this order,
+The layer of an op is the layer or name of, in this order,
 
-1. that of the call it is in, because names inside say nothing of the place of the call; within
-   that, the one that a front end declares;
-2. for an op of a gradient, that of its forward op;
-3. that of the variable that it reads or writes;
+1. the call around it, because names inside say nothing of the call site; within that, the layer
+   that a front end declares;
+2. for an op of a gradient, its forward op;
+3. the variable that it reads or writes;
 4. its name scope (`layers`);
-5. that of the op which runs the function it is in;
-6. what Keras was doing: `metrics`, the name of the optimizer or of a loss function;
-7. that of the variable whose value it takes;
-8. that of the ops which its data come from: for a forward op, those of the same function of the
-   user's program.
+5. the op that runs the function it is in;
+6. the part of Keras that made it: `metrics`, the name of the optimizer or of a loss function;
+7. the variable whose value it takes;
+8. the ops that its data come from: for a forward op, ops of the same function of the user's
+   program.
 
-What an optimizer computes for a variable is in the layer of the variable. What is left has no
-layer; reports name the function of the user's program for it.
+Ops of an optimizer for a variable are in the layer of the variable. Other ops have no layer;
+reports name the function of the user's program for them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def assign(drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Vari
     """Gives ops their phases and layers.
 
     Args:
-        drafts: what is known of the ops, in order.
-        layers: has learnt which ops read which variables.
+        drafts: drafts of the ops, in order.
+        layers: layers by variable, from all ops that read variables.
         variables: the program's variables.
     """
     makers: Makers = {
@@ -60,7 +60,7 @@ def assign(drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Vari
 
 
 def _assign_update_layers(drafts: Sequence[Draft], layers: LayerNames) -> None:
-    """Gives what is updated together with a weight (slots, accumulators) the weight's layer."""
+    """Assigns variables that are updated with a weight (slots, accumulators) to its layer."""
     for draft in drafts:
         if op_names.is_optimizer_update(draft.record.type):
             found = [layers.of_variable(name) for name in draft.variables]
@@ -72,7 +72,7 @@ def _assign_update_layers(drafts: Sequence[Draft], layers: LayerNames) -> None:
 def _update_scopes(
     drafts: Sequence[Draft], layers: LayerNames, variables: Sequence[Variable]
 ) -> frozenset[str]:
-    """The scopes of optimizers: where variables of other layers are written."""
+    """Returns the scopes of optimizers: scopes that write variables of other layers."""
     found = set()
     state_names = {variable.name for variable in variables if variable.role == OPTIMIZER_STATE}
     for draft in drafts:
@@ -123,7 +123,7 @@ class _Assignment:
                     self._latest[operand.buffer] = position
 
     def _layer(self, position: int) -> str:
-        """The layer of an op, when those of all ops in front of it are known."""
+        """Returns the layer of an op, after the layers of all ops in front of it."""
         draft = self._drafts[position]
         around = "" if draft.caller is None else self._drafts[draft.caller].layer
         declared = draft.record.layer
@@ -138,7 +138,7 @@ class _Assignment:
         return found or self._of_sources(position)
 
     def _own(self, draft: Draft) -> str:
-        """The layer of the variable of an op, or that its own name says."""
+        """Returns the layer of an op's variable, or of its own name."""
         found = next(filter(None, map(self._layers.of_variable, draft.variables)), "")
         has_name = draft.record.layer is None and not (draft.variables and draft.phase == UPDATE)
         if not found and has_name:

@@ -18,8 +18,8 @@ def finish(
     """Returns the ops, with their layers and phases.
 
     Args:
-        drafts: what is known of them, in order.
-        layers: has learnt which ops read which variables.
+        drafts: drafts of the ops, in order.
+        layers: layers by variable, from all ops that read variables.
         variables: the program's variables.
     """
     op_layers.assign(drafts, layers, variables)
@@ -42,7 +42,7 @@ def _number_branches(drafts: Sequence[Draft]) -> None:
 
 
 def roles(drafts: Sequence[Draft], variables: Sequence[Variable]) -> list[str]:
-    """Returns the role of each variable: what only update ops use is optimizer state.
+    """Returns the role of each variable: variables that only updates use are optimizer state.
 
     Args:
         drafts: the ops, finished.

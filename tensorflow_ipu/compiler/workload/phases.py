@@ -1,8 +1,7 @@
 """Assigns each op of a program to a phase: forward, backward or update.
 
-Pipelines say it of their ops. Names say it of what TensorFlow makes for gradients, and of
-optimizers. What a program that updates its weights by hand does with gradients follows from its
-data.
+Ops of pipelines name their phase. Ops of gradients and optimizers have it in their names. If a
+program updates its weights by hand, the phase follows from the dataflow.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ def assign(
     makers: Makers,
     accumulators: frozenset[str] = frozenset(),
 ) -> None:
-    """Finds out what of a training step each op is part of.
+    """Assigns each op its phase of a training step.
 
     Args:
-        drafts: what is known of the ops, in order.
+        drafts: drafts of the ops, in order.
         scopes: the name scopes of optimizers.
         makers: the op that makes each buffer.
         accumulators: names of the variables in which gradients of mini-batches are added up.
@@ -49,7 +48,7 @@ def assign(
 
 
 def _phase(record: OpRecord, update_scopes: frozenset[str]) -> str:
-    """What of a training step an op is part of, by its name."""
+    """Returns the phase of an op by its name."""
     if op_names.is_optimizer_update(record.type):
         return UPDATE
     if op_names.is_backward(record.name):
@@ -61,10 +60,10 @@ def _phase(record: OpRecord, update_scopes: frozenset[str]) -> str:
 
 
 def _find_kept_lists(drafts: Sequence[Draft], makers: Makers) -> None:
-    """Finds what the forward pass fills for gradients, with names of gradients.
+    """Moves lists of activations that are named like gradients to the forward pass.
 
-    That are the lists in which a loop keeps activations: they take no data, and an op of the
-    forward pass takes them.
+    A loop keeps activations in them for gradients: they have no operands with data, and an op of
+    the forward pass is their user.
     """
     for position, draft in enumerate(drafts):
         if draft.phase:
@@ -76,12 +75,12 @@ def _find_kept_lists(drafts: Sequence[Draft], makers: Makers) -> None:
 
 
 def _find_updates(drafts: Sequence[Draft], makers: Makers, accumulators: frozenset[str]) -> None:
-    """Finds what a program that updates its weights by hand does with gradients.
+    """Finds the ops that apply gradients in a program that updates its weights by hand.
 
-    That are the ops whose data come from gradients, unless gradients come from them again. Sums of
-    gradients that tapes make are gradients, and so is what a call of a gradient function returns.
-    What adds gradients up over mini-batches, and what that works on, is part of the backward pass,
-    and so is what works on gradients in a stage of a pipeline.
+    An op is one if its data come from gradients, unless gradients depend on it. Sums of gradients
+    that tapes make are gradients, and so are results of gradient functions. Ops that accumulate
+    gradients over mini-batches, and their inputs, are part of the backward pass. So are ops on
+    gradients in a stage of a pipeline.
     """
     callers = {d.caller for d in drafts if d.phase == BACKWARD and d.caller is not None}
     others = {d.caller for d in drafts if d.phase != BACKWARD and _computes(d)}
@@ -101,7 +100,7 @@ def _find_updates(drafts: Sequence[Draft], makers: Makers, accumulators: frozens
 
 
 def _sources_of_all(drafts: Sequence[Draft], ends: Iterable[int], makers: Makers) -> set[int]:
-    """Some ops, and all that their data come from."""
+    """Returns some ops and all of their predecessors."""
     found = set(ends)
     for position in range(len(drafts) - 1, -1, -1):
         if position in found:
@@ -141,7 +140,7 @@ def _passes_gradients(
 
 
 def _after_gradients(drafts: Sequence[Draft], before: set[int], makers: Makers) -> set[int]:
-    """The ops whose data come from gradients, also through state such as a momentum."""
+    """Returns the ops whose data come from gradients, also through state such as a momentum."""
     weights = {operand.buffer for position in before for operand in drafts[position].inputs}
     state: set[int | None] = set()
     after: set[int] = set()
@@ -160,7 +159,7 @@ def _after_gradients(drafts: Sequence[Draft], before: set[int], makers: Makers) 
 
 
 def _find_prepared(drafts: Sequence[Draft], before: set[int]) -> None:
-    """Finds what is computed for updates only, such as a momentum that decays."""
+    """Finds the ops whose results only updates use, such as a momentum that decays."""
     users: dict[int | None, list[int]] = collections.defaultdict(list)
     for position, draft in enumerate(drafts):
         for operand in draft.inputs if draft.record.type != op_names.READ else ():
@@ -175,10 +174,10 @@ def _find_prepared(drafts: Sequence[Draft], before: set[int]) -> None:
 
 
 def sources(drafts: Sequence[Draft], position: int, makers: Makers) -> Iterator[int]:
-    """Yields the ops that make what an op takes, as far as they come before it.
+    """Yields the producers of an op's operands, as far as they come before it.
 
     Args:
-        drafts: what is known of the ops, in order.
+        drafts: drafts of the ops, in order.
         position: of the op.
         makers: the op that makes each buffer.
     """

@@ -57,13 +57,13 @@ def compute(
     buffers: Buffers,
     batch: int | None,
 ) -> list[Value]:
-    """Finds out where the results of an op are.
+    """Returns the results of an op with their buffers.
 
     Args:
-        op: the op. Functions that it runs are not looked at.
+        op: the op. Functions that it runs are ignored.
         inputs: its inputs.
         results: its results, with types and shapes only. They are changed.
-        given: its attributes, and what its constant inputs say.
+        given: its attributes and constant inputs by name.
         buffers: all buffers. New ones are added.
         batch: the batch size, None if it is not known.
 
@@ -120,7 +120,7 @@ def _complete(
     index: int,
     buffers: Buffers,
 ) -> None:
-    """Gives a result the shape that it must have, if TensorFlow did not know it."""
+    """Gives a result the shape that follows from the inputs, if TensorFlow does not infer it."""
     shape: tuple[int, ...] | None = None
     if record.type in _LIST_READERS and inputs and inputs[0].buffer is not None:
         kept = buffers[inputs[0].buffer]
@@ -166,7 +166,7 @@ def _source(
     given: Mapping[str, Any],
     index: int,
 ) -> Value | None:
-    """The input that a result shares the memory of, None if it is new data."""
+    """Returns the input that a result shares the memory of, None if it is new data."""
     if not inputs:
         return None
     if record.type in _VIEWS_OF_EACH:
@@ -215,7 +215,7 @@ def _is_fixed(op: CalledOp, inputs: list[Value]) -> bool:
 
 
 def _facts(record: OpRecord, inputs: list[Value], results: list[Value]) -> None:
-    """Computes the few results that say something of the shapes and runs of later ops."""
+    """Computes constant results that shapes and trip counts of later ops depend on."""
     if record.type in op_names.SHAPE_QUERIES:
         for value, result in zip(inputs, results):
             if value.exact:

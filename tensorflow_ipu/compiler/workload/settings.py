@@ -25,10 +25,10 @@ _UPDATE = "update"
 def settings_of(
     system: System, ordinal: int, replicas: int, pipeline: PipelinePlan | None
 ) -> Settings:
-    """Returns what a program is planned for.
+    """Returns the planner's Settings for a program.
 
     Args:
-        system: what was configured when the program was compiled.
+        system: the configuration that the program was compiled for.
         ordinal: of the device `/device:IPU:<ordinal>` that it was compiled for.
         replicas: how many copies of it run at once, in all processes.
         pipeline: its pipeline, None without one.

@@ -1,7 +1,8 @@
 """Infers shapes of results that TensorFlow leaves open.
 
 TensorFlow does not follow the shapes of a list's elements into the gradients of loops. Here the
-elements of a list are known by what was put into it, so what is computed from them is known too.
+elements of a list have the shape of the tensors put into it, so shapes computed from them are known
+too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def infer(
 
     Args:
         op_type: type of the op.
-        given: its attributes, and what its constant inputs say.
+        given: its attributes and constant inputs by name.
         inputs: shapes of its inputs, all known.
         index: which result.
     """

@@ -1,19 +1,19 @@
-"""Follows the tensors of a program through its functions, and describes its ops.
+"""Describes a program's ops by abstract evaluation on tensors with buffers.
 
-The rules for what is kept where:
+Rules of the buffers:
 
 * Arguments of functions are the tensors of the caller.
-* What a loop carries along is one buffer, which the loop's results are in too. What the body
-  returns for it is a buffer of its own. A loop that starts from something which has to stay as it
-  is (a constant, a variable, an argument of the program, the start of another loop variable) has a
-  new buffer, made by the loop's op.
+* A loop variable is one buffer, which the loop's result is in too. The body's result for it is a
+  buffer of its own. If the initial value has to be kept (a constant, a variable, an argument of the
+  program, the start of another loop variable), the loop's op makes a new buffer.
 * The result of a conditional is where its first branch makes it, or in a new buffer when that
-  branch only passes something on. The results of other calls are where the function has them. What
-  the ops inside make has no buffer in the op that runs the function: that op comes before them.
+  branch only passes something on. The results of other calls are where the function has them.
+  Results of the ops inside have no buffer in the op that runs the function: that op comes before
+  them.
 * For the results of other ops see `results`.
 
-A call may say that it is one op, such as a product of 8-bit floats: then its function is not looked
-at. What only moves values of variables between host and device is another launch, and left out. Ops
+A call may say that it is one op, such as a product of 8-bit floats: then its function is ignored.
+Ops that only move values of variables between host and device are another launch, and left out. Ops
 whose results are known when the program is compiled, and take no memory, run on the host.
 """
 
@@ -69,12 +69,12 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
     Args:
         variables: the program's variables.
         handles: index of the variable that each `IpuProgramVariable` makes, by function and name.
-        layers: is told which ops read which variables.
+        layers: records which ops read which variables.
         batch: the batch size, None if it is not known.
 
     Attributes:
-        buffers: Those found so far.
-        drafts: What is known of the ops so far, in order.
+        buffers: Buffers found so far.
+        drafts: Drafts of the ops so far, in order.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         return results
 
     def _learn(self, draft: Draft, inputs: list[Value]) -> None:
-        """Notes which variables an op works on: it belongs to their layer."""
+        """Records the variables that an op works on: it belongs to their layer."""
         draft.variables = tuple(
             [self._variables[v.variable].name for v in inputs if v.variable is not None]
         )
@@ -164,7 +164,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
             self._layers.learn(record.name, draft.variables[0], record.keras, record.layer)
 
     def unknown(self, op: CalledOp, inputs: list[Value], name: str) -> Value:
-        """Returns a value of which nothing is known."""
+        """Returns a value with unknown type, shape and buffer."""
         return Value("float32", (), exact=False)
 
     def leave(self, op: CalledOp, values: list[Value]) -> list[Value]:
@@ -174,7 +174,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         ]
 
     def merge(self, op: CalledOp, predicate: Value, branches: Iterator[list[Value]]) -> list[Value]:
-        """Returns the results of a conditional: where the first branch makes them, or anew."""
+        """Returns the results of a conditional: in the first branch's buffers, or in new ones."""
         record = op.record
         before = len(self.buffers)
         if predicate.every and record.phase == UPDATE:
@@ -194,7 +194,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         return joined
 
     def settle(self, op: CalledOp, start: list[Value]) -> list[Value]:
-        """Returns what a loop carries along: no iteration moves it or changes its shape."""
+        """Returns the loop variables, whose buffers and shapes are the same in all iterations."""
         carried = []
         taken: set[int | None] = set()
         for index, (value, tensor) in enumerate(zip(start, op.record.outputs)):
@@ -212,7 +212,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         result: Value,
         taken: set[int | None],
     ) -> Value:
-        """Returns what a loop carries along: where it starts, if that may be overwritten."""
+        """Returns a loop variable: in its initial value's buffer, or in a new one."""
         state = result if result.exact else start.kept_in(None)
         state.batched = start.batched
         place = start.buffer
@@ -234,7 +234,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
         return self._attributes[key]
 
     def _given(self, op: CalledOp, inputs: list[Value], results: list[Value]) -> Mapping[str, Any]:
-        """Attributes of an op, with what its constant inputs say."""
+        """Returns the attributes of an op and its constant inputs by name."""
         own = self._attributes_of(op)
         operands = results if op.record.type.startswith(_RANK_OF_RESULT) else inputs
         rank = len(operands[0].shape) if operands else None
@@ -243,7 +243,7 @@ class WorkloadWalk(Dataflow[CalledOp, Value]):
 
 
 def _as_one(op: CalledOp) -> CalledOp:
-    """A call that says so as the one op that its function does the work of."""
+    """Returns a marked call as the one op that stands for its function."""
     if COMPOSITE_ATTRIBUTE not in op.node.attr:
         return op
     said = json.loads(op.node.attr[COMPOSITE_ATTRIBUTE].s)
@@ -252,7 +252,7 @@ def _as_one(op: CalledOp) -> CalledOp:
 
 
 def _returned(result: Value, value: Value) -> Value:
-    """Returns what a function returns, as the result of the op that runs it."""
+    """Converts a result of a function to the result of the op that runs it."""
     if value.variable is not None or value.exact or not result.exact:
         return value
     return Value(value.dtype, result.shape, value.buffer, True, value.fixed, batched=value.batched)
