@@ -1,7 +1,7 @@
 """Checks that a Workload and Settings read from a file describe a program.
 
-Each value on its own is right by then (`profiler/schema.py`); here is what has to hold between
-them, so that planning needs no checks.
+`profiler/schema.py` has checked each value on its own. This module checks the relations between
+values, so that planning needs no checks.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MOST_ENTRIES = 10**6
 
 
 def check(workload: Workload, settings: Settings) -> None:
-    """Checks a program and what it is planned for.
+    """Checks a program and its Settings against each other.
 
     Args:
         workload: the program.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
 
     Raises:
         ValueError: they contradict themselves; the message says where.
@@ -50,7 +50,7 @@ def check(workload: Workload, settings: Settings) -> None:
 
 
 def _check_places(workload: Workload) -> None:
-    """IPUs and stages that are named are there."""
+    """Raises if an op names an IPU or stage that does not exist."""
     _check_below("op", "IPU", (op.ipu for op in workload.ops), workload.ipus)
     _check_below("buffer", "IPU", (buffer.ipu for buffer in workload.buffers), workload.ipus)
     _check_below("variable", "IPU", (v.ipu for v in workload.variables), workload.ipus)
@@ -62,14 +62,14 @@ def _check_places(workload: Workload) -> None:
 
 
 def _check_below(kind: str, what: str, numbers: Iterable[int | None], count: int) -> None:
-    """Numbers of things are below how many there are."""
+    """Raises if an index is not below the number of its objects."""
     for index, number in enumerate(numbers):
         if number is not None and not 0 <= number < count:
             raise ValueError(f"{kind} {index} names {what} {number} of {count}")
 
 
 def _check_buffers(workload: Workload) -> None:
-    """Buffers have a size that memory can have, and those of variables have a variable."""
+    """Raises if a buffer's size is impossible, or a variable's buffer has no variable."""
     for index, buffer in enumerate(workload.buffers):
         if (buffer.kind == VARIABLE) != (buffer.variable is not None):
             raise ValueError(f"buffer {index} is a {buffer.kind} of variable {buffer.variable}")
@@ -86,7 +86,7 @@ def _check_buffers(workload: Workload) -> None:
 
 
 def _check_nesting(workload: Workload) -> None:
-    """Ops of a loop or branch end before it does."""
+    """Raises if an op of a loop or branch ends after it."""
     open_ends = [len(workload.ops)]
     for index, op in enumerate(workload.ops):
         while open_ends[-1] <= index:
@@ -97,7 +97,7 @@ def _check_nesting(workload: Workload) -> None:
 
 
 def _check_pipeline(workload: Workload) -> None:
-    """The pipeline uses IPUs that are there, and is not longer than any schedule."""
+    """Raises if the pipeline uses missing IPUs, or is longer than any schedule."""
     pipeline = workload.pipeline
     if pipeline is None:
         return

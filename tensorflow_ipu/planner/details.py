@@ -1,4 +1,4 @@
-"""`details`: what the numbers of a Plan are the sums of, op by op and tensor by tensor."""
+"""`details`: the summands of a Plan's numbers, op by op and tensor by tensor."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _NUMBERS = ("compute", "exchange", "sync", "temporary", "vertex_state", "exchang
 
 @dataclasses.dataclass(frozen=True)
 class Details:
-    """What the memory and the time of a Plan are made of.
+    """The ops, transfers and tensors that the memory and time of a Plan are sums of.
 
     Attributes:
-        items: What takes time in a launch, in the order of the program.
+        items: Ops and transfers of a launch, in the order of the program.
         order: Indices of the ops in the order in which they are executed, int32.
         costs: Cost of one run of each op, with the partition that was chosen for it.
         maps: Elementwise ops that are computed as one, by the last of them, which has their cost.
         memory: Of each IPU, tensor by tensor.
-        exact: For each IPU, whether `memory` adds up to the memory of the plan. It does unless the
-            plan was saved by a version that planned memory otherwise.
+        exact: For each IPU, whether `memory` adds up to the memory of the plan. It does not if the
+            plan was saved by a version with another memory model.
     """
 
     items: tuple[Item, ...]
@@ -54,10 +54,10 @@ class Details:
 
 
 def details(plan: Plan) -> Details:
-    """Finds what a plan is made of, from its program and settings.
+    """Returns the summands of a plan, from its program and settings.
 
-    Costs and the sizes of code are those of the plan, also if it was saved by an earlier version;
-    what else there was is planned again.
+    Costs and sizes of code come from the plan, also if an earlier version saved it. Other values
+    are planned again.
 
     Args:
         plan: memory and time of a program.
@@ -78,7 +78,7 @@ def details(plan: Plan) -> Details:
 
 
 def _costs(plan: Plan, maps: FusedMaps) -> tuple[Cost, ...]:
-    """Costs of the ops as the rules have them, and those of the plan where they differ."""
+    """Returns the costs of the ops: the plan's where they differ from the rules'."""
     ops = plan.workload.ops
     found = list(costs_of(plan.workload, plan.settings, maps))
     for time in plan.timeline.ops:
@@ -91,7 +91,7 @@ def _costs(plan: Plan, maps: FusedMaps) -> tuple[Cost, ...]:
 
 
 def _with_code(detail: MemoryDetails, memory: IpuMemory) -> MemoryDetails:
-    """The memory of an IPU with the code, stacks and gaps that its plan has, not those of now."""
+    """Returns an IPU's memory with the code, stacks and gaps of its plan."""
     tensors = [placed for placed in detail.residents if not placed.is_code]
     known = {placed.resident.category for placed in tensors}
     code = [
@@ -103,7 +103,7 @@ def _with_code(detail: MemoryDetails, memory: IpuMemory) -> MemoryDetails:
 
 
 def _adds_up(detail: MemoryDetails, memory: IpuMemory) -> bool:
-    """Whether what there is of an IPU makes the curve of its plan, and its always live bytes."""
+    """Returns whether the details of an IPU sum to its plan's live and resident bytes."""
     if not np.array_equal(detail.steps, memory.live_ops):
         return False
     change = np.zeros(len(detail.steps) + 1, np.int64)

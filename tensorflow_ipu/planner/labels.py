@@ -8,7 +8,7 @@ from tensorflow_ipu.costs.label import Label
 
 
 def median_label(by_label: Mapping[Label, float]) -> Label:
-    """Returns the label that half of some cycles are no better than.
+    """Returns the median label of some cycles.
 
     Args:
         by_label: cycles by label.

@@ -35,7 +35,7 @@ def group(op: Op) -> str:
 
 
 def groups_of_buffers(workload: Workload) -> dict[int, str]:
-    """Returns the group of each buffer: that of the op which makes it, else uses it first.
+    """Returns the group of each buffer: its producer's, else its first user's.
 
     Args:
         workload: a program.
@@ -67,7 +67,7 @@ def groups_at_peak(
         live: the buffers.
 
     Returns:
-        Names, in the same order; empty for what belongs to no op.
+        Names, in the same order; empty for buffers of no op.
     """
     of_buffers = groups_of_buffers(workload)
     of_peak = "" if memory.peak_op is None else group(workload.ops[memory.peak_op])

@@ -21,9 +21,9 @@ class Category(NamedTuple):
 
     Args:
         name: such as `variables`, `optimizer state`, `vertex code`, `activations`.
-        always_live: whether it is there during the whole program.
-        tiles: bytes on each tile, int64; for what is not always live, at the tile's peak.
-        label: how far it can be trusted.
+        always_live: whether it is resident during the whole program.
+        tiles: bytes on each tile, int64; for transient memory, at the tile's peak.
+        label: label of the bytes.
     """
 
     name: str
@@ -43,7 +43,7 @@ class LiveBuffer(NamedTuple):
     Args:
         buffer: index into `Workload.buffers`; None for memory that has no buffer, such as a stash
             of earlier mini-batches or a temporary of an op.
-        name: what it is.
+        name: its name.
         category: name of its category.
         num_bytes: its size on the IPU, all tiles.
         source: line of the user's program that made it; empty if unknown.
@@ -63,15 +63,15 @@ class IpuMemory:
     Attributes:
         ipu: IPU within the replica.
         capacity: Bytes of each tile.
-        categories: Memory by category. Those always live, then those that are not.
-        peak: Bytes on each tile at the tile's own peak, int64: always live plus the most that the
-            rest comes to at any time.
+        categories: Memory by category. Residents first, then transients.
+        peak: Bytes on each tile at the tile's own peak, int64: residents plus the maximum of
+            transients over time.
         live_ops: Op of each point of the liveness curve, int32 indices into `Workload.ops`, in
             program order.
-        live_bytes: Bytes not always live on all tiles at each of these points, int64.
-        live_worst: The same on the fullest tile.
-        peak_op: Op at which most is live; None in a program without ops on this IPU.
-        at_peak: What is live then, largest first, always live or not.
+        live_bytes: Transient bytes on all tiles at each of these points, int64.
+        live_worst: Transient bytes on the fullest tile at each of these points.
+        peak_op: Op at the peak; None in a program without ops on this IPU.
+        at_peak: Buffers live at the peak, largest first, residents included.
     """
 
     ipu: int
@@ -112,12 +112,12 @@ class IpuMemory:
 
     @property
     def always_live(self) -> int:
-        """Bytes always live, on all tiles."""
+        """Bytes of residents, on all tiles."""
         return sum(category.total for category in self.categories if category.always_live)
 
     @property
     def fits(self) -> bool:
-        """Whether no tile has more than it can hold."""
+        """Whether no tile exceeds its memory."""
         return self.worst_bytes <= self.capacity
 
     def category(self, name: str) -> Category | None:
@@ -156,11 +156,11 @@ class Segment(NamedTuple):
         name: of the op, stage or transfer.
         start: cycles from the start of the launch.
         cycles: length.
-        op: index into `Workload.ops`, None for what is not one op.
+        op: index into `Workload.ops`, None if it is not one op.
         stage: pipeline stage, None outside of pipelines.
         phase: phase of the pipeline stage.
         mini_batch: of the pipeline, None outside.
-        label: how far the length can be trusted.
+        label: label of the length.
     """
 
     ipu: int
@@ -201,7 +201,7 @@ class Transfer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Timeline:
-    """The time of one launch of the program, and what each IPU does in it.
+    """The time of one launch of the program, and the segments of each IPU.
 
     Attributes:
         cycles: From start to end of a launch.
@@ -209,11 +209,11 @@ class Timeline:
         by_kind: Cycles of the busiest IPU by kind of segment, `idle` included; they add up to
             `cycles`.
         ops: Time of each op with a cost.
-        segments: What each IPU does, in order: each op of loops once, with the cycles of all
-            iterations; a pipeline's stages with all mini-batches.
+        segments: Work of each IPU, in order. An op of a loop is one segment with the cycles of all
+            iterations; a pipeline's stages have one for each mini-batch.
         transfers: Data in and out.
         schedule: Times of the pipeline's schedule; None without a pipeline.
-        label: How far the total can be trusted: that of the parts which make up most of it.
+        label: Label of the total: the label of the parts that make up most of it.
         by_label: Cycles of the busiest IPU by label.
     """
 
@@ -245,7 +245,7 @@ class Timeline:
 
     @property
     def bubble_share(self) -> float | None:
-        """Which share of the IPUs' time a pipeline is idle, 0 to 1; None without one."""
+        """Idle share of a pipeline's IPU time, 0 to 1; None without a pipeline."""
         return None if self.schedule is None else self.schedule.bubble_share
 
 
@@ -279,7 +279,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether every tile can hold what is on it."""
+        """Whether no tile exceeds its memory."""
         return all(ipu.fits for ipu in self.memory)
 
     @property

@@ -29,10 +29,10 @@ def plan(workload: Workload, settings: Settings) -> Plan:
 
     Args:
         workload: the program.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
 
     Returns:
-        The plan. Nothing is raised when it does not fit: see `capacity`.
+        The plan. A program that does not fit is no error here: see `capacity`.
 
     Raises:
         ValueError: the settings do not suit the program, such as stages it does not have.
@@ -59,14 +59,14 @@ class Planner:
 
     @functools.cached_property
     def structure(self) -> Structure:
-        """What the parts of the program are for."""
+        """Section and layer of each op."""
         return structure(self.workload)
 
     def plan(self, settings: Settings) -> Plan:
         """Plans memory and time.
 
         Args:
-            settings: what the program is planned for.
+            settings: chip, replicas and options.
         """
         costs = costs_of(self.workload, settings, self.maps(settings))
         return Plan(
@@ -80,40 +80,40 @@ class Planner:
         """Plans the memory of each IPU of a replica.
 
         Args:
-            settings: what the program is planned for.
+            settings: chip, replicas and options.
         """
         costs = costs_of(self.workload, settings, self.maps(settings))
         return replica.plan(self._find_lifetimes(settings), settings, costs)
 
     def mappings(self, settings: Settings) -> tuple[Mapping[int, tuple[Interval, ...]], ...]:
-        """Returns on which tiles of each IPU each buffer is; see `replica.mappings`.
+        """Returns the tile mapping of each buffer; see `replica.mappings`.
 
         Args:
-            settings: what the program is planned for.
+            settings: chip, replicas and options.
         """
         costs = costs_of(self.workload, settings, self.maps(settings))
         return replica.mappings(self._find_lifetimes(settings), settings, costs)
 
     def maps(self, settings: Settings) -> FusedMaps:
-        """Returns the elementwise ops that the chip computes as one.
+        """Returns the fused groups of elementwise ops.
 
         Args:
-            settings: what the program is planned for.
+            settings: chip, replicas and options.
         """
         return self._place(settings).maps
 
     def details(
         self, settings: Settings, costs: Sequence[Cost]
     ) -> tuple[tuple[Item, ...], np.ndarray, tuple[MemoryDetails, ...]]:
-        """Returns what memory and time are made of.
+        """Returns the ops, transfers and tensors that memory and time are sums of.
 
         Args:
-            settings: what the program is planned for.
+            settings: chip, replicas and options.
             costs: cost of each op with these settings.
 
         Returns:
-            What takes time in the order of the program; indices of the ops in the order in which
-            they are executed; the memory of each IPU tensor by tensor.
+            Ops and transfers in the order of the program; indices of the ops in the order of
+            execution; the memory of each IPU tensor by tensor.
         """
         found = self._find_lifetimes(settings)
         items = work.items(self._place(settings), settings, costs)
@@ -123,20 +123,20 @@ class Planner:
         """Times one launch.
 
         Args:
-            settings: what the program is planned for.
+            settings: chip, replicas and options.
         """
         costs = costs_of(self.workload, settings, self.maps(settings))
         return timeline.plan(self._place(settings), settings, costs)
 
     def _place(self, settings: Settings) -> PlacedWorkload:
-        """The program with its stages where the settings want them."""
+        """Returns the program with its stages on the IPUs that the settings choose."""
         key = settings.stage_devices
         if key not in self._placed:
             self._placed[key] = placed_workload.place(self.workload, key)
         return self._placed[key]
 
     def _find_lifetimes(self, settings: Settings) -> Lifetimes:
-        """When the memory of the program is needed."""
+        """Returns the live ranges of the program's memory."""
         recompute = lifetimes.recomputes(self.workload, settings)
         ways = settings.stage_devices, settings.ordering
         if ways not in self._orders:

@@ -64,7 +64,7 @@ def workload_from_dict(data: Mapping[str, Any]) -> Workload:
 
 
 def settings_to_dict(settings: Settings) -> dict[str, Any]:
-    """Returns Settings as data for JSON. A chip is its name, and what differs from that chip."""
+    """Returns Settings as data for JSON, with a chip as its name and differences."""
     fields = {
         field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
@@ -156,12 +156,12 @@ def _chip_from_dict(data: Mapping[str, Any]) -> Chip:
 
 
 def _table(fields: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Named tuples as a table."""
+    """Returns named tuples as a table."""
     return {"fields": list(fields), "rows": [[_plain(value) for value in row] for row in rows]}
 
 
 def _rows(table: Mapping[str, Any], fields: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a table by the names of their columns; those with a default may be missing."""
+    """Returns the rows of a table by column name; columns with a default may be missing."""
     names = table["fields"]
     unknown = set(names) - set(fields)
     if unknown:
@@ -173,7 +173,7 @@ def _rows(table: Mapping[str, Any], fields: Sequence[str]) -> list[dict[str, Any
 
 
 def _plain(value: Any) -> Any:
-    """A value of a field as data for JSON."""
+    """Returns the value of a field as data for JSON."""
     if isinstance(value, Label):
         return value.value
     if isinstance(value, tuple):
@@ -182,7 +182,7 @@ def _plain(value: Any) -> Any:
 
 
 def _check(data: Mapping[str, Any], kind: str) -> None:
-    """Raises unless data says that it is of a kind, and of the version that is read."""
+    """Raises unless data has the expected kind and version."""
     if not isinstance(data, Mapping) or data.get("kind") != kind:
         received = data.get("kind") if isinstance(data, Mapping) else type(data).__name__
         raise ValueError(
@@ -197,7 +197,7 @@ def _check(data: Mapping[str, Any], kind: str) -> None:
 
 
 def _reading(kind: str, read: Callable[[], _Made]) -> _Made:
-    """Reads data; what is wrong with it is reported in one way."""
+    """Reads data; reports every fault of it as one kind of ValueError."""
     try:
         return read()
     except KeyError as error:

@@ -16,7 +16,7 @@ class Settings:
     """The chip, replicas and options that a Workload is planned for.
 
     Attributes:
-        chip: The chip, with as many tiles as are to be used.
+        chip: The chip, with the number of tiles to use.
         replicas: Copies of the program that run at once, in all instances.
         instances: Processes that run the program together, with as many replicas each.
         io_tiles: Tiles of each IPU that only move data.
@@ -25,16 +25,17 @@ class Settings:
         recompute: Whether activations may be computed again in the backward pass.
         ordering: Name of a `SchedulingAlgorithm`, such as `CHOOSE_BEST`.
         convolution_proportion: `availableMemoryProportion` of convolutions.
-        matmul_proportion: That of matrix multiplications.
-        slice_proportion: That of gathers and scatters.
+        matmul_proportion: `availableMemoryProportion` of matrix multiplications.
+        slice_proportion: `availableMemoryProportion` of gathers and scatters.
         stage_options: For each pipeline stage and phase (`forward`, `backward`) the library options
             that override the above: `{(stage, phase): {"availableMemoryProportion": "0.2"}}`. With
-            `convolutions.` or `matmuls.` in front of its name an option holds for these only.
-        convolution_partials: Type of sums of float16 products, `float16` or `float32`.
-        matmul_partials: That of matrix multiplications.
+            `convolutions.` or `matmuls.` in front of its name an option applies to these ops only.
+        convolution_partials: Type of sums of float16 products in convolutions, `float16` or
+            `float32`.
+        matmul_partials: Type of sums of float16 products in matrix multiplications.
         outlining: Whether equal parts of the program share code.
-        merged_bytes: Up to how many bytes of collectives and copies are merged into one, by the
-            name of the option, such as `maximum_cross_replica_sum_buffer_size`.
+        merged_bytes: Most bytes of collectives and copies that are merged into one, by the name of
+            the option, such as `maximum_cross_replica_sum_buffer_size`.
         prefetch: Whether infeed data is fetched while the program runs.
         stage_devices: IPU of each pipeline stage, to move stages; None leaves them.
         offload_activations: Whether the stashes of a pipeline are in streaming memory.
@@ -65,7 +66,7 @@ class Settings:
     minimum_remote_bytes: int = 128
 
     def __repr__(self) -> str:
-        """Chip, replicas, and what differs from the defaults."""
+        """Shows chip, replicas, and other values that differ from the defaults."""
         defaults = Settings()
         shown = {
             field.name: getattr(self, field.name)
@@ -87,7 +88,7 @@ class Settings:
 
     @property
     def division(self) -> str:
-        """How the replicas are divided among instances, as words for a table; empty for one."""
+        """The division of the replicas among instances, as words for a table; empty for one."""
         if self.instances == 1:
             return ""
         return f"{self.local_replicas} in each of {self.instances} instances"

@@ -31,16 +31,16 @@ POPART = "popart"
 
 
 class Buffer(NamedTuple):
-    """A piece of memory that tensors are kept in. Ops that make no new data share one.
+    """A piece of memory with a tensor or several. Ops that make no new data share one.
 
     Args:
         name: name of the tensor, argument or variable that it was made for.
         dtype: element type.
         shape: dimensions, unknown ones taken as 1.
-        kind: one of the above.
-        ipu: where it is, within a replica; None for what the host keeps.
+        kind: one of the constants above.
+        ipu: its IPU within the replica; None for buffers of the host.
         variable: index into `Workload.variables`, for a variable.
-        entries: how many of that shape it holds: more than 1 for the list that a loop fills.
+        entries: number of tensors of that shape: more than 1 for the list that a loop fills.
         batched: index of the dimension that grows with the batch size, None if none does.
         label: `assumed` where dimensions were unknown, else `exact`.
     """
@@ -57,7 +57,7 @@ class Buffer(NamedTuple):
 
     @property
     def type(self) -> TensorType:
-        """Type and shape of one of what it holds."""
+        """Type and shape of one of its tensors."""
         return TensorType(self.dtype, self.shape)
 
     @property
@@ -67,12 +67,12 @@ class Buffer(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A tensor that an op takes or makes.
+    """A tensor that is an operand or result of an op.
 
     Args:
         dtype: element type.
         shape: dimensions, unknown ones taken as 1.
-        buffer: index into `Workload.buffers`; None for handles and for what takes no memory.
+        buffer: index into `Workload.buffers`; None for handles and other tensors without memory.
     """
 
     dtype: str
@@ -93,10 +93,10 @@ class Op:
         name: Name of the op in its function.
         type: Op type of TensorFlow.
         layer: The layer (name scope) that it belongs to, for grouping; empty if none.
-        ipu: Where it runs, within a replica; None on the host. An op on several IPUs, such as a
-            loop, has the first.
-        inputs: What it takes.
-        outputs: What it makes.
+        ipu: Its IPU within the replica; None on the host. An op on several IPUs, such as a loop,
+            has the first.
+        inputs: Its operands.
+        outputs: Its results.
         attributes: Its attributes that are numbers, texts, booleans or lists of them.
         end: Index one past the last op of the functions it runs; its own index + 1 without any.
         runs: Executions in one launch; `assumed` where trip counts are unknown.
@@ -106,7 +106,7 @@ class Op:
         phase: `backward` or `update`; empty for forward ops and outside of training.
         source: Line of the user's program, such as `train.py:12 (step)`; empty if unknown.
         flops: Floating-point operations of one execution, None without a formula.
-        label: How far `runs` and the shapes can be trusted.
+        label: Label of `runs` and the shapes.
         branch: Which branch of the innermost conditional around it the op is in, from 0.
     """
 
@@ -143,7 +143,7 @@ class Op:
 
     @functools.cached_property
     def spec(self) -> OpSpec:
-        """The op as its cost sees it."""
+        """The type, operands and attributes that its cost is computed from."""
         return OpSpec(
             self.type,
             tuple(operand.type for operand in self.inputs),
@@ -153,7 +153,7 @@ class Op:
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether it marks what is kept where activations are computed again."""
+        """Whether it marks an activation that is kept where others are recomputed."""
         return CHECKPOINT in self.name
 
 
@@ -188,7 +188,7 @@ class Variable(NamedTuple):
 
     @property
     def share(self) -> int:
-        """Bytes that one replica keeps of it."""
+        """Bytes of it that one replica has."""
         elements = TensorType(self.dtype, self.shape).elements
         return -(-elements // self.split) * TensorType(self.dtype, ()).element_size
 
@@ -221,22 +221,22 @@ class Copy(NamedTuple):
 class Workload:
     """A compiled program as data.
 
-    Ops are in program order: those of loops, branches and calls follow the op that runs them, up
-    to its `end`. A buffer of kind `tensor` is made by the first op that has it as an output.
+    Ops are in program order: ops of loops, branches and calls follow the op that runs them, up to
+    its `end`. A buffer of kind `tensor` is made by the first op that has it as an output.
 
     Attributes:
         name: Name of the program.
         ops: Its ops.
-        buffers: What tensors are kept in.
+        buffers: Memory of its tensors.
         variables: Its variables.
         copies: Tensors that go between the IPUs of a replica.
         ipus: IPUs of one replica.
-        pipeline: What its pipeline is, None without one.
+        pipeline: Description of its pipeline, None without one.
         stage_names: A name for each pipeline stage.
         batch: Elements of an infeed's or input's first dimension, None if it is not known.
         fingerprint: Hash of the program that it describes.
-        api: What the program is written with, for what to write in it: `POPXL`, `POPART`;
-            else empty, for TensorFlow and Keras.
+        api: The API of the program, for instructions in its words: `POPXL`, `POPART`; else empty,
+            for TensorFlow and Keras.
     """
 
     name: str
@@ -252,7 +252,7 @@ class Workload:
     api: str = ""
 
     def moves_entry(self, op: Op) -> bool:
-        """Returns whether an op loads or stores an entry of a remote buffer: that is a transfer.
+        """Returns whether an op loads or stores an entry of a remote buffer, a transfer.
 
         Args:
             op: one of the ops.

@@ -1,1 +1,1 @@
-"""Plans of a changed program or target: what-if, remedies, stage splits."""
+"""Plans of a changed program or chip: variations, remedies, stage splits."""

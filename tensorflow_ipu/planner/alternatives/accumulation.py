@@ -27,13 +27,13 @@ _NAME = "gradient_accumulation"
 
 
 def accumulating(workload: Workload) -> Workload:
-    """Returns a program that adds up its gradients, if it does not yet.
+    """Returns a program that accumulates its gradients, if it does not yet.
 
-    What the backward pass makes for the weight update is added to a variable for each mini-batch,
-    and the update reads that and sets it to zero. A number counts the mini-batches.
+    Each gradient of a mini-batch is added to a variable. The update reads the variable and sets it
+    to zero. A counter counts the mini-batches.
 
     Args:
-        workload: the program. Its ops have phases, and run as often as they will.
+        workload: the program. Its ops have phases, and their final number of runs.
     """
     makers = _gradients(workload)
     if not makers:
@@ -56,14 +56,14 @@ def accumulating(workload: Workload) -> Workload:
 
 
 def with_count(workload: Workload, found: Structure, count: int, minimum_bytes: int) -> Workload:
-    """Returns a program without a pipeline that updates its weights once for some mini-batches.
+    """Returns a program without a pipeline that makes one update for `count` mini-batches.
 
-    A launch has about as many mini-batches as before, in whole updates. What only the update uses
-    goes to streaming memory if the program had an update for each mini-batch.
+    A launch has about as many mini-batches as before, in whole updates. Variables that only the
+    update uses go to streaming memory if the program had an update for each mini-batch.
 
     Args:
         workload: the program.
-        found: what its parts are for.
+        found: section and layer of its ops.
         count: mini-batches of an update.
         minimum_bytes: least size of a variable in streaming memory.
 
@@ -94,7 +94,7 @@ def with_count(workload: Workload, found: Structure, count: int, minimum_bytes: 
 
 
 def _rescaled(op: Op, section: str, found: Structure, batches: int, updates: int) -> Op:
-    """An op of a program with other numbers of mini-batches and updates."""
+    """Returns an op of a program with other numbers of mini-batches and updates."""
     if section:
         return dataclasses.replace(op, runs=found.runs(op.runs, section, batches, updates))
     if op.trip_count == found.mini_batches > 1:
@@ -103,9 +103,9 @@ def _rescaled(op: Op, section: str, found: Structure, batches: int, updates: int
 
 
 def _gradients(workload: Workload) -> dict[int, int]:
-    """Tensors that the backward pass makes and the update reads, with the last op to make each.
+    """Returns the gradients that the update reads, each with its last producer.
 
-    What a loop or a call returns is made by that, not by what it runs.
+    The producer of a result of a loop or a call is the loop or call, not an op inside.
     """
     makers: dict[int, int] = {}
     for index, op in enumerate(workload.ops):
@@ -129,7 +129,7 @@ def _sum(gradient: Buffer) -> Variable:
 def _with_sums(
     workload: Workload, makers: Mapping[int, int], sums: Mapping[int, int], counter: int
 ) -> tuple[Op, ...]:
-    """The ops, with those that add to the sums, count, and set the sums to zero."""
+    """Returns the ops, with ops that add to the sums, count, and reset the sums."""
     ops = tuple(
         dataclasses.replace(op, inputs=_summed(op, sums)) if op.phase == UPDATE else op
         for op in workload.ops
@@ -151,7 +151,7 @@ def _with_sums(
 
 
 def _counting(by: Op, counter: int) -> list[Op]:
-    """What counts the mini-batches, and compares them with those of an update."""
+    """Returns the ops that count the mini-batches, and compare the count with an update's."""
     number, limit = Operand("int32", (), counter), Operand("int32", (), None)
     shared = dataclasses.replace(by, name=_NAME, layer="", stage=None, phase=UPDATE, ipu=0)
     result = limit._replace(dtype="bool")
@@ -163,7 +163,7 @@ def _counting(by: Op, counter: int) -> list[Op]:
 
 
 def _reset(by: Op, kept: Operand) -> list[Op]:
-    """What sets a sum to zero."""
+    """Returns the ops that set a sum to zero."""
     zeros = kept._replace(buffer=None)
     number = Operand(kept.dtype, (), None)
     shape = Operand("int32", (len(kept.shape),), None)
@@ -189,7 +189,7 @@ def _op(
 
 
 def _summed(op: Op, sums: Mapping[int, int]) -> tuple[Operand, ...]:
-    """The inputs of an op of the update, which reads sums in place of gradients."""
+    """Returns the inputs of an op of the update, with sums instead of gradients."""
     return tuple(
         operand
         if operand.buffer is None
@@ -199,7 +199,7 @@ def _summed(op: Op, sums: Mapping[int, int]) -> tuple[Operand, ...]:
 
 
 def _inserted(ops: tuple[Op, ...], added: Mapping[int, Sequence[Op]]) -> tuple[Op, ...]:
-    """The ops, with others right after some of them, inside of the same functions."""
+    """Returns the ops, with others right after some of them, inside of the same functions."""
     after = sorted(added)
     before = [0, *itertools.accumulate(len(added[index]) for index in after)]
     placed: dict[int, list[Op]] = {}

@@ -36,8 +36,8 @@ def with_batch(workload: Workload, batch: int) -> Workload:
         batch: elements of a mini-batch of one replica.
 
     Returns:
-        The program. Going to another size than 1 and back gives an equal program. What is planned
-        from it is `modelled` at best: which dimensions grow follows from rules.
+        The program. Going to another size than 1 and back gives an equal program. A plan of it is
+        `modelled` at best, because rules decide which dimensions grow.
 
     Raises:
         ValueError: the batch size of the program is not known, the new one is not positive, or a
@@ -56,7 +56,7 @@ def with_batch(workload: Workload, batch: int) -> Workload:
 
 
 def batch_dimensions(workload: Workload) -> dict[int, tuple[int, ...]]:
-    """Returns which dimensions of each buffer grow with the batch, those of none left out.
+    """Returns the dimensions of each buffer that grow with the batch, if it has any.
 
     Args:
         workload: the program.
@@ -81,7 +81,7 @@ def _operands(op: Op) -> Iterator[tuple[int, Operand]]:
 
 
 def _grown(workload: Workload) -> set[_Node]:
-    """All dimensions that are reached from the batch dimensions of feeds and inputs."""
+    """Returns all dimensions that are reached from the batch dimensions of feeds and inputs."""
     near = _neighbors(workload)
     frontier = list(_seeds(workload))
     grown = set(frontier)
@@ -94,7 +94,7 @@ def _grown(workload: Workload) -> set[_Node]:
 
 
 def _seeds(workload: Workload) -> Iterator[_Node]:
-    """The batch dimensions of what comes from the host."""
+    """Yields the batch dimensions of the inputs from the host."""
     for op in workload.ops:
         for operand in op.outputs if op.type == op_names.INFEED else ():
             if operand.buffer is not None:
@@ -114,7 +114,7 @@ def _seed(workload: Workload, index: int) -> Iterator[_Node]:
 
 
 def _neighbors(workload: Workload) -> dict[_Node, set[_Node]]:
-    """The dimensions that each dimension is the same as."""
+    """Returns the dimensions that are equal to each dimension."""
     near: dict[_Node, set[_Node]] = {}
     fixed = {index for index, b in enumerate(workload.buffers) if b.kind == VARIABLE}
 
@@ -140,14 +140,14 @@ def _neighbors(workload: Workload) -> dict[_Node, set[_Node]]:
 
 
 def _seen(workload: Workload, operand: Operand) -> tuple[int, ...]:
-    """The shape that an op sees an operand with: a list of tensors is what it is kept in."""
+    """Returns the shape of an operand for its op: for a list of tensors, its buffer's shape."""
     if operand.shape or operand.buffer is None:
         return operand.shape
     return workload.buffers[operand.buffer].shape
 
 
 def _views(buffer: Buffer, shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Equal axes of a buffer's shape and the shape that an op sees it with."""
+    """Yields equal axes of a buffer's shape and the shape that an op sees it with."""
     if buffer.shape == shape:
         return
     size = math.prod(shape)
@@ -226,7 +226,7 @@ class _Scaling:
 def _scaled_attributes(
     attributes: Mapping[str, Any], shapes: Mapping[tuple[int, ...], tuple[int, ...]]
 ) -> Mapping[str, Any]:
-    """Attributes that are the shape of an operand, or a list of shapes, changed likewise."""
+    """Returns the attributes with operands' shapes, and lists of shapes, scaled likewise."""
     scaled = {key: _scaled_value(value, shapes) for key, value in attributes.items()}
     return {**scaled, **{k: attributes[k] for k in batch_rules.NO_SHAPES & attributes.keys()}}
 

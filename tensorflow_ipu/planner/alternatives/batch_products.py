@@ -64,7 +64,7 @@ def first_of_images(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def normalized(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Returns the equal dimensions of batch normalization: those of the data, and the channels."""
+    """Yields the equal dimensions of batch normalization: of the data, and the channels."""
     del inputs
     channels = 1 if op.attributes.get("data_format") == "NCHW" else len(shapes[0]) - 1
     for other, shape in enumerate(shapes):
@@ -76,7 +76,7 @@ def normalized(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def looked_up(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Returns the equal dimensions of a gather: those of the indices replace the axis."""
+    """Yields the equal dimensions of a gather: the indices' dimensions replace the axis."""
     axis = (op.attributes.get("axes") or [0])[0]
     batch = int(op.attributes.get("batch_dims", 0))
     for place in range(axis):
@@ -90,7 +90,7 @@ def looked_up(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def prefix(shapes: Sequence[Shape], first: int, second: int) -> Pairs:
-    """Returns the equal dimensions of two operands, from the first up to one that differs."""
+    """Yields the equal dimensions of two operands, from the first up to the first difference."""
     for axis, (one, two) in enumerate(zip(shapes[first], shapes[second])):
         if one != two:
             return

@@ -35,7 +35,7 @@ def pairs(op: Op, shapes: Sequence[Shape]) -> Pairs:
 
     Args:
         op: the op.
-        shapes: of its inputs and outputs; of a list of tensors, that of what it is kept in.
+        shapes: of its inputs and outputs; for a list of tensors, its buffer's shape.
     """
     return _rule(op.type)(op, shapes, len(op.inputs))
 
@@ -71,7 +71,7 @@ def views(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[int, in
 
 
 def _rule(op_type: str) -> Callable[[Op, Sequence[Shape], int], Pairs]:
-    """The rule of an op type."""
+    """Returns the rule of an op type."""
     if op_type in _RULES:
         return _RULES[op_type]
     if "Conv" in op_type or "Pool" in op_type:
@@ -114,7 +114,7 @@ def _same_axes(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _joined(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Concatenation and splitting: all axes but the one that is joined or cut."""
+    """Concatenation and splitting: all axes but the joined or cut one."""
     axes = op.attributes.get("axes", ())
     whole = inputs if op.type == "ConcatV2" else next(
         (i for i in range(inputs) if len(shapes[i]) == len(shapes[inputs])), 0
@@ -127,7 +127,7 @@ def _joined(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _reduced(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Reductions: what is not reduced."""
+    """Reductions: the axes that are not reduced."""
     if not inputs or not shapes[inputs]:
         return
     axes = op.attributes.get("axes")
@@ -176,7 +176,7 @@ def _packed(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _segments(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """Sums by segment, as of an embedding's gradient: what is behind the dimensions of the ids.
+    """Sums by segment, as of an embedding's gradient: the dimensions behind the ids'.
 
     The first dimension of the result is the number of segments.
     """
@@ -188,7 +188,7 @@ def _segments(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
 
 
 def _carried(op: Op, shapes: Sequence[Shape], inputs: int) -> Pairs:
-    """A loop: what it carries along."""
+    """A loop: its variables, before and after."""
     del op
     for place in range(min(inputs, len(shapes) - inputs)):
         if shapes[place] == shapes[inputs + place]:

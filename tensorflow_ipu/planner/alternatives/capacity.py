@@ -1,4 +1,4 @@
-"""Decides whether a plan fits on the chip, and what happens if it does not."""
+"""Checks whether a plan fits on the chip, and decides between error and warning."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ DEFAULT, RAISE, WARN, MARK = CAPACITY_POLICIES
 
 @dataclasses.dataclass(frozen=True)
 class CapacityVerdict:
-    """The result of a capacity check: whether a plan fits, and what to do if it does not.
+    """The result of a capacity check: whether a plan fits, the action, and remedies.
 
     Attributes:
-        fits: Whether every tile can hold what is on it.
-        exact_fits: Whether every tile can hold what is on it for certain and always, such as
-            variables. If not, no model is needed to know that the program cannot run.
-        action: `raise`, `warn`, or empty when nothing is to be done.
-        message: The report; empty when nothing is to be done.
-        remedies: What would help, best first; empty when nothing is to be done.
+        fits: Whether no tile exceeds its memory.
+        exact_fits: Whether no tile exceeds its memory with exact resident bytes only, such as
+            variables. If not, the program cannot run, without any model.
+        action: `raise`, `warn`, or empty for none.
+        message: The report; empty without an action.
+        remedies: Changes that help, best first; empty without an action.
     """
 
     fits: bool
@@ -41,11 +41,11 @@ def check(plan: Plan, policy: str = DEFAULT) -> CapacityVerdict:
 
     Args:
         plan: of the program.
-        policy: `raise`, `warn`, `mark` (do nothing), or `default`: raise where even what is always
-            live for certain exceeds the chip, else warn.
+        policy: `raise`, `warn`, `mark` (do nothing), or `default`: raise if exact resident bytes
+            alone exceed the chip, else warn.
 
     Returns:
-        What was found, with the report if something is to be done.
+        The verdict, with the report if there is an action.
 
     Raises:
         ValueError: there is no such policy.
@@ -64,7 +64,7 @@ def check(plan: Plan, policy: str = DEFAULT) -> CapacityVerdict:
 
 
 def exact_tiles(memory: IpuMemory) -> np.ndarray:
-    """Returns the bytes on each tile that are always live for certain, int64.
+    """Returns the exact resident bytes on each tile, int64.
 
     Args:
         memory: of one IPU.
@@ -81,7 +81,7 @@ def exact_tiles(memory: IpuMemory) -> np.ndarray:
 
 
 def _action(fits: bool, exact_fits: bool, policy: str) -> str:
-    """What is to be done."""
+    """Returns the action: `raise`, `warn`, or empty for none."""
     if fits and exact_fits:
         return ""
     if policy == DEFAULT:

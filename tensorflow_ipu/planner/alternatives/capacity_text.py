@@ -17,12 +17,12 @@ _WIDTH = 44
 def report(
     plan: Plan, exact_fits: bool, remedies: Sequence[Remedy], untried: Sequence[str] = ()
 ) -> str:
-    """Describes what does not fit, where, and what would help.
+    """Returns the text about a plan that does not fit: memory, largest tensors, remedies.
 
     Args:
         plan: of the program.
-        exact_fits: whether what is always live for certain fits.
-        remedies: what would help, best first.
+        exact_fits: whether the exact resident bytes fit.
+        remedies: changes that help, best first.
         untried: subjects of changes of which none was planned.
     """
     memory = plan.fullest
@@ -138,5 +138,5 @@ def _ratio(remedy: Remedy) -> str:
 
 
 def _short(name: str) -> str:
-    """The end of a long name, which says most."""
+    """Returns the end of a long name, its most specific part."""
     return name if len(name) <= _WIDTH else "..." + name[3 - _WIDTH :]

@@ -26,18 +26,18 @@ _SHOWN = 6
 
 @dataclasses.dataclass(frozen=True)
 class Fastest:
-    """What a search for the fastest configuration has found.
+    """The result of a search for the fastest configuration.
 
     Attributes:
         now: The program as it is.
-        ipus: How many IPUs it is for.
-        found: All that was planned.
+        ipus: Number of IPUs of the search.
+        found: All configurations that were planned.
         ranked: The best configurations that fit, best first, without those that only add changes
             to a better one.
-        guide: Says how to get a configuration.
+        guide: Writes the steps to a configuration.
         omitted: Why nothing of a subject can be changed, by its name.
-        combinations: How many combinations of changes there are at most.
-        tried_ipus: Numbers of IPUs on which nothing was found to fit.
+        combinations: Number of combinations of changes, at most.
+        tried_ipus: Numbers of IPUs on which no configuration fits.
         items: Elements of data that a weight update keeps; None where it may have others.
     """
 
@@ -74,11 +74,10 @@ def fastest(
 
     Args:
         plan: of the program.
-        ipus: how many IPUs there are for all replicas; None for those that it has, or twice, four
-            times ... as many if nothing fits on them.
-        plans: how many plans to make at most, for each number of IPUs; None for as many as take
-            some seconds.
-        subjects: what may be changed.
+        ipus: number of IPUs for all replicas. None: the program's number, doubled until a
+            configuration fits.
+        plans: limit of plans for each number of IPUs; None for a limit of some seconds.
+        subjects: subjects that may be changed.
         most_items: elements of data that a weight update may be made of; None for any number.
         keep_items: whether an update has to be made of as many elements of data as now (the
             effective batch size), so that the model learns the same.
@@ -86,7 +85,7 @@ def fastest(
             at most.
 
     Returns:
-        What was found, the same each time.
+        The result, the same for equal arguments.
 
     Raises:
         ValueError: there are fewer IPUs than instances, more than machines have, or no such
@@ -116,7 +115,7 @@ def fastest(
 
 
 def budget_of(plan: Plan) -> int:
-    """Returns how many plans a search makes at most, unless it is told.
+    """Returns the default limit of plans of a search.
 
     Args:
         plan: of the program.
@@ -147,7 +146,7 @@ def _search(
 
 
 def _check(ipus: int | None, instances: int, most: int, subjects: Collection[str]) -> None:
-    """Checks what a search is asked for."""
+    """Raises if the arguments of a search are out of range."""
     if ipus is not None and not instances <= ipus <= most:
         raise ValueError(
             f"Expected {instances} to {most} IPUs for {instances} instance(s) of the program, "

@@ -1,4 +1,4 @@
-"""Writes what a search for the fastest configuration has found, as text and as data."""
+"""Writes the result of a search for the fastest configuration, as text and as data."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _RIGHT = (0, 1, 3, 6)
 
 
 def to_text(result: Fastest) -> str:
-    """Returns what was found as text: before and after, what to change, and what else there is.
+    """Returns the result of a search as text: before and after, changes, alternatives, limits.
 
     Args:
-        result: what was found.
+        result: the result of the search.
     """
     parts = [*_head(result), *_changes(result), *_others(result), *_limits(result)]
     return "\n".join(parts)
 
 
 def to_dict(result: Fastest) -> dict[str, Any]:
-    """Returns what was found as plain data for JSON.
+    """Returns the result of a search as plain data for JSON.
 
     Args:
-        result: what was found.
+        result: the result of the search.
     """
     return {
         "now": _figures(result.now),
@@ -49,7 +49,7 @@ def to_dict(result: Fastest) -> dict[str, Any]:
 
 
 def _figures(trial: Trial) -> dict[str, Any]:
-    """Numbers of a configuration."""
+    """Returns the numbers of a configuration."""
     return {
         "ipus": trial.ipus,
         "replicas": trial.plan.settings.replicas,
@@ -65,7 +65,7 @@ def _figures(trial: Trial) -> dict[str, Any]:
 
 
 def _described(result: Fastest, trial: Trial) -> dict[str, Any]:
-    """Numbers of a configuration, and how to get it."""
+    """Returns the numbers of a configuration and the steps to it."""
     steps = [
         {"name": step.name, "options": dict(step.options), "lines": list(step.lines)}
         for step in result.guide.steps(trial)
@@ -74,7 +74,7 @@ def _described(result: Fastest, trial: Trial) -> dict[str, Any]:
 
 
 def _head(result: Fastest) -> Iterator[str]:
-    """Before and after."""
+    """Yields the lines before and after."""
     for ipus in result.tried_ipus:
         yield f"Nothing that was planned fits on {ipus} IPU{'s'[: ipus != 1]}."
     rows = [("", *_HEAD[:-1]), ("now", *_row(result.now))]
@@ -100,7 +100,7 @@ def _row(trial: Trial) -> tuple[str, ...]:
 
 
 def _changes(result: Fastest) -> Iterator[str]:
-    """What to change for the best configuration."""
+    """Yields the steps to the best configuration."""
     for place, step in enumerate(result.steps(), 1):
         if place == 1:
             yield "\nChanges:"
@@ -109,7 +109,7 @@ def _changes(result: Fastest) -> Iterator[str]:
 
 
 def _others(result: Fastest) -> Iterator[str]:
-    """Other configurations that fit, and what each change does alone."""
+    """Yields tables of other configurations that fit, and of single changes."""
     others = result.ranked[1:]
     if others:
         yield "\nOthers that fit:"
@@ -121,7 +121,7 @@ def _others(result: Fastest) -> Iterator[str]:
 
 
 def _singles(result: Fastest) -> list[Trial]:
-    """Single changes that need less memory or are faster: what fits first, then by memory."""
+    """Returns single changes that save memory or time: first those that fit, then by bytes."""
     now = result.now
     found = [
         trial
@@ -142,7 +142,7 @@ def _table(result: Fastest, trials: Iterable[Trial]) -> list[str]:
 
 
 def _limits(result: Fastest) -> Iterator[str]:
-    """What was planned, and what was not."""
+    """Yields the number of combinations planned and not planned, and the reasons."""
     yield (
         f"\nPlanned {len(result.found.trials):,} of at most {result.combinations:,} combinations "
         f"for {result.ipus} IPU{'s'[: result.ipus != 1]}; seen and not planned: "

@@ -35,15 +35,15 @@ class Remedy:
     """A change of the user's program that saves memory, or several of them.
 
     Attributes:
-        name: What is changed.
-        instruction: What to write in the program, in one or more lines.
+        name: Name of the change.
+        instruction: Lines to write in the program.
         saving: Bytes less on the worst tile of all IPUs.
         total_saving: Bytes less on the fullest IPU, all tiles.
         worst: Bytes on the worst tile then.
         fits: Whether the program fits then.
         cycles_ratio: IPU cycles for each element of data then, over those now; waiting IPUs count.
             None where that could not be modelled.
-        label: How far the bytes can be trusted.
+        label: Label of the bytes.
         plan: The program with the change.
     """
 
@@ -59,7 +59,7 @@ class Remedy:
 
 
 class Findings(NamedTuple):
-    """Changes that make a program need less memory, and the kinds that were not tried.
+    """Changes that make a program need less memory, and the subjects that were not tried.
 
     Args:
         remedies: the changes, those that suffice first.
@@ -89,13 +89,13 @@ def search(plan: Plan, plans: int | None = None) -> Findings:
 
     Args:
         plan: of the program.
-        plans: how many plans to make at most; None for as many as take about a second, and for what
-            is always tried: recomputation, offloading, schedules, smaller batches.
+        plans: limit of plans. None: about a second, besides the changes that are always tried:
+            recomputation, offloading, schedules, smaller batches.
 
     Returns:
-        With those changes that save something on the worst tile. First those that make the program
-        fit, single changes and the best combinations: those that cost the fewest cycles first, then
-        those that save most. Then the single changes that do not suffice, by saving.
+        The changes that save bytes on the worst tile. First come single changes and the best
+        combinations that make the program fit, by cycles, then by saving. Then come single changes
+        that do not suffice, by saving.
     """
     if not plan.workload.ops:
         return Findings((), ())
@@ -141,7 +141,7 @@ def _search(plan: Plan, budget: int, always: Sequence[str]) -> Findings:
 
 
 def budget_of(plan: Plan) -> int:
-    """Returns how many plans remedies of a program are found with.
+    """Returns the default limit of plans for remedies of a program.
 
     Args:
         plan: of the program.
@@ -150,7 +150,7 @@ def budget_of(plan: Plan) -> int:
 
 
 def _untried(space: Space, searched: best_first.Search) -> tuple[str, ...]:
-    """Subjects that could be changed, and of which no change was planned alone."""
+    """Returns the subjects of which no single change was planned."""
     seen = [*searched.found.trials, *searched.found.failures.values()]
     tried = {choices.made()[0] for choices in seen if len(choices.made()) == 1}
     possible = dict.fromkeys(subject for subject, _ in space.neighbors(Choices()))
@@ -158,7 +158,7 @@ def _untried(space: Space, searched: best_first.Search) -> tuple[str, ...]:
 
 
 def _chosen(plan: Plan, search: best_first.Search) -> list[Trial]:
-    """The best single changes, and the best combinations."""
+    """Returns the best single changes, and the best combinations."""
     saving = [t for t in search.found.trials.values() if t.worst < plan.fullest.worst_bytes]
     chosen: dict[object, Trial] = {}
 
@@ -183,7 +183,7 @@ def _chosen(plan: Plan, search: best_first.Search) -> list[Trial]:
 
 
 def _remedy(plan: Plan, guide: Guide, trial: Trial) -> Remedy:
-    """What a configuration does, and how to get it."""
+    """Returns a configuration as a remedy: savings, cycles, and steps to it."""
     after, steps = trial.plan, guide.steps(trial)
     before = throughput.cycles_per_item(plan)
     return Remedy(

@@ -1,4 +1,4 @@
-"""Turns the Workload of one replica into that of several that train together."""
+"""Turns the Workload of one replica into a Workload of several that train together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tensorflow_ipu.planner.workload import TENSOR, VARIABLE, Op, Operand, Workl
 
 
 def with_sums(workload: Workload) -> Workload:
-    """Returns a program that adds up its gradients over the replicas before each weight update.
+    """Returns a program that sums its gradients over the replicas before each weight update.
 
-    What the backward pass makes for the update, or sums of it over mini-batches, is summed in
-    place, each tensor once, right before the first op of the update that reads it.
+    Each gradient, or sum of gradients over mini-batches, is summed once and in place, right before
+    the first op of the update that reads it.
 
     Args:
         workload: the program. One that has collectives, or that does not train, stays as it is.
@@ -31,7 +31,7 @@ def with_sums(workload: Workload) -> Workload:
 
 
 def _gradients(workload: Workload) -> dict[int, list[Operand]]:
-    """The gradients that each op of the update is the first to read."""
+    """Returns the gradients that each op of the update is the first to read."""
     sections = sections_of(workload)
     made = {
         operand.buffer
@@ -77,7 +77,7 @@ def _sums(reader: Op, operands: list[Operand]) -> list[Op]:
 
 
 def _inserted(ops: tuple[Op, ...], added: Mapping[int, list[Op]]) -> tuple[Op, ...]:
-    """The ops, with others right before some of them, inside of the same functions."""
+    """Returns the ops, with others right before some of them, inside of the same functions."""
     moved, shift = [], 0  # where each op comes to be, and the end of the last one
     for index in range(len(ops)):
         shift += len(added.get(index, ()))

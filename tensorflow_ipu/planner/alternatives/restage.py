@@ -19,7 +19,7 @@ def homes(workload: Workload, found: Structure) -> dict[int, int]:
 
     Args:
         workload: the program.
-        found: what its parts are for.
+        found: section and layer of its ops.
     """
     kept: dict[int, int] = {}
     for index, op in enumerate(workload.ops):
@@ -50,7 +50,7 @@ def crossings(workload: Workload, found: Structure) -> tuple[Crossing, ...]:
 
     Args:
         workload: the program.
-        found: what its parts are for.
+        found: section and layer of its ops.
     """
     phases = _phases(workload, found)
     return tuple(
@@ -71,7 +71,7 @@ def restaged(
 
     Args:
         workload: the program.
-        found: what its parts are for.
+        found: section and layer of its ops.
         stage_of_layer: stage of each layer, from 0; stage `i` is on IPU `i`.
         description: the pipeline; None to shard the program without one.
 
@@ -98,7 +98,7 @@ def restaged(
 
 
 class _Places:
-    """Where everything goes."""
+    """The IPU and stage of each op, buffer and variable of a restaged program."""
 
     def __init__(self, workload: Workload, found: Structure, stage_of_layer: Sequence[int]) -> None:
         self._workload = workload
@@ -164,7 +164,7 @@ class _Places:
         return _users(self._workload, self._found)
 
     def copies(self, description: PipelineDescription | None) -> tuple[Copy, ...]:
-        """The tensors that go from stage to stage, and from IPU to IPU."""
+        """Returns the tensors that go from stage to stage, and from IPU to IPU."""
         runs = self._found.mini_batches
         if description is not None:
             runs = description.mini_batches * description.repeat_count
@@ -183,10 +183,9 @@ class _Places:
 
 
 def _users(workload: Workload, found: Structure) -> dict[int, tuple[int, set[int]]]:
-    """Of each tensor of the loop over mini-batches, the layer that makes it and those that use it.
+    """Returns the producing layer and the using layers of each tensor of the mini-batch loop.
 
-    Numbers and what the weight update makes stay where they are: sending them costs nothing that
-    could be seen.
+    Scalars and results of the weight update are left out: their copies cost a negligible time.
     """
     known: dict[int, tuple[int, set[int]]] = {}
     for op, section, layer in zip(workload.ops, found.sections, found.layer_of):

@@ -58,10 +58,10 @@ class Stage:
 
 
 class _Price(NamedTuple):
-    """What a stage or a run of stages costs; less is better, the first that differs decides.
+    """The price of a stage or a run of stages; less is better, compared field by field.
 
     Args:
-        excess: bytes that do not fit, of the worst stage.
+        excess: bytes of the worst stage beyond its memory.
         cycles: of the slowest stage for a mini-batch, with its part of an update and its copies; or
             of the schedule.
         copied: bytes between stages.
@@ -88,8 +88,8 @@ class LayerTable:
 
     Args:
         workload: the program.
-        settings: what it is planned for.
-        found: what its parts are for.
+        settings: chip, replicas and options.
+        found: section and layer of its ops.
     """
 
     def __init__(self, workload: Workload, settings: Settings, found: Structure) -> None:
@@ -102,10 +102,10 @@ class LayerTable:
     def cut(self, description: PipelineDescription, capacity: int) -> list[int]:
         """Returns the end of each stage: one past the index of its last layer.
 
-        Of few cuts the one whose schedule is shortest. Of many that whose slowest stage is fastest,
-        then whatever neighbor of it the schedule makes faster, until there is none: a schedule may
-        wait for the slowest forward pass and for the slowest backward pass, and for the slowest
-        update. What has less memory beyond that of an IPU comes before what is faster.
+        Few cuts are compared by the length of their schedule. Of many, the cut whose slowest stage
+        is fastest is improved by moving one layer at a time while its schedule gets shorter: a
+        schedule may wait for the slowest forward pass, the slowest backward pass and the slowest
+        update. Fewer bytes beyond the memory of an IPU come before speed.
 
         Args:
             description: the pipeline.
@@ -151,11 +151,10 @@ class LayerTable:
         )
 
     def _fastest_stages(self, stages: int, capacity: int, count: int) -> list[int]:
-        """The cut whose slowest stage is fastest.
+        """Returns the cut whose slowest stage is fastest.
 
-        Dynamic programming over the end of each stage. A stage's price is, in this order, by how
-        much it exceeds the memory, its cycles, what it copies; a split's is that of its worst
-        stage.
+        Dynamic programming over the end of each stage. A stage's price is its bytes beyond the
+        memory, its cycles, its copied bytes, in this order. A split's price is its worst stage's.
         """
         number = len(self._layers)
         prices = self._prices(capacity, count)
@@ -174,7 +173,7 @@ class LayerTable:
         return ends[::-1]
 
     def _prices(self, capacity: int, count: int) -> dict[tuple[int, int], _Price]:
-        """The price of each run of layers as a stage."""
+        """Returns the price of each run of layers as a stage."""
         number = len(self._layers)
         forward, backward, update = (self._cycles[phase] for phase in _PHASES)
         cycles = _sums(forward + backward + update / count)
@@ -193,9 +192,10 @@ class LayerTable:
         }
 
     def _leaving(self, weight: Callable[[restage.Crossing], float]) -> np.ndarray:
-        """The weights of what leaves each run of layers, by its begin and end.
+        """Returns the weight of the tensors that leave each run of layers, by its begin and end.
 
-        That is made in it, and used outside. It counts once, to however many stages it goes.
+        Such a tensor is made in the run and used outside. It counts once, even if it goes to
+        several stages.
         """
         number = len(self._layers)
         made, inside = np.zeros(number), np.zeros((number + 1, number + 1))
@@ -209,7 +209,7 @@ class LayerTable:
         return (all_made[np.newaxis, :] - all_made[:, np.newaxis]) - only
 
     def _copies(self, ends: Sequence[int]) -> Iterator[tuple[int, int, int, str]]:
-        """Source and destination, bytes and phase of each copy that a cut takes."""
+        """Yields source, destination, bytes and phase of each copy of a cut."""
         stage_of = np.repeat(np.arange(len(ends)), np.diff([0, *ends])).tolist()
         for maker, users, num_bytes, phase in self._crossings:
             source = stage_of[maker]
@@ -219,7 +219,7 @@ class LayerTable:
     def _timer(
         self, description: PipelineDescription, capacity: int
     ) -> Callable[[Sequence[int]], _Price]:
-        """What prices a whole cut by its schedule, with few mini-batches for many."""
+        """Returns a function that prices a cut by its schedule, on a part of the mini-batches."""
         fewest = description.stages * (2 if description.training else 1)
         count = min(description.count, _ROUNDS * fewest)
         schedule = schedules.build(dataclasses.replace(description, count=count, repeat_count=1))
@@ -237,7 +237,7 @@ class LayerTable:
         return price
 
     def _costs(self, ends: Sequence[int], training: bool, part: float) -> schedules.Costs:
-        """Cycles of the stages of a cut with their copies, and a part of those of the update."""
+        """Returns the cycles of a cut's stages with their copies, and a part of the update's."""
         begins = [0, *ends[:-1]]
         sums = {phase: np.add.reduceat(self._cycles[phase], begins) for phase in _PHASES}
         wait = sync_cycles(len(ends), self._chip)
@@ -255,12 +255,12 @@ class LayerTable:
 
 
 def _sums(numbers: np.ndarray) -> np.ndarray:
-    """Sums of the first numbers of an array, from that of none on."""
+    """Returns the sums of the first 0, 1, 2, ... numbers of an array."""
     return np.concatenate([[0], numbers.cumsum()])
 
 
 def _neighbors(ends: Sequence[int]) -> Iterator[list[int]]:
-    """The cuts with one layer in the stage before or after its own."""
+    """Yields the cuts with one layer in the stage before or after its own."""
     for place in range(len(ends) - 1):
         before = ends[place - 1] if place else 0
         for end in (ends[place] - 1, ends[place] + 1):
@@ -269,7 +269,7 @@ def _neighbors(ends: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _cycles(workload: Workload, settings: Settings, found: Structure) -> dict[Phase, np.ndarray]:
-    """Cycles of each layer in each phase, for one mini-batch or update, by the plan's own rules.
+    """Returns cycles of each layer by phase, for one mini-batch or update, by the plan's rules.
 
     Each layer is a stage of its own for that, all on one IPU, so that nothing is copied.
     """
@@ -293,7 +293,7 @@ def _cycles(workload: Workload, settings: Settings, found: Structure) -> dict[Ph
 
 
 def _memory(workload: Workload, found: Structure) -> np.ndarray:
-    """Bytes of each layer's variables, with sums of gradients, and of its activations."""
+    """Returns bytes of each layer's variables, with gradient sums, and of its activations."""
     sizes = np.zeros(len(found.layers), np.int64)
     homes = restage.homes(workload, found)
     for index, variable in enumerate(workload.variables):

@@ -1,4 +1,4 @@
-"""Finds a cut into stages that fits, and if there is none, what else would fit."""
+"""Finds a cut into stages that fits, or else other changes that would make one fit."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _WITHOUT_STASHES = PipelineSchedule.Sequential.name
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A way to need less memory, and what comes of it.
+    """A change that needs less memory, with its planned effect.
 
     Attributes:
-        name: What it is, such as `recomputation`.
+        name: Its name, such as `recomputation`.
         stages: Number of stages.
         worst_bytes: On the fullest tile.
-        fits: Whether every tile can hold what is on it.
+        fits: Whether no tile exceeds its memory.
         cycles: Of one launch.
         items_per_second: Elements of data of all replicas per second.
     """
@@ -44,10 +44,10 @@ class Fit:
     """The result of looking for a cut that fits.
 
     Attributes:
-        split: The fastest cut that fits of those that were tried, else that with the least on its
-            fullest tile.
-        tried: How many cuts were planned.
-        ways: What would make it fit, if it does not.
+        split: The fastest cut tried that fits, else the cut with the fewest bytes on its fullest
+            tile.
+        tried: Number of cuts planned.
+        ways: Changes that save memory, if it does not fit.
     """
 
     split: Split
@@ -58,7 +58,7 @@ class Fit:
 def fitting(
     splitter: Splitter, stages: int, schedule: str | None = None, count: int | None = None
 ) -> Fit:
-    """Looks for a cut that fits, from the fastest one on.
+    """Searches for a cut that fits, from the fastest one on.
 
     Layers are moved out of the stage with the fullest tile, to the stage before or after it, as
     long as the fullest tile has less then. If no such cut fits, ways to need less memory are
@@ -89,7 +89,7 @@ def fitting(
 
 
 def _relieved(split: Split) -> Iterator[Sequence[int]]:
-    """The cuts with one layer less in the stage with the fullest tile."""
+    """Yields the cuts with one layer less in the stage with the fullest tile."""
     full, ends = split.plan.fullest.ipu, list(split.ends)
     begin = ends[full - 1] if full else 0
     if ends[full] - begin < 2:
@@ -101,7 +101,7 @@ def _relieved(split: Split) -> Iterator[Sequence[int]]:
 
 
 def _ways(splitter: Splitter, split: Split, schedule: str | None) -> Iterator[Way]:
-    """What else would need less memory."""
+    """Yields other changes that need less memory."""
     settings = split.settings
     options = {
         "recomputation": ("recompute",),

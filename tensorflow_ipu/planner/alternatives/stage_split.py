@@ -39,7 +39,7 @@ class Split:
         schedule: Name of the schedule.
         count: Mini-batches for one update.
         workload: The program with these stages.
-        settings: What it is planned for.
+        settings: Chip, replicas and options.
         capacity: Bytes of one IPU.
     """
 
@@ -58,23 +58,23 @@ class Split:
 
     @property
     def bubble_share(self) -> float:
-        """Which share of the IPUs' time is idle, 0 to 1: that of the plan."""
+        """Idle share of the IPUs' time in the plan, 0 to 1."""
         return self.plan.timeline.bubble_share or 0.0
 
     @property
     def label(self) -> Label:
-        """How far cycles can be trusted."""
+        """Label of the cycles."""
         return self.plan.timeline.label
 
     @property
     def balance(self) -> float:
-        """Mean cycles of a stage over those of the slowest, 1 if all are equal."""
+        """Mean cycles of a stage divided by the slowest stage's, 1 if all are equal."""
         cycles = [stage.cycles for stage in self.stages]
         return sum(cycles) / len(cycles) / max(cycles) if max(cycles) else 1.0
 
     @property
     def fits(self) -> bool:
-        """Whether no stage has more bytes than an IPU. The plan of `workload` knows better."""
+        """Whether no stage has more bytes than an IPU. The plan of `workload` is more precise."""
         return all(stage.memory <= self.capacity for stage in self.stages)
 
 
@@ -89,16 +89,16 @@ def split(
 
     Args:
         workload: the program, pipelined or not.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
         stages: number of stages, each on an IPU of its own.
-        schedule: `Grouped`, `Interleaved` or `Sequential`, in any case; None for that of the
-            program, else `Grouped`.
-        count: mini-batches for one update; None for that of the program, rounded up to what the
-            schedule asks for, or a count with a small bubble.
+        schedule: `Grouped`, `Interleaved` or `Sequential`, in any case; None for the program's,
+            else `Grouped`.
+        count: mini-batches for one update; None for the program's, rounded up to the schedule's
+            multiple, or a count with a small bubble.
 
     Returns:
-        The best cut. A program that had no pipeline keeps its optimizer state in streaming memory
-        then, as pipelines do unless they are told not to.
+        The best cut. If the program had no pipeline, its optimizer state goes to streaming memory,
+        as pipelines do by default.
 
     Raises:
         ValueError: there are fewer layers than stages, no such schedule, or the schedule cannot
@@ -112,8 +112,8 @@ class Splitter:
 
     Args:
         workload: the program, pipelined or not.
-        settings: what it is planned for.
-        found: what its parts are for.
+        settings: chip, replicas and options.
+        found: section and layer of its ops.
     """
 
     def __init__(self, workload: Workload, settings: Settings, found: Structure) -> None:
@@ -131,7 +131,7 @@ class Splitter:
         return self._made(self._table.cut(description, self._capacity), description)
 
     def count(self, stages: int, schedule: str | None = None) -> int:
-        """Returns how many mini-batches an update takes unless it is told.
+        """Returns the default number of mini-batches of an update.
 
         Args:
             stages: number of stages.
@@ -200,7 +200,7 @@ class Splitter:
 
     @functools.cached_property
     def _workload(self) -> Workload:
-        """The program as it is cut: a new pipeline has its optimizer state in streaming memory."""
+        """The program to cut; a new pipeline has its optimizer state in streaming memory."""
         if self._original.pipeline is not None:
             return self._original
         minimum = self._settings.minimum_remote_bytes
@@ -208,7 +208,7 @@ class Splitter:
 
     @functools.cached_property
     def _table(self) -> LayerTable:
-        """What the layers cost."""
+        """Cycles, memory and copies of the layers."""
         return LayerTable(self._workload, self._settings, self._found)
 
 
@@ -226,7 +226,7 @@ def schedule_named(name: str) -> PipelineSchedule:
 
 
 def required_multiple(schedule: PipelineSchedule, stages: int, training: bool) -> int:
-    """Returns what the count must be a multiple of: one round of mini-batches.
+    """Returns the divisor of a valid count: one round of mini-batches.
 
     Args:
         schedule: the schedule.

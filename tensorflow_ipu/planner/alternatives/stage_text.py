@@ -23,10 +23,9 @@ def lines(
     """Returns a line for each stage with its layers.
 
     Args:
-        word: what stages are called.
+        word: the word for a stage.
         stages: the stages.
-        sources: the line of the user's program that each layer comes from, where it is known: that
-            of the first one is shown.
+        sources: the user's line of each layer, where it is known. The first layer's is shown.
     """
     known = sources or {}
     return [

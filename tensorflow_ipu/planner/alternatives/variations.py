@@ -73,11 +73,11 @@ def same_program(changes: Mapping[str, Any]) -> tuple[Any, ...]:
 def changed_program(
     workload: Workload, settings: Settings, target: Settings, changes: Mapping[str, Any]
 ) -> Workload:
-    """Makes those changes that concern the program.
+    """Makes the changes that concern the program.
 
     Args:
         workload: the program.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
         target: the settings with all changes, as `changed_settings` returns them.
         changes: a value for each, by name, in the form that `checked` returns.
 
@@ -101,7 +101,7 @@ def changed_program(
 
 
 def _checked(name: str, value: Any) -> Any:
-    """A value in its usual form."""
+    """Returns a value in its usual form."""
     if name in _POSITIVE or name == "io_tiles":
         least = 0 if name == "io_tiles" else 1
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -125,10 +125,10 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """Makes those changes that concern the settings.
+    """Makes the changes that concern the settings.
 
     Args:
-        settings: what the program is planned for.
+        settings: chip, replicas and options.
         changes: a value for each, by name, in the form that `checked` returns.
 
     Raises:
@@ -194,7 +194,7 @@ def _check_shared(description: PipelineDescription) -> None:
 def _counted(
     workload: Workload, before: PipelineDescription, after: PipelineDescription
 ) -> Workload:
-    """Ops and copies of mini-batches run as often as there are mini-batches."""
+    """Returns ops and copies of mini-batches with one run for each mini-batch."""
     if before.count == after.count or not before.count:
         return workload
 

@@ -29,14 +29,14 @@ class Outcome:
         changes: The changes by name.
         worst: Bytes on the fullest tile.
         capacity: Bytes that a tile can hold.
-        fits: Whether every tile can hold what is on it.
+        fits: Whether no tile exceeds its memory.
         cycles: Of one launch.
         seconds: Of one launch.
         items_per_second: Elements of data of all replicas per second.
         range_per_second: Range of these in which eight of ten measured programs lie.
-        ipus: IPUs of all replicas, with those that a device has to have besides.
-        bubble_share: Which share of the IPUs' time a pipeline is idle, 0 to 1; None without one.
-        label: How far the numbers can be trusted.
+        ipus: IPUs of all replicas, rounded up to a device's powers of two.
+        bubble_share: Idle share of a pipeline's IPU time, 0 to 1; None without a pipeline.
+        label: Label of the numbers.
         error: Why the combination is not possible; empty if it is.
     """
 
@@ -61,8 +61,8 @@ def outcomes(
 
     Args:
         workload: the program.
-        settings: what it is planned for now.
-        changes: values to try, by the name of a change: those of `variations.NAMES`.
+        settings: the present chip, replicas and options.
+        changes: values to try, by the name of a change, one of `variations.NAMES`.
 
     Returns:
         An outcome for each combination, the last change varying fastest.
@@ -152,7 +152,7 @@ def _of_one_program(
 
 
 def _outcome(changes: Mapping[str, Any], plan: Plan) -> Outcome:
-    """What comes of a combination that is possible."""
+    """Returns the figures of a possible combination."""
     return Outcome(
         changes,
         plan.fullest.worst_bytes,

@@ -1,4 +1,4 @@
-"""What to write in a program for a change, in the words of the API that it is written with."""
+"""Instructions for changes of a program, in the API that it is written with."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Step(NamedTuple):
     """A change of a program.
 
     Args:
-        name: what is changed.
-        lines: what to write by hand.
+        name: name of the change.
+        lines: lines to write by hand.
         options: options of `IPUConfig` to set, with the text of their values.
     """
 
@@ -24,14 +24,14 @@ class Step(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What to write, one or more lines."""
+        """The instruction, one or more lines."""
         set_options = (f"config.{name} = {value}" for name, value in self.options.items())
         return "\n".join([*set_options, *self.lines])
 
 
 @dataclasses.dataclass(frozen=True)
 class PipelineChange:
-    """What is to be changed of a pipeline; what is None stays.
+    """Changes of a pipeline; a value of None leaves an option unchanged.
 
     Attributes:
         stages: A line for each stage, with its layers; empty if they stay.
@@ -55,7 +55,7 @@ class PipelineChange:
 
 
 class Words:
-    """What to write in a program of TensorFlow or Keras."""
+    """Instructions for programs of TensorFlow or Keras."""
 
     #: What a line that goes with a stage begins with.
     stage = "stage"
@@ -64,18 +64,18 @@ class Words:
         return f"{type(self).__name__}()"
 
     def precision(self) -> tuple[str, ...]:
-        """Returns what makes data and variables float16."""
+        """Returns the instruction for float16 data and variables."""
         return (
             'tf.keras.backend.set_floatx("float16") before the model is made, or dtype=tf.float16 '
             "for data and variables",
         )
 
     def recompute(self, wanted: bool) -> Step:
-        """Returns what makes activations be computed again, or be kept."""
+        """Returns the instruction for recomputed activations, or for kept ones."""
         return Step("", options={"allow_recompute": str(wanted)})
 
     def partials(self) -> Step:
-        """Returns what makes products of float16 add in float16."""
+        """Returns the instruction for float16 sums of float16 products."""
         return Step(
             "",
             options={
@@ -85,7 +85,7 @@ class Words:
         )
 
     def proportions(self, values: Mapping[str, float]) -> Step:
-        """Returns what gives ops a part of a tile's memory for temporaries.
+        """Returns the instruction for the part of a tile's memory that temporaries may take.
 
         Args:
             values: the part, by the kind of ops: `matmul`, `convolution` or `slice`.
@@ -99,19 +99,19 @@ class Words:
         )
 
     def ipus(self, number: int) -> Step:
-        """Returns what attaches IPUs; a program has as many replicas as they suffice for."""
+        """Returns the instruction for a number of IPUs, which decides the number of replicas."""
         return Step("", options={"auto_select_ipus": str(number)})
 
     def batch(self, size: int) -> tuple[str, ...]:
-        """Returns what makes mini-batches of a size."""
+        """Returns the instruction for a mini-batch size."""
         return (f"dataset.batch({size}, drop_remainder=True)",)
 
     def accumulation(self, count: int, state: PipelineChange) -> tuple[str, ...]:
-        """Returns what makes an update of several mini-batches, without a pipeline.
+        """Returns the instruction for an update of several mini-batches, without a pipeline.
 
         Args:
             count: mini-batches for an update.
-            state: where the state of the optimizer is to be.
+            state: the memory of the optimizer's state.
         """
         more = _joined(_state(state))
         graphs = (
@@ -124,7 +124,7 @@ class Words:
         return graphs, f"Keras: model.set_gradient_accumulation_options({keras})"
 
     def pipeline(self, change: PipelineChange) -> Step:
-        """Returns what makes a pipeline, or changes one."""
+        """Returns the instruction for a new or changed pipeline."""
         common = []
         if change.schedule is not None:
             schedule = f"ipu.pipelining_ops.PipelineSchedule.{change.schedule}"
@@ -158,7 +158,7 @@ class Words:
         return Step("", rest, options)
 
     def shards(self, lines: Sequence[str], ipus: int) -> Step:
-        """Returns what puts layers on IPUs.
+        """Returns the instruction for layers on several IPUs.
 
         Args:
             lines: a line for each shard, with its layers.
@@ -169,22 +169,22 @@ class Words:
 
 
 class PopxlWords(Words):
-    """What to write in a program of PopXL and its addons."""
+    """Instructions for programs of PopXL and its addons."""
 
     _OPTIONS = "ir._pb_ir.getSessionOptions()"
 
     def precision(self) -> tuple[str, ...]:
-        """Returns what makes data and variables float16."""
+        """Returns the instruction for float16 data and variables."""
         return ("popxl.float16 for streams, variables and factories of variables",)
 
     def recompute(self, wanted: bool) -> Step:
-        """Returns what makes activations be computed again, or be kept."""
+        """Returns the instruction for recomputed activations, or for kept ones."""
         backward = "addons.autodiff(forward)"
         backward = f"addons.recompute_graph({backward})" if wanted else backward
         return Step("", (f"backward = {backward}",))
 
     def partials(self) -> Step:
-        """Returns what makes products of float16 add in float16."""
+        """Returns the instruction for float16 sums of float16 products."""
         lines = (
             f'{self._OPTIONS}.partialsTypeMatMuls = "half"',
             f'{self._OPTIONS}.convolutionOptions["partialsType"] = "half"',
@@ -192,7 +192,7 @@ class PopxlWords(Words):
         return Step("", lines)
 
     def proportions(self, values: Mapping[str, float]) -> Step:
-        """Returns what gives ops a part of a tile's memory for temporaries."""
+        """Returns the instruction for the part of a tile's memory that temporaries may take."""
         lines = [
             f'{self._OPTIONS}.{kind}Options["availableMemoryProportion"] = "{value}"'
             for kind, value in values.items()
@@ -205,15 +205,15 @@ class PopxlWords(Words):
         return Step("", tuple(lines))
 
     def ipus(self, number: int) -> Step:
-        """Returns what makes replicas."""
+        """Returns the instruction for the replicas of a number of IPUs."""
         return Step("", (f"ir.replication_factor for {number} IPUs",))
 
     def batch(self, size: int) -> tuple[str, ...]:
-        """Returns what makes micro-batches of a size."""
+        """Returns the instruction for a micro-batch size."""
         return (f"streams of {size} elements",)
 
     def accumulation(self, count: int, state: PipelineChange) -> tuple[str, ...]:
-        """Returns what makes an update of several micro-batches, without a pipeline."""
+        """Returns the instruction for an update of several micro-batches, without a pipeline."""
         lines = self._state(state)
         if count > 1:
             lines.append(
@@ -223,7 +223,7 @@ class PopxlWords(Words):
         return tuple(lines)
 
     def pipeline(self, change: PipelineChange) -> Step:
-        """Returns what makes a pipeline, or changes one."""
+        """Returns the instruction for a new or changed pipeline."""
         lines = list(change.stages)
         count = f"{change.count}" if change.count is not None else "steps"
         if change.stages or change.count is not None:
@@ -244,12 +244,12 @@ class PopxlWords(Words):
         return Step("", tuple(lines))
 
     def shards(self, lines: Sequence[str], ipus: int) -> Step:
-        """Returns what puts layers on IPUs."""
+        """Returns the instruction for layers on several IPUs."""
         scope = "with popxl.ipu(i):  # makes and calls its graphs; copy_to_ipu between IPUs"
         return Step("", (*lines, scope))
 
     def _state(self, change: PipelineChange) -> list[str]:
-        """What keeps the state of the optimizer in remote buffers, or a part of it in each."""
+        """Returns the lines for optimizer state in remote buffers, whole or split over replicas."""
         if change.split_state:
             return [
                 "addons.named_variable_buffers(factories, shard_groups=...), with gradients from",
@@ -266,19 +266,19 @@ class PopxlWords(Words):
 
 
 class PopartWords(Words):
-    """What to write in a program of PopART."""
+    """Instructions for programs of PopART."""
 
     def precision(self) -> tuple[str, ...]:
-        """Returns what makes data and variables float16."""
+        """Returns the instruction for float16 data and variables."""
         return ('"FLOAT16" in the TensorInfo of inputs, and weights of np.float16',)
 
     def recompute(self, wanted: bool) -> Step:
-        """Returns what makes activations be computed again, or be kept."""
+        """Returns the instruction for recomputed activations, or for kept ones."""
         kind = "Standard" if wanted else "NoRecompute"
         return Step("", (f"options.autoRecomputation = popart.RecomputationType.{kind}",))
 
     def partials(self) -> Step:
-        """Returns what makes products of float16 add in float16."""
+        """Returns the instruction for float16 sums of float16 products."""
         return Step(
             "",
             (
@@ -288,7 +288,7 @@ class PopartWords(Words):
         )
 
     def proportions(self, values: Mapping[str, float]) -> Step:
-        """Returns what gives ops a part of a tile's memory for temporaries."""
+        """Returns the instruction for the part of a tile's memory that temporaries may take."""
         lines = [
             f'options.{kind}Options = {{"availableMemoryProportion": "{value}"}}'
             for kind, value in values.items()
@@ -301,7 +301,7 @@ class PopartWords(Words):
         return Step("", tuple(lines))
 
     def ipus(self, number: int) -> Step:
-        """Returns what makes replicas."""
+        """Returns the instruction for the replicas of a number of IPUs."""
         lines = (
             f"popart.DeviceManager().acquireAvailableDevice({number})",
             "options.enableReplicatedGraphs = True; options.replicatedGraphCount = ...",
@@ -309,16 +309,16 @@ class PopartWords(Words):
         return Step("", lines)
 
     def batch(self, size: int) -> tuple[str, ...]:
-        """Returns what makes micro-batches of a size."""
+        """Returns the instruction for a micro-batch size."""
         return (f"a first dimension of {size} in the TensorInfo of inputs",)
 
     def accumulation(self, count: int, state: PipelineChange) -> tuple[str, ...]:
-        """Returns what makes an update of several micro-batches, without a pipeline."""
+        """Returns the instruction for an update of several micro-batches, without a pipeline."""
         lines = self._state(state)
         return tuple([*lines, *self._count(count)] if count > 1 else lines)
 
     def pipeline(self, change: PipelineChange) -> Step:
-        """Returns what makes a pipeline, or changes one."""
+        """Returns the instruction for a new or changed pipeline."""
         lines = list(change.stages)
         if change.stages:
             lines += [
@@ -339,7 +339,7 @@ class PopartWords(Words):
         return Step("", tuple(lines))
 
     def shards(self, lines: Sequence[str], ipus: int) -> Step:
-        """Returns what puts layers on IPUs."""
+        """Returns the instruction for layers on several IPUs."""
         return Step(
             "",
             (
@@ -363,7 +363,7 @@ class PopartWords(Words):
 
 
 def words_of(workload: Workload) -> Words:
-    """Returns what writes instructions for a program.
+    """Returns the instructions in the API of a program.
 
     Args:
         workload: the program.
@@ -373,7 +373,7 @@ def words_of(workload: Workload) -> Words:
 
 
 def _location(name: str, remote: bool, split: bool) -> list[str]:
-    """What puts a kind of tensors of PopART into a memory."""
+    """Returns the lines that put a kind of PopART tensors into a memory."""
     settings = f"options.{name}TensorLocationSettings.location"
     storage = "OffChip" if remote else "OnChip"
     lines = [f"{settings}.storage = popart.TensorStorage.{storage}"]
@@ -384,7 +384,7 @@ def _location(name: str, remote: bool, split: bool) -> list[str]:
 
 
 def _state(change: PipelineChange) -> list[str]:
-    """Arguments that say where the state of the optimizer is."""
+    """Returns the arguments for the memory of the optimizer's state."""
     found = []
     if change.remote_state is not None:
         found.append(f"offload_weight_update_variables={change.remote_state}")
@@ -394,5 +394,5 @@ def _state(change: PipelineChange) -> list[str]:
 
 
 def _joined(arguments: Sequence[str]) -> str:
-    """Arguments behind others."""
+    """Returns arguments as text behind other arguments."""
     return "".join(f", {argument}" for argument in arguments)

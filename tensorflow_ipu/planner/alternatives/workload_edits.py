@@ -13,7 +13,7 @@ HALF = "float16"
 
 
 def to_half(workload: Workload) -> Workload:
-    """Returns the program with float16 in place of all float32.
+    """Returns the program with float16 instead of all float32.
 
     Args:
         workload: the program.
@@ -31,7 +31,7 @@ def to_half(workload: Workload) -> Workload:
 
 
 def has_full(workload: Workload) -> bool:
-    """Returns whether a program has tensors in float32 that are more than a number."""
+    """Returns whether a program has float32 tensors with more than one element."""
     return any(buffer.dtype == FULL and buffer.type.elements > 1 for buffer in workload.buffers)
 
 
@@ -94,7 +94,7 @@ def _half(dtype: str) -> str:
 
 
 def _half_op(op: Op) -> Op:
-    """An op with float16 in place of float32; most ops of an update of numbers have neither."""
+    """Returns an op with float16 instead of float32; few ops of scalar updates have either."""
     attributes = _half_attributes(op.attributes)
     full = any(operand.dtype == FULL for operand in (*op.inputs, *op.outputs))
     if not full and attributes is op.attributes:

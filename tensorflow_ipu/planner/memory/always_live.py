@@ -1,4 +1,4 @@
-"""Lists what stays on an IPU all the time: variables, constants, stashes, stream buffers."""
+"""Lists the residents of an IPU: variables, constants, stashes, stream buffers."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _PREFETCHED = 2
 
 
 class Resident(NamedTuple):
-    """A tensor or buffer that is on an IPU all the time.
+    """A tensor or buffer that is on an IPU during the whole program.
 
     Args:
-        name: what it is.
+        name: its name.
         category: of its memory.
         num_bytes: on the IPU, all tiles.
-        label: how far the size can be trusted.
+        label: label of the size.
         buffer: its buffer, None without one.
         source: line of the user's program; empty if unknown.
-        parts: what it is made of, as buffer and bytes, largest first; empty for what is one thing.
+        parts: its parts as buffer and bytes, largest first; empty for one tensor.
     """
 
     name: str
@@ -58,13 +58,13 @@ class Resident(NamedTuple):
 def variables(
     workload: Workload, placement: Placement, ipu: int, reserved: Mapping[int, int]
 ) -> Iterator[Resident]:
-    """Yields what an IPU keeps of variables, and its constants.
+    """Yields the residents of an IPU for variables and constants.
 
     Args:
         workload: the program.
-        placement: where its variables are.
+        placement: the IPUs of its variables.
         ipu: the IPU.
-        reserved: by buffer, bytes kept free for what is loaded of a variable while it is used.
+        reserved: by buffer, bytes kept free for the loaded part of a variable while it is used.
     """
     known = {b.variable: i for i, b in enumerate(workload.buffers) if b.variable is not None}
     for index, variable in enumerate(workload.variables):
@@ -88,8 +88,8 @@ def variables(
 def loaded(variable: Variable) -> int:
     """Returns the bytes that are on the IPU only while an op uses a variable.
 
-    Weights are whole while they are used, what only the weight update uses is updated in parts. An
-    entry of a remote buffer is what the op that loads it makes.
+    Weights are whole while they are used. Variables that only the weight update uses are updated in
+    parts. An entry of a remote buffer is the result of the op that loads it.
 
     Args:
         variable: the variable.
@@ -107,10 +107,10 @@ def stashes(
     """Yields the stash of each stage of an IPU.
 
     Args:
-        accesses: who uses what.
-        found: what each stage puts aside.
+        accesses: accesses of ops to buffers.
+        found: the stash of each stage.
         ipu: the IPU.
-        recompute: whether stages compute again.
+        recompute: whether stages recompute activations.
     """
     for stage in found:
         if stage.ipu != ipu or not stage.depth:
@@ -125,7 +125,7 @@ def stashes(
 def streams(
     workload: Workload, placement: Placement, ipu: int, prefetch: bool
 ) -> Iterator[Resident]:
-    """Yields the buffers that feeds of an IPU go through.
+    """Yields the stream buffers of an IPU's feeds.
 
     Args:
         workload: the program.

@@ -36,23 +36,23 @@ class Part(NamedTuple):
 def parts(
     ops: Sequence[tuple[Op, Cost]], chip: Chip, outlining: bool, host_exchange: bool = True
 ) -> tuple[Part, ...]:
-    """Returns what the code of some ops takes on each tile of their IPU.
+    """Returns the bytes of code, stacks and gaps on each tile of an IPU.
 
     control code   = control_code_per_tile + control_code_per_op x (ops - 1)
     vertex code    = vertex_code_per_tile + vertex_code_per_codelet x (different codelets - 1)
-    exchange code  = internal_exchange_code + host_exchange_code + that of the ops
-    vertex state   = that of the ops
+    exchange code  = internal_exchange_code + host_exchange_code + exchange code of the ops
+    vertex state   = vertex state of the ops
 
     With outlining, ops of the same type, operands and options are one op: the chip calls one
-    function for all of them, whose vertices are there once, like its code. What their operands are
-    copied to and from for these calls is not counted. The figures of the chip are those of a
-    program of one op, and what each further op adds, which is assumed.
+    function for all of them, whose vertices and code exist once. Copies of their operands for these
+    calls are not counted. The chip's figures are for a program of one op, and for each further op,
+    which is assumed.
 
     Args:
         ops: the ops of one IPU that do something there, with their costs.
         chip: the chip.
         outlining: whether equal ops share code and vertices.
-        host_exchange: whether the IPU talks to the host.
+        host_exchange: whether the IPU exchanges data with the host.
     """
     busy = [(op, cost) for op, cost in ops if cost is not FREE]
     distinct = {(op.type, id(cost)): cost for op, cost in busy} if outlining else None

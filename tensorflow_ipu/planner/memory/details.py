@@ -1,4 +1,4 @@
-"""`MemoryDetails`: which tensors an IPU has on which tiles, and from when to when."""
+"""`MemoryDetails`: the tensors of an IPU with their tiles and live ranges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEMPORARIES = "temporaries"
 
 
 class PlacedResident(NamedTuple):
-    """What is always live on an IPU, and where.
+    """A resident of an IPU with its bytes on each tile.
 
     Args:
         resident: the tensor, buffer or code.
@@ -32,7 +32,7 @@ class PlacedResident(NamedTuple):
 
     @property
     def is_code(self) -> bool:
-        """Whether it is what each tile has of the program as a whole: code, stacks, gaps."""
+        """Whether it is part of the program rather than a tensor: code, stacks, gaps."""
         resident = self.resident
         return resident.buffer is None and resident.name == resident.category
 
@@ -57,20 +57,20 @@ class Stretch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MemoryDetails:
-    """The memory of one IPU tensor by tensor: what `IpuMemory` has the sums of.
+    """The memory of one IPU tensor by tensor: the summands of `IpuMemory`.
 
     Steps are the ops of the IPU in the order in which they run. At a step there are all residents,
     the stretches with `birth <= step <= death`, and the temporaries of its op.
 
     Attributes:
         ipu: IPU within the replica.
-        residents: What is always live, code included.
+        residents: Residents, code included.
         steps: Op of each step, int32 indices into `Workload.ops`.
-        stretches: What is not always live.
-        temporaries: Bytes that a tile needs at each step besides, int64.
-        temporary_tiles: On how many tiles, from tile 0, int64.
+        stretches: Transient tensors with their live ranges.
+        temporaries: Bytes of an op's temporaries on a tile at each step, int64.
+        temporary_tiles: Number of tiles with temporaries at each step, from tile 0, int64.
         compute_tiles: Tiles, from tile 0, over which stretches are spread.
-        tiles: Tiles of the IPU; those that do not compute are I/O tiles.
+        tiles: Tiles of the IPU; tiles that do not compute are I/O tiles.
     """
 
     ipu: int
@@ -92,7 +92,7 @@ class MemoryDetails:
     )
 
     def live(self, step: int) -> tuple[Stretch, ...]:
-        """Returns what is not always live, but at a step; the temporaries of its op besides.
+        """Returns the transient tensors that are live at one step, without its op's temporaries.
 
         Args:
             step: number of the step.
@@ -107,7 +107,7 @@ class MemoryDetails:
         return tuple(each for each in self.stretches if each.birth <= step <= each.death)
 
     def worst(self, stretches: Sequence[Stretch]) -> list[int]:
-        """Returns the bytes that tile 0, the fullest, has of some stretches.
+        """Returns the bytes of some stretches on tile 0, the fullest tile.
 
         Args:
             stretches: any of them.
@@ -117,15 +117,15 @@ class MemoryDetails:
         return found
 
     def on_tile(self, tile: int, step: int | None, names: Sequence[str]) -> list[tuple[str, int]]:
-        """Returns what a tile has at a step, with its bytes there.
+        """Returns names and bytes of the tensors on one tile at one step.
 
         Args:
             tile: number of the tile.
-            step: number of the step; None for what is always live only.
+            step: number of the step; None for residents only.
             names: of all buffers.
 
         Returns:
-            What has something on the tile: residents, stretches and temporaries.
+            Residents, stretches and temporaries with bytes on the tile.
 
         Raises:
             IndexError: there is no such tile or step.
@@ -146,10 +146,10 @@ class MemoryDetails:
         return [(name, size) for name, size in found if size]
 
     def mapping(self, buffers: Sequence[Buffer]) -> dict[int, tuple[Interval, ...]]:
-        """Returns the tiles and elements of each buffer that the IPU has at some time.
+        """Returns the tiles and elements of each buffer that the IPU ever has.
 
         Args:
-            buffers: those of the program.
+            buffers: the buffers of the program.
         """
         found: dict[int, tuple[Interval, ...]] = {}
         for resident, tiles in self.residents:

@@ -34,14 +34,14 @@ class MemoryInputs:
 
     Attributes:
         workload: The program.
-        settings: What it is planned for.
-        placement: Where everything is.
+        settings: Chip, replicas and options.
+        placement: IPUs of ops, buffers and variables.
         order: Order of the ops.
         costs: Cost of each op.
         temporary: `Cost.temporary` of each op, int64.
-        temporary_tiles: Tiles that have so much of it, int64.
-        choices: When memory is needed: without recomputation, and with it if the program may
-            compute again. They have the same instances.
+        temporary_tiles: Number of tiles with the temporary memory of each op, int64.
+        choices: Live ranges without recomputation, and with it if the program may recompute. They
+            have the same instances.
     """
 
     workload: Workload
@@ -58,27 +58,27 @@ def planned(program: MemoryInputs, ipu: int) -> IpuMemory:
     """Returns the memory of one IPU.
 
     Args:
-        program: what it is planned from.
+        program: the inputs of the plan.
         ipu: the IPU.
     """
     return _best(program, ipu).memory()
 
 
 def details(program: MemoryInputs, ipu: int) -> MemoryDetails:
-    """Returns which tensors one IPU has on which tiles, and from when to when.
+    """Returns the tensors of one IPU with their tiles and live ranges.
 
     Args:
-        program: what it is planned from.
+        program: the inputs of the plan.
         ipu: the IPU.
     """
     return _best(program, ipu).details()
 
 
 def _best(program: MemoryInputs, ipu: int) -> _Ipu:
-    """The best way to use the memory of an IPU.
+    """Returns the choice with the fewest bytes on the fullest tile.
 
-    It computes again, in one way or the other, and loads variables into memory of their own or into
-    free memory, where that lowers its fullest tile.
+    Choices are recomputation, in one way or another, and loading variables into reserved or into
+    free memory.
     """
     work = _Work(program, ipu)
     found = [
@@ -90,7 +90,7 @@ def _best(program: MemoryInputs, ipu: int) -> _Ipu:
 
 
 class _Work:
-    """What is the same for all choices of an IPU."""
+    """Parts of an IPU's memory plan that are equal for all choices."""
 
     def __init__(self, program: MemoryInputs, ipu: int) -> None:
         self.program, self.ipu = program, ipu
@@ -117,11 +117,11 @@ class _Work:
 
     @property
     def reservations(self) -> tuple[bool, ...]:
-        """Whether memory for variables that are loaded may be kept free, and may not."""
+        """Whether loaded variables have memory reserved: the alternatives."""
         return (False, True) if len(self.loads) else (False,)
 
     def layout(self, choice: Liveness, reserved: bool) -> ResidentLayout:
-        """Lays out what is always live."""
+        """Lays out the residents of a choice on tiles."""
         program, residents = self.program, self._variables[reserved]
         if not program.settings.offload_activations:
             stashes = always_live.stashes(
@@ -131,7 +131,7 @@ class _Work:
         return ResidentLayout(residents, self.streams, self.code, program.settings)
 
     def _residents(self, reserved: bool) -> list[Resident]:
-        """The variables and constants, with memory that is kept free for what is loaded."""
+        """Returns variables and constants, with memory reserved for loaded parts."""
         workload, placement = self.program.workload, self.program.placement
         free = always_live.largest_load(self.loads, self.loaded) if reserved else {}
         return list(always_live.variables(workload, placement, self.ipu, free))
@@ -141,9 +141,9 @@ class _Ipu:
     """One way to use the memory of an IPU.
 
     Args:
-        work: what is to be done.
-        choice: when memory is needed.
-        reserved: whether memory for variables that are loaded is kept free.
+        work: the parts that do not depend on the choice.
+        choice: live ranges of the choice.
+        reserved: whether memory for loaded variables is reserved.
     """
 
     def __init__(self, work: _Work, choice: Liveness, reserved: bool) -> None:
@@ -159,7 +159,7 @@ class _Ipu:
 
     @property
     def worst_bytes(self) -> int:
-        """Bytes on the fullest tile: tile 0, or an I/O tile, where nothing comes and goes."""
+        """Bytes on the fullest tile: tile 0, or an I/O tile, which has residents only."""
         most = 0 if self._peak is None else int(self._worst[self._peak])
         return max(int(self._layout.tiles[0]) + most, int(self._layout.tiles.max()))
 
@@ -182,7 +182,7 @@ class _Ipu:
         )
 
     def details(self) -> MemoryDetails:
-        """Returns what there is, tensor by tensor."""
+        """Returns the memory tensor by tensor."""
         program, points, transients = self._program, self._work.points, self._transients
         # Positions are those of all IPUs' ops; what is there between two ops of this one is not
         # seen by either.
@@ -209,7 +209,7 @@ class _Ipu:
         )
 
     def _transient(self, found: Intervals) -> Transients:
-        """What is not always there."""
+        """Returns the transient buffers of the IPU, with loads and temporaries."""
         program, work, loads = self._program, self._work, self._loads
         accesses = self._accesses
         here = accesses.instance_ipu[found.instance] == work.ipu
@@ -229,7 +229,7 @@ class _Ipu:
         )
 
     def _transient_categories(self, peaks: np.ndarray) -> list[Category]:
-        """Categories that are not, where there is anything of them."""
+        """Returns the categories of transient memory that have any bytes."""
         found = []
         for name, tiles in zip((*_TRANSIENT, TEMPORARIES), peaks):
             if tiles.any():
@@ -238,7 +238,7 @@ class _Ipu:
         return found
 
     def _at_peak(self) -> list[LiveBuffer]:
-        """What is there at the peak of tile 0."""
+        """Returns the buffers that are live at the peak of tile 0, largest first."""
         workload, tiles = self._program.workload, self._program.settings.chip.tiles
         found = []
         for resident in self._layout.residents:
@@ -256,7 +256,7 @@ class _Ipu:
         return [buffer for buffer in found if buffer.num_bytes]
 
     def _live(self, position: int) -> list[LiveBuffer]:
-        """What is there at a position of what is not always live."""
+        """Returns the transient buffers and the temporaries that are live at one position."""
         workload, transients = self._program.workload, self._transients
         found = []
         buffer_of = self._accesses.instance_buffer
@@ -274,7 +274,7 @@ class _Ipu:
         return found
 
     def _source(self, buffer: int | None) -> str:
-        """The line that made a buffer, or used it first."""
+        """Returns the user's line of the op that made a buffer, or used it first."""
         if buffer is None:
             return ""
         maker = int(self._accesses.maker[buffer])

@@ -1,4 +1,4 @@
-"""Finds when each piece of memory of a program is needed, independent of chip and options.
+"""Finds the live ranges of a program's memory, independent of chip and options.
 
 Settings only choose the algorithm that orders the ops, and whether activations may be computed
 again.
@@ -22,12 +22,12 @@ from tensorflow_ipu.schedule import PipelineDescription, RecomputationMode
 
 @dataclasses.dataclass(frozen=True)
 class Liveness:
-    """When memory is needed.
+    """Live ranges of all memory instances under one choice of recomputation.
 
     Attributes:
-        accesses: Which ops use which memory.
-        stashes: What the stages of a pipeline put aside.
-        intervals: When each instance is live besides.
+        accesses: Accesses of ops to buffers.
+        stashes: Stashes of a pipeline's stages.
+        intervals: Live ranges of instances outside of stashes.
         recompute: Whether activations are computed again.
     """
 
@@ -37,7 +37,7 @@ class Liveness:
     recompute: bool
 
     def peak(self, ipu: int) -> int:
-        """Returns the bytes of tensors that an IPU has at most, besides variables.
+        """Returns the peak bytes of tensors on an IPU, without variables.
 
         Args:
             ipu: the IPU.
@@ -56,7 +56,7 @@ class Liveness:
 
 @dataclasses.dataclass(frozen=True)
 class Lifetimes:
-    """The order of a program's ops, and when its memory is needed in that order.
+    """The order of a program's ops, and the live ranges of its memory in that order.
 
     Attributes:
         placed: The program.
@@ -68,21 +68,21 @@ class Lifetimes:
 
     @functools.cached_property
     def kept(self) -> Liveness:
-        """When memory is needed, with activations that are kept for the backward pass."""
+        """Live ranges with activations that are kept for the backward pass."""
         return self._found(self.placed.accesses, recompute=False)
 
     @functools.cached_property
     def recomputed(self) -> Liveness:
-        """When memory is needed, with activations that are computed again."""
+        """Live ranges with recomputed activations."""
         return self._found(self.placed.accesses, recompute=True)
 
     @functools.cached_property
     def remade(self) -> Liveness:
-        """The same, where each op that reads an elementwise result makes it again."""
+        """Live ranges with each elementwise result recomputed by the ops that read it."""
         return self._found(self.placed.remade_accesses, recompute=True)
 
     def choices(self, recompute: bool) -> tuple[Liveness, ...]:
-        """Returns the ways to use memory: with activations that are kept, or computed again.
+        """Returns the live ranges of each choice: activations kept, or recomputed.
 
         Args:
             recompute: whether the program may compute them again.
@@ -94,7 +94,7 @@ class Lifetimes:
         return self.kept, self.recomputed, self.remade
 
     def peak(self, recompute: bool) -> int:
-        """Returns the bytes of tensors that are there at most on any IPU, besides variables.
+        """Returns the peak bytes of tensors over all IPUs, without variables.
 
         Args:
             recompute: whether activations are computed again.
@@ -103,7 +103,7 @@ class Lifetimes:
         return max((way.peak(ipu) for ipu in range(self.placed.placement.ipus)), default=0)
 
     def _found(self, accesses: Accesses, recompute: bool) -> Liveness:
-        """When memory is needed, given who uses what."""
+        """Returns the live ranges for some accesses."""
         workload = self.placed.workload
         pairs = liveness.in_place_pairs(workload, accesses)
         base = liveness.intervals(accesses, self.order, pairs)
@@ -160,14 +160,14 @@ def recomputes(workload: Workload, settings: Settings) -> bool:
 
     Args:
         workload: the program.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
     """
     described = workload.pipeline is not None and workload.pipeline.recomputation is not None
     return settings.recompute or described
 
 
 def _at_once(pipeline: PipelineDescription) -> bool:
-    """Whether all of a stage is computed again before its backward pass."""
+    """Returns whether a whole stage is recomputed before its backward pass."""
     mode = pipeline.recomputation or RecomputationMode.Auto
     resolved = dataclasses.replace(pipeline, recomputation=mode).resolved_recomputation
     return resolved is RecomputationMode.RecomputeThenBackpropagate

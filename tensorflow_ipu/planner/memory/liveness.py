@@ -40,7 +40,7 @@ class Order:
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """Stretches of time in which instances take memory; an instance may have two.
+    """Live ranges of instances, as positions; an instance may have two.
 
     Attributes:
         instance: Index into the instances of `Accesses`, int32.
@@ -74,12 +74,12 @@ def in_order(ops: np.ndarray, end: np.ndarray) -> Order:
 
 
 def intervals(accesses: Accesses, order: Order, pairs: np.ndarray) -> Intervals:
-    """Returns the stretch of each instance that is not always live.
+    """Returns the live range of each transient instance.
 
     Args:
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
         order: order of the ops.
-        pairs: what `in_place_pairs` returned.
+        pairs: the result of `in_place_pairs`.
     """
     count = len(accesses.first)
     if not count:
@@ -105,7 +105,7 @@ def in_place_pairs(workload: Workload, accesses: Accesses) -> np.ndarray:
 
     Args:
         workload: the program.
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
     """
     wanted = np.array([op.type in ELEMENTWISE for op in workload.ops], dtype=bool)
     chosen = wanted[accesses.op] & (accesses.kind[accesses.instance] == TENSOR_KIND)
@@ -132,7 +132,7 @@ def in_place_pairs(workload: Workload, accesses: Accesses) -> np.ndarray:
 def _reuse(
     accesses: Accesses, order: Order, pairs: np.ndarray, start: np.ndarray, stop: np.ndarray
 ) -> None:
-    """Lets results take the place of operands that die at their op: they begin after it."""
+    """Lets results reuse the memory of operands that die at their op: they begin after it."""
     if not len(pairs):
         return
     at = order.position[pairs[:, 0]]
@@ -142,7 +142,7 @@ def _reuse(
 
 
 def curve(positions: int, found: Intervals, amounts: np.ndarray) -> np.ndarray:
-    """Returns how much is live at each position.
+    """Returns the live bytes at each position.
 
     Args:
         positions: number of positions.
@@ -160,7 +160,7 @@ def streamed(accesses: Accesses, order: Order, ipu: int, num_bytes: np.ndarray) 
     """Returns rows of position and buffer at which a part of a variable is loaded on an IPU.
 
     Args:
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
         order: order of the ops.
         ipu: the IPU.
         num_bytes: loaded of each buffer while it is used, 0 for most.

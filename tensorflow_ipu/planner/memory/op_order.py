@@ -22,15 +22,16 @@ _BEST = "CHOOSE_BEST"
 
 
 def orders(workload: Workload, accesses: Accesses, algorithm: str) -> list[Order]:
-    """Returns the order that an algorithm finds for a program's ops.
+    """Returns the order of a program's ops by an algorithm.
 
     Args:
         workload: the program.
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
         algorithm: name of a `SchedulingAlgorithm`.
 
     Returns:
-        One order; of `CHOOSE_BEST` the different ones of all algorithms, that of the program first.
+        One order. For `CHOOSE_BEST`, the distinct orders of all algorithms, the program's own
+        first.
 
     Raises:
         ValueError: there is no such algorithm.
@@ -63,7 +64,7 @@ def _ordered(found: Graph, accesses: Accesses, algorithm: _Algorithm) -> Order:
 
 
 def _post_order(region: Region) -> list[int]:
-    """From the ops that nothing waits for, those nearest to the beginning first, after their needs.
+    """Returns the post-order from the sinks, nearest to the beginning first, predecessors first.
 
     So the gradient of a weight is made as soon as it can be, not when all gradients are there.
     """
@@ -93,7 +94,7 @@ def _post_order(region: Region) -> list[int]:
 
 
 def _depths(region: Region) -> list[int]:
-    """The ops on the longest way from the beginning to each op."""
+    """Returns the length of the longest path from the beginning to each op."""
     found = [0] * len(region.ops)
     for node, before in enumerate(region.before):
         found[node] = max((found[b] + 1 for b in before), default=0)
@@ -101,7 +102,7 @@ def _depths(region: Region) -> list[int]:
 
 
 def _clustering(region: Region) -> list[int]:
-    """What uses the newest result comes first, so that chains of ops stay together."""
+    """Orders users of the newest result first, so that chains of ops stay together."""
     newest = [0]
 
     def key(node: int) -> int:
@@ -117,7 +118,7 @@ def _clustering(region: Region) -> list[int]:
 
 
 def _shortest_path(region: Region) -> list[int]:
-    """What is nearest to an op that nothing waits for comes first."""
+    """Orders the ops nearest to a sink first."""
     distance = [0] * len(region.ops)
     for node in range(len(region.ops) - 1, -1, -1):
         distance[node] = min((distance[a] + 1 for a in region.after[node]), default=0)
@@ -127,7 +128,7 @@ def _shortest_path(region: Region) -> list[int]:
 def _list_schedule(
     region: Region, key: Callable[[int], int], visit: Callable[[int], None] | None = None
 ) -> list[int]:
-    """Takes the op with the smallest key of those that can go next, until none is left."""
+    """List scheduling: takes the ready op with the smallest key until none is left."""
     waiting = [len(before) for before in region.before]
     heap = [(region.rank[i], key(i), i) for i, count in enumerate(waiting) if not count]
     heapq.heapify(heap)
@@ -145,12 +146,12 @@ def _list_schedule(
 
 
 def _look_ahead(region: Region) -> list[int]:
-    """What frees most memory, after what it makes, comes first."""
+    """Orders the ops first that free most bytes, net of their results."""
     return _Greedy(region).run()
 
 
 class _Greedy:
-    """Takes ops by how many bytes they add to what is live."""
+    """Greedy order of ops by the bytes that each adds to the live memory."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
@@ -182,7 +183,7 @@ class _Greedy:
         return found
 
     def _release(self, node: int, done: list[bool]) -> None:
-        """Counts the users of what an op used; the last one that is left would free it."""
+        """Counts off an op's operands; updates the keys of a buffer's last remaining user."""
         region = self._region
         for buffer in region.reads[node]:
             self._users[buffer] -= 1
@@ -195,14 +196,14 @@ class _Greedy:
         heapq.heappush(self._heap, (self._region.rank[node], self._added(node), node))
 
     def _added(self, node: int) -> int:
-        """Bytes that an op makes minus those that it is the last to use."""
+        """Returns the bytes of an op's results minus the operands that it is the last to use."""
         region = self._region
         freed = sum(region.sizes[b] for b in region.reads[node] if self._users[b] == 1)
         return region.made[node] - freed
 
 
 def _by_rank(region: Region, nodes: list[int]) -> list[int]:
-    """Puts the phases of a pipeline apart in an order that is right otherwise."""
+    """Separates the phases of a pipeline in an order that is right otherwise."""
     if not any(region.rank):
         return [region.ops[node] for node in nodes]
     place = {node: position for position, node in enumerate(nodes)}

@@ -1,4 +1,4 @@
-"""Finds the peak of an IPU's temporary memory, and the tile that it is on."""
+"""Finds the peak of an IPU's transient memory, and the tile that it is on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CANDIDATES = 96
 
 @dataclasses.dataclass(frozen=True)
 class Transients:
-    """Memory of one IPU that is not always live.
+    """Transient memory of one IPU, by live range.
 
     Attributes:
         start: First position of each stretch, int64.
@@ -70,10 +70,10 @@ class Transients:
     def peaks(self, worst: np.ndarray, points: np.ndarray, categories: int) -> np.ndarray:
         """Returns the bytes by category and tile at each tile's own peak.
 
-        Exact for tile 0. The others are looked at where tile 0 has most, at some of the ops.
+        Exact for tile 0. For other tiles, the positions with most bytes on tile 0 are examined.
 
         Args:
-            worst: what `worst` returned.
+            worst: the result of `worst`.
             points: positions of the IPU's ops.
             categories: number of categories besides temporaries.
         """
@@ -103,7 +103,7 @@ class Transients:
 
 
 def _on_tiles(sizes: np.ndarray, tiles: int) -> np.ndarray:
-    """Bytes of several evenly spread buffers on each tile."""
+    """Returns the bytes of several evenly spread buffers on each tile."""
     blocks = -(-sizes // BLOCK)
     rounds, first = np.divmod(blocks, tiles)
     ends = np.bincount(first, minlength=tiles + 1)[: tiles + 1]

@@ -34,7 +34,7 @@ _NUMBERS = {FORWARD: 1, BACKWARD: 2, UPDATE: 2}
 
 
 class _Splits:
-    """Stretches of time while some of them are being split."""
+    """Live ranges while some of them are being split."""
 
     def __init__(self, accesses: Accesses, base: Intervals) -> None:
         count = len(accesses.first)
@@ -54,11 +54,11 @@ class _Splits:
         self.stop[instance] = pause
 
     def hold(self, instance: int, until: int) -> None:
-        """Keeps an instance for longer."""
+        """Extends the live range of an instance."""
         self.stop[instance] = max(int(self.stop[instance]), until)
 
     def result(self) -> Intervals:
-        """Returns the stretches."""
+        """Returns the live ranges."""
         chosen = np.flatnonzero(self.start <= self.stop)
         again = np.array(list(self._second), np.int64)
         later = np.array(list(self._second.values()), np.int64).reshape(-1, 2)
@@ -79,24 +79,23 @@ def pipelined(
     recompute: bool,
     at_once: bool,
 ) -> Intervals:
-    """Returns the stretches of time in a pipeline, besides what is in the stash.
+    """Returns the live ranges in a pipeline, without stashes.
 
-    What is put aside leaves the stage's memory at the end of its forward pass, and comes back at
-    the start of its backward pass. What is computed again leaves after its last use in the forward
-    pass. It comes back with all that is made between the same two checkpoints, when a gradient
-    first needs something of that: a stage without checkpoints is one such part. What the backward
-    pass makes of activations alone, such as their squares, waits until then, wherever the program
-    has it.
+    A stashed activation leaves the stage's memory at the end of its forward pass, and comes back at
+    the start of its backward pass. A recomputed activation leaves after its last use in the forward
+    pass. It comes back with all activations between the same two checkpoints, when a gradient first
+    needs one of them; a stage without checkpoints is one such part. Ops of the backward pass on
+    activations alone, such as squares, wait until then, wherever the program has them.
 
     Args:
         workload: the program.
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
         order: order of the ops.
-        base: the stretches without pipeline.
+        base: the live ranges without pipeline.
         phases: stage and phase of each op.
-        stashes: what each stage puts aside.
-        recompute: whether stages compute again.
-        at_once: whether all of a stage is computed again before its backward pass.
+        stashes: the stash of each stage.
+        recompute: whether stages recompute activations.
+        at_once: whether a whole stage is recomputed before its backward pass.
     """
     splits = _Splits(accesses, base)
     when = times(phases, order.position, sorted({stash.stage for stash in stashes}))
@@ -142,14 +141,14 @@ class _Parts:
         self._at[~driven_by_gradients(accesses, phases)[accesses.op]] = len(order.ops) + 1
 
     def resumes(self, stage: int, made: np.ndarray, last_forward: np.ndarray) -> np.ndarray:
-        """Returns when what a stage makes again has to be there, int64.
+        """Returns the position at which each recomputed instance of a stage has to exist, int64.
 
-        What is made before a checkpoint for ops after it, such as a cast of a weight, belongs to
-        the part of these. What another stage uses too has to be there for that as well.
+        A result made before a checkpoint for ops after it, such as a cast of a weight, belongs to
+        the part after it. A result that another stage uses too has to exist for that stage as well.
 
         Args:
             stage: the stage.
-            made: instances that it makes again.
+            made: instances that it recomputes.
             last_forward: position of the last op of the forward pass that uses each instance.
         """
         marks = self._marks.get(stage, np.zeros(0, np.int64))
@@ -171,18 +170,18 @@ def local(
     pairs: np.ndarray,
     sections: Sequence[str],
 ) -> Intervals:
-    """Returns the stretches of time when cheap ops' results are made again in the backward pass.
+    """Returns the live ranges with cheap ops' results recomputed in the backward pass.
 
-    A result is made again when the backward pass first needs it, if what it is made from is there
-    then. So there is never more memory in use than without recomputation.
+    A result is recomputed at its first use in the backward pass, if its operands are live then. So
+    the live memory is never more than without recomputation.
 
     Args:
         workload: the program.
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
         order: order of the ops.
-        base: the stretches without recomputation.
-        pairs: which results may take the place of which operands.
-        sections: what each op is for, as in `Structure`.
+        base: the live ranges without recomputation.
+        pairs: results and the operands whose memory they may reuse.
+        sections: section of each op, as in `Structure`.
     """
     splits = _Splits(accesses, base)
     search = _Search(workload, accesses, splits, pairs, sections)
@@ -204,7 +203,7 @@ def local(
 
 
 class _Search:
-    """Finds what can be made again."""
+    """Search for instances that can be recomputed."""
 
     def __init__(
         self,
@@ -227,7 +226,7 @@ class _Search:
             self._inputs.setdefault(op, []).append(instance)
 
     def candidates(self, used: np.ndarray) -> list[tuple[int, int]]:
-        """Returns instances and their makers, last made first: they need those made before.
+        """Yields instances and their makers, last made first: they need instances made before.
 
         Args:
             used: whether an instance is used in the backward pass, after the forward pass.
@@ -241,7 +240,7 @@ class _Search:
         return list(zip(chosen.tolist(), maker[chosen].tolist()))
 
     def can_make(self, op: int, when: int, needed: list[int]) -> bool:
-        """Whether an op's operands are there at a position, or can be made in its result's place.
+        """Returns whether an op's operands are live at a position, or can replace its result there.
 
         Args:
             op: the op.

@@ -20,12 +20,12 @@ from tensorflow_ipu.planner.workload import Workload
 def plan(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> tuple[IpuMemory, ...]:
     """Plans the memory of each IPU of a replica.
 
-    The order of the ops does not depend on the number of tiles, nor on what is offloaded, split or
-    computed again, so each of these lowers the fullest tile or leaves it.
+    The order of the ops does not depend on the number of tiles, nor on offloading, splitting or
+    recomputation. So each of these lowers the fullest tile or leaves it.
 
     Args:
-        lifetimes: the program, and when its memory is needed.
-        settings: what it is planned for.
+        lifetimes: the program with its live ranges.
+        settings: chip, replicas and options.
         costs: cost of each op with these settings.
 
     Returns:
@@ -41,8 +41,8 @@ def details(
     """Returns the memory of each IPU of a replica tensor by tensor.
 
     Args:
-        lifetimes: the program, and when its memory is needed.
-        settings: what it is planned for.
+        lifetimes: the program with its live ranges.
+        settings: chip, replicas and options.
         costs: cost of each op with these settings.
     """
     program = _program(lifetimes, settings, costs)
@@ -52,23 +52,23 @@ def details(
 def mappings(
     lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]
 ) -> tuple[Mapping[int, tuple[Interval, ...]], ...]:
-    """Returns on which tiles each buffer is.
+    """Returns the tile mapping of each buffer.
 
     Args:
-        lifetimes: the program, and when its memory is needed.
-        settings: what it is planned for.
+        lifetimes: the program with its live ranges.
+        settings: chip, replicas and options.
         costs: cost of each op with these settings.
 
     Returns:
-        For each IPU of a replica, by index of the buffer, the tiles that have something of it with
-        the number of elements. Of what is put aside for several mini-batches, the mapping of one.
+        For each IPU of a replica, by index of the buffer, its tiles with their number of elements.
+        For a stash of several mini-batches, the mapping of one.
     """
     buffers = lifetimes.placed.workload.buffers
     return tuple(each.mapping(buffers) for each in details(lifetimes, settings, costs))
 
 
 def _program(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) -> MemoryInputs:
-    """What memory is planned from."""
+    """Returns the inputs of the memory plan."""
     placed = lifetimes.placed
     return MemoryInputs(
         placed.workload,
@@ -83,7 +83,7 @@ def _program(lifetimes: Lifetimes, settings: Settings, costs: Sequence[Cost]) ->
 
 
 def _temporary_tiles(workload: Workload, settings: Settings, costs: Sequence[Cost]) -> np.ndarray:
-    """On how many tiles each op has its temporary memory, int64.
+    """Returns the number of tiles with each op's temporary memory, int64.
 
     Those among which it is divided, where that was chosen; else those that have a block of the
     largest tensor that it takes or makes.

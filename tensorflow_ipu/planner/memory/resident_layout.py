@@ -1,4 +1,4 @@
-"""Lays out what is always live on the tiles of an IPU."""
+"""Lays out the residents of an IPU on its tiles."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tensorflow_ipu.planner.settings import Settings
 
 
 class ResidentLayout:
-    """Lays out what is always live: feeds on the I/O tiles, the rest on the others.
+    """Layout of residents: feeds on the I/O tiles, the rest on the compute tiles.
 
     Args:
-        residents: what is on compute tiles, in the order in which it is laid out.
-        streams: what feeds go through.
-        parts: what each tile has the same amount of.
+        residents: residents of compute tiles, in the order of the layout.
+        streams: stream buffers of feeds.
+        parts: code and other memory of equal size on each tile.
         settings: number of tiles.
 
     Attributes:
-        residents: All that was laid out.
+        residents: All residents.
         tiles: Bytes on each tile, int64.
     """
 
@@ -64,7 +64,7 @@ class ResidentLayout:
         self.tiles = self.tiles + sum(part.num_bytes for part in parts)
 
     def categories(self) -> list[Category]:
-        """Returns the categories, those of tensors first."""
+        """Returns the memory by category, tensors first."""
         labels: dict[str, list[Label]] = {}
         for resident in self.residents:
             labels.setdefault(resident.category, []).append(resident.label)
@@ -79,7 +79,7 @@ class ResidentLayout:
         return found
 
     def placed(self) -> Iterator[PlacedResident]:
-        """Yields all that was laid out with its bytes on each tile of the IPU, code last."""
+        """Yields all residents with their bytes on each tile of the IPU, code last."""
         for resident, offset, counts in self._places:
             tiles = np.zeros(self._all, np.int64)
             tiles[offset : offset + len(counts)] = counts
@@ -91,7 +91,7 @@ class ResidentLayout:
                 yield PlacedResident(whole, tiles)
 
     def _sums(self) -> Mapping[str, np.ndarray]:
-        """Bytes on each tile by category."""
+        """Returns the bytes on each tile by category."""
         found: dict[str, np.ndarray] = {}
         for resident, offset, counts in self._places:
             tiles = found.setdefault(resident.category, np.zeros(self._all, np.int64))

@@ -1,12 +1,11 @@
 """Sizes of the stashes of pipeline stages between forward and backward pass.
 
-While a stage works on a mini-batch, those that passed through it before and are not back yet are in
-its stash: `depth` of them, which the schedule tells. Of each there is what the stage's forward pass
-made and its backward pass uses; with recomputation only what the stage cannot make again: what it
-was given by other stages and feeds, and the results of checkpoints. Random ops make the same again
-from the seed that the device drew for them, of some bytes. The last stage goes backward at once,
-so it makes nothing again. A stash is always live. Of a pipeline that does not train there is what
-ops ask for: a front end may have backward passes in stages of their own.
+A stash holds the mini-batches that have passed a stage forward and not yet backward: `depth` of
+them, by the schedule. Of each it has the activations that the stage's backward pass uses. With
+recomputation it has only the values that the stage cannot recompute: inputs from other stages and
+feeds, and the results of checkpoints. Random ops are recomputed from their seed, a few bytes. The
+last stage goes backward at once, so it recomputes nothing. A stash is resident. In a pipeline that
+does not train, ops request stashes: a front end may have backward passes in stages of their own.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ class StageStash(NamedTuple):
     Args:
         stage: the stage.
         ipu: its IPU.
-        depth: mini-batches that are put aside.
-        saved: what of each is there without recomputation.
-        needed: what of each is there with recomputation.
+        depth: number of mini-batches in the stash.
+        saved: instances of each mini-batch without recomputation.
+        needed: instances of each mini-batch with recomputation.
     """
 
     stage: int
@@ -45,10 +44,10 @@ class StageStash(NamedTuple):
     needed: np.ndarray
 
     def kept(self, recompute: bool) -> np.ndarray:
-        """Returns what is stashed of each mini-batch.
+        """Returns the instances that are stashed for each mini-batch.
 
         Args:
-            recompute: whether the stage computes again.
+            recompute: whether the stage recomputes activations.
         """
         return self.needed if recompute else self.saved
 
@@ -77,11 +76,11 @@ def phases_of(workload: Workload) -> Phases:
 def find(
     workload: Workload, accesses: Accesses, phases: Phases, description: PipelineDescription
 ) -> tuple[StageStash, ...]:
-    """Finds what each stage puts aside.
+    """Returns the stash of each stage.
 
     Args:
         workload: the program.
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
         phases: stage and phase of each op.
         description: the pipeline.
     """
@@ -118,14 +117,14 @@ def find(
 
 
 def _uses(accesses: Accesses) -> np.ndarray:
-    """Whether each access is a read by an op that does not make the thing or pass it on, bool."""
+    """Returns whether each access is a read by an op that does not write the instance, bool."""
     key = accesses.op.astype(np.int64) * (len(accesses.first) + 1) + accesses.instance
     found: np.ndarray = ~np.isin(key, key[accesses.write])
     return found
 
 
 def _asked(workload: Workload, accesses: Accesses) -> tuple[StageStash, ...]:
-    """The stashes that ops ask for, of what they take."""
+    """Returns the stashes that ops request, for their operands."""
     found = []
     for index, op in enumerate(workload.ops):
         depth = op.attributes.get("stash")
@@ -146,10 +145,10 @@ def checkpoints(workload: Workload) -> np.ndarray:
 
 
 def driven_by_gradients(accesses: Accesses, phases: Phases) -> np.ndarray:
-    """Returns whether each op is of a backward pass and works with what came from its later stages.
+    """Returns whether each op is of a backward pass and depends on a later stage's gradients.
 
     Args:
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
         phases: stage and phase of each op.
     """
     phase, stage = phases.phase.tolist(), phases.stage.tolist()
@@ -167,7 +166,7 @@ def driven_by_gradients(accesses: Accesses, phases: Phases) -> np.ndarray:
 
 
 class Times(NamedTuple):
-    """Positions of a stage's passes and of the forward uses of what it saves.
+    """Positions at which a stage's forward pass ends and its backward pass starts.
 
     Args:
         forward_end: position of the last op of its forward pass.
@@ -179,7 +178,7 @@ class Times(NamedTuple):
 
 
 def times(phases: Phases, position: np.ndarray, stages: Sequence[int]) -> dict[int, Times]:
-    """Returns when each stage goes forward and backward.
+    """Returns the positions of each stage's forward and backward pass.
 
     Args:
         phases: stage and phase of each op.

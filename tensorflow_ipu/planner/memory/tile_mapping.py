@@ -3,12 +3,12 @@
 Tensors are cut into blocks of 128 B, the least that the library puts on a tile; grains of vector
 instructions (8 B) divide that. The last block of a tensor may be smaller.
 
-* What is always live is laid out by list scheduling: tensors in fixed order, block by block, each
-  block on the tile that has least. Then the tiles are numbered from the fullest one. Taking a block
-  away, making one smaller or adding a tile never raises the fullest tile: the sorted loads of the
-  tiles stay below what they were, block by block.
-* What is not always live is spread evenly from tile 0: of `n` blocks on `T` tiles the first
-  `n mod T` tiles have `n div T + 1`. So tile 0 has most of everything, and it is the fullest tile.
+* Residents are laid out by list scheduling: tensors in fixed order, block by block, each block on
+  the tile that has least. Then the tiles are numbered from the fullest one. Taking a block away,
+  making one smaller or adding a tile never raises the fullest tile: the sorted loads of the tiles
+  stay below what they were, block by block.
+* Transients are spread evenly from tile 0: of `n` blocks on `T` tiles the first `n mod T` tiles
+  have `n div T + 1`. So tile 0 has most of everything, and it is the fullest tile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Interval(NamedTuple):
 
     Args:
         tile: the tile.
-        elements: how many elements of the flattened tensor it has, after those of the tiles before.
+        elements: number of elements of the flattened tensor, after the elements of the tiles
+            before.
     """
 
     tile: int
@@ -39,7 +40,7 @@ class Interval(NamedTuple):
 
 
 class Share(NamedTuple):
-    """How many bytes each tile has of a buffer that is spread evenly.
+    """Bytes of an evenly spread buffer on each tile.
 
     Args:
         full: on each tile that has a share.
@@ -57,14 +58,14 @@ class Share(NamedTuple):
 
 
 def linear(tensor: TensorType, tiles: int) -> tuple[Interval, ...]:
-    """Returns the mapping of a tensor that is not always live.
+    """Returns the mapping of a transient tensor.
 
     Args:
         tensor: type and shape.
         tiles: number of tiles.
 
     Returns:
-        Tiles from 0 in order, with the elements of each. Nothing for what takes no memory.
+        Tiles from 0 in order, with the elements of each. Empty for a tensor without memory.
     """
     share = spread(tensor.num_bytes, tiles)
     size = max(tensor.element_size, 1)
@@ -73,7 +74,7 @@ def linear(tensor: TensorType, tiles: int) -> tuple[Interval, ...]:
 
 
 def spread(num_bytes: int, tiles: int) -> Share:
-    """Returns how a buffer that is not always live is spread over tiles from tile 0.
+    """Returns the shares of a transient buffer, spread over tiles from tile 0.
 
     Args:
         num_bytes: its size.
@@ -100,7 +101,7 @@ def share_bytes(share: Share, tiles: int) -> np.ndarray:
 
 
 def fullest(num_bytes: np.ndarray, tiles: int) -> np.ndarray:
-    """Returns the bytes that tile 0 has of buffers that are spread evenly from it, int64.
+    """Returns the bytes on tile 0 of buffers that are spread evenly from it, int64.
 
     Args:
         num_bytes: their sizes, int64.
@@ -115,7 +116,7 @@ def fullest(num_bytes: np.ndarray, tiles: int) -> np.ndarray:
 
 
 class Layout:
-    """Lays out buffers that are always live, one after the other.
+    """Layout of resident buffers on tiles, one after the other.
 
     Args:
         tiles: number of tiles.
@@ -145,7 +146,7 @@ class Layout:
         return len(self._placed) - 1
 
     def order(self) -> np.ndarray:
-        """Returns the tiles from the fullest, int64: the numbers that `tiles` counts by."""
+        """Returns the tiles from the fullest, int64: the numbering that `tiles` uses."""
         return np.argsort(-self._loads, kind="stable")
 
     def tiles(self, index: int, order: np.ndarray) -> np.ndarray:
@@ -153,7 +154,7 @@ class Layout:
 
         Args:
             index: number of the buffer.
-            order: what `order` returned.
+            order: the result of `order`.
         """
         return self._placed[index][order]
 
@@ -162,7 +163,7 @@ class Layout:
 
         Args:
             indices: their numbers.
-            order: what `order` returned.
+            order: the result of `order`.
         """
         found = np.zeros(len(self._loads), np.int64)
         for index in indices:
@@ -173,7 +174,7 @@ class Layout:
 def always_live(
     tensors: Sequence[TensorType], tiles: int, shares: Sequence[int] | None = None
 ) -> list[tuple[Interval, ...]]:
-    """Returns the mappings of tensors that are always live, in their order.
+    """Returns the mappings of resident tensors, in their order.
 
     Args:
         tensors: types and shapes.
@@ -191,7 +192,7 @@ def always_live(
 
 
 def intervals(counts: np.ndarray, size: int) -> tuple[Interval, ...]:
-    """Returns the tiles that have something, with the number of elements.
+    """Returns the tiles that have elements, with their number.
 
     Args:
         counts: bytes on each tile.

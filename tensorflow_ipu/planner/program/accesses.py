@@ -1,4 +1,4 @@
-"""Finds which ops access which memory, independent of their order."""
+"""Finds the accesses of ops to buffers, independent of the order of ops."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Accesses:
     parent: np.ndarray
 
     def without(self, buffers: frozenset[int]) -> Accesses:
-        """Returns the same with some buffers that take no memory.
+        """Returns the accesses with some buffers that take no memory.
 
         Args:
-            buffers: what stays in registers.
+            buffers: buffers that stay in registers.
         """
         if not buffers:
             return self
@@ -93,8 +93,8 @@ def find(
 
     Args:
         workload: the program.
-        placement: where its ops and buffers are.
-        more: reads besides those of the ops' inputs, on IPUs that use the buffer anyway.
+        placement: IPUs of its ops and buffers.
+        more: reads besides the ops' inputs, on IPUs that use the buffer anyway.
         without: reads of inputs that do not count.
     """
     op, buffer, write = _raw(workload, more, frozenset(without))
@@ -141,7 +141,7 @@ def parents(end: np.ndarray) -> np.ndarray:
 
 
 def _sizes(workload: Workload) -> np.ndarray:
-    """Bytes of each buffer. Many are alike, so each type is looked at once."""
+    """Returns the bytes of each buffer; equal types are computed once."""
     known: dict[tuple[str, tuple[int, ...], int], int] = {}
     found = np.empty(len(workload.buffers), np.int64)
     for index, buffer in enumerate(workload.buffers):
@@ -156,7 +156,7 @@ def _sizes(workload: Workload) -> np.ndarray:
 def _raw(
     workload: Workload, more: Reads, without: Reads
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Op, buffer and whether it is written, of each operand with memory, and of more reads."""
+    """Returns op, buffer and direction of each access to memory, extra reads included."""
     ops: list[int] = []
     buffers: list[int] = []
     writes: list[bool] = []
@@ -185,9 +185,9 @@ def _until(
     end: np.ndarray,
     parent: np.ndarray,
 ) -> np.ndarray:
-    """The outermost loop of each access in which the buffer is not made.
+    """Returns the outermost loop of each access in which the buffer is not made.
 
-    What comes from outside a loop is needed again in the next iteration.
+    A value from outside a loop is needed again in the next iteration.
     """
     loops = np.array(
         [op_names.is_loop(o.type) or o.trip_count is not None for o in workload.ops], dtype=bool
@@ -214,10 +214,10 @@ def _results(
     parent: np.ndarray,
     kinds: np.ndarray,
 ) -> np.ndarray:
-    """Lets what functions return live to their end.
+    """Extends the live range of functions' results to the end of the function.
 
-    A Workload does not list results. An op that makes one thing, which no op reads, is there for
-    it: the thing is a result. Of several things that an op makes, those not read are by-products.
+    A Workload does not list results. If an op has one output and no op reads it, it is a result. If
+    an op has several outputs, unread ones are by-products.
     """
     read = np.zeros(len(maker), bool)
     read[buffer[~write]] = True

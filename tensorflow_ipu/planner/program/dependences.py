@@ -1,4 +1,4 @@
-"""Finds which ops have to run before which."""
+"""Finds the dependences between ops of a program."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def graph(workload: Workload, accesses: Accesses) -> Graph:
 
     Args:
         workload: the program.
-        accesses: who uses what.
+        accesses: accesses of ops to buffers.
     """
     children: dict[int, list[int]] = {-1: []}
     for index, parent in enumerate(accesses.parent.tolist()):
@@ -81,7 +81,7 @@ def effect(op: Op) -> str:
 
 
 class _Uses:
-    """Accesses by op, and what else orders ops."""
+    """Buffers and side effects that each op uses, from which dependences follow."""
 
     def __init__(self, workload: Workload, accesses: Accesses) -> None:
         self._workload, self._accesses = workload, accesses
@@ -135,7 +135,7 @@ class _Uses:
         return Region(parent, ops, before, after, rank, reads, users, sizes, made)
 
     def _segment(self, op: int) -> dict[int, bool]:
-        """What an op and those that it runs use, and whether they write it.
+        """Returns the buffers that an op and its callees use, and whether they write them.
 
         Kinds of side effects are written like buffers with negative numbers.
         """
@@ -152,7 +152,7 @@ class _Uses:
         return found
 
     def _before(self, uses: list[dict[int, bool]]) -> list[list[int]]:
-        """What must come before each op: a writer after all earlier uses, a reader after it."""
+        """Returns the ops before each op: earlier users for a writer, the writer for a reader."""
         written: dict[int, int] = {}
         read: dict[int, list[int]] = {}
         found = []

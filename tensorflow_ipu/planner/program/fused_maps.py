@@ -1,9 +1,9 @@
-"""Finds elementwise ops of updates that the chip computes as one map, as `popops::map` does.
+"""Finds fused groups: elementwise ops of updates in one loop, as `popops::map` does.
 
-An op joins the only op that reads its result, if both are elementwise on one shape and are run
-together. So an optimizer written out in elementwise ops is a map for each variable that it writes.
-Frameworks hand the rule of an optimizer to the library as one expression, but the functions of
-layers one by one: only updates are fused, and what is assigned to variables.
+An op is fused with the only op that reads its result, if both are elementwise on one shape and are
+run together. So an optimizer written out in elementwise ops is one fused group for each variable
+that it writes. Frameworks hand the rule of an optimizer to the library as one expression, but the
+functions of layers one by one. So only updates are fused, and values assigned to variables.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tensorflow_ipu.planner.workload import TENSOR, Op, Operand, Workload
 
 @dataclasses.dataclass(frozen=True)
 class FusedMaps:
-    """The maps of a program.
+    """The fused groups of a program.
 
     Attributes:
-        ops: The ops of each map in order, by its last one, which makes its result.
-        kept_in_registers: Buffers that take no memory: what an op of a map hands to the next, where
-            no operand has to wait for it.
+        ops: The ops of each group in order, by its last one, which makes its result.
+        kept_in_registers: Buffers without memory: results passed from op to op of a group, unless
+            an operand would have to live longer.
     """
 
     ops: Mapping[int, tuple[int, ...]]
@@ -34,7 +34,7 @@ class FusedMaps:
 
 
 def find(workload: Workload) -> FusedMaps:
-    """Finds the maps of a program.
+    """Finds the fused groups of a program.
 
     Args:
         workload: the program.
@@ -43,7 +43,7 @@ def find(workload: Workload) -> FusedMaps:
 
 
 class _Search:
-    """One pass over the ops, from the last to the first: an op joins the map of its reader."""
+    """One pass over the ops, from the last to the first: an op joins the group of its reader."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
@@ -59,7 +59,7 @@ class _Search:
         self._broadcasts: set[int] = set()
 
     def maps(self) -> FusedMaps:
-        """Returns what was found."""
+        """Returns the fused groups."""
         for index in range(len(self._last) - 1, -1, -1):
             reader = self._only_reader(index)
             if reader is not None and self._fit(index, reader):
@@ -75,7 +75,7 @@ class _Search:
         return FusedMaps(several, frozenset(kept))
 
     def _only_reader(self, index: int) -> int | None:
-        """The only op that reads what an op makes, if it belongs to an update or an assignment."""
+        """Returns the only reader of an op's result, if it belongs to an update or assignment."""
         op = self._workload.ops[index]
         if len(op.outputs) != 1 or op.outputs[0].buffer is None:
             return None
@@ -87,7 +87,7 @@ class _Search:
         return readers[0] if self._updates(self._last[readers[0]]) else None
 
     def _updates(self, index: int) -> bool:
-        """Whether an op is of an update, or what it makes is assigned to a variable."""
+        """Returns whether an op is of an update, or its result is assigned to a variable."""
         op = self._workload.ops[index]
         if op.phase == UPDATE or fused_map.is_assignment(op.type):
             return True
@@ -95,7 +95,7 @@ class _Search:
         return any(fused_map.is_assignment(self._workload.ops[i].type) for i in readers)
 
     def _fit(self, index: int, reader: int) -> bool:
-        """Whether an op can be in the map of another, which is noted if it can."""
+        """Returns whether an op can join the group of another; records it if so."""
         op, other = self._workload.ops[index], self._workload.ops[reader]
         if fused_map.is_assignment(op.type) or self._context(index) != self._context(reader):
             return False
@@ -111,12 +111,12 @@ class _Search:
         return room
 
     def _context(self, index: int) -> Hashable:
-        """What two ops of a map have in common: they are run together."""
+        """Returns the properties that all ops of a group share: they run together."""
         op = self._workload.ops[index]
         return op.ipu, op.stage, op.phase, op.runs, self._parents[index], op.branch
 
     def _kept(self, index: int, last: int, kept: set[int]) -> set[int]:
-        """The result of an op of a map, unless an operand would be gone: it is in its place."""
+        """Returns the op's result to keep in registers; none if an operand would live longer."""
         for operand in self._workload.ops[index].inputs:
             if operand.buffer is None or operand.buffer in kept or operand.type.elements <= 1:
                 continue
@@ -141,7 +141,7 @@ def _parents(ops: Sequence[Op]) -> list[int]:
 
 
 def _map_elements(op: Op) -> int:
-    """Elements that an op of a map computes; 0 for an op that can be in none."""
+    """Returns the elements that an op computes; 0 for an op that cannot be fused."""
     if op.ipu is None or fused_map.functions(op.spec) is None:
         return 0
     tensors = [operand.type.elements for operand in (*op.inputs, *op.outputs)]
@@ -157,12 +157,12 @@ def _broadcasts(op: Op) -> bool:
 
 
 def cost_of(members: Sequence[Op], costs: Sequence[Cost], resources: Resources) -> Cost:
-    """Returns the cost of a map.
+    """Returns the cost of a fused group.
 
     Args:
         members: its ops in order.
-        costs: of these by themselves.
-        resources: what they have at their disposal.
+        costs: of each op by itself.
+        resources: chip, tiles and options of the ops.
     """
     made = {operand.buffer for op in members[:-1] for operand in op.outputs}
     inputs: dict[Hashable, Operand] = {}

@@ -11,11 +11,11 @@ _FEW = 4
 
 
 def wholes(layers: Mapping[str, bool]) -> dict[str, str]:
-    """Returns the layer that each part belongs to. No user can cut inside of one.
+    """Returns the layer that each part belongs to. Users cannot cut inside of one.
 
-    The scope of a layer that has ops of its own beside those of the layers in it is one layer, as
-    attention is: what it does between its projections is in its own scope. A scope with most layers
-    of the program is the program, or the trunk of it, where users do cut.
+    A scope with ops of its own besides inner layers is one layer, such as attention: the ops
+    between its projections are in its own scope. A scope with most layers of the program is the
+    program, or the trunk of it, where users do cut.
 
     Args:
         layers: whether each layer has variables, by the names of the layers with ops of their own.
@@ -35,7 +35,7 @@ def wholes(layers: Mapping[str, bool]) -> dict[str, str]:
 
 
 def _around(name: str, layers: Mapping[str, bool]) -> Iterator[str]:
-    """The layers whose scopes a layer is in, outermost first."""
+    """Returns the layers whose scopes a layer is in, outermost first."""
     parts = name.split("/")
     scopes = ("/".join(parts[:end]) for end in range(1, len(parts)))
     return (scope for scope in scopes if scope in layers)

@@ -20,7 +20,7 @@ _ACCUMULATOR = "accumulator"
 
 
 class PartialGradient(NamedTuple):
-    """A part of the gradient of a variable, which other stages have parts of.
+    """A stage's part of a variable's gradient; other stages have other parts.
 
     Args:
         buffer: the part.
@@ -34,7 +34,7 @@ class PartialGradient(NamedTuple):
 
 
 def find(workload: Workload) -> tuple[PartialGradient, ...]:
-    """Finds the gradients that are added to accumulators by themselves.
+    """Finds the partial gradients that stages add to accumulators by themselves.
 
     Args:
         workload: the program; without a pipeline there are none.
@@ -59,7 +59,7 @@ def find(workload: Workload) -> tuple[PartialGradient, ...]:
 
 
 def _uses(workload: Workload) -> tuple[dict[int | None, list[int]], dict[int | None, int]]:
-    """The ops that read each buffer, besides those that pass it on; and those that make it."""
+    """Returns the readers of each buffer, without pass-through ops, and its producers."""
     readers: dict[int | None, list[int]] = defaultdict(list)
     makers: dict[int | None, int] = {}
     for index, op in enumerate(workload.ops):
@@ -75,7 +75,7 @@ def _uses(workload: Workload) -> tuple[dict[int | None, list[int]], dict[int | N
 
 
 def _accumulation(workload: Workload, op: Op, readers: dict[int | None, list[int]]) -> Op | None:
-    """The op that adds a sum to an accumulator, if nothing else reads the sum."""
+    """Returns the op that adds a sum to an accumulator, if it is the sum's only reader."""
     users = readers[op.outputs[0].buffer]
     if op.outputs[0].buffer is None or len(users) != 1:
         return None

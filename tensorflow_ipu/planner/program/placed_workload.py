@@ -20,15 +20,15 @@ from tensorflow_ipu.schedule import PipelineDescription
 
 @dataclasses.dataclass(frozen=True)
 class PlacedWorkload:
-    """A program and where everything in it is: what its memory and its time are both planned from.
+    """A program with the IPU of each op, buffer and variable.
 
-    It does not depend on the chip, nor on options.
+    Memory and time are both planned from it. It does not depend on the chip, nor on options.
 
     Attributes:
         workload: The program as it was compiled.
-        pipeline: Its pipeline, with stages where they are to be; None without one.
-        placement: Where its ops, buffers and variables are.
-        relocated: The program with everything there, and with the copies that this takes.
+        pipeline: Its pipeline, with stages on their final IPUs; None without one.
+        placement: IPUs of its ops, buffers and variables.
+        relocated: The program on these IPUs, with the copies between them.
     """
 
     workload: Workload
@@ -38,23 +38,23 @@ class PlacedWorkload:
 
     @functools.cached_property
     def accesses(self) -> Accesses:
-        """Which ops use which memory. What stays in registers of a map takes none."""
+        """Accesses of ops to memory, without buffers in registers of fused groups."""
         return self._accesses(RemadeValues())
 
     @functools.cached_property
     def remade_accesses(self) -> Accesses:
-        """The same where activations are computed again: some results take no memory then."""
+        """Accesses with recomputed elementwise results, which take no memory."""
         values = remade_values.find(self.workload)
         return self._accesses(values) if values.buffers else self.accesses
 
     @functools.cached_property
     def all_accesses(self) -> Accesses:
-        """Which ops use what, as if each op of a map made its result: what they are ordered by."""
+        """Accesses with each fused group expanded to its ops; dependences follow from them."""
         return access.find(self.workload, self.placement)
 
     @functools.cached_property
     def maps(self) -> FusedMaps:
-        """The elementwise ops that the chip computes as one."""
+        """The fused groups of elementwise ops."""
         return fused_maps.find(self.workload)
 
     @functools.cached_property
@@ -64,11 +64,11 @@ class PlacedWorkload:
 
     @functools.cached_property
     def sections(self) -> tuple[str, ...]:
-        """What each op is for: `forward`, `backward`, `update`, or empty."""
+        """Section of each op: `forward`, `backward`, `update`, or empty."""
         return sections_of(self.workload)
 
     def _accesses(self, values: RemadeValues) -> Accesses:
-        """Which ops use which memory, where some results are made again by those that read them."""
+        """Returns the accesses of ops to memory, with some results recomputed by their readers."""
         parts = self.partial_gradients
         # A part of a gradient is done with as soon as it is made.
         more = [(part.maker, part.buffer) for part in parts]

@@ -1,4 +1,4 @@
-"""Places ops and buffers on IPUs, for a program whose stages are where they are wanted."""
+"""Places ops and buffers on IPUs, by the IPUs of the pipeline's stages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Placement:
 
     Attributes:
         ops: IPU of each op, int32; -1 for the host.
-        buffers: IPU of each buffer, int32; -1 for what the host keeps.
+        buffers: IPU of each buffer, int32; -1 for buffers of the host.
         variables: IPU of each variable, int32.
         ipus: Number of IPUs of a replica.
     """
@@ -58,12 +58,12 @@ def moved_pipeline(
 def find(workload: Workload, description: PipelineDescription | None) -> Placement:
     """Finds the IPU of each op, buffer and variable.
 
-    Ops of a pipeline stage are on the stage's IPU. What an op makes is where the op is; a variable
-    is on the IPU of the first stage that uses it.
+    Ops of a pipeline stage are on the stage's IPU. A result is on the IPU of its op. A variable is
+    on the IPU of the first stage that uses it.
 
     Args:
         workload: the program.
-        description: its pipeline, with stages where they are to be; None without one.
+        description: its pipeline, with stages on their final IPUs; None without one.
     """
     moved = {} if description is None else _moves(workload, description)
     ops = np.fromiter((_ipu(op, moved) for op in workload.ops), np.int32, len(workload.ops))
@@ -82,7 +82,7 @@ def find(workload: Workload, description: PipelineDescription | None) -> Placeme
 
 
 def _moves(workload: Workload, description: PipelineDescription) -> Mapping[int, int]:
-    """The IPU of each stage whose ops are elsewhere. Parallel stages stay where they are."""
+    """Returns the new IPU of each stage that moves. Parallel stages stay on theirs."""
     found: dict[int, int] = {}
     for op in workload.ops:
         if op.stage is not None and op.ipu is not None and op.stage < description.stages:
@@ -106,7 +106,7 @@ def _follow(
     buffers: np.ndarray,
     variables: np.ndarray,
 ) -> None:
-    """Moves what ops of moved stages make, and what they are the first to use."""
+    """Moves results of moved stages, and variables that they are the first to use."""
     seen: set[int] = set()
     for index, op in enumerate(workload.ops):
         if op.stage is None or op.ipu is None:

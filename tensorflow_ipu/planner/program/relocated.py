@@ -54,7 +54,7 @@ def _ipu(op: Op, ipu: int, found: Placement) -> int | None:
 
 
 def _between_stages(workload: Workload) -> tuple[Copy, ...]:
-    """Copies of what one stage makes and a stage on another IPU uses, once for each IPU."""
+    """Returns copies of results that a stage on another IPU uses, once for each IPU."""
     makers: dict[int, int] = {}
     found: dict[tuple[int, int], Copy] = {}
     for index, op in enumerate(workload.ops):

@@ -1,12 +1,12 @@
-"""Finds elementwise results that take no memory in a stage that computes its activations again.
+"""Finds elementwise results that take no memory in a stage with rematerialization.
 
-There each op that reads such a result makes it again, from what it was made of: a chain of
-elementwise ops is one map, whose intermediate values are in registers, and the maps of its gradient
-begin with the same chain. So GELU in float32 needs its float16 input only, a layer normalization
-its input and moments, and a dropout the seed of its mask.
+Each op that reads such a result recomputes it from its operands. A chain of elementwise ops is one
+fused group, whose intermediate values are in registers, and the groups of its gradient begin with
+the same chain. So GELU in float32 needs its float16 input only, a layer normalization its input and
+moments, and a dropout the seed of its mask.
 
-A result is made again only if what it is made of takes no more memory than it does. Where that has
-to be there for longer, it may still be more at some time: a plan takes what is less.
+A result is recomputed only if its operands take no more memory. As the operands live longer, the
+peak may still rise: a plan takes the better of both ways.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MOST = 8
 
 @dataclasses.dataclass(frozen=True)
 class RemadeValues:
-    """Results that take no memory, and what has to be there instead.
+    """Rematerialized results, and the reads of their operands instead.
 
     Attributes:
         buffers: The buffers of these results.
-        reads: Op and buffer of each read of what a result is made of, by an op that reads it.
+        reads: Op and buffer of each read of a result's operands, by an op that reads the result.
     """
 
     buffers: frozenset[int] = frozenset()
@@ -47,7 +47,7 @@ class RemadeValues:
 
 
 def find(workload: Workload) -> RemadeValues:
-    """Finds the results that take no memory where a pipeline computes activations again.
+    """Finds the results that take no memory in a pipeline with recomputation.
 
     The last stage keeps them, as it goes backward at once. Without a pipeline there are none.
 
@@ -60,7 +60,7 @@ def find(workload: Workload) -> RemadeValues:
 
 
 class _Search:
-    """One pass over the ops: what a result is made of was made before."""
+    """One pass over the ops in order: operands come before results."""
 
     def __init__(self, workload: Workload, last_stage: int) -> None:
         self._workload, self._last_stage = workload, last_stage
@@ -84,7 +84,7 @@ class _Search:
         self._parents = parents(np.array([op.end for op in workload.ops], np.int32)).tolist()
 
     def values(self) -> RemadeValues:
-        """Returns what was found."""
+        """Returns the rematerialized results."""
         made_of: dict[int, frozenset[int]] = {}
         reads: set[tuple[int, int]] = set()
         for index, op in enumerate(self._workload.ops):
@@ -99,7 +99,7 @@ class _Search:
         return RemadeValues(frozenset(made_of), tuple(sorted(reads)))
 
     def _result(self, op: Op) -> int | None:
-        """The buffer of what an op makes, if it can be made again element by element."""
+        """Returns the buffer of an op's result, if it can be recomputed element by element."""
         buffer = op.outputs[0].buffer if len(op.outputs) == 1 else None
         if buffer is None or buffer in self._needed or op.phase == UPDATE or op.stage is None:
             return None
@@ -109,7 +109,7 @@ class _Search:
         return buffer if once and alone else None
 
     def _made_of(self, op: Op, made_of: dict[int, frozenset[int]]) -> frozenset[int] | None:
-        """The tensors that an op's result is made of; None if it needs anything else."""
+        """Returns the tensors that an op's result is recomputed from; None if it cannot be."""
         found: set[int] = set()
         for operand in op.inputs:
             if operand.buffer is None:
@@ -123,12 +123,12 @@ class _Search:
         return frozenset(found) if len(found) <= _MOST else None
 
     def _smaller(self, sources: frozenset[int], buffer: int) -> bool:
-        """Whether what a result is made of takes no more memory than it."""
+        """Returns whether the sources of a result take no more memory than it."""
         buffers = self._workload.buffers
         return sum(buffers[s].num_bytes for s in sources) <= buffers[buffer].num_bytes
 
     def _takes(self, reader: int, maker: int) -> bool:
-        """Whether an op can make again what it reads of another op."""
+        """Returns whether an op can recompute its operand from another op's sources."""
         op, other = self._workload.ops[reader], self._workload.ops[maker]
         together = (op.ipu, op.stage, op.branch) == (other.ipu, other.stage, other.branch)
         if not together or self._parents[reader] != self._parents[maker] or not _is_map(op):
@@ -144,7 +144,7 @@ def _buffers(operands: Sequence[Operand]) -> set[int]:
 
 
 def _is_map(op: Op) -> bool:
-    """Whether an op makes each element of its result of one element of each whole operand."""
+    """Returns whether each element of an op's result needs one element of each whole operand."""
     if len(op.outputs) != 1 or not op.inputs:
         return False
     elements = op.outputs[0].type.elements

@@ -22,10 +22,10 @@ _SLICES = ("Gather", "Scatter", "Slice", "Segment", "Embedding")
 
 
 class ResourceTable:
-    """The Resources of ops, made once for each family of ops, stage, phase and options of an op.
+    """The Resources of ops, cached by family of ops, stage, phase and options.
 
     Args:
-        settings: what the program is planned for.
+        settings: chip, replicas and options.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -33,7 +33,7 @@ class ResourceTable:
         self._known: dict[tuple[object, ...], Resources] = {}
 
     def of(self, op: Op) -> Resources:
-        """Returns what an op has at its disposal.
+        """Returns the resources of an op: chip, tiles and options.
 
         Args:
             op: the op.
@@ -51,7 +51,7 @@ class ResourceTable:
         return found
 
     def cost(self, op: Op) -> Cost:
-        """Returns what one execution of an op costs.
+        """Returns the cost of one execution of an op.
 
         Args:
             op: the op.
@@ -100,14 +100,14 @@ class ResourceTable:
 def costs_of(
     workload: Workload, settings: Settings, maps: FusedMaps | None = None
 ) -> tuple[Cost, ...]:
-    """Returns what one execution of each op of a program costs; nothing for those on the host.
+    """Returns the cost of one execution of each op, free on the host.
 
-    The last op of a map costs what the map does, and the others nothing.
+    The last op of a fused group has the cost of the group; the others are free.
 
     Args:
         workload: the program.
-        settings: what it is planned for.
-        maps: which ops are one map, if that is known already.
+        settings: chip, replicas and options.
+        maps: the fused groups, if they are known.
 
     Raises:
         ValueError: all tiles are I/O tiles.
@@ -135,10 +135,10 @@ def costs_of(
 
 @lru_cache(maxsize=1024)
 def family(op_type: str) -> str:
-    """Returns whose options apply to an op: those of `convolution`, `matmul` or `slice`.
+    """Returns the family of ops whose options apply: `convolution`, `matmul` or `slice`.
 
     Args:
-        op_type: type of the op. What is none of these has the options of matrix multiplications.
+        op_type: type of the op. Others have the options of matrix multiplications.
     """
     if "Conv" in op_type:
         return CONVOLUTION

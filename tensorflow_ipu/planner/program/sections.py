@@ -13,7 +13,7 @@ UPDATE = "update"
 
 
 def mini_batches(workload: Workload) -> int:
-    """Returns how many mini-batches one replica works through in one launch.
+    """Returns the number of mini-batches of one replica in one launch.
 
     Args:
         workload: the program. Without feeds and pipelines a launch is one mini-batch.
@@ -38,7 +38,7 @@ def sections_of(workload: Workload) -> tuple[str, ...]:
     """Returns the section of each op: `forward`, `backward`, `update` or empty.
 
     Args:
-        workload: the program, whose ops have their phases by what their data come from and go to.
+        workload: the program, whose ops have phases by the dataflow.
     """
     begin, end = _loop(workload.ops)
     return tuple(

@@ -37,7 +37,7 @@ class Structure:
             mini-batches.
         layers: Names of the layers of the forward pass, in the order of their first op.
         layer_of: Of each op, the index of its layer; -1 if it has none, as outside of the loop over
-            mini-batches, and what counts these.
+            mini-batches and for the loop's counters.
         trained: Indices of the variables that the forward pass uses and the update changes.
         state: Indices of the variables that only the update uses.
         accumulated: Whether gradients are summed in variables already.
@@ -59,8 +59,7 @@ class Structure:
 
         Args:
             runs: how often it runs now.
-            section: its section, or its phase. What counts mini-batches for the update runs with
-                each of them.
+            section: its section, or its phase. Counters of mini-batches run with each mini-batch.
             mini_batches: of a launch.
             updates: of a launch.
         """
@@ -70,7 +69,7 @@ class Structure:
 
 
 def structure(workload: Workload) -> Structure:
-    """Finds what the ops and variables of a Workload are for.
+    """Returns the section and layer of each op, and the role of each variable.
 
     Args:
         workload: the program.
@@ -91,10 +90,10 @@ def structure(workload: Workload) -> Structure:
 
 
 def _layers(workload: Workload, sections: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names of the forward pass's layers, and the index of each op's layer.
+    """Returns the names of the forward pass's layers, and the index of each op's layer.
 
-    Layers after the last one with weights, such as the loss and metrics, are part of that one: no
-    user cuts there. Ops in no layer follow what their data come from or go to.
+    Layers after the last one with weights, such as the loss and metrics, are part of that layer: no
+    user cuts there. Ops in no layer follow the ops that their data come from or go to.
     """
     updated = _updated(workload, sections) or set(range(len(workload.variables)))
     trained: dict[str, bool] = {}
@@ -122,15 +121,15 @@ def _layers(workload: Workload, sections: Sequence[str]) -> tuple[tuple[str, ...
 
 
 def _joins(op: Op, section: str) -> bool:
-    """Whether an op adds up gradients of a tensor that several layers use.
+    """Returns whether an op adds up gradients of a tensor that several layers use.
 
-    It is where they go to, by whatever layer its name has been given.
+    Its layer is its users', whatever its name says.
     """
     return section == BACKWARD and op.type == _SUM
 
 
 def _counters(workload: Workload, sections: Sequence[str]) -> list[int]:
-    """Ops in no layer that count the runs of the loop over mini-batches: they handle whole numbers.
+    """Returns the ops in no layer that count the runs of the mini-batch loop: integer ops.
 
     A pipeline has none of them: its schedule is fixed when it is compiled.
     """
@@ -151,7 +150,7 @@ def _is_whole_number(operand: Operand) -> bool:
 
 
 def _layer_name(workload: Workload, op: Op) -> str:
-    """The layer of an op; in a pipeline of ops in no layer, its stage."""
+    """Returns the layer of an op; for ops in no layer of a pipeline, its stage."""
     if op.layer or op.stage is None:
         return op.layer
     known = op.stage < len(workload.stage_names)
@@ -159,12 +158,12 @@ def _layer_name(workload: Workload, op: Op) -> str:
 
 
 def _works(op: Op) -> bool:
-    """Whether an op has data: constants and control flow do not make a layer."""
+    """Returns whether an op has data: constants and control flow do not make a layer."""
     return bool(op.inputs) and bool(op.outputs) and op.type != "Const"
 
 
 def _spread(workload: Workload, sections: Sequence[str], known: list[int]) -> list[int]:
-    """Gives ops without a layer that of a neighbor: one that shares a tensor with them."""
+    """Gives ops without a layer a neighbor's: of an op that shares a tensor with them."""
     if all(layer < 0 for layer in known):
         return [0 if section else -1 for section in sections]
     for index, op in enumerate(workload.ops):
@@ -212,7 +211,7 @@ def _around(workload: Workload, sections: Sequence[str], known: list[int]) -> No
 
 
 def _tensors(op: Op) -> Iterable[int]:
-    """The buffers of an op that say where it belongs: numbers are everywhere."""
+    """Returns the buffers of an op that decide its layer: scalars are everywhere."""
     return (
         operand.buffer
         for operand in (*op.inputs, *op.outputs)
@@ -221,7 +220,7 @@ def _tensors(op: Op) -> Iterable[int]:
 
 
 def _filled(sections: Sequence[str], known: list[int]) -> list[int]:
-    """Gives what is left the layer of the op before it, and numbers of the update the first one."""
+    """Gives remaining ops the layer of the op before; scalar ops of the update the first layer."""
     before = 0
     for index, layer in enumerate(known):
         if layer >= 0:

@@ -12,16 +12,16 @@ from tensorflow_ipu.planner.workload import CONSTANT, INPUT, Op, Operand, Worklo
 
 
 def add(subject: Subject, traffic: Traffic) -> None:
-    """Adds everything that goes between IPUs and host in a launch.
+    """Adds all transfers between IPUs and host in a launch.
 
-    Feeds that go through I/O tiles are overlapped. Of other infeeds that are fetched ahead, what
-    the host does is: an IPU waits for what comes from its machine's memory, and a launch takes no
-    less than the way from the host to there. What is one exchange waits for the host once.
-    Arguments and results of ops on the host are always waited for. Variables stay on the IPUs from
-    launch to launch.
+    Feeds that go through I/O tiles are overlapped. Of other infeeds that are fetched ahead, the
+    host's part is overlapped: an IPU waits for the transfer from its machine's memory, and a launch
+    takes no less than the transfers from the host to there. Transfers of one exchange wait for the
+    host once. IPUs always wait for arguments and results of ops on the host. Variables stay on the
+    IPUs from launch to launch.
 
     Args:
-        subject: what the transfers are for.
+        subject: the program and its settings.
         traffic: receives them.
     """
     _add_arguments(subject, traffic)
@@ -57,7 +57,7 @@ def _add(
     overlapped: bool,
     ahead: bool = False,
 ) -> None:
-    """Adds what one op transfers."""
+    """Adds the transfer of one op."""
     num_bytes = size(operands)
     if not num_bytes:
         return
@@ -72,7 +72,7 @@ def _add(
 
 
 def _ipu(workload: Workload, op: Op, operands: tuple[Operand, ...]) -> int:
-    """The IPU that sends or receives what an op has."""
+    """Returns the IPU that sends or receives the operands of an op."""
     if op.ipu is not None:
         return op.ipu
     places = (workload.buffers[o.buffer].ipu for o in operands if o.buffer is not None)
@@ -80,7 +80,7 @@ def _ipu(workload: Workload, op: Op, operands: tuple[Operand, ...]) -> int:
 
 
 def _on_chip(workload: Workload, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-    """Those operands of an op on the host that IPUs have too; constants the host knows."""
+    """Returns the operands of a host op that IPUs have too, without constants."""
     found = []
     for operand in operands:
         buffer = None if operand.buffer is None else workload.buffers[operand.buffer]

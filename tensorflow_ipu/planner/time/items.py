@@ -28,17 +28,17 @@ class Item(NamedTuple):
 
     Args:
         name: of the op or transfer.
-        kind: kind of segment; empty for an op, whose cost says how much is of which kind.
+        kind: kind of segment; empty for an op, whose cost is divided by kind.
         ipu: IPU within the replica.
         cost: of one run.
         runs: in one launch.
         position: of the op that it is or belongs to; -1 at the start of the program.
         after: order among items of a position: -1 before the op, 0 the op, 1 after it.
-        op: index of the op, None for what is not one op.
+        op: index of the op, None if it is not one op.
         stage: pipeline stage, None outside of pipelines.
         phase: phase of the pipeline stage.
         peer: IPU that a copy goes to.
-        buffer: what a copy copies.
+        buffer: buffer that a copy copies.
     """
 
     name: str
@@ -74,7 +74,7 @@ def labeled(cost: Cost, label: Label) -> Cost:
 
     Args:
         cost: the cost.
-        label: of what else the time depends on, such as the number of runs.
+        label: of other factors of the time, such as the number of runs.
     """
     both = worst((cost.label, label))
     if both is cost.label:
@@ -116,7 +116,7 @@ def op_item(index: int, op: Op, cost: Cost, kind: str = "") -> Item:
         index: of the op.
         op: the op.
         cost: of one run.
-        kind: kind of segment, empty for what an op computes.
+        kind: kind of segment, empty for computing ops.
     """
     ipu = op.ipu or 0
     return Item(op.name, kind, ipu, cost, op.runs, index, 0, index, op.stage, op.phase)

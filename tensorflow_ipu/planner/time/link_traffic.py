@@ -20,11 +20,11 @@ _OPTION = "maximum_inter_ipu_copies_buffer_size"
 def add(subject: Subject, traffic: Traffic) -> None:
     """Adds the copies of a launch.
 
-    Copies between the same two IPUs, from the same stage and phase, are merged up to as many bytes
-    as the option says; each gets its part of the cost. A copy keeps both its IPUs busy.
+    Copies between the same two IPUs, from the same stage and phase, are merged up to the option's
+    bytes; each gets its part of the cost. A copy keeps both its IPUs busy.
 
     Args:
-        subject: what the transfers are for.
+        subject: the program and its settings.
         traffic: receives them.
     """
     workload, limit = subject.workload, subject.settings.merged_bytes.get(_OPTION, 0)
@@ -75,7 +75,7 @@ def _add(subject: Subject, traffic: Traffic, copies: Sequence[Copy], origins: _O
 
 
 class _Origins:
-    """Where in the program tensors are made, and in which buffer they are kept."""
+    """Producers and buffers of the tensors that copies name."""
 
     def __init__(self, workload: Workload) -> None:
         self._ops: dict[tuple[str, int | None], int] = {}
@@ -96,14 +96,14 @@ class _Origins:
 
         Args:
             copy: the copy.
-            maker: the op that makes what is copied.
-            buffer: what that is kept in.
+            maker: the op that makes the tensor.
+            buffer: the buffer of the tensor.
         """
         found = self._users.get((buffer, copy.destination), -1)
         return found if buffer is not None and found > maker else None
 
     def of(self, copy: Copy) -> tuple[int, int | None]:
-        """Returns the op that makes what is copied, -1 for none, and the buffer, None if unknown.
+        """Returns the producer of a copied tensor, -1 for none, and its buffer, None if unknown.
 
         Tensors are named by their op, `name:output`, in the function that they are in. A name that
         several ops on an IPU have stands for the first.

@@ -21,10 +21,11 @@ Parts = dict[tuple[str, Label], float]
 
 
 def recomputing(description: PipelineDescription) -> PipelineDescription:
-    """Returns a pipeline that computes activations again, even if the program keeps them.
+    """Returns a pipeline that recomputes activations, even if the program keeps them.
 
     Args:
-        description: the pipeline. One that does not train, or computes again, stays as it is.
+        description: the pipeline. If it does not train, or recomputes already, it is returned
+            unchanged.
     """
     if not description.training or description.recomputation is not None:
         return description
@@ -37,9 +38,8 @@ class StageCosts:
 
     Attributes:
         description: The pipeline.
-        per_batch: How often the program as it was compiled runs, in one launch, what a mini-batch
-            runs once.
-        per_update: The same for what an update runs once.
+        per_batch: Runs in one launch, as compiled, of an op that runs once for a mini-batch.
+        per_update: Runs in one launch, as compiled, of an op that runs once for an update.
         parts: Of each phase, stage and IPU, the cycles of one run by kind and label.
     """
 
@@ -71,7 +71,7 @@ class StageCosts:
         return sum(self.parts.get((phase, stage, ipu), {}).values())
 
     def costs(self) -> Costs:
-        """Returns what times a schedule."""
+        """Returns the cycles of each stage and phase, the input of a schedule's timing."""
         recomputes = self.description.resolved_recomputation is not None
         phases = {phase: self._of_stages(phase) for phase in Phase}
         zeros = tuple(
@@ -91,7 +91,7 @@ class StageCosts:
         parts[kind, label] = parts.get((kind, label), 0.0) + cycles
 
     def _of_stages(self, phase: Phase) -> tuple[float | tuple[float, ...], ...]:
-        """Cycles of a phase in the form of the device mapping."""
+        """Returns the cycles of a phase in the form of the device mapping."""
         made: list[float | tuple[float, ...]] = []
         for stage, device in enumerate(self.description.device_mapping):
             ipus = members(device)
@@ -105,7 +105,7 @@ class StageCosts:
 
 
 def body(workload: Workload) -> tuple[int, int]:
-    """Returns the range of the ops of the loop over mini-batches, which a pipeline is.
+    """Returns the range of ops of the loop over mini-batches, the body of a pipeline.
 
     Args:
         workload: the program.
@@ -124,15 +124,15 @@ def stage_costs(
 ) -> StageCosts:
     """Adds up the items of the loop over mini-batches.
 
-    A run of a stage has all items of its phase once, those of inner loops as often as these loop. A
-    recomputation has the ops of the forward pass. A copy counts on the IPU that sends it: others
-    send and receive at the same time. All IPUs wait for each other once per run. What only counts
-    mini-batches has no cost, as the schedule is fixed when the program is compiled.
+    A run of a stage has all items of its phase once, and items of inner loops once for each
+    iteration. A recomputation has the ops of the forward pass. A copy counts on the IPU that sends
+    it: others send and receive at the same time. All IPUs wait for each other once per run.
+    Counters of mini-batches are free, as the schedule is fixed when the program is compiled.
 
     Args:
         workload: the program.
         description: its pipeline.
-        items: those in the loop.
+        items: the items in the loop.
         chip: the chip.
     """
     found = StageCosts(description, *_bases(workload))
@@ -170,7 +170,7 @@ def _add_syncs(found: StageCosts, chip: Chip) -> None:
 
 
 def _bases(workload: Workload) -> tuple[int, int]:
-    """Runs, in one launch, of what runs once per mini-batch and of what runs once per update.
+    """Returns the runs in one launch of ops that run once per mini-batch, and once per update.
 
     They are the fewest that any op of the stages, or of the update, has. They are read off the ops
     and not the pipeline, as the latter may have been given another count; and updates, which are in
@@ -191,7 +191,7 @@ def _fewest(ops: Iterable[Op]) -> int:
 
 
 def _place(item: Item, description: PipelineDescription) -> tuple[int, int]:
-    """Stage and IPU of an item: where its stage is now, and on that IPU of it which it names."""
+    """Returns stage and IPU of an item: its stage's present IPU, the one it names of several."""
     ipus: Sequence[Sequence[int]] = description.ipus_of_stages
     stage = item.stage
     if stage is None:

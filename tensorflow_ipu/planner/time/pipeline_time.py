@@ -79,7 +79,7 @@ class PipelineTime:
         return found
 
     def segments(self, workload: Workload, start: float) -> list[Segment]:
-        """Returns what each IPU does, mini-batch by mini-batch.
+        """Returns the segments of each IPU, mini-batch by mini-batch.
 
         Args:
             workload: the program.
@@ -97,7 +97,7 @@ class PipelineTime:
         return made
 
     def _entry(self, workload: Workload, number: int, start: float) -> Iterator[Segment]:
-        """The segments of one entry, counted over all executions."""
+        """Yields the segments of one entry, counted over all executions."""
         repeat, row = divmod(number, len(self.schedule))
         _, _, ipu, stage, mini_batch, phase, fused = self.schedule.table[row].tolist()
         at = start + self._at(number)
@@ -109,7 +109,7 @@ class PipelineTime:
                 at += cycles
 
     def _windows(self) -> list[_Window]:
-        """The parts that are shown: all, or the first and the last slots."""
+        """Returns the windows that are shown: all, or the first and the last slots."""
         number = len(self.schedule) * self.repeats
         if number <= MOST_ENTRIES:
             return [_Window(0, number, 0.0, self.total)]
@@ -121,20 +121,20 @@ class PipelineTime:
         ]
 
     def _slot_start(self, number: int) -> int:
-        """The first entry of the slot of an entry, counted over all executions."""
+        """Returns the first entry of the slot of an entry, counted over all executions."""
         repeat, row = divmod(number, len(self.schedule))
         slots = self.schedule.table["slot"]
         return repeat * len(slots) + int(np.searchsorted(slots, slots[row], side="left"))
 
     def _at(self, number: int) -> float:
-        """When an entry starts, counted over all executions."""
+        """Returns the start of an entry in cycles, counted over all executions."""
         repeat, row = divmod(number, len(self.schedule))
         return repeat * self.timing.total + float(self.timing.start[row])
 
     def _runs(
         self, phase: Phase, stage: int, ipu: int, fused: bool
     ) -> Iterator[tuple[Phase, Parts]]:
-        """What an entry of the schedule does: a fused one recomputes, then goes backward."""
+        """Yields the phases of an entry: a fused entry recomputes, then goes backward."""
         for done in (Phase.RECOMPUTE, phase) if fused else (phase,):
             yield done, self.stages.parts.get((done, stage, ipu), {})
 
@@ -150,7 +150,7 @@ def pipeline_time(stages: StageCosts) -> PipelineTime:
 
 
 def _by_kind(parts: Parts) -> list[tuple[str, float, Label]]:
-    """Kinds in order with cycles and label."""
+    """Returns kinds in order with cycles and label."""
     found = []
     for kind in _ORDER:
         labels = {label: cycles for (of, label), cycles in parts.items() if of == kind}

@@ -41,7 +41,7 @@ class Rates(NamedTuple):
 
 
 def of_plan(plan: Plan) -> Rates:
-    """Returns how fast a launch is.
+    """Returns the rates of a launch.
 
     Args:
         plan: of the program.
@@ -67,7 +67,7 @@ def of_plan(plan: Plan) -> Rates:
 
 
 def _fused(workload: Workload, timed: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """The ops whose cost is that of the last op of a map, with their runs."""
+    """Yields the ops of fused groups whose cost the group's last op has, with their runs."""
     ops = enumerate(workload.ops)
     if not any(op.flops and op.phase == UPDATE and index not in timed for index, op in ops):
         return

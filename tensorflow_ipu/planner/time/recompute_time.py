@@ -11,11 +11,11 @@ from tensorflow_ipu.planner.time.items import Item
 
 
 def recomputed(placed: PlacedWorkload, items: Sequence[Item]) -> list[Item]:
-    """Returns items with cheap ops of the forward pass run twice, if there is a backward pass.
+    """Returns items with cheap forward ops run twice, if there is a backward pass.
 
     Args:
         placed: the program, without a pipeline.
-        items: what takes time.
+        items: ops and transfers with their cycles.
     """
     sections, ops = placed.sections, placed.workload.ops
     if BACKWARD not in sections:

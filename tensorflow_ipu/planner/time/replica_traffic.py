@@ -24,7 +24,7 @@ class _Member(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """What collectives that may be merged have in common."""
+    """The properties that collectives share if they may be merged."""
 
     type: str
     dtype: str
@@ -38,12 +38,12 @@ class _Group(NamedTuple):
 def add(subject: Subject, traffic: Traffic) -> None:
     """Adds the collectives of a launch.
 
-    Those of one type, element type, IPU, stage, phase and number of runs are merged in the order of
-    the program, up to as many bytes as the option says; each gets its part of the cost. Whether one
-    needs the result of another is not looked at: gradients do not.
+    Collectives of one type, element type, IPU, stage, phase and number of runs are merged in the
+    order of the program, up to the option's bytes; each gets its part of the cost. Dependences
+    between them are ignored: gradients have none.
 
     Args:
-        subject: what the transfers are for.
+        subject: the program and its settings.
         traffic: receives them.
     """
     groups: dict[_Group, list[_Member]] = {}
@@ -68,7 +68,7 @@ def gathered(subject: Subject, num_bytes: int) -> Cost:
     """Returns the cost of gathering a variable that is split over replicas.
 
     Args:
-        subject: what it is for.
+        subject: the program and settings.
         num_bytes: of the whole variable.
     """
     settings = subject.settings

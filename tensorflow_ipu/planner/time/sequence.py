@@ -25,17 +25,17 @@ class Track:
 
 
 def schedule(workload: Workload, items: Sequence[Item], start: float = 0.0) -> Track:
-    """Gives each item a place on the timeline of its IPU.
+    """Schedules each item on the timeline of its IPU.
 
-    List scheduling in the order of the program: an item starts when its IPU is free and the items
-    have ended that make what it uses. A copy needs both its IPUs. The iterations of a loop are
+    List scheduling in the order of the program: an item starts when its IPU is free and the
+    producers of its operands have ended. A copy needs both its IPUs. The iterations of a loop are
     taken together: an op takes the cycles of all its runs, so that IPUs which take turns in each
     iteration take turns once.
 
     Args:
         workload: the program.
-        items: what takes time.
-        start: cycles at which the first may start.
+        items: ops and transfers with their cycles.
+        start: earliest start of the first item, in cycles.
     """
     free: dict[int, float] = {}
     ready: dict[int, float] = {}
@@ -59,7 +59,7 @@ def schedule(workload: Workload, items: Sequence[Item], start: float = 0.0) -> T
 def with_gaps(
     segments: Sequence[Segment], ipus: Sequence[int], begin: float, end: float
 ) -> list[Segment]:
-    """Returns segments with idle ones where an IPU does nothing.
+    """Returns segments with idle ones in the gaps of an IPU.
 
     Args:
         segments: in order of their start for each IPU.
@@ -92,7 +92,7 @@ def _segment(item: Item, ipu: int, kind: str, start: float, cycles: float) -> Se
 
 
 def _buffers(workload: Workload, item: Item) -> tuple[list[int], list[int]]:
-    """What an item uses, and what it makes: a copy makes at its destination what it uses."""
+    """Returns the buffers that an item reads and writes; a copy has one buffer for both."""
     if item.op is None:
         same = [] if item.buffer is None else [item.buffer]
         return same, same

@@ -34,17 +34,16 @@ class _Use:
 
 
 def add(subject: Subject, traffic: Traffic) -> None:
-    """Adds what variables off the chip, and those split over replicas, cost.
+    """Adds the transfers of variables in streaming memory, and of variables split over replicas.
 
     Of a variable in streaming memory a replica fetches its part before the first op of a phase that
     uses it, and sends it back after the last if the phase changes it: in each mini-batch for the
     passes, once for an update. A pipeline that handles mini-batches one after the other in a stage
-    fetches once for all of them. A part of a variable that is needed whole is put together by
-    an all-gather; the optimizer's state and updates work on parts. Of a remote buffer each op moves
-    one entry.
+    fetches once for all of them. An all-gather makes a variable whole if it is needed whole; the
+    optimizer's state and updates work on parts. Of a remote buffer each op moves one entry.
 
     Args:
-        subject: what the transfers are for.
+        subject: the program and its settings.
         traffic: receives them.
     """
     variables = subject.workload.variables
@@ -59,7 +58,7 @@ def add(subject: Subject, traffic: Traffic) -> None:
 
 
 def _uses(subject: Subject, wanted: set[int]) -> Mapping[tuple[int, str, int], _Use]:
-    """The uses of variables by phase, and those of remote buffers by op."""
+    """Returns the uses of variables by phase, and of remote buffers by op."""
     workload = subject.workload
     of_buffer = {
         index: buffer.variable
@@ -84,7 +83,7 @@ def _uses(subject: Subject, wanted: set[int]) -> Mapping[tuple[int, str, int], _
 def _add_entry(
     subject: Subject, traffic: Traffic, variable: Variable, phase: str, use: _Use
 ) -> None:
-    """Adds what the load or the store of one entry of a remote buffer costs."""
+    """Adds the load or store of one entry of a remote buffer."""
     chip, num_bytes = subject.settings.chip, variable.share // variable.entries
     op = subject.workload.ops[use.first]
     item = Item(
@@ -98,7 +97,7 @@ def _add_entry(
 
 
 def _add(subject: Subject, traffic: Traffic, variable: Variable, phase: str, use: _Use) -> None:
-    """Adds what one variable costs in one phase."""
+    """Adds the transfers of one variable in one phase."""
     pipeline, chip = subject.workload.pipeline, subject.settings.chip
     runs = use.runs
     if pipeline is not None and phase != _UPDATE:

@@ -1,4 +1,4 @@
-"""Elements of data that a launch processes: how many, how fast, at what cost."""
+"""Throughput of a launch: elements of data, per second, and cycles for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorflow_ipu.planner.workload import Workload
 
 
 def items_per_launch(workload: Workload) -> int:
-    """Returns how many elements of data one replica works through in one launch.
+    """Returns the elements of data that one replica processes in one launch.
 
     Args:
         workload: the program. Where its batch size is not known a mini-batch counts as one.
@@ -19,7 +19,7 @@ def items_per_launch(workload: Workload) -> int:
 
 
 def reserved_ipus(ipus: int) -> int:
-    """Returns how many IPUs a replica occupies: devices have a power of two.
+    """Returns the number of IPUs that a replica occupies: devices have a power of two.
 
     Args:
         ipus: those that it uses.
@@ -28,7 +28,7 @@ def reserved_ipus(ipus: int) -> int:
 
 
 def items_per_second(plan: Plan) -> float:
-    """Returns how many elements of data all replicas work through in a second.
+    """Returns the elements of data that all replicas process in a second.
 
     Args:
         plan: of the program.
@@ -65,7 +65,7 @@ _ASSUMED_SHARE = 0.1
 
 
 def memory_label(plan: Plan) -> Label:
-    """Returns how far the bytes on the worst tile can be trusted, for a program made by changes.
+    """Returns the label of the worst tile's bytes, for a program made by changes.
 
     It was not compiled, so it is `modelled` at best, and `assumed` if much of it is.
 

@@ -1,4 +1,4 @@
-"""Builds the timeline of a launch: how long it takes, and what each IPU does."""
+"""Builds the timeline of a launch: its cycles, and the segments of each IPU."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tensorflow_ipu.schedule import PipelineDescription, Timing
 def plan(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> Timeline:
     """Times one launch of a program.
 
-    Without a pipeline ops come one after the other, on several IPUs as their data allow. A pipeline
-    is timed by its schedule, and what is outside of it comes before and after. What is transferred
-    beside the computation lengthens the launch only if it takes longer than that.
+    Without a pipeline, ops come one after the other, on several IPUs as their data allow. A
+    pipeline is timed by its schedule, and ops outside of it come before and after. Transfers beside
+    the computation lengthen the launch only if they take longer than it.
 
     Args:
         placed: the program.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
         costs: cost of each op with these settings.
 
     Returns:
         The timeline. Of a pipeline with more than `pipeline_time.MOST_ENTRIES` entries in a launch
-        only the first and last ones have segments; all sums are of all entries.
+        only the first and last entries have segments; sums are over all entries.
     """
     workload, chip = placed.relocated, settings.chip
     traffic, items = work.collect(placed, settings, costs)
@@ -66,12 +66,12 @@ class _Made:
     waited: dict[int, float] = dataclasses.field(default_factory=dict)
 
     def end_of(self, ipu: int) -> float:
-        """Cycles up to which an IPU waits for something."""
+        """Returns the cycles up to which an IPU waits for something."""
         return self.waited.get(ipu, self.end)
 
 
 def _sequential(workload: Workload, items: Sequence[Item]) -> _Made:
-    """The timeline of a program without a pipeline."""
+    """Returns the timeline of a program without a pipeline."""
     track = sequence.schedule(workload, items)
     segments = sequence.with_gaps(track.segments, range(workload.ipus), 0.0, track.end)
     return _Made(segments, track.end, _sums(track.segments), _op_times(items))
@@ -80,7 +80,7 @@ def _sequential(workload: Workload, items: Sequence[Item]) -> _Made:
 def _pipelined(
     workload: Workload, description: PipelineDescription, items: Sequence[Item], chip: Chip
 ) -> _Made:
-    """The timeline of a program with a pipeline."""
+    """Returns the timeline of a program with a pipeline."""
     begin, end = body(workload)
     items = work.in_body(items, begin)
     inside = work.between(items, (begin, end))
@@ -105,14 +105,14 @@ def _pipelined(
 
 
 def _op_times(items: Sequence[Item]) -> tuple[OpTime, ...]:
-    """The time of each op."""
+    """Returns the time of each op."""
     return tuple(
         OpTime(item.op, item.ipu, item.cost, item.runs) for item in items if item.op is not None
     )
 
 
 def _sums(segments: Sequence[Segment]) -> dict[int, Parts]:
-    """Cycles of each IPU by kind and label."""
+    """Returns the cycles of each IPU by kind and label."""
     found: dict[int, Parts] = {}
     for segment in segments:
         parts = found.setdefault(segment.ipu, {})
@@ -122,7 +122,7 @@ def _sums(segments: Sequence[Segment]) -> dict[int, Parts]:
 
 
 def _merged(*found: Mapping[int, Parts]) -> dict[int, Parts]:
-    """Sums of sums."""
+    """Returns the sums of several sums."""
     merged: dict[int, Parts] = {}
     for by_ipu in found:
         for ipu, parts in by_ipu.items():

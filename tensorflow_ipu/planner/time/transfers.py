@@ -1,8 +1,8 @@
 """Collects the transfers of a launch and the time that IPUs wait for them.
 
-A transfer that goes on while the IPU computes costs the IPU one run, that which nothing hides: the
-first of what is fetched ahead, the last of what is sent behind. How long the others take together
-is in `Traffic.hidden`: a launch cannot be shorter.
+A transfer that overlaps with compute costs the IPU one run, which nothing hides: the first of a
+prefetch, the last of a delayed send. The cycles of the other runs are in `Traffic.hidden`: a launch
+cannot be shorter.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _S = TypeVar("_S", bound=Sized)
 
 
 def merged(things: Iterable[_S], limit: int) -> list[list[_S]]:
-    """Returns runs of things that have at most so many bytes together, or one thing.
+    """Returns runs of things that have at most `limit` bytes together, or one thing.
 
     Args:
-        things: what may be merged, in order.
+        things: things that may be merged, in order.
         limit: bytes.
     """
     found: list[list[_S]] = []
@@ -64,7 +64,7 @@ class Subject:
 
     Attributes:
         workload: The program.
-        settings: What it is planned for.
+        settings: Chip, replicas and options.
     """
 
     workload: Workload
@@ -76,7 +76,7 @@ class Subject:
         return self.settings.io_tiles > 0 and self.settings.place_ops_on_io_tiles
 
     def overlaps(self, op: Op) -> bool:
-        """Returns whether what an op moves goes through I/O tiles while the others compute.
+        """Returns whether an op's transfer goes through I/O tiles while the others compute.
 
         Args:
             op: the op.
@@ -85,7 +85,7 @@ class Subject:
         return on_io_tiles or self.io_overlap
 
     def saved(self, op: Op) -> float:
-        """Returns the cycles that the transfer of an op saves, as it is made together with others.
+        """Returns the cycles that the transfer of an op saves by being merged with others.
 
         The transfers of an exchange wait once for the other side, each for its part of that time.
 
@@ -99,7 +99,7 @@ class Subject:
 
     @functools.cached_property
     def _exchanges(self) -> Mapping[int, set[str]]:
-        """The names of the ops that transfer data in each exchange of several."""
+        """Returns the names of the transfer ops in each exchange of several."""
         found: dict[int, set[str]] = {}
         for _, op in self.live_ops():
             number = op.attributes.get("exchange")
@@ -121,9 +121,9 @@ class Traffic:
     """Transfers found so far.
 
     Attributes:
-        items: What IPUs wait for.
-        transfers: All of them.
-        hidden: What goes on beside the computation, by IPU and kind of transfer.
+        items: Transfers that IPUs wait for.
+        transfers: All transfers.
+        hidden: Transfers beside the computation, by IPU and kind of transfer.
     """
 
     items: list[Item] = dataclasses.field(default_factory=list)
@@ -158,7 +158,7 @@ class Traffic:
         self.items.append(exposed)
 
     def hide(self, ipu: int, kind: str, cost: Cost) -> None:
-        """Adds what goes on beside the computation of an IPU.
+        """Adds a transfer beside the computation of an IPU.
 
         Args:
             ipu: the IPU.

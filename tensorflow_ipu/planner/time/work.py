@@ -1,4 +1,4 @@
-"""Collects what takes time in a launch: ops and transfers with their runs."""
+"""Collects the ops and transfers of a launch with their runs."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tensorflow_ipu.schedule import PipelineDescription
 
 
 def items(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> list[Item]:
-    """Returns what takes time in a launch, in the order of the program.
+    """Returns the ops and transfers of a launch, in the order of the program.
 
     Args:
         placed: the program.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
         costs: cost of each op with these settings.
 
     Returns:
-        Ops and transfers with all their runs in a launch; in a pipeline without what recomputes,
-        and without what only counts mini-batches. Of transfers that go on beside the computation
-        only the run that is waited for.
+        Ops and transfers with all their runs in a launch; in a pipeline without recomputation and
+        counters of mini-batches. Transfers beside the computation have only the run that IPUs wait
+        for.
     """
     _, found = collect(placed, settings, costs)
     if placed.pipeline is not None:
@@ -51,11 +51,11 @@ def items(placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]) -> 
 def collect(
     placed: PlacedWorkload, settings: Settings, costs: Sequence[Cost]
 ) -> tuple[Traffic, list[Item]]:
-    """Returns the transfers of a launch, and all that takes time in it.
+    """Returns the transfers of a launch, and all items that take time in it.
 
     Args:
         placed: the program.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
         costs: cost of each op with these settings.
     """
     workload = placed.relocated
@@ -70,19 +70,19 @@ def collect(
 
 
 def as_run(description: PipelineDescription, settings: Settings) -> PipelineDescription:
-    """Returns a pipeline as it is run: settings may want activations to be computed again.
+    """Returns a pipeline as it is run: settings may add recomputation.
 
     Args:
         description: the pipeline.
-        settings: what it is planned for.
+        settings: chip, replicas and options.
     """
     return recomputing(description) if settings.recompute else description
 
 
 def in_body(items: Sequence[Item], begin: int) -> list[Item]:
-    """Returns items, those of a stage that are made nowhere in the program in the pipeline's loop.
+    """Returns the items, with items of a stage that no op makes in the pipeline's loop.
 
-    Such as copies of variables.
+    Copies of variables are such items.
 
     Args:
         items: of the whole program.
@@ -105,7 +105,7 @@ def between(items: Sequence[Item], inside: tuple[int, int]) -> list[Item]:
 
 
 def counted(items: Sequence[Item], stages: StageCosts, inside: tuple[int, int]) -> list[Item]:
-    """Returns items with the runs in a launch that the pipeline as it is now makes of them.
+    """Returns items with their runs in a launch of the present pipeline.
 
     Args:
         items: of the whole program.
@@ -122,7 +122,7 @@ def counted(items: Sequence[Item], stages: StageCosts, inside: tuple[int, int]) 
 
 
 def _taken(workload: Workload, items: Sequence[Item]) -> list[Item]:
-    """The items without those of branches that are not counted."""
+    """Returns the items without items of branches that are not counted."""
     if not any(op.branch for op in workload.ops):
         return list(items)
     cycles = np.zeros(len(workload.ops))

@@ -1,11 +1,11 @@
 """Finds the fastest configuration that fits, within a number of plans.
 
-Single changes are planned first, as far as half of the plans suffice, then combinations. What is
-planned next is what promises most: elements per second, less what it exceeds the memory. What a
-change promises is guessed from a plan without it (`guess.py`), and so what is guessed not to fit
-is not planned until nothing else is left, but built upon. Configurations that another one beats in
-memory and in speed are built upon last. The search ends when there is no plan left to make, or
-nothing left to plan: of a small space it sees everything.
+Single changes are planned first, within half of the plans, then combinations. The objective is
+elements per second; a configuration that exceeds the memory gets less. The next candidate is the
+one with the highest estimate, made from a plan without its last change (`guess.py`). Candidates
+that are estimated not to fit are planned last, but extended by further changes. Configurations that
+another one beats in memory and in speed are extended last. The search ends at the limit of plans,
+or when no candidate is left: it covers a small space completely.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ _KEPT_BACK = 8
 
 @dataclasses.dataclass
 class Found:
-    """What a search has found.
+    """The configurations that a search has planned.
 
     Attributes:
-        trials: What was planned, by its choices; first the program as it is, if it can be had.
-        failures: Why configurations cannot be had, with the first of them for each reason.
-        left: Configurations that were seen and not planned.
+        trials: Planned configurations by their choices; the unchanged program first, if it is
+            possible.
+        failures: Reasons why configurations are impossible, with the first one for each reason.
+        left: Number of candidates that were not planned.
     """
 
     trials: dict[Choices, Trial] = dataclasses.field(default_factory=dict)
@@ -52,14 +53,14 @@ class Found:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class _Waiting:
-    """A configuration that is not planned, ordered by what it promises.
+    """A candidate configuration, ordered by its estimated objective.
 
     Attributes:
-        tier: 0, or 1 for what is to wait until nothing else is left.
-        promise: How much it promises, negative.
-        number: When it was found.
-        choices: What is changed.
-        guessed: What it may be like.
+        tier: 0, or 1 for candidates that come last.
+        promise: Its estimated objective, negative.
+        number: Its place in the order of discovery.
+        choices: Its changes.
+        guessed: Its estimated memory and speed.
     """
 
     tier: int
@@ -74,15 +75,15 @@ class Search:
 
     Args:
         plan: of the program as it is.
-        space: what may be changed.
-        maker: makes the programs.
+        space: the search space.
+        maker: makes programs of configurations.
         per_ipu: whether the speed for each IPU counts, not that of all.
         most_items: elements of data that a weight update may be made of; None for any number.
         items: elements of data that a weight update has to be made of; None for any number.
         planned: called with the number of plans so far, and of all at most, after each plan.
 
     Attributes:
-        found: What was planned.
+        found: Planned configurations.
     """
 
     def __init__(
@@ -108,11 +109,11 @@ class Search:
         """Plans configurations.
 
         Args:
-            plans: how many at most; the program as it is does not count.
+            plans: limit of plans; the plan of the unchanged program does not count.
             always: subjects of which the most promising change is planned first, besides `plans`.
 
         Returns:
-            What was found, the same each time.
+            The planned configurations, the same for equal arguments.
         """
         kept_back = plans // _KEPT_BACK
         self._left = plans - kept_back
@@ -136,14 +137,13 @@ class Search:
         return self.found
 
     def value(self, trial: Trial) -> float:
-        """Returns what is to be as high as possible: elements per second."""
+        """Returns the objective of a trial, elements per second, to be as high as possible."""
         return trial.speed / trial.ipus if self._per_ipu else trial.speed
 
     def ranked(self) -> list[Trial]:
         """Returns the configurations that fit, best first.
 
-        Of equally good ones that with the fewest changes comes first, then that with the least
-        memory, then the one that was planned first.
+        Ties are broken by fewest changes, then by least memory, then by order of planning.
         """
         fitting = [trial for trial in self.found.trials.values() if self._will_do(trial)]
         return sorted(
@@ -171,7 +171,7 @@ class Search:
         return ordered[0] if ordered else None
 
     def _will_do(self, trial: Trial) -> bool:
-        """Whether a configuration fits, with an update that is not too large."""
+        """Returns whether a configuration fits, with an update that is not too large."""
         items = trial.update_items
         enough = self._most_items is None or items <= self._most_items
         return trial.fits and enough and self._items in (None, items)
@@ -195,7 +195,7 @@ class Search:
         self._waiting += later
 
     def _seems_worth_it(self, guessed: guess.Guess) -> bool:
-        """Whether a configuration may fit, and be better than the best that is known."""
+        """Returns whether an estimate fits and beats the best known configuration."""
         best = self.best()
         needed = guessed.memory / self._plan.fullest.capacity
         if best is None:
@@ -203,23 +203,23 @@ class Search:
         return needed <= _UNSURE and self._speed(guessed) > self.value(best) / _UNSURE
 
     def _speed(self, guessed: guess.Guess) -> float:
-        """What is to be as high as possible, as it is guessed."""
+        """Returns the estimated objective, elements per second."""
         return guessed.speed / guessed.ipus if self._per_ipu else guessed.speed
 
     def _next(self, waiting: _Waiting) -> Trial | None:
-        """Plans a configuration; None if it cannot be had."""
+        """Plans a configuration; returns None if it is impossible."""
         self._left -= 1
         return self._counted(self._try(waiting.choices))
 
     def _counted(self, trial: Trial | None) -> Trial | None:
-        """Says that one more plan was made."""
+        """Counts one plan, and reports the progress."""
         self._done += 1
         if self._planned is not None:
             self._planned(self._done, self._all)
         return trial
 
     def _try(self, choices: Choices, known: Plan | None = None) -> Trial | None:
-        """Plans a configuration; `known` is its plan if nothing else has to change for it."""
+        """Plans a configuration; `known` is its plan if no other choice has to change for it."""
         try:
             made = self._maker.make(choices)
             plan = known if known is not None and made.settings == known.settings else made.plan()
@@ -231,18 +231,18 @@ class Search:
         return trial
 
     def _build_upon(self, trial: Trial | None) -> None:
-        """Notes what can be built upon a configuration that was planned."""
+        """Adds the candidates one change away from a planned configuration."""
         if trial is not None:
             tier = int(self._is_beaten(trial))
             self._wait(trial.choices, guess.of_plan(trial.plan), tier)
 
     def _wait(self, base: Choices, guessed: guess.Guess, tier: int = 0) -> None:
-        """Notes what can be built upon a configuration.
+        """Adds the candidates one change away from a configuration.
 
         Args:
             base: the configuration.
-            guessed: what it is like, planned or guessed.
-            tier: 1 if all that is to wait until nothing else is left.
+            guessed: its memory and speed, planned or estimated.
+            tier: 1 if the candidates come last.
         """
         capacity = self._plan.fullest.capacity
         for subject, wanted in self._space.neighbors(base):
@@ -259,7 +259,7 @@ class Search:
             )
 
     def _canonical(self, choices: Choices) -> Choices | None:
-        """The choices with as many replicas as there are IPUs for; None if that is none."""
+        """Returns the choices with as many replicas as fit on the IPUs; None if none does."""
         try:
             return self._maker.canonical(choices)
         except ValueError as error:
@@ -267,7 +267,7 @@ class Search:
             return None
 
     def _guess(self, guessed: guess.Guess, choices: Choices, subject: str) -> guess.Guess:
-        """What one more choice may do: as fast or slow as it was alone, where that is known."""
+        """Returns the estimate of one more change, scaled by its effect alone if that is known."""
         then = guess.after(guessed, choices, subject)
         single = self._canonical(Choices().with_choice(subject, getattr(choices, subject)))
         alone = None if single is None else self.found.trials.get(single)
@@ -289,7 +289,7 @@ class Search:
         )
 
     def _simplify(self) -> None:
-        """Takes changes back that do not help the best configuration, as far as plans are left."""
+        """Removes changes that do not help the best configuration, within the limit of plans."""
         again = True
         while again:
             again, found = False, self.best()
@@ -305,12 +305,12 @@ class Search:
 
 
 def _rounded(number: float) -> float:
-    """A number with 9 digits, so that rounding does not decide."""
+    """Returns a number with 9 digits, so that rounding does not decide."""
     return float(f"{number:.9g}")
 
 
 def _each_subject_first(singles: Sequence[_Waiting]) -> list[_Waiting]:
-    """Single changes: what promises most for each subject, then the second of each, and so on."""
+    """Returns single changes: the best of each subject, then the second of each, ..."""
     places: dict[str, int] = {}
     ordered = []
     for waiting in sorted(singles):
@@ -321,7 +321,7 @@ def _each_subject_first(singles: Sequence[_Waiting]) -> list[_Waiting]:
 
 
 def _first_of(singles: Sequence[_Waiting], subjects: Collection[str]) -> list[_Waiting]:
-    """The most promising single change of each subject."""
+    """Returns the most promising single change of each subject."""
     found: dict[str, _Waiting] = {}
     for waiting in singles:
         subject = waiting.choices.made()[0]
@@ -331,13 +331,13 @@ def _first_of(singles: Sequence[_Waiting], subjects: Collection[str]) -> list[_W
 
 
 def _divided(waiting: list[_Waiting], number: int) -> tuple[list[_Waiting], list[_Waiting]]:
-    """The first ones, and a heap of the rest."""
+    """Returns the first candidates, and a heap of the rest."""
     rest = waiting[number:]
     heapq.heapify(rest)
     return waiting[:number], rest
 
 
 def _without_one(choices: Choices) -> Iterator[Choices]:
-    """Yields what remains when one change is taken back."""
+    """Yields the choices with one change removed."""
     for name in choices.made():
         yield choices.with_choice(name, None)

@@ -1,4 +1,4 @@
-"""`Choices`: what a configuration changes of a program, one value for each subject."""
+"""`Choices`: the changes of a configuration, one value for each subject."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ON_CHIP, REMOTE, SPLIT = "on chip", "remote", "split"
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """What is changed of a program. What is None stays as it is.
+    """The changes of a program. A value of None leaves a subject unchanged.
 
     Attributes:
-        precision: `float16` for float16 in place of all float32.
+        precision: `float16` for float16 instead of all float32.
         partials: `float16` for sums of float16 products in float16.
         batch: Elements of a mini-batch.
         optimizer_state: `on chip`, `remote` (streaming memory), or `split`: a part of it in the
@@ -28,8 +28,8 @@ class Choices:
         recompute: Whether activations are computed again in the backward pass.
         activations: `remote` for the stashes of a pipeline in streaming memory, or `on chip`.
         matmul_proportion: `availableMemoryProportion` of matrix products.
-        convolution_proportion: That of convolutions.
-        slice_proportion: That of gathers and scatters.
+        convolution_proportion: `availableMemoryProportion` of convolutions.
+        slice_proportion: `availableMemoryProportion` of gathers and scatters.
         replicas: Copies of the program, at most; fewer where the IPUs do not suffice.
         mini_batches: Mini-batches of an update that follow from the other choices, so that an
             update keeps its elements of data; no subject of its own.
@@ -67,8 +67,8 @@ class Choices:
         """Returns the choices with another value for one subject.
 
         Args:
-            subject: what is chosen, the name of an attribute.
-            value: its value; None takes the choice back. Stages and shards exclude each other.
+            subject: the subject, the name of an attribute.
+            value: its value; None removes the choice. Stages and shards exclude each other.
         """
         changed: dict[str, Any] = {subject: value, "mini_batches": None}
         if subject == "stages" and value is not None:
@@ -78,7 +78,7 @@ class Choices:
         return dataclasses.replace(self, **changed)
 
     def __repr__(self) -> str:
-        """What is changed."""
+        """Shows the changes."""
         shown = ", ".join(f"{name}={value!r}" for name, value in self.items())
         return f"{type(self).__name__}({shown})"
 

@@ -1,6 +1,6 @@
-"""Guesses what a change does to memory and speed, for the order in which plans are made.
+"""Estimates the effect of a change on memory and speed, to order candidates.
 
-Only that order depends on these numbers: all that is said of a configuration is planned.
+The numbers decide only the order. All reported numbers of a configuration come from its plan.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _GROUPS = {
 
 
 class Guess(NamedTuple):
-    """A configuration as far as it can be guessed from a plan: bytes of the fullest tile and speed.
+    """Estimated bytes of the fullest tile and speed of a configuration.
 
     Args:
         weights: bytes of variables and sums of their gradients.
         state: of the optimizer's state.
-        kept: of activations, and of those that wait for the backward pass of a pipeline.
-        temporary: of what ops need while they run.
+        kept: of activations, stashes of a pipeline included.
+        temporary: of temporaries of ops.
         rest: of code and the like.
         speed: elements per second.
         ipus: IPUs that are occupied.
@@ -58,7 +58,7 @@ class Guess(NamedTuple):
 
 
 def of_plan(plan: Plan) -> Guess:
-    """Returns what is known of a configuration that was planned.
+    """Returns bytes and speed of a planned configuration.
 
     Args:
         plan: the plan.
@@ -81,12 +81,12 @@ def of_plan(plan: Plan) -> Guess:
 
 
 def after(guessed: Guess, choices: Choices, subject: str) -> Guess:
-    """Returns what one more choice makes of a configuration.
+    """Returns the estimate of a configuration with one more change.
 
     Args:
         guessed: the configuration without it.
         choices: the configuration with it.
-        subject: what is chosen.
+        subject: the subject of the change.
     """
     value = getattr(choices, subject)
     return guessed if value is None else _CHANGES[subject](guessed, value)
@@ -119,7 +119,7 @@ def _weights(now: Guess, value: str) -> Guess:
 
 
 def _divided(now: Guess, value: int, **changes: Any) -> Guess:
-    """On another number of IPUs, as many for each replica."""
+    """Returns the estimate for another number of IPUs in each replica."""
     sizes = {n: getattr(now, n) * now.parts / value for n in ("weights", "state", "rest")}
     occupied = throughput.reserved_ipus(value) / throughput.reserved_ipus(now.parts)
     made = {**sizes, "ipus": now.ipus * occupied, "parts": value, **changes}

@@ -31,11 +31,11 @@ _PROPORTIONS = ("matmul_proportion", "convolution_proportion", "slice_proportion
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """The program of a configuration, and what it is planned for.
+    """The program of a configuration with its planner and settings.
 
     Attributes:
         planner: Of the program.
-        settings: What it is planned for.
+        settings: Chip, replicas and options.
         parts: The layers of each stage or shard; empty where the program keeps its own.
     """
 
@@ -58,8 +58,8 @@ class Maker:
 
     Args:
         workload: the program.
-        settings: what it is planned for now.
-        ipus: how many there are for all replicas.
+        settings: the present chip, replicas and options.
+        ipus: number of IPUs for all replicas.
         fewer: whether there may be fewer replicas than now, where the IPUs do not suffice.
         items: elements of data of all replicas that a weight update is to be made of; None for any
             number.
@@ -82,18 +82,18 @@ class Maker:
 
     @property
     def structure(self) -> Structure:
-        """What the parts of the program are for, as it is."""
+        """Section and layer of each op of the unchanged program."""
         return self._bases[Choices()].structure
 
     def canonical(self, choices: Choices) -> Choices:
         """Returns the choices without those that change nothing.
 
-        There are as many replicas as there are IPUs for, and the state of an optimizer that comes
-        to accumulate gradients is in streaming memory anyway. Where an update keeps its elements of
-        data, the mini-batches of an update follow from the rest, else the size of a mini-batch.
+        There are as many replicas as fit on the IPUs. If gradient accumulation is new, the
+        optimizer state is in streaming memory anyway. Where an update keeps its elements of data,
+        the mini-batches of an update follow from the rest, else the size of a mini-batch.
 
         Args:
-            choices: what is changed.
+            choices: the changes.
 
         Raises:
             ValueError: there are too few IPUs, or an update cannot keep its elements of data.
@@ -107,12 +107,12 @@ class Maker:
         return dataclasses.replace(choices, replicas=changed, optimizer_state=state)
 
     def offloads(self, choices: Choices) -> bool:
-        """Returns whether the state of the optimizer goes to streaming memory without being told.
+        """Returns whether the optimizer state goes to streaming memory by default.
 
-        That is what pipelines and the accumulation of gradients do by default.
+        Pipelines and gradient accumulation put it there.
 
         Args:
-            choices: what is changed.
+            choices: the changes.
         """
         workload = self._bases[Choices()].workload
         if workload.pipeline is not None or self.structure.accumulated:
@@ -121,7 +121,7 @@ class Maker:
         return any(value is not None for value in changes)
 
     def _keeping(self, choices: Choices, replicas: int) -> Choices:
-        """The choices with which an update is made of as many elements of data as it is to be."""
+        """Returns the choices with the mini-batches that keep an update's elements of data."""
         workload = self._bases[Choices()].workload
         now = workload.batch
         choices = dataclasses.replace(choices, mini_batches=None)
@@ -141,13 +141,13 @@ class Maker:
         )
 
     def _usual_count(self, choices: Choices) -> int:
-        """Mini-batches of an update unless it is told."""
+        """Returns the default number of mini-batches of an update."""
         if choices.stages is not None:
             return self._splitter(Choices()).count(choices.stages, choices.schedule)
         return self._count_now(self._bases[Choices()].workload)
 
     def _can_have(self, choices: Choices, count: int, usual: int) -> bool:
-        """Whether an update can be made of a number of mini-batches."""
+        """Returns whether an update can be made of a number of mini-batches."""
         workload = self._bases[Choices()].workload
         pipeline = workload.pipeline
         if count == usual:
@@ -166,10 +166,10 @@ class Maker:
         return True
 
     def make(self, choices: Choices) -> Made:
-        """Returns the program with some choices.
+        """Returns the program with some changes.
 
         Args:
-            choices: what is changed.
+            choices: the changes.
 
         Raises:
             ValueError: the program does not allow this combination, or there are too few IPUs.
@@ -185,7 +185,7 @@ class Maker:
         return Made(planner, self._changed_settings(choices, replicas), parts)
 
     def _replicas(self, choices: Choices) -> int:
-        """Replicas of all instances: those wanted, or as many as there are IPUs for."""
+        """Returns the replicas of all instances: as chosen, or as many as fit on the IPUs."""
         workload = self._bases[Choices()].workload
         each = reserved_ipus(choices.stages or choices.shards or workload.ipus)
         instances, wanted = self._settings.instances, choices.replicas or self._settings.replicas
@@ -198,7 +198,7 @@ class Maker:
         return min(wanted, fit)
 
     def _base(self, choices: Choices) -> tuple[Choices, Planner]:
-        """The program with another batch and precision, which cuts and sums start from."""
+        """Returns the program with another batch and precision, from which stages are cut."""
         key = Choices(batch=choices.batch, precision=choices.precision)
         if key not in self._bases:
             workload = self._bases[Choices()].workload
@@ -249,7 +249,7 @@ class Maker:
     def _placed(
         self, workload: Workload, found: Structure, choices: Choices, replicas: int
     ) -> Workload:
-        """The program with optimizer state and weights in the memory that was chosen."""
+        """Returns the program with optimizer state and weights in the chosen memory."""
         state, least = choices.optimizer_state, self._settings.minimum_remote_bytes
         if state == ON_CHIP:
             workload = workload_edits.on_chip(workload, found.state)
@@ -265,7 +265,7 @@ class Maker:
     def _pipeline(
         self, base: Choices, stages: int, choices: Choices
     ) -> tuple[Workload, tuple[Stage, ...]]:
-        """The program in stages, with so many times the mini-batches of an update."""
+        """Returns the program cut into stages, with its mini-batches per update scaled."""
         splitter, count = self._splitter(base), choices.mini_batches
         if choices.count is not None:
             count = max(1, int(splitter.count(stages, choices.schedule) * choices.count))
@@ -273,7 +273,7 @@ class Maker:
         return split.workload, split.stages
 
     def _splitter(self, base: Choices) -> Splitter:
-        """What cuts a program with another batch and precision."""
+        """Returns the splitter of a program with another batch and precision, cached."""
         if base not in self._splitters:
             planner = self._bases[base]
             splitter = Splitter(planner.workload, self._settings, planner.structure)
@@ -297,7 +297,7 @@ class Maker:
 
 
 def _program_key(choices: Choices, replicas: int) -> tuple[Any, ...]:
-    """What is equal for all choices that make the same program."""
+    """Returns a key that is equal for all choices that make the same program."""
     changed = dict.fromkeys((*_PROPORTIONS, "partials", "activations", "replicas"))
     divided = SPLIT in (choices.optimizer_state, choices.weights)
     return dataclasses.replace(choices, **changed), replicas if divided else min(replicas, 2)

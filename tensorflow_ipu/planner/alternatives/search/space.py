@@ -1,4 +1,4 @@
-"""`Space`: the values that each choice can have for a program, and what cannot be chosen."""
+"""`Space`: the values of each choice for a program, and the subjects without any."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Space:
 
     Args:
         workload: the program.
-        settings: what it is planned for now.
-        structure: what its parts are for.
-        ipus: how many there are for all replicas.
-        subjects: what may be changed.
+        settings: the present chip, replicas and options.
+        structure: section and layer of its ops.
+        ipus: number of IPUs for all replicas.
+        subjects: subjects that may be changed.
         saving: whether only values count that may save memory: no larger batch, and so on.
 
     Attributes:
-        ipus: How many there are.
+        ipus: Number of IPUs.
         omitted: Why a subject has no value to choose, by its name.
     """
 
@@ -67,7 +67,7 @@ class Space:
         self._fixed = {name: self._values(name) for name in self._subjects}
 
     def neighbors(self, choices: Choices) -> Iterator[tuple[str, Choices]]:
-        """Yields the configurations that differ in one subject, with its name.
+        """Yields each subject and a configuration that differs in it only.
 
         Args:
             choices: a configuration.
@@ -79,14 +79,14 @@ class Space:
 
     @property
     def size(self) -> int:
-        """How many combinations of values there are at most."""
+        """Number of combinations of values, at most."""
         total = 1
         for values in self._fixed.values():
             total *= len(values) + 1
         return total
 
     def _makes_sense(self, choices: Choices, name: str, value: Any) -> bool:
-        """Whether a value is a change, given the other choices."""
+        """Returns whether a value is a change, given the other choices."""
         piped = choices.stages is not None or (
             self._workload.pipeline is not None and choices.shards is None
         )
@@ -112,14 +112,14 @@ class Space:
         return True
 
     def _each(self) -> int:
-        """IPUs that a replica can have: all of a process, if there may be fewer replicas."""
+        """Returns the most IPUs of a replica: all of a process, if replicas may be fewer."""
         settings = self._settings
         return self.ipus // (
             settings.instances if "replicas" in self._subjects else settings.replicas
         )
 
     def _values(self, name: str) -> tuple[Any, ...]:
-        """The values of a subject; none with a reason in `omitted`."""
+        """Returns the values of a subject; none with a reason in `omitted`."""
         values, reason = _VALUES[name](self)
         if not values:
             self.omitted[name] = reason
@@ -132,7 +132,7 @@ class Space:
         return any(buffer.dtype == _HALF for buffer in self._workload.buffers)
 
     def _state_now(self) -> str:
-        """Where the optimizer state is."""
+        """Returns the memory that the optimizer state is in."""
         state = [self._workload.variables[index] for index in self._found.state]
         if not any(variable.offloaded for variable in state):
             return ON_CHIP
@@ -174,7 +174,7 @@ class Space:
         return [SPLIT] if several else [], "there is one replica"
 
     def _parts(self) -> list[int]:
-        """Numbers of IPUs to divide a replica among: powers of two, or all layers."""
+        """Returns numbers of IPUs to divide a replica among: powers of two, or all layers."""
         layers = len(self._found.layers)
         found: list[int] = []
         number = 2

@@ -1,4 +1,4 @@
-"""Says what a user has to change in a program to get a configuration."""
+"""Writes the steps from a program to a configuration."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ACTIVATIONS = {ON_CHIP: "activations on the chip", REMOTE: "offload activations
 
 
 class Guide:
-    """What to change in one program.
+    """Steps from one program to its configurations, in the program's API.
 
     Args:
         plan: of the program as it is.
-        found: what its parts are for; None to find it.
+        found: section and layer of its ops; None to find them.
     """
 
     def __init__(self, plan: Plan, found: Structure | None = None) -> None:
@@ -48,11 +48,11 @@ class Guide:
 
 
 def layer_sources(workload: Workload, found: Structure) -> dict[str, str]:
-    """Returns the line of the user's program that each layer comes from, where it is known.
+    """Returns the user's line of each layer, where it is known.
 
     Args:
         workload: the program.
-        found: what its parts are for.
+        found: section and layer of its ops.
     """
     counted: dict[str, dict[str, int]] = {}
     for op, section, layer in zip(workload.ops, found.sections, found.layer_of):
@@ -102,7 +102,7 @@ class _Writer:
         return self._trial.plan.workload.pipeline is not None
 
     def _ipus(self) -> int:
-        """IPUs of a process."""
+        """Returns the number of IPUs of a process."""
         settings = self._trial.plan.settings
         return reserved_ipus(self._trial.plan.workload.ipus) * settings.local_replicas
 
@@ -127,7 +127,7 @@ class _Writer:
         return PipelineChange(remote_state=state != ON_CHIP, split_state=state == SPLIT or None)
 
     def _accumulation(self) -> Iterator[Step]:
-        """Accumulation of gradients, and where the optimizer has its state, without a pipeline."""
+        """Yields the step for gradient accumulation and optimizer state without a pipeline."""
         state, factor = self._choices.optimizer_state, self._choices.count
         now = max(1, self._found.mini_batches // self._found.updates)
         count = self._choices.mini_batches or int(now * (factor or 1))
@@ -144,7 +144,7 @@ class _Writer:
             yield Step(" and ".join(names), tuple(f"{line}{place}" for line in lines))
 
     def _pipeline(self) -> Iterator[Step]:
-        """What a pipeline is to be like; one step, since its options are set in one call."""
+        """Yields one step with all options of the pipeline, which are set in one call."""
         choices = self._choices
         change = dataclasses.replace(
             self._state(),
@@ -175,7 +175,7 @@ class _Writer:
             yield self._words.pipeline(change)._replace(name=", ".join(names))
 
     def _counted(self) -> bool:
-        """Whether an update takes another number of mini-batches."""
+        """Returns whether an update takes another number of mini-batches."""
         return self._choices.count is not None or self._choices.mini_batches is not None
 
     def _pipeline_names(self, choices: Choices, count: int | None) -> Iterator[str]:
@@ -214,7 +214,7 @@ class _Writer:
 
 
 def _at(source: str) -> str:
-    """Where something is in the program, as a comment behind a line of code."""
+    """Returns the place of a line in the program as a comment behind code."""
     return f"  # {source}" if source else ""
 
 

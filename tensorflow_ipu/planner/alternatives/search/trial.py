@@ -18,8 +18,8 @@ class Trial:
     """A configuration and its plan.
 
     Attributes:
-        choices: What is changed.
-        plan: Memory and time with that.
+        choices: The changes.
+        plan: Memory and time with the changes.
         parts: The layers of each stage or shard; empty where the program keeps its own.
     """
 
@@ -34,7 +34,7 @@ class Trial:
 
     @property
     def fits(self) -> bool:
-        """Whether every tile can hold what is on it."""
+        """Whether no tile exceeds its memory."""
         return self.worst <= self.plan.fullest.capacity
 
     @functools.cached_property
@@ -56,11 +56,11 @@ class Trial:
 
     @property
     def memory_label(self) -> Label:
-        """How far the bytes can be trusted."""
+        """Label of the bytes."""
         return throughput.memory_label(self.plan)
 
     @property
     def time_label(self) -> Label:
-        """How far the speed can be trusted: a changed program was not compiled."""
+        """Label of the speed: a changed program was not compiled."""
         changed = [Label.MODELLED] if self.choices.made() else []
         return worst([self.plan.timeline.label, *changed])
