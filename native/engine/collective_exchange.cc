@@ -70,7 +70,7 @@ MemberRange GroupSpan::MembersOf(int place) const {
 
 void CollectiveExchange::Start(const Collective& collective, Instances* instances,
                                const GroupSpan& span, const std::string& key,
-                               const std::string& label, std::vector<OpKernelContext*> members,
+                               const ExchangeLabel& label, std::vector<OpKernelContext*> members,
                                OpKernelContext* last, CancellationManager* cancellation,
                                tensorflow::StatusCallback done) {
   auto* exchange = new CollectiveExchange(collective, instances, span, key, label,
@@ -82,7 +82,7 @@ void CollectiveExchange::Start(const Collective& collective, Instances* instance
 
 CollectiveExchange::CollectiveExchange(const Collective& collective, Instances* instances,
                                        const GroupSpan& span, const std::string& key,
-                                       const std::string& label,
+                                       const ExchangeLabel& label,
                                        std::vector<OpKernelContext*> members, OpKernelContext* last,
                                        CancellationManager* cancellation,
                                        tensorflow::StatusCallback done)

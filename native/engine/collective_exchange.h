@@ -43,7 +43,7 @@ class CollectiveExchange {
   // process, `last` is one of them. `key` and `label` are as of `Instances::Exchange`. All live
   // until then.
   static void Start(const Collective& collective, Instances* instances, const GroupSpan& span,
-                    const std::string& key, const std::string& label,
+                    const std::string& key, const ExchangeLabel& label,
                     std::vector<tensorflow::OpKernelContext*> members,
                     tensorflow::OpKernelContext* last,
                     tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done);
@@ -60,7 +60,7 @@ class CollectiveExchange {
   };
 
   CollectiveExchange(const Collective& collective, Instances* instances, const GroupSpan& span,
-                     const std::string& key, const std::string& label,
+                     const std::string& key, const ExchangeLabel& label,
                      std::vector<tensorflow::OpKernelContext*> members,
                      tensorflow::OpKernelContext* last,
                      tensorflow::CancellationManager* cancellation,
@@ -88,7 +88,8 @@ class CollectiveExchange {
   const Collective& collective_;
   Instances* const instances_;
   const GroupSpan span_;
-  const std::string key_, label_;
+  const std::string key_;
+  const ExchangeLabel label_;
   const std::vector<tensorflow::OpKernelContext*> members_;
   tensorflow::OpKernelContext* const last_;
   tensorflow::CancellationManager* const cancellation_;

@@ -91,7 +91,7 @@ void CollectiveRendezvous::RunBetweenInstances(const Collective& collective, OpK
                                                Group group) {
   const GroupSpan span(group.first, group.size, num_replicas_, instances_->index());
   const std::string key = StrCat(Name(), ";", group.index, ";", group.first);
-  const std::string label = StrCat(LabelOf(group.place), "\n", fingerprint_);
+  const ExchangeLabel label{LabelOf(group.place), fingerprint_, /*layout=*/""};
   std::vector<OpKernelContext*> members = MembersOf(group);
   auto shared = std::make_shared<Group>(std::move(group));
   CollectiveExchange::Start(collective, instances_, span, key, label, std::move(members), last,

@@ -65,34 +65,50 @@ void CopyBytes(const void* from, size_t size, void* to) {
   if (size > 0) std::memcpy(to, from, size);
 }
 
-// An error unless what another instance came to is what this one came to: the first line of a
-// label. There may be a second one, which tells programs apart.
+// A label as it stands in a letter. The place comes last: if there is no room, its end is cut off.
+std::string WriteLabel(const ExchangeLabel& label) {
+  return StrCat(label.program, "\n", label.layout, "\n", label.place).substr(0, kLabelBytes - 1);
+}
+
+ExchangeLabel ReadLabel(const std::string& text) {
+  const size_t first = text.find('\n'), second = text.find('\n', first + 1);
+  return {text.substr(second + 1), text.substr(0, first),
+          text.substr(first + 1, second - first - 1)};
+}
+
+// An error unless the label of another instance is ours.
 Status CheckLabel(const std::string& ours, const std::string& theirs, const std::string& own,
                   const std::string& other) {
   if (theirs == ours) return tensorflow::OkStatus();
-  const auto place = [](const std::string& label) { return label.substr(0, label.find('\n')); };
-  if (place(theirs) == place(ours)) {
+  const ExchangeLabel here = ReadLabel(ours), there = ReadLabel(theirs);
+  if (here.place != there.place) {
+    return tensorflow::errors::FailedPrecondition(
+        "The instances do not run the same program: instance ", own, " came to ", here.Text(),
+        ", but instance ", other, " came to ", there.Text(),
+        ". All instances have to run the same programs, with the same collectives in the same "
+        "order.");
+  }
+  if (here.program != there.program) {
     return tensorflow::errors::FailedPrecondition(
         "The instances do not run the same program: instance ", own, " and instance ", other,
-        " both came to ", place(ours),
+        " both came to ", here.place,
         ", but in programs that differ elsewhere. All instances have to make the same programs, "
-        "and "
-        "to run them in the same order.");
+        "and to run them in the same order.");
   }
-  return tensorflow::errors::FailedPrecondition(
-      "The instances do not run the same program: instance ", own, " came to ", place(ours),
-      ", but instance ", other, " came to ", place(theirs),
-      ". All instances have to run the same programs, with the same collectives in the same "
-      "order.");
+  return tensorflow::errors::Unknown(
+      "Tensor layouts did not match on all instances: at ", here.place, " instance ", own, " has ",
+      here.layout, ", but instance ", other, " has ", there.layout,
+      ". All instances have to give tensors of the same type and shape to a collective.");
 }
 
 // One exchange, until the last of its messages has come or gone.
 class Exchanging : public WatchedExchange {
  public:
-  Exchanging(const std::string& label, std::vector<Parcel> all, InstanceWatch* watch,
+  // `label` is what the letters begin with, or empty.
+  Exchanging(std::string label, std::vector<Parcel> all, InstanceWatch* watch,
              CancellationManager* parent, tensorflow::StatusCallback finish)
       : parcels(std::move(all)),
-        label_(label.substr(0, kLabelBytes - 1)),
+        label_(std::move(label)),
         watch_(watch),
         cancellation_(std::make_unique<CancellationManager>(parent)),
         finish_(std::move(finish)) {
@@ -249,6 +265,10 @@ class Exchanging : public WatchedExchange {
 
 }  // namespace
 
+std::string ExchangeLabel::Text() const {
+  return layout.empty() ? place : StrCat(place, " of ", layout);
+}
+
 Instances* Instances::Get() {
   tensorflow::mutex_lock lock(joined_mutex);
   return joined;
@@ -316,14 +336,14 @@ uint64_t Instances::Next(const std::string& name) {
   return numbers_[name]++;
 }
 
-void Instances::Exchange(const std::string& key, const std::string& label, bool compare,
+void Instances::Exchange(const std::string& key, const ExchangeLabel& label, bool compare,
                          std::vector<Parcel> parcels, CancellationManager* cancellation,
                          tensorflow::StatusCallback done) {
   std::set<int> others;
   for (const Parcel& parcel : parcels) others.insert(parcel.instance);
-  auto* state = new Exchanging(compare ? label : "", std::move(parcels), &watch_, cancellation,
-                               std::move(done));
-  const Status known = watch_.Add(state, key, label.substr(0, label.find('\n')), std::move(others));
+  auto* state = new Exchanging(compare ? WriteLabel(label) : "", std::move(parcels), &watch_,
+                               cancellation, std::move(done));
+  const Status known = watch_.Add(state, key, label.Text(), std::move(others));
   if (!known.ok()) return state->End(known);
   CancellationManager* cancelling = state->cancellation();
   for (size_t p = 0; p < state->parcels.size(); ++p) {

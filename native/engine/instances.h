@@ -24,6 +24,16 @@ struct Parcel {
   std::vector<tensorflow::Tensor> give, take;
 };
 
+// An exchange as the instances compare it before they use any data.
+struct ExchangeLabel {
+  std::string place;    // the op, and what it does
+  std::string program;  // fingerprint of the program that it is part of, or empty
+  std::string layout;   // type and shape of the tensors, or empty where instances may differ
+
+  // The label in messages.
+  std::string Text() const;
+};
+
 // Sends tensors between the instances by the means of TensorFlow's own collectives: its servers,
 // and their buffers that peers read. Thread-safe.
 class Instances {
@@ -56,11 +66,10 @@ class Instances {
   uint64_t Next(const std::string& name);
 
   // Exchanges parcels with other instances, which do so with this one under the same `key`, a new
-  // one; in a launch it begins with its name and a semicolon. `label` says what they do together.
-  // With `compare` it has to be the same; it may have a second line then, a fingerprint of the
-  // program. Calls `done` when all parcels have come and gone, or one cannot; `cancellation` has to
-  // live until then.
-  void Exchange(const std::string& key, const std::string& label, bool compare,
+  // one; in a launch it begins with its name and a semicolon. With `compare` their `label` has to
+  // be the same. Calls `done` when all parcels have come and gone, or one cannot; `cancellation`
+  // has to live until then.
+  void Exchange(const std::string& key, const ExchangeLabel& label, bool compare,
                 std::vector<Parcel> parcels, tensorflow::CancellationManager* cancellation,
                 tensorflow::StatusCallback done);
 

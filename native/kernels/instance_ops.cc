@@ -56,7 +56,8 @@ class JoinInstancesOp : public tensorflow::OpKernel {
 };
 
 // What the hosts of all instances do together. They find each other by the name of the meeting, and
-// how often each of them has come to it: in the launch that the op is part of, if it is.
+// how often each of them has come to it: in the launch that the op is part of, if it is. Kernels
+// block no thread, so meetings may begin in another order in each instance.
 class InstanceKernel : public tensorflow::AsyncOpKernel {
  public:
   using Gathered = std::vector<Tensor>;
@@ -84,7 +85,7 @@ class InstanceKernel : public tensorflow::AsyncOpKernel {
   // Gives `mine` to all instances, and calls `then` with what each of them gives, of the same type
   // and shape.
   void Gather(OpKernelContext* ctx, Instances* instances, const std::string& key,
-              const std::string& what, const Tensor& mine, DoneCallback done,
+              const ExchangeLabel& label, const Tensor& mine, DoneCallback done,
               std::function<Status(const Gathered&)> then) {
     Gathered gathered;
     std::vector<Parcel> parcels;
@@ -92,15 +93,14 @@ class InstanceKernel : public tensorflow::AsyncOpKernel {
       gathered.push_back(other == instances->index() ? mine : Tensor(mine.dtype(), mine.shape()));
       if (other != instances->index()) parcels.push_back({other, {mine}, {gathered.back()}});
     }
-    Exchange(ctx, instances, key, what, std::move(parcels), std::move(done),
+    Exchange(ctx, instances, key, label, std::move(parcels), std::move(done),
              [gathered, then = std::move(then)] { return then(gathered); });
   }
 
   // Calls `then` when all parcels have come. Its error, or one before it, is that of the op.
   void Exchange(OpKernelContext* ctx, Instances* instances, const std::string& key,
-                const std::string& what, std::vector<Parcel> parcels, DoneCallback done,
+                const ExchangeLabel& label, std::vector<Parcel> parcels, DoneCallback done,
                 std::function<Status()> then) {
-    const std::string label = StrCat(type_string(), " \"", meeting_, "\" of ", what);
     instances->Exchange(
         key, label, /*compare=*/true, std::move(parcels), ctx->cancellation_manager(),
         [ctx, done = std::move(done), then = std::move(then)](const Status& status) {
@@ -113,8 +113,13 @@ class InstanceKernel : public tensorflow::AsyncOpKernel {
         });
   }
 
-  static std::string TextOf(const Tensor& tensor) {
-    return StrCat(tensorflow::DataTypeString(tensor.dtype()), tensor.shape().DebugString());
+  // The label of an exchange of tensors with this layout; `more` says more of the op.
+  ExchangeLabel LabelOf(const std::string& layout, const std::string& more = "") const {
+    return {StrCat(type_string(), " \"", meeting_, "\"", more), /*program=*/"", layout};
+  }
+
+  static std::string LayoutOf(tensorflow::DataType type, const TensorShape& shape) {
+    return StrCat(tensorflow::DataTypeString(type), shape.DebugString());
   }
 
  private:
@@ -133,13 +138,16 @@ class InstanceKernel : public tensorflow::AsyncOpKernel {
 
 class InstanceSumOp : public InstanceKernel {
  public:
-  using InstanceKernel::InstanceKernel;
+  explicit InstanceSumOp(OpKernelConstruction* ctx) : InstanceKernel(ctx) {
+    OP_REQUIRES_OK(ctx, ctx->GetAttr("given", &given_));
+  }
 
  protected:
   void Meet(OpKernelContext* ctx, Instances* instances, const std::string& key,
             DoneCallback done) override {
     const Tensor& mine = ctx->input(0);
-    Gather(ctx, instances, key, TextOf(mine), mine, std::move(done),
+    const ExchangeLabel label = LabelOf(LayoutOf(given_, mine.shape()));
+    Gather(ctx, instances, key, label, mine, std::move(done),
            [ctx](const Gathered& values) -> Status {
              Tensor* sum = nullptr;
              TF_RETURN_IF_ERROR(ctx->allocate_output(0, values[0].shape(), &sum));
@@ -150,6 +158,9 @@ class InstanceSumOp : public InstanceKernel {
              return tensorflow::OkStatus();
            });
   }
+
+ private:
+  tensorflow::DataType given_;
 };
 
 class InstanceBroadcastOp : public InstanceKernel {
@@ -162,7 +173,8 @@ class InstanceBroadcastOp : public InstanceKernel {
   void Meet(OpKernelContext* ctx, Instances* instances, const std::string& key,
             DoneCallback done) override {
     Tensor value = ctx->input(0);
-    const std::string what = StrCat(TextOf(value), " from instance ", root_);
+    const ExchangeLabel label =
+        LabelOf(LayoutOf(value.dtype(), value.shape()), StrCat(" from instance ", root_));
     const bool gives = instances->index() == root_;
     if (!gives) value = Tensor(value.dtype(), value.shape());
     std::vector<Parcel> parcels;
@@ -173,7 +185,7 @@ class InstanceBroadcastOp : public InstanceKernel {
       if (other == root_) parcel.take.push_back(value);
       parcels.push_back(std::move(parcel));
     }
-    Exchange(ctx, instances, key, what, std::move(parcels), std::move(done), [ctx, value] {
+    Exchange(ctx, instances, key, label, std::move(parcels), std::move(done), [ctx, value] {
       ctx->set_output(0, value);
       return tensorflow::OkStatus();
     });
@@ -200,14 +212,13 @@ class InstanceGatherOp : public InstanceKernel {
     rows.scalar<int64_t>()() = mine.dim_size(0);
     TensorShape row = mine.shape();
     row.RemoveDim(0);
-    const std::string what =
-        StrCat("rows of ", tensorflow::DataTypeString(mine.dtype()), row.DebugString());
+    const ExchangeLabel label = LabelOf(StrCat("rows of ", LayoutOf(mine.dtype(), row)));
     auto counts = std::make_shared<std::vector<int64_t>>();
-    auto then = [this, ctx, instances, key, what, counts, row, done] {
-      GatherRows(ctx, instances, key, what, *counts, row, done);
+    auto then = [this, ctx, instances, key, label, counts, row, done] {
+      GatherRows(ctx, instances, key, label, *counts, row, done);
     };
     Gather(
-        ctx, instances, StrCat(key, ";rows"), what, rows,
+        ctx, instances, StrCat(key, ";rows"), label, rows,
         [ctx, then, done] { ctx->status().ok() ? then() : done(); },
         [counts](const Gathered& values) {
           for (const Tensor& value : values) counts->push_back(value.scalar<int64_t>()());
@@ -217,7 +228,7 @@ class InstanceGatherOp : public InstanceKernel {
 
  private:
   void GatherRows(OpKernelContext* ctx, Instances* instances, const std::string& key,
-                  const std::string& what, const std::vector<int64_t>& counts,
+                  const ExchangeLabel& label, const std::vector<int64_t>& counts,
                   const TensorShape& row, DoneCallback done) {
     const Tensor& mine = ctx->input(0);
     TensorShape all = row;
@@ -235,7 +246,7 @@ class InstanceGatherOp : public InstanceKernel {
         std::memcpy(theirs.data(), mine.data(), mine.TotalBytes());
       }
     }
-    Exchange(ctx, instances, key, what, std::move(parcels), std::move(done),
+    Exchange(ctx, instances, key, label, std::move(parcels), std::move(done),
              [] { return tensorflow::OkStatus(); });
   }
 };
@@ -268,10 +279,15 @@ REGISTER_OP("IpuInstanceSum")
     .Input("input: T")
     .Output("output: T")
     .Attr("T: {half, bfloat16, float, int8, uint8, int32, uint32, int64}")
+    .Attr("given: type")
     .Attr("meeting: string")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("The sum of the tensors of all instances, on the host.");
+    .Doc(R"doc(
+The sum of the tensors of all instances, on the host.
+
+given: type of the tensor before it was cast to be added, which has to be that of all instances.
+)doc");
 
 REGISTER_OP("IpuInstanceBroadcast")
     .Input("input: T")

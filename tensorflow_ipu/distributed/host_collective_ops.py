@@ -1,7 +1,9 @@
 """Collectives of instances on the host: `ipu.distributed.host_collective_ops`.
 
-Each function is an operation on the CPU, eager or in a graph, which all instances have to run, in
-the same order. With one instance nothing is exchanged.
+Each function is an operation on the CPU, eager or in a graph, which all instances have to run. In
+a graph instances match the operations by the name of the tensor, so their order may differ. In
+eager mode, where tensors have no names, all instances run them in the same order. With one instance
+nothing is exchanged.
 """
 
 from __future__ import annotations
@@ -29,17 +31,19 @@ def allgather(value: Any, tensor_name: str | None = None) -> tensor_lib.Tensor:
 
     Args:
         value: a tensor of the same shape in all instances: integers, float16 or float32.
-        tensor_name: name that the instances find each other by; made from the tensor if None.
+        tensor_name: name that the instances match the tensor by; that of the tensor if None.
 
     Returns:
         A tensor with one dimension more, the first: the instances, in order.
 
     Raises:
         TypeError: If the type is another.
+        tf.errors.UnknownError: When it runs, in all instances, if their types or shapes differ.
     """
     tensor = _checked("allgather", value)
     with transport.on_host():
-        return transport.joined(array_ops.expand_dims(tensor, 0), _name("AllGather", tensor_name))
+        name = tensor_name or transport.name_of(tensor)
+        return transport.joined(array_ops.expand_dims(tensor, 0), name)
 
 
 def allreduce(
@@ -50,13 +54,14 @@ def allreduce(
     Args:
         value: a tensor of the same shape in all instances: integers, float16 or float32.
         reduce_op: `tf.distribute.ReduceOp.SUM` or `MEAN`. The mean of integers is rounded down.
-        tensor_name: name that the instances find each other by; made from the tensor if None.
+        tensor_name: name that the instances match the tensor by; that of the tensor if None.
 
     Returns:
         A tensor of the same shape and type.
 
     Raises:
         TypeError: If the type is another.
+        tf.errors.UnknownError: When it runs, in all instances, if their types or shapes differ.
         ValueError: If `reduce_op` is another.
     """
     if reduce_op not in (ReduceOp.SUM, ReduceOp.MEAN, "SUM", "MEAN"):
@@ -64,7 +69,7 @@ def allreduce(
             f"Unsupported reduce op: {reduce_op}. Instances reduce with "
             "tf.distribute.ReduceOp.SUM and MEAN."
         )
-    total = transport.total(_checked("allreduce", value), _name("AllReduce", tensor_name))
+    total = transport.total(_checked("allreduce", value), tensor_name)
     if reduce_op in (ReduceOp.SUM, "SUM"):
         return total
     return divided(total, transport.count())
@@ -76,19 +81,20 @@ def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) ->
     Args:
         value: a tensor of the same shape in all instances: integers, float16, float32 or bool.
         root_rank: index of the instance; it has to be 0.
-        tensor_name: name that the instances find each other by; made from the tensor if None.
+        tensor_name: name that the instances match the tensor by; that of the tensor if None.
 
     Returns:
         A tensor of the same shape and type.
 
     Raises:
         TypeError: If the type is another.
+        tf.errors.UnknownError: When it runs, in all instances, if their types or shapes differ.
         ValueError: If `root_rank` is another.
     """
     if root_rank != 0:
         raise ValueError(f"Values come from instance 0. Received: root_rank={root_rank!r}")
     tensor = _checked("broadcast", value, dtypes.bool)
-    return transport.from_instance(tensor, root_rank, _name("Broadcast", tensor_name))
+    return transport.from_instance(tensor, root_rank, tensor_name)
 
 
 def divided(total: tensor_lib.Tensor, count: int) -> tensor_lib.Tensor:
@@ -116,7 +122,3 @@ def _checked(function: str, value: Any, *more: dtypes.DType) -> tensor_lib.Tenso
             f" Received a tensor of the type {tensor.dtype.name}: cast it with tf.cast"
         )
     return tensor
-
-
-def _name(kind: str, tensor_name: str | None) -> str:
-    return kind if tensor_name is None else tensor_name

@@ -178,7 +178,8 @@ class InstanceExtended(IPUExtended):
         """
         if self._num_replicas_in_sync == 1:
             return value
-        return host_collective_ops.allreduce(value, reduce_op)
+        # In the order of the program: names of tensors may count layers of models made before.
+        return host_collective_ops.allreduce(value, reduce_op, "AllReduce")
 
     @property
     def _num_replicas_in_sync(self) -> int:

@@ -30,7 +30,7 @@ class ReadVariable(resource_variable_ops.ResourceVariable):
         is_asked = distribute_lib.has_strategy() and distribute_lib.in_cross_replica_context()
         if trace.in_cluster() or not is_asked:
             return value
-        return host_collective_ops.allreduce(value, _REDUCED[self.aggregation])
+        return host_collective_ops.allreduce(value, _REDUCED[self.aggregation], "ReadVariable")
 
 
 def reduced_when_read(variable: Any) -> Any:

@@ -43,10 +43,11 @@ def total(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tenso
             return array_ops.identity(value, name=name)
         meeting = _meeting(value, name)
         if dtype == dtypes.float64:
-            rows = native.ops().ipu_instance_gather(value[None], meeting=meeting)
+            rows = _unordered(native.ops().ipu_instance_gather(value[None], meeting=meeting))
             return math_ops.add_n(array_ops.unstack(rows, num=count()))
         added = math_ops.cast(value, _ADDED_AS.get(dtype, dtype))
-        return math_ops.cast(native.ops().ipu_instance_sum(added, meeting=meeting), dtype)
+        summed = native.ops().ipu_instance_sum(added, given=dtype, meeting=meeting)
+        return math_ops.cast(_unordered(summed), dtype)
 
 
 def from_instance(
@@ -62,7 +63,8 @@ def from_instance(
     with on_host():
         if count() == 1:
             return array_ops.identity(value, name=name)
-        return native.ops().ipu_instance_broadcast(value, root=index, meeting=_meeting(value, name))
+        meeting = _meeting(value, name)
+        return _unordered(native.ops().ipu_instance_broadcast(value, root=index, meeting=meeting))
 
 
 def joined(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tensor:
@@ -75,15 +77,49 @@ def joined(value: tensor_lib.Tensor, name: str | None = None) -> tensor_lib.Tens
     with on_host():
         if count() == 1:
             return array_ops.identity(value, name=name)
-        return native.ops().ipu_instance_gather(value, meeting=_meeting(value, name))
+        return _unordered(native.ops().ipu_instance_gather(value, meeting=_meeting(value, name)))
+
+
+def name_of(value: tensor_lib.Tensor) -> str | None:
+    """Returns the name of a tensor, as that of an op; None for an eager one, which has none.
+
+    Args:
+        value: the tensor.
+    """
+    if isinstance(value, ops.EagerTensor):
+        return None
+    name: str = value.op.name
+    return name if value.value_index == 0 else f"{name}_{value.value_index}"
 
 
 def _meeting(value: tensor_lib.Tensor, name: str | None) -> str:
-    """Returns the name of a meeting: in a graph, where order means nothing, one that is new."""
-    if isinstance(value, ops.EagerTensor):
-        return name or "eager"
-    graph = ops.get_default_graph()
-    return f"{graph.unique_name(name or value.op.name, mark_as_used=True)}"
+    """Returns the name of a collective, unique in its graph.
+
+    In a graph it is made from the tensor's name. Eager tensors have none: they meet in order.
+    """
+    found = name or name_of(value)
+    if found is None or isinstance(value, ops.EagerTensor):
+        return found or "eager"
+    unique: str = ops.get_default_graph().unique_name(found, mark_as_used=True)
+    return unique
+
+
+def _unordered(result: tensor_lib.Tensor) -> tensor_lib.Tensor:
+    """Lets a collective of a `tf.function` run at the same time as its other stateful ops.
+
+    Instances may trace their collectives in another order, and would wait for each other.
+
+    Args:
+        result: output of the collective.
+
+    Returns:
+        The same.
+    """
+    if not isinstance(result, ops.EagerTensor) and not trace.in_cluster():
+        manager = result.graph.experimental_acd_manager
+        if manager is not None:
+            manager.run_independently(result.op)
+    return result
 
 
 def on_host() -> contextlib.AbstractContextManager[None]:

@@ -70,19 +70,42 @@ def test_processes_know_their_places(outcomes):
     assert places == [[count, index, count, index] for index in range(count)]
 
 
+def test_named_tensors_meet_in_any_order(outcomes):
+    count = len(outcomes)
+    sums, gathered, first = (
+        np.stack([BASE + other + 10 * i for other in range(count)]) for i in range(3)
+    )
+    want = {"sum": sums.sum(0), "gathered": gathered, "first": first[0]}
+    want["after"] = count * (want["first"] + want["sum"])
+    for outcome in outcomes:
+        found = outcome.reports[-3]
+        for name, value in want.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
 def test_calls_that_do_not_fit_together_are_errors_in_all_instances(outcomes):
-    """Each learns what another has come to, also where that one has seen it before."""
-    phrases = {
+    """Each learns the layout of another, and later collectives work."""
+    layouts = {
         "shapes": ("float[2]", "float[3]"),
+        "ranks": ("rows of float[2]", "rows of float[2,2]"),
         "sizes": ("float[262144]", "float[262145]"),
-        "types": ("of float[2]", "of int32[2]"),
+        "types": ("float[2]", "int32[2]"),
+        "widths": ("int16[2]", "int32[2]"),
         "rows": ("rows of float[1]", "rows of float[2]"),
-        "functions": ("IpuInstanceSum", "IpuInstanceBroadcast"),
+        "function": ("float[2]", "float[3]"),
     }
+    functions = {"functions": ("IpuInstanceSum", "IpuInstanceBroadcast")}
+    total = sum(range(len(outcomes)))
     for outcome in outcomes:
         found = outcome.reports[-1]
-        assert set(found) == set(phrases)
-        for name, message in found.items():
-            assert "do not run the same program" in message, (name, message)
+        for name, phrases in {**layouts, **functions}.items():
+            kind, message = found[name]
+            if name in layouts:
+                assert kind == "UnknownError", (name, message)
+                assert "Tensor layouts did not match on all instances" in message
+            else:
+                assert kind == "FailedPreconditionError", (name, message)
+                assert "The instances do not run the same program" in message
             if len(outcomes) == 2:
-                assert all(phrase in message for phrase in phrases[name]), (name, message)
+                assert all(phrase in message for phrase in phrases), (name, message)
+            assert found[f"after {name}"] == [total, total]

@@ -63,22 +63,54 @@ def in_session(function: Callable[[int], Tensors], rank: int) -> Tensors:
         return fetched
 
 
-def errors(rank: int) -> dict[str, str]:
-    """Returns the errors of calls that do not fit together. They leave nothing behind."""
+def other_order(rank: int) -> Tensors:
+    """Returns collectives of named tensors, which instances call in orders of their own."""
+    calls = {
+        "sum": lambda x: ipu.distributed.allreduce(x, SUM),
+        "gathered": ipu.distributed.allgather,
+        "first": ipu.distributed.broadcast,
+    }
+    order = list(calls)[rank % 3 :] + list(calls)[: rank % 3]
+
+    @tf.function
+    def each(**tensors: tf.Tensor) -> Tensors:
+        found = {name: calls[name](tensors[name]) for name in order}
+        # A collective that depends on others, and one with a name of its own.
+        after = ipu.distributed.allreduce(found["first"] + found["sum"], SUM, tensor_name="after")
+        return {**found, "after": after}
+
+    return each(**{name: tf.constant(BASE + rank + 10 * i) for i, name in enumerate(calls)})
+
+
+def errors(rank: int) -> dict[str, Any]:
+    """Returns the errors of calls that do not fit together, and the value of a call after each."""
+
+    @tf.function
+    def some_fit(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+        return [ipu.distributed.allreduce(y, SUM), ipu.distributed.allreduce(x, SUM)]
+
+    def of_types(*types: tf.DType) -> tf.Tensor:
+        return tf.zeros([2], types[rank % 2])
+
     calls = {
         "shapes": lambda: ipu.distributed.allreduce(tf.zeros([2 + rank]), SUM),
+        "ranks": lambda: ipu.distributed.allgather(tf.zeros([2] * (1 + rank))),
         "sizes": lambda: hvd.allreduce(tf.zeros([2**18 + rank])),
-        "types": lambda: hvd.broadcast(tf.zeros([2], (tf.float32, tf.int32)[rank % 2]), 0),
+        "types": lambda: hvd.broadcast(of_types(tf.float32, tf.int32), 0),
+        "widths": lambda: ipu.distributed.allreduce(of_types(tf.int16, tf.int32), SUM),
         "rows": lambda: hvd.allgather(tf.zeros([2, 1 + rank])),
+        "function": lambda: some_fit(tf.zeros([2 + rank]), tf.zeros([1])),
         "functions": lambda: hvd.allreduce(1.0) if rank else hvd.broadcast(1.0, 0),
     }
-    found = {}
+    found: dict[str, Any] = {}
     for name, call in calls.items():
         try:
             call()
             found[name] = "none"
         except tf.errors.OpError as error:
-            found[name] = error.message
+            found[name] = [type(error).__name__, error.message]
+        fits = [tf.constant(rank), tf.constant([rank])]
+        found[f"after {name}"] = [int(total) for total in some_fit(*fits)]
     return found
 
 
@@ -95,6 +127,7 @@ def main() -> None:
         for function in (every_type, horovod):
             found = {name: np.asarray(value) for name, value in call(function).items()}
             instances.report(mode=mode, function=function.__name__, **found)
+    instances.report(**{name: np.asarray(value) for name, value in other_order(rank).items()})
     instances.report(place=[size, rank, hvd.local_size(), hvd.local_rank()])
     instances.report(**errors(rank))
 
